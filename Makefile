@@ -1,0 +1,46 @@
+# make demo: see what it is for.   make test: everything that must pass.   make bench: the figures in the docs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+CONSTRAINTS := .ci/constraints.txt
+
+.PHONY: demo test bench fuzz lint types clean help
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '1s/^# //p' Makefile
+
+$(VENV)/.dev: pyproject.toml $(CONSTRAINTS)
+	@echo "setting up $(VENV) (once; torch and six type checkers take a few minutes)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try make PYTHON=python3.12")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[dev,bench]'
+	@touch $@
+
+demo: $(VENV)/.dev
+	@$(BIN)/python docs/examples/demo.py
+
+test: $(VENV)/.dev lint types
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m tests.benchmarks
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --hypothesis-profile=fuzz tests
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,252 @@
+"""Arithmetic on batches: field by field, by name, on numpy and torch leaves alike."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.leaves import ARRAY, BATCH, NONE, SCALAR, TENSOR, Tree, describe, is_reserved, kind_of, new_tree
+
+T = TypeVar("T", bound=Tree)
+Operation = Callable[..., Any]
+
+
+def apply(operation: Operation, *operands: Any) -> Any:
+    """``operation`` on the leaves of the operands that are Batches; other operands go to every leaf as they are.
+
+    Raises:
+        StructureError: the Batches have different fields, or one has a Batch where another has a leaf.
+        LeafError: a leaf cannot take part, as text in an addition.
+    """
+    trees = [operand for operand in operands if kind_of(operand) is BATCH]
+    first = trees[0]
+    for other in trees[1:]:
+        _check_same_names(first, other)
+    fields = {}
+    for name in first.__dict__:
+        values = [o.__dict__[name] if kind_of(o) is BATCH else o for o in operands]
+        try:
+            fields[name] = _apply_leaf(operation, values, trees, name)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        except (TypeError, ValueError, RuntimeError) as error:
+            said = ", ".join(map(describe, values))
+            raise LeafError(f"{_name(operation)} cannot take {said}: {error}", name) from error
+    return new_tree(type(first), fields)
+
+
+def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name: str) -> Any:
+    leaves = [tree.__dict__[name] for tree in trees]
+    kinds = set(map(kind_of, leaves))
+    if kinds == {BATCH}:
+        return apply(operation, *values)
+    if kinds <= {NONE} or all(leaf is None or is_reserved(leaf) for leaf in leaves):
+        return leaves[0]
+    if BATCH in kinds:
+        raise StructureError(f"{_name(operation)} pairs fields by name, got {' and '.join(map(describe, leaves))}")
+    if not kinds <= {ARRAY, TENSOR, SCALAR}:
+        raise LeafError(f"{_name(operation)} needs numbers, got {', '.join(map(describe, leaves))}")
+    return operation(*values)
+
+
+def _check_same_names(first: Tree, other: Tree) -> None:
+    if first.__dict__.keys() != other.__dict__.keys():
+        one, two = (", ".join(map(repr, tree.__dict__)) or "no fields" for tree in (first, other))
+        raise StructureError(f"the batches have different fields: {one} and {two}; values are paired by name")
+
+
+def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
+    """``operation`` writes into every leaf of ``tree``; whether all can take the result is known before the first write."""
+    _check_in_place(operation, tree, other)
+    _write_in_place(operation, tree, other)
+    return tree
+
+
+def _check_in_place(operation: Operation, tree: Tree, other: Any) -> None:
+    # On one-element stand-ins: same dtypes, so the same casting rules, and no copy of the data.
+    if kind_of(other) is BATCH:
+        _check_same_names(tree, other)
+    for name, leaf in tree.__dict__.items():
+        value = other.__dict__[name] if kind_of(other) is BATCH else other
+        try:
+            if kind_of(leaf) is BATCH and leaf.__dict__:
+                _check_in_place(operation, leaf, value)
+            elif leaf is not None and not is_reserved(leaf):
+                _check_leaf_in_place(operation, leaf, value)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+
+
+def _check_leaf_in_place(operation: Operation, leaf: Any, value: Any) -> None:
+    kinds = {kind_of(leaf), kind_of(value)}
+    if BATCH in kinds or NONE in kinds or kind_of(leaf) not in (ARRAY, TENSOR, SCALAR):
+        raise LeafError(f"{_name(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
+    try:
+        if np.broadcast_shapes(tuple(leaf.shape), tuple(np.shape(value))) != tuple(leaf.shape):
+            raise ValueError("the result would have another shape")
+        if kind_of(leaf) is ARRAY and not leaf.flags.writeable:
+            raise ValueError("the array is read-only")
+        operation(_stand_in(leaf), _stand_in(value))
+    except (TypeError, ValueError, RuntimeError) as error:
+        said = f"{describe(leaf)} and {describe(value)}"
+        raise LeafError(f"{_name(operation)} in place cannot take {said}: {error}") from error
+
+
+def _stand_in(value: Any) -> Any:
+    kind = kind_of(value)
+    if kind is TENSOR:
+        return value.new_ones(())
+    return np.ones((), value.dtype) if kind is ARRAY else value
+
+
+def _write_in_place(operation: Operation, tree: Tree, other: Any) -> None:
+    for name, leaf in tree.__dict__.items():
+        value = other.__dict__[name] if kind_of(other) is BATCH else other
+        if kind_of(leaf) is BATCH:
+            _write_in_place(operation, leaf, value)
+        elif leaf is not None:
+            tree.__dict__[name] = operation(leaf, value)
+
+
+def _name(operation: Operation) -> str:
+    return getattr(operation, "__name__", str(operation))
+
+
+# numpy's ufuncs that torch has under another name; the others have the same one
+_TORCH_NAMES = {"equal": "eq", "power": "pow", "invert": "bitwise_not", "left_shift": "bitwise_left_shift"}
+
+
+def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A numpy ufunc on batches: ``np.exp(batch)``, ``np.maximum(batch, 0)``, ``array * batch``; torch leaves use torch's."""
+
+    def on_leaves(*values: Any) -> Any:
+        if any(kind_of(value) is TENSOR for value in values):
+            return _torch_ufunc(ufunc)(*values, **kwargs)
+        return ufunc(*values, **kwargs)
+
+    on_leaves.__name__ = f"np.{ufunc.__name__}"
+    return apply(on_leaves, *inputs)
+
+
+def _torch_ufunc(ufunc: np.ufunc) -> Operation:
+    torch = sys.modules["torch"]
+    function = getattr(torch, _TORCH_NAMES.get(ufunc.__name__, ufunc.__name__), None)
+    if function is None:
+        raise LeafError(f"torch has no counterpart of np.{ufunc.__name__}; convert with to_numpy() first")
+
+    def call(*values: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in values if kind_of(value) is TENSOR]
+        return function(*(v if kind_of(v) is TENSOR else torch.as_tensor(v, device=tensors[0].device) for v in values), **kwargs)
+
+    return call
+
+
+class Arithmetic(Tree):
+    """The operators of a Batch.
+
+    ``batch + other`` works on every numeric leaf. ``other`` is a number, an array or tensor (broadcast against each
+    leaf as numpy and torch do), or a Batch with the same fields, which are paired by name. The result is a new Batch
+    that shares nothing; the in-place forms write into the existing arrays, and change nothing when any field cannot
+    take the result. ``None`` and reserved fields stay.
+
+    Raises:
+        StructureError: two Batches with different fields.
+        LeafError: a leaf that does not compute, as text, or an integer field that would have to hold a float.
+    """
+
+    __array_priority__ = 1000  # torch and old numpy ask this before they take over ``array * batch``
+
+    def __add__(self: T, other: Any) -> T:
+        return _binary(self, operator.add, self, other)
+
+    def __radd__(self: T, other: Any) -> T:
+        return _binary(self, operator.add, other, self)
+
+    def __iadd__(self: T, other: Any) -> T:
+        return _in_place(operator.iadd, self, other)
+
+    def __sub__(self: T, other: Any) -> T:
+        return _binary(self, operator.sub, self, other)
+
+    def __rsub__(self: T, other: Any) -> T:
+        return _binary(self, operator.sub, other, self)
+
+    def __isub__(self: T, other: Any) -> T:
+        return _in_place(operator.isub, self, other)
+
+    def __mul__(self: T, other: Any) -> T:
+        return _binary(self, operator.mul, self, other)
+
+    def __rmul__(self: T, other: Any) -> T:
+        return _binary(self, operator.mul, other, self)
+
+    def __imul__(self: T, other: Any) -> T:
+        return _in_place(operator.imul, self, other)
+
+    def __truediv__(self: T, other: Any) -> T:
+        return _binary(self, operator.truediv, self, other)
+
+    def __rtruediv__(self: T, other: Any) -> T:
+        return _binary(self, operator.truediv, other, self)
+
+    def __itruediv__(self: T, other: Any) -> T:
+        return _in_place(operator.itruediv, self, other)
+
+    def __floordiv__(self: T, other: Any) -> T:
+        return _binary(self, operator.floordiv, self, other)
+
+    def __rfloordiv__(self: T, other: Any) -> T:
+        return _binary(self, operator.floordiv, other, self)
+
+    def __ifloordiv__(self: T, other: Any) -> T:
+        return _in_place(operator.ifloordiv, self, other)
+
+    def __mod__(self: T, other: Any) -> T:
+        return _binary(self, operator.mod, self, other)
+
+    def __rmod__(self: T, other: Any) -> T:
+        return _binary(self, operator.mod, other, self)
+
+    def __imod__(self: T, other: Any) -> T:
+        return _in_place(operator.imod, self, other)
+
+    def __pow__(self: T, other: Any) -> T:
+        return _binary(self, operator.pow, self, other)
+
+    def __rpow__(self: T, other: Any) -> T:
+        return _binary(self, operator.pow, other, self)
+
+    def __ipow__(self: T, other: Any) -> T:
+        return _in_place(operator.ipow, self, other)
+
+    def __neg__(self: T) -> T:
+        return _unary(operator.neg, self)
+
+    def __pos__(self: T) -> T:
+        return _unary(operator.pos, self)
+
+    def __abs__(self: T) -> T:
+        return _unary(operator.abs, self)
+
+
+def _is_operand(value: object) -> bool:
+    return kind_of(value) in (BATCH, ARRAY, TENSOR, SCALAR) or isinstance(value, (bool, int, float, complex))
+
+
+def _unary(operation: Operation, tree: T) -> T:
+    result: T = apply(operation, tree)
+    return result
+
+
+def _binary(tree: T, operation: Operation, left: Any, right: Any) -> T:
+    result: T = apply(operation, left, right) if _is_operand(left) and _is_operand(right) else NotImplemented
+    return result
+
+
+def _in_place(operation: Operation, tree: T, other: Any) -> T:
+    return apply_in_place(operation, tree, other) if _is_operand(other) else NotImplemented

@@ -1,0 +1,144 @@
+"""Row assignment: ``batch[index] = rows``, checked as a whole before the first write."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.construct import to_leaf
+from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
+from typedbatch.leaves import ARRAY, BATCH, NONE, TENSOR, Tree, describe, is_reserved, kind_of
+
+Write = Callable[[], object]
+
+
+def set_rows(tree: Tree, index: Any, rows: Tree, strict: bool) -> None:
+    """Write ``rows`` into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
+    for write in list(_plan(tree, index, rows, strict)):
+        write()
+
+
+def clear_rows(tree: Tree, index: Any) -> None:
+    """Set the rows at ``index`` to zeros, ``None`` in object arrays."""
+    set_rows(tree, index, Tree.plain(), strict=False)
+
+
+def _plan(tree: Tree, index: Any, rows: Tree, strict: bool) -> Iterator[Write]:
+    """The writes to do, each already known to succeed."""
+    unknown = [name for name in rows.__dict__ if name not in tree.__dict__]
+    if unknown:
+        raise RowAssignmentError(f"the rows have {_quoted(unknown)}, which the batch lacks; set whole fields first")
+    absent = [name for name in tree.__dict__ if name not in rows.__dict__]
+    if strict and absent:
+        raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
+    for name, target in tree.__dict__.items():
+        try:
+            yield from _plan_field(target, index, rows.__dict__.get(name, Tree), strict)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+
+
+def _plan_field(target: Any, index: Any, value: Any, strict: bool) -> Iterator[Write]:
+    absent = value is Tree or is_reserved(value)
+    kind = kind_of(target)
+    if kind is BATCH:
+        if not absent and kind_of(value) is not BATCH:
+            raise RowAssignmentError(f"{describe(target)} takes rows from a dict or a Batch, got {describe(value)}")
+        yield from _plan(target, index, Tree.plain() if absent else value, strict and not absent)
+    elif kind is ARRAY:
+        yield _plan_array(target, index, _zero(target) if absent else value)
+    elif kind is TENSOR:
+        yield _plan_tensor(target, index, 0 if absent else value)
+    elif not (kind is NONE and (absent or value is None)):
+        raise RowAssignmentError(f"{describe(target)} has no rows to assign to")
+
+
+def _zero(target: NDArray[Any]) -> Any:
+    return None if target.dtype.hasobject else np.zeros((), target.dtype)
+
+
+def _plan_array(target: NDArray[Any], index: Any, value: Any) -> Write:
+    if not target.flags.writeable:
+        raise RowAssignmentError(f"{describe(target)} is read-only")
+    region = _region(target, np.broadcast_to(np.False_, target.shape), index)
+    if target.dtype.hasobject:
+        if kind_of(value) is BATCH:
+            raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
+        if region:  # a single cell takes any object as it is
+            _check_shape(np.shape(value) if kind_of(value) is ARRAY else (), region)
+        return lambda: target.__setitem__(index, value)
+    rows = _as_rows(value, target)
+    _check_shape(rows.shape, region)
+    rows = _cast(rows, target.dtype)
+    return lambda: target.__setitem__(index, rows)
+
+
+def _as_rows(value: Any, target: Any) -> NDArray[Any]:
+    if kind_of(value) is TENSOR:
+        value = value.detach().cpu().numpy()
+    rows = np.asarray(value)
+    if rows.dtype.kind not in "biufcmMV":
+        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
+    return rows
+
+
+def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """``rows`` as ``dtype``; refused when that would change a value beyond rounding, as 2.7 to 2."""
+    if np.can_cast(rows.dtype, dtype, "same_kind"):
+        return rows
+    with np.errstate(all="ignore"):
+        cast = rows.astype(dtype)
+    if not np.array_equal(cast, rows):
+        raise RowAssignmentError(f"{dtype} cannot hold these {rows.dtype} values unchanged; convert the field first")
+    return cast
+
+
+def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
+    torch = sys.modules["torch"]
+    if target.requires_grad and target.is_leaf and torch.is_grad_enabled():
+        raise RowAssignmentError("a tensor that requires grad is written under torch.no_grad() only")
+    if kind_of(value) is not TENSOR:
+        value = torch.from_numpy(_as_rows(value, target).copy())
+    if not torch.can_cast(value.dtype, target.dtype) and not torch.equal(value.to(target.dtype).to(value.dtype), value):
+        raise RowAssignmentError(f"{target.dtype} cannot hold these {value.dtype} values unchanged; convert the field first")
+    probe = torch.zeros((), dtype=torch.bool).expand(target.shape)
+    region = _region(target, probe, index)
+    _check_shape(tuple(value.shape), region)
+    rows = value.to(target.device, target.dtype)
+    return lambda: target.__setitem__(index, rows)
+
+
+def _region(target: Any, probe: Any, index: Any) -> tuple[int, ...]:
+    """The shape of ``target[index]``, found on ``probe``: the same shape, but one byte stands for all elements."""
+    try:
+        return tuple(np.shape(probe[index]))
+    except (IndexError, TypeError, ValueError) as error:
+        raise RowIndexError(f"{describe(target)} cannot be assigned at {index!r}: {error}") from error
+
+
+def _check_shape(shape: tuple[int, ...], region: tuple[int, ...]) -> None:
+    # numpy and torch both ignore leading dimensions of size 1 on the right side.
+    while len(shape) > len(region) and shape[0] == 1:
+        shape = shape[1:]
+    try:
+        fits = np.broadcast_shapes(shape, region) == region
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RowAssignmentError(f"the rows have shape {list(shape)}, the place for them {list(region)}")
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def as_rows(value: object) -> Tree:
+    """What may stand on the right of ``batch[index] = ...``: a dict, a Batch, or a list of these."""
+    rows = to_leaf(value)
+    if not isinstance(rows, Tree):
+        raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
+    return rows

@@ -1,0 +1,534 @@
+"""``Batch``: a dictionary and an array at once. Each operation's body lives in a module of its own."""
+
+from __future__ import annotations
+
+import copy as _copy
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy as np
+
+from typedbatch import assignment, construct, conversion, copying, display, equality, indexing, missing, splitting
+from typedbatch._typing import Index
+from typedbatch.arithmetic import Arithmetic, apply_ufunc
+from typedbatch.combine import Missing, cat_fields, common_type, stack_fields
+from typedbatch.errors import LeafError, MissingFieldError, StructureError
+from typedbatch.functions import apply_function
+from typedbatch.leaves import BATCH, Tree, describe, kind_of, new_tree
+from typedbatch.rows import count_rows, shape_of
+
+if TYPE_CHECKING:
+    from typedbatch.conversion import Device, Dtype
+
+B = TypeVar("B", bound="Batch")
+
+
+class Batch(Arithmetic):
+    """Named arrays, tensors and objects, nested at will, that are read, indexed and combined together.
+
+    ``batch.obs`` and ``batch["obs"]`` read a field, ``batch[i]`` takes rows of every field. Iteration is over rows,
+    not over names. Any string is a field name; one that is also a method, as ``"items"``, is read by ``batch["items"]``.
+
+    Values are converted once, when they are set: a list becomes an array, a number a 0-d array, a ``dict`` a nested
+    Batch (see :func:`typedbatch.construct.to_leaf` for the table). Arrays and tensors are kept as they are, without a
+    copy, whatever their length: unequal lengths are named by :func:`typedbatch.validate`, not here.
+
+    Args:
+        data: a dict, a Batch (a shallow copy of it is made), or a list, tuple or object array of dicts and Batches,
+            which are stacked, one row each.
+        copy: copy every leaf, so that nothing is shared with the arguments.
+        **fields: more fields; they win over ``data``. A field called ``copy`` goes into ``data``.
+
+    Raises:
+        LeafError: ``data`` is something else, or a list holds arrays that do not fit together (a ``TypeError``).
+        FieldNameError: a name is not a string (an ``AssertionError`` too).
+
+    Example:
+        >>> Batch(obs={"cam": [[1.0, 2.0]], "pos": [3]}, act=[0])
+        Batch(
+            obs: Batch(
+                     cam: array([[1., 2.]]),
+                     pos: array([3]),
+                 ),
+            act: array([0]),
+        )
+
+    Modelled on Tianshou's ``Batch``; docs/differences.md lists where behaviour departs.
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, so unhashable, as list and dict
+
+    def __init__(self, data: object = None, /, *, copy: bool = False, **fields: object) -> None:
+        if data is not None:
+            fields = {**construct.fields_from(data), **fields}
+        construct.set_fields(self.__dict__, fields)
+        if copy is not False:
+            _require_flag(copy)
+            self.__dict__.update(copying.deep(self, {}).__dict__)
+
+    # ---- fields ---------------------------------------------------------------------------------------------------
+
+    if not TYPE_CHECKING:
+        # Hidden from checkers on purpose: with a visible __getattr__ a Batch would match every protocol.
+
+        def __getattr__(self, name: str) -> Any:
+            raise MissingFieldError(type(self).__name__, name, self.__dict__)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name in ("__class__", "__dict__") or hasattr(getattr(type(self), name, None), "__set__"):
+                object.__setattr__(self, name, value)
+            elif name[:2] == "__":  # typing sets __orig_class__ on instances, and takes no for an answer
+                raise AttributeError(f"{name!r} is not a field; batch[{name!r}] = ... makes it one")
+            else:
+                construct.set_fields(self.__dict__, {name: value})
+
+        def __delattr__(self, name: str) -> None:
+            del self[name]
+
+    @overload
+    def __getitem__(self, key: str, /) -> Any: ...
+    @overload
+    def __getitem__(self: B, index: Index, /) -> B: ...
+    def __getitem__(self: B, index: Any, /) -> Any:
+        """A field by its name, or the rows at an index, as a new Batch of the same class.
+
+        Indices are what numpy and torch take: int, slice, ``...``, ``None``, list, mask, array, tensor, or a tuple of
+        these. Integers and slices give views, arrays and masks copies. Rows taken by an int hold numpy scalars.
+        Distributions are indexed along their batch dimensions; ``None`` and reserved fields stay.
+
+        Raises:
+            MissingFieldError: no such field (a ``KeyError``).
+            RowIndexError: a field cannot take the index (an ``IndexError``); the error names the field.
+        """
+        if type(index) is not str:
+            return indexing.select(self, index)
+        try:
+            return self.__dict__[index]
+        except KeyError:
+            raise MissingFieldError(type(self).__name__, index, self.__dict__) from None
+
+    def __setitem__(self, index: str | Index, value: Any, /) -> None:
+        """Set a field by its name, or write rows at an index; for the latter see :meth:`set_rows`."""
+        if isinstance(index, str):
+            construct.set_fields(self.__dict__, {index: value})
+        else:
+            self.set_rows(index, value)
+
+    def __delitem__(self, name: str, /) -> None:
+        """Remove a field.
+
+        Raises:
+            MissingFieldError: no such field.
+        """
+        if name not in self.__dict__:
+            raise MissingFieldError(type(self).__name__, name, self.__dict__)
+        del self.__dict__[name]
+
+    def __contains__(self, name: object, /) -> bool:
+        """True when there is a field of that name."""
+        return name in self.__dict__
+
+    def get_keys(self) -> KeysView[str]:
+        """The names of the fields, in the order in which they were first set."""
+        return self.__dict__.keys()
+
+    def keys(self) -> KeysView[str]:
+        """The names of the fields, in the order in which they were first set."""
+        return self.__dict__.keys()
+
+    def values(self) -> ValuesView[Any]:
+        """The values of the fields."""
+        return self.__dict__.values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Name and value of each field."""
+        return self.__dict__.items()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The field, or ``default`` when there is none of that name."""
+        return self.__dict__.get(key, default)
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        """Remove a field and return it, or return ``default`` when there is none of that name."""
+        return self.__dict__.pop(key, default)
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the field that was set last and return its name and value.
+
+        Raises:
+            KeyError: the Batch is empty.
+        """
+        return self.__dict__.popitem()
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The field, which is set to ``default`` first (converted as usual) when there is none of that name."""
+        if key not in self.__dict__:
+            construct.set_fields(self.__dict__, {key: default})
+        return self.__dict__[key]
+
+    def clear(self) -> None:
+        """Remove every field."""
+        self.__dict__.clear()
+
+    def update(self, batch: object = None, /, **fields: object) -> None:
+        """Set several fields, from a dict, a Batch, ``(name, value)`` pairs or keywords; all of them or, on an error, none.
+
+        Raises:
+            LeafError: a value cannot become a leaf.
+            FieldNameError: a name is not a string.
+        """
+        given = {} if batch is None else construct.pairs_to_fields(batch)
+        construct.set_fields(self.__dict__, {**given, **fields})
+
+    # ---- size -----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Rows of the shortest field; 0 when nothing has rows. ``None`` and reserved fields do not count.
+
+        Raises:
+            NoLengthError: a field is a scalar (a ``TypeError``).
+        """
+        return count_rows(self.__dict__) or 0
+
+    def __iter__(self: B) -> Iterator[B]:
+        """The rows ``batch[0]``, ``batch[1]`` ..., not the names.
+
+        Raises:
+            NoLengthError: a field is a scalar, so there are no rows.
+        """
+        return (indexing.select(self, row) for row in range(count_rows(self.__dict__) or 0))
+
+    @property
+    def shape(self) -> list[int]:
+        """The smallest size in each dimension that all leaves have; ``[]`` with a scalar or a reserved field."""
+        return shape_of(self.__dict__)
+
+    def is_empty(self, recurse: bool = False) -> bool:
+        """True without fields; with ``recurse``, also when there are only empty Batches all the way down."""
+        return missing.is_empty(self, recurse)
+
+    def split(
+        self: B, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: splitting.Rng = None
+    ) -> Iterator[B]:
+        """Minibatches of ``size`` rows each, the last one with what is left.
+
+        Args:
+            size: rows of a minibatch; -1 for all rows in one.
+            shuffle: visit the rows in random order (a copy); without it minibatches are views.
+            merge_last: let the last minibatch take a shorter rest in.
+            rng: generator or seed for the order; None uses numpy's global state, as ``np.random.seed`` sets it.
+
+        Raises:
+            SizeError: ``size`` is 0 or below -1 (an ``AssertionError`` too).
+            StructureError: the fields have different lengths, so rows would be lost.
+        """
+        return splitting.split(self, size, shuffle, merge_last, rng)
+
+    # ---- rows -----------------------------------------------------------------------------------------------------
+
+    def set_rows(self, index: Index, value: object, *, strict: bool = False) -> None:
+        """Write rows into every field at ``index``, from a dict, a Batch, or a list of these.
+
+        Everything is checked before the first write, so a refused assignment changes nothing. Values are cast to the
+        field's dtype if that keeps them: 2.0 goes into an integer field, 2.7 is refused.
+
+        Args:
+            index: anything that ``batch[index]`` takes, except names.
+            value: the rows.
+            strict: refuse rows that lack fields; otherwise those fields are set to zero (``None``) at ``index``, as
+                Tianshou does.
+
+        Raises:
+            RowAssignmentError: unknown fields, missing ones with ``strict``, wrong shapes, values that would change.
+            RowIndexError: a field cannot take the index.
+        """
+        assignment.set_rows(self, index, assignment.as_rows(value), strict)
+
+    def set_array_at_key(self, arr: Any, key: str, index: Index = None, default_value: float | None = None) -> None:
+        """Set a field, or some rows of it, from an array.
+
+        Args:
+            arr: the values, one for each row of the Batch, or for each row of ``index``.
+            key: name of the field; created if it is new.
+            index: the rows to write; None means all of them.
+            default_value: what the other rows of a new field get; None leaves them at zero.
+
+        Raises:
+            StructureError: the number of values does not fit.
+            RowAssignmentError: a value or ``default_value`` does not fit the field's dtype.
+        """
+        _set_array(self, arr, key, index, default_value)
+
+    @staticmethod
+    def empty(batch: B, index: Index = None) -> B:
+        """A copy of ``batch`` with zeros (``None`` for objects) everywhere, or only in the rows at ``index``."""
+        if index is None:
+            return conversion.map_leaves(batch, missing.emptied)
+        result = copying.deep(batch, {})
+        assignment.clear_rows(result, index)
+        return result
+
+    def empty_(self: B, index: Index = None) -> B:
+        """Set everything, or the rows at ``index``, to zero (``None`` for objects), in the existing arrays.
+
+        Raises:
+            RowIndexError: a field cannot take the index.
+        """
+        if index is None:
+            conversion.map_leaves_in_place(self, missing.empty_in_place)
+        else:
+            assignment.clear_rows(self, index)
+        return self
+
+    # ---- together -------------------------------------------------------------------------------------------------
+
+    @overload
+    @staticmethod
+    def stack(batches: Sequence[B], axis: int = 0, missing: Missing = "pad") -> B: ...
+    @overload
+    @staticmethod
+    def stack(batches: Sequence[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> Batch: ...
+    @staticmethod
+    def stack(batches: Sequence[Any], axis: int = 0, missing: Missing = "pad") -> Any:
+        """Join along a new dimension, field by field. Data is copied once.
+
+        Args:
+            batches: Batches or dicts. Fields keep the order in which they are first seen.
+            axis: where the new dimension goes.
+            missing: ``"pad"`` fills fields that some lack with zeros (``None`` in object arrays), ``"error"`` refuses.
+                A reserved field counts as lacking, and is always filled.
+
+        Returns:
+            A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
+
+        Raises:
+            StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
+        """
+        return _joined(batches, lambda dicts: stack_fields(dicts, axis, missing, construct.to_leaf))
+
+    @overload
+    @staticmethod
+    def cat(batches: Sequence[B], missing: Missing = "error") -> B: ...
+    @overload
+    @staticmethod
+    def cat(batches: Sequence[Batch | Mapping[str, Any]], missing: Missing = "error") -> Batch: ...
+    @staticmethod
+    def cat(batches: Sequence[Any], missing: Missing = "error") -> Any:
+        """Join along the rows, field by field. Data is copied once. Empty Batches are skipped.
+
+        Args:
+            batches: Batches or dicts. Fields keep the order in which they are first seen.
+            missing: ``"error"`` refuses Batches with different fields, ``"pad"`` fills with zeros (``None`` in object
+                arrays). A reserved field counts as lacking, and is always filled.
+
+        Returns:
+            A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
+
+        Raises:
+            StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
+        """
+        return _joined([Batch(b) if isinstance(b, Mapping) else b for b in batches], lambda d: cat_fields(d, missing))
+
+    def stack_(self, batches: Sequence[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> None:
+        """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""
+        _adopt(self, Batch.stack([*([self] if self.__dict__ else []), *batches], axis, missing))
+
+    def cat_(self, batches: Batch | Sequence[Batch | Mapping[str, Any]], missing: Missing = "error") -> None:
+        """Become ``Batch.cat([self, *batches])``; a single Batch may be given as it is."""
+        more = [batches] if isinstance(batches, Batch) else list(batches)
+        _adopt(self, Batch.cat([self, *more], missing))
+
+    # ---- conversion -----------------------------------------------------------------------------------------------
+
+    def to_numpy(self) -> Batch:
+        """A Batch with arrays in place of tensors. CPU memory is shared; see :func:`typedbatch.conversion.to_numpy`."""
+        return conversion.map_leaves(self, conversion.leaf_to_numpy)
+
+    def to_numpy_(self) -> None:
+        """Replace tensors by arrays, in this very Batch and its nested ones."""
+        conversion.map_leaves_in_place(self, conversion.leaf_to_numpy)
+
+    def to_torch(self, dtype: Dtype | None = None, device: Device = "cpu") -> Batch:
+        """A Batch with tensors in place of numeric arrays. Memory is shared where torch can use it.
+
+        Args:
+            dtype: dtype of the tensors; bool leaves stay bool. None keeps each leaf's own.
+            device: device of the tensors.
+
+        ``None``, text, object arrays and distributions stay; a distribution goes to ``device``.
+
+        Raises:
+            LeafError: a numeric dtype that torch lacks, as ``longdouble``.
+        """
+        return conversion.map_leaves(self, conversion.leaf_to_torch(dtype, device))
+
+    def to_torch_(self, dtype: Dtype | None = None, device: Device = "cpu") -> None:
+        """Replace numeric arrays by tensors, in this very Batch and its nested ones; arguments as :meth:`to_torch`."""
+        conversion.map_leaves_in_place(self, conversion.leaf_to_torch(dtype, device))
+
+    def to_at_least_2d(self: B) -> B:
+        """A Batch whose arrays and tensors have two dimensions or more, its distributions a batch dimension. Views."""
+        return conversion.map_leaves(self, conversion.at_least_2d)
+
+    def to_dict(self, recursive: bool = True) -> dict[str, Any]:
+        """The fields as a dict, nested Batches as dicts too if ``recursive``. Leaves are shared."""
+        nested = recursive and (lambda value: value.to_dict() if kind_of(value) is BATCH else value)
+        return {k: nested(v) for k, v in self.__dict__.items()} if nested else dict(self.__dict__)
+
+    def to_list_of_dicts(self) -> list[dict[str, Any]]:
+        """One dict per row.
+
+        Raises:
+            NoLengthError: a field is a scalar, so there are no rows.
+        """
+        return [Batch.to_dict(row) for row in Batch.__iter__(self)]
+
+    def apply_values_transform(self, values_transform: Callable[[Any], Any], inplace: bool = False) -> Batch:
+        """Call a function on every leaf, ``None`` and objects included, and store what it returns, converted as usual.
+
+        Args:
+            values_transform: takes a leaf, returns the new one.
+            inplace: change this Batch, nested ones included, instead of making a new one.
+
+        Returns:
+            The new Batch, or this one. When the function raises, nothing has changed.
+        """
+        result = conversion.map_leaves(self, lambda leaf: construct.to_leaf(values_transform(leaf)))
+        if not inplace:
+            return result
+        conversion.adopt(self, result)
+        return self
+
+    # ---- missing values -------------------------------------------------------------------------------------------
+
+    def isnull(self) -> Batch:
+        """A Batch of masks that are true where a value is ``None``, NaN or NaT, in arrays and tensors."""
+        return conversion.map_leaves(self, missing.is_null)
+
+    def hasnull(self) -> bool:
+        """True when any value is ``None``, NaN or NaT."""
+        return missing.has_null(self)
+
+    def dropnull(self: B) -> B:
+        """The rows in which no field has a missing value; every field keeps its shape beyond the rows.
+
+        An object array that held numbers beside ``None`` becomes numeric.
+
+        Raises:
+            StructureError: the fields have different lengths.
+            NoLengthError: a field is a scalar.
+        """
+        return missing.drop_null(self)
+
+    def replace_empty_batches_by_none(self) -> None:
+        """Replace reserved fields (``Batch()``) by ``None``, at every depth, in place."""
+        missing.reserved_to_none(self)
+
+    # ---- equality, copies, display --------------------------------------------------------------------------------
+
+    def __eq__(self, other: object, /) -> bool:
+        """Same fields in any order, with the same shapes, dtypes and values; a tensor equals an equal array. Never raises."""
+        return equality.equal(self, other) if isinstance(other, Batch) else NotImplemented
+
+    def allclose(self, other: Batch, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+        """As ``==``, but dtypes may differ and numbers be apart by ``atol + rtol * abs(other)``. Never raises."""
+        return isinstance(other, Batch) and equality.allclose(self, other, rtol, atol, equal_nan)
+
+    def copy(self: B) -> B:
+        """New Batches, nested ones too, with the same leaves: arrays are shared."""
+        return copying.shallow(self)
+
+    def __copy__(self: B) -> B:
+        return copying.shallow(self)
+
+    def __deepcopy__(self: B, memo: dict[int, Any]) -> B:
+        return copying.deep(self, memo)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return copying.state(self)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+    def __rich_repr__(self) -> Iterable[tuple[str, Any]]:
+        return display.rich_fields(self)
+
+    def _repr_html_(self) -> str:
+        return display.html(self)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.__dict__)
+
+    # ---- numpy ----------------------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """``np.exp(batch)``, ``np.maximum(batch, 0)``, ``array * batch``: the ufunc on every leaf."""
+        if method != "__call__" or "out" in kwargs:
+            return NotImplemented
+        return apply_ufunc(ufunc, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """``np.mean(batch)``, ``np.concatenate([a, b])`` and others; see ``typedbatch.functions`` for which."""
+        return apply_function(func, args, dict(kwargs))
+
+
+Tree.plain = Batch
+
+if TYPE_CHECKING:
+
+    class DynamicBatch(Batch):
+        """A Batch whose attributes checkers take on trust: every name reads as ``Any`` and may be set.
+
+        It is the very class ``Batch`` at run time. For code that is not worth typing yet.
+        """
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+else:
+    DynamicBatch = Batch
+
+
+def _require_flag(copy: object) -> None:
+    if copy is not True:
+        raise LeafError(f"copy= is a flag, got {describe(copy)}; for a field of that name write Batch({{'copy': ...}})")
+
+
+def _joined(batches: Sequence[Any], join: Callable[[list[Any]], dict[str, Any]]) -> Any:
+    for position, batch in enumerate(batches):
+        if kind_of(batch) is not BATCH and not isinstance(batch, Mapping):
+            raise StructureError(f"item {position} is {describe(batch)}; Batches and dicts can be joined")
+    if not batches:
+        return Batch()
+    fields = join([batch.__dict__ if kind_of(batch) is BATCH else batch for batch in batches])
+    return new_tree(common_type(batches), fields)
+
+
+def _adopt(target: Batch, source: Batch) -> None:
+    target.__dict__.clear()
+    target.__dict__.update(source.__dict__)
+
+
+def _set_array(batch: Batch, arr: Any, key: str, index: Index, default_value: float | None) -> None:
+    values = construct.to_leaf(arr)
+    if index is None:
+        rows = count_rows({name: value for name, value in batch.__dict__.items() if name != key})
+        if rows is not None and rows != len(values):
+            raise StructureError(f"got {len(values)} values for {rows} rows", key)
+        construct.set_fields(batch.__dict__, {key: values})
+        return
+    target = Batch({key: batch.__dict__[key]}) if key in batch.__dict__ else _new_column(batch, values, key, default_value)
+    target.set_rows(index, {key: values})
+    batch.__dict__[key] = target[key]
+
+
+def _new_column(batch: Batch, values: Any, key: str, default_value: float | None) -> Batch:
+    column = Batch({key: np.zeros((len(batch), *values.shape[1:]), getattr(values, "dtype", object))})
+    if default_value is not None:
+        column.set_rows(..., {key: _copy.copy(default_value)})
+    return column

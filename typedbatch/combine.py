@@ -1,0 +1,240 @@
+"""Stack and concatenate batches: one walk over the fields, one rule for what is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.errors import FieldNameError, StructureError, TypedBatchError
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    MAPPING,
+    NONE,
+    NUMBER,
+    OBJECT,
+    SCALAR,
+    SEQUENCE,
+    TENSOR,
+    Kind,
+    Tree,
+    blank,
+    describe,
+    is_reserved,
+    kind_of,
+    new_tree,
+    object_array,
+)
+from typedbatch.rows import count_rows
+
+Missing = Literal["error", "pad"]
+"""What to do with a field that some batches lack: refuse, or fill with zeros (``None`` in object arrays)."""
+
+Convert = Callable[[Any], Any]
+"""Turns a raw value of a ``dict`` into a leaf; ``typedbatch.construct.to_leaf``."""
+
+
+class _Gap:
+    """Stands in a column where a batch lacks the field."""
+
+
+_GAP = _Gap()
+
+
+def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing, convert: Convert) -> dict[str, Any]:
+    """Stack field by field; see :meth:`typedbatch.Batch.stack`."""
+    columns = _same_columns(rows)
+    if columns is None:
+        columns = _columns_with_gaps(rows, missing)
+    stacked = {}
+    for name, values in columns.items():
+        try:
+            stacked[name] = _stack_values(values, axis, missing, convert)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+    return stacked
+
+
+def cat_fields(parts: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, Any]:
+    """Concatenate field by field; see :meth:`typedbatch.Batch.cat`."""
+    parts = [part for part in parts if part]
+    return _cat_columns(parts, parts, missing) if parts else {}
+
+
+def common_type(trees: Sequence[object]) -> type[Tree]:
+    """The class that all of ``trees`` share exactly, or the plain one."""
+    classes = set(map(type, trees))
+    only = classes.pop() if len(classes) == 1 else Tree.plain
+    return only if issubclass(only, Tree) else Tree.plain
+
+
+def _same_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | None:
+    # The usual case, and the fast one: equal numbers of fields and no KeyError mean equal names.
+    first = rows[0]
+    if set(map(len, rows)) != {len(first)}:
+        return None
+    try:
+        columns = {name: [row[name] for row in rows] for name in first}
+    except KeyError:
+        return None
+    check_names(first)
+    return columns
+
+
+def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, list[Any]]:
+    for row in rows:
+        check_names(row)
+    names = dict.fromkeys(name for row in rows for name in row)  # first-seen order
+    if missing == "error":
+        gaps = {name: [i for i, row in enumerate(rows) if name not in row] for name in names}
+        lacks = ", ".join(f"{name!r} is missing in batch {gap[0]}" for name, gap in gaps.items() if gap)
+        raise StructureError(f"the batches have different fields: {lacks}; pass missing='pad' to fill with zeros")
+    return {name: [row.get(name, _GAP) for row in rows] for name in names}
+
+
+def check_names(names: Mapping[str, Any]) -> None:
+    """Raise :class:`FieldNameError` unless every key is a string."""
+    for name in names:
+        if not isinstance(name, str):
+            raise FieldNameError(f"field names are strings, got {name!r} ({type(name).__name__}) among {list(names)}")
+
+
+def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+    types = set(map(type, values))
+    if types == {np.ndarray}:
+        return _stack_arrays(values, axis)
+    kinds = {KINDS[cls] for cls in types}
+    if _has_gaps(values, types, kinds):
+        return _stack_around_gaps(values, axis, missing, convert)
+    if kinds <= {BATCH, MAPPING}:
+        rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
+        return new_tree(common_type(values), stack_fields(rows, axis, missing, convert))
+    if kinds <= {NUMBER, SCALAR} and axis == 0:
+        return convert(values)
+    if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
+        values = [convert(value) for value in values]
+        kinds = set(map(kind_of, values))
+    return _stack_leaves(values, kinds, axis)
+
+
+def _stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
+    if kinds == {TENSOR}:
+        return _joined(sys.modules["torch"].stack, values, axis)
+    if kinds == {DISTRIBUTION}:
+        from typedbatch.distributions import stack_dists
+
+        return stack_dists(values, axis)
+    if kinds <= {ARRAY, SCALAR}:
+        return _stack_arrays([np.asarray(value) for value in values], axis)
+    scalars = all(np.ndim(value) == 0 for value in values if kind_of(value) is ARRAY)
+    if axis == 0 and kinds <= {ARRAY, SCALAR, NUMBER, NONE, OBJECT} and (scalars or NONE in kinds):
+        return object_array([value[()] if kind_of(value) is ARRAY and not value.ndim else value for value in values])
+    raise StructureError(f"cannot stack {_list_kinds(values)}; the same field must be of one kind in every batch")
+
+
+def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
+    shape = values[0].shape
+    if axis != 0 or not shape or any(value.shape != shape for value in values):
+        stacked: NDArray[Any] = _joined(np.stack, values, axis)
+        return stacked if stacked.dtype.kind not in "US" else stacked.astype(object)
+    # For the first axis, joining the rows and reshaping saves numpy one view per array.
+    joined: NDArray[Any] = np.concatenate(values).reshape(len(values), *shape)
+    return joined if joined.dtype.kind not in "US" else joined.astype(object)
+
+
+def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
+    if _Gap in types:
+        return True
+    return BATCH in kinds and 0 < sum(map(is_reserved, values)) < len(values)
+
+
+def _stack_around_gaps(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+    there = np.array([value is not _GAP and not is_reserved(value) for value in values])
+    if not there.any():
+        return new_tree(Tree.plain, {})
+    if axis != 0:
+        raise StructureError(f"missing in some batches, which stack can fill along axis 0, not axis {axis}")
+    present = [value for value, here in zip(values, there, strict=True) if here]
+    return _spread(_stack_values(present, 0, missing, convert), there)
+
+
+def _spread(rows: Any, there: NDArray[np.bool_]) -> Any:
+    """Put ``rows`` where ``there`` is true, and zeros (``None``) elsewhere."""
+    kind = kind_of(rows)
+    if kind is BATCH:
+        return new_tree(type(rows), {name: _spread(value, there) for name, value in rows.__dict__.items()})
+    if kind is NONE:
+        return None
+    if kind not in (ARRAY, TENSOR):
+        raise StructureError(f"missing in some batches, and a {describe(rows)} cannot be filled with zeros")
+    if len(rows) != there.sum():
+        raise StructureError(f"{len(rows)} rows where its batches have {there.sum()}; only equal lengths can be filled")
+    out = blank(rows, (len(there), *rows.shape[1:]))
+    out[sys.modules["torch"].from_numpy(there) if kind is TENSOR else there] = rows
+    return out
+
+
+def _cat_columns(parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, Any]:
+    # ``wholes`` are the batches that ``parts`` come from: they say how many rows a gap has.
+    columns = _same_columns(parts)
+    if columns is None:
+        columns = _columns_with_gaps(parts, missing)
+    joined = {}
+    for name, values in columns.items():
+        try:
+            joined[name] = _cat_values(values, wholes, missing)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+    return joined
+
+
+def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
+    types = set(map(type, values))
+    if types == {np.ndarray}:
+        return _joined(np.concatenate, values, 0)
+    kinds = {KINDS[cls] for cls in types}
+    if _has_gaps(values, types, kinds):
+        return _cat_around_gaps(values, wholes, missing)
+    if kinds == {BATCH}:
+        return new_tree(common_type(values), _cat_columns([value.__dict__ for value in values], wholes, missing))
+    if kinds == {TENSOR}:
+        return _joined(sys.modules["torch"].cat, values, 0)
+    if kinds == {ARRAY}:
+        return _joined(np.concatenate, values, 0)
+    if kinds == {NONE}:
+        return None
+    if kinds == {DISTRIBUTION}:
+        from typedbatch.distributions import cat_dists
+
+        return cat_dists(values)
+    if kinds <= {SCALAR, OBJECT}:
+        raise StructureError(f"{_list_kinds(values)} have no rows to concatenate; stack gives each a row")
+    raise StructureError(f"cannot concatenate {_list_kinds(values)}; the same field must be of one kind in every batch")
+
+
+def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
+    here = [value is not _GAP and not is_reserved(value) for value in values]
+    if not any(here):
+        return new_tree(Tree.plain, {})
+    sizes = [count_rows(whole) or 0 for whole in wholes]
+    present = [value for value, is_here in zip(values, here, strict=True) if is_here]
+    present_wholes = [whole for whole, is_here in zip(wholes, here, strict=True) if is_here]
+    return _spread(_cat_values(present, present_wholes, missing), np.repeat(here, sizes))
+
+
+def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
+    try:
+        return join(values, axis)
+    except (ValueError, RuntimeError, TypeError, IndexError) as error:
+        raise StructureError(f"{_list_kinds(values)} do not fit together: {error}") from error
+
+
+def _list_kinds(values: Sequence[Any]) -> str:
+    seen = list(dict.fromkeys(map(describe, values)))
+    return ", ".join(seen[:4]) + (f" and {len(seen) - 4} more" if len(seen) > 4 else "")

@@ -1,0 +1,178 @@
+"""How a value becomes a leaf, and how the constructor's arguments become fields."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.combine import check_names, stack_fields
+from typedbatch.errors import FieldNameError, LeafError, TypedBatchError
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    MAPPING,
+    NUMBER,
+    SCALAR,
+    SEQUENCE,
+    TENSOR,
+    Kind,
+    Tree,
+    describe,
+    kind_of,
+    new_tree,
+    object_array,
+)
+
+
+def to_leaf(value: Any) -> Any:
+    """The leaf that ``value`` is stored as.
+
+    ========================================== ====================================================
+    given                                      stored
+    ========================================== ====================================================
+    array or tensor, ``Batch``, ``None``       the very same object, nothing is copied
+    number, bool, numpy scalar                 0-d array
+    ``dict`` (any mapping)                     ``Batch``, recursively
+    list or 1-d object array of dicts, Batches one stacked ``Batch``
+    list or tuple of tensors                   ``torch.stack`` of them
+    other list, tuple, range                   numeric array; else object array, values untouched
+    array of text                              object array
+    text, set, function, distribution ...      the very same object
+    ========================================== ====================================================
+
+    Raises:
+        LeafError: arrays or tensors in a list do not fit together.
+        FieldNameError: a ``dict`` has a key that is not a string.
+    """
+    convert = _CONVERT.get(KINDS[type(value)])
+    return value if convert is None else convert(value)
+
+
+def set_fields(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
+    """Convert every value of ``fields`` and put it into ``target``; on an error ``target`` is as it was."""
+    converted = {}
+    for name, value in fields.items():
+        if type(value) is np.ndarray and value.dtype.kind in "fibuc":
+            converted[name] = value
+        else:
+            converted[name] = _named_leaf(name, value)
+    check_names(converted)
+    target.update(converted)
+
+
+def fields_from(data: object) -> Mapping[str, Any]:
+    """The fields that the constructor's first argument stands for.
+
+    Raises:
+        LeafError: ``data`` is not a mapping, a Batch, or a list or object array of these.
+    """
+    kind = kind_of(data)
+    if kind is BATCH:
+        return {name: _own_structure(value) for name, value in data.__dict__.items()}
+    if isinstance(data, Mapping):
+        return data
+    rows = list(data) if isinstance(data, (Sequence, np.ndarray)) and not isinstance(data, (str, bytes)) else [data]
+    if kind_of(data) in (SEQUENCE, ARRAY) and all(kind_of(row) in (BATCH, MAPPING) for row in rows):
+        return from_rows(rows)
+    raise LeafError(
+        f"Batch() takes a dict, a Batch or a list of these, got {describe(data)}; name the field: Batch(obs=...)"
+    )
+
+
+def from_rows(rows: Sequence[Any]) -> dict[str, Any]:
+    """Stack dicts and Batches, one per row, into fields; a field that a row lacks becomes zeros (``None``) there."""
+    dicts = [row.__dict__ if kind_of(row) is BATCH else row for row in rows]
+    return stack_fields(dicts, 0, "pad", to_leaf) if dicts else {}
+
+
+def pairs_to_fields(data: object) -> Mapping[str, Any]:
+    """What ``update`` accepts: a Batch, a mapping, or an iterable of ``(name, value)`` pairs."""
+    if kind_of(data) is BATCH:
+        return data.__dict__
+    if isinstance(data, Mapping):
+        return data
+    try:
+        return dict(iter(data))  # type: ignore[call-overload]  # anything else is a TypeError here
+    except (TypeError, ValueError):
+        raise LeafError(f"update() takes a Batch, a dict or (name, value) pairs, got {describe(data)}") from None
+
+
+def _own_structure(value: Any) -> Any:
+    """A Batch with the same leaves but its own nested Batches, so that a shallow copy can be changed freely."""
+    if KINDS[type(value)] is not BATCH:
+        return value
+    return new_tree(type(value), {name: _own_structure(leaf) for name, leaf in value.__dict__.items()})
+
+
+def _named_leaf(name: str, value: Any) -> Any:
+    try:
+        return to_leaf(value)
+    except TypedBatchError as error:
+        if isinstance(name, str):
+            raise error.under(name) from error.__cause__
+        raise FieldNameError(f"field names are strings, got {name!r} ({type(name).__name__})") from error
+
+
+def _from_mapping(value: Mapping[str, Any]) -> Tree:
+    tree = object.__new__(Tree.plain)
+    set_fields(tree.__dict__, value)
+    return tree
+
+
+def _from_array(array: NDArray[Any]) -> Any:
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if array.dtype.kind != "O" or array.ndim != 1 or not array.size:
+        return array
+    if all(KINDS[type(element)] in (MAPPING, BATCH) for element in array):
+        return new_tree(Tree.plain, from_rows(array.tolist()))
+    return array
+
+
+def _from_sequence(values: Sequence[Any]) -> Any:
+    kinds = set(map(kind_of, values))
+    if kinds and kinds <= {MAPPING, BATCH}:
+        return new_tree(Tree.plain, from_rows(values))
+    if kinds == {TENSOR}:
+        return _stack_tensors(values)
+    if not kinds.isdisjoint({MAPPING, BATCH}):  # numpy would look inside them
+        return object_array(values)
+    return _to_array(values)
+
+
+def _stack_tensors(values: Sequence[Any]) -> Any:
+    try:
+        return sys.modules["torch"].stack(tuple(values))
+    except (RuntimeError, TypeError) as error:
+        raise LeafError(f"a list of tensors is stacked, but {_shapes(values)} do not stack; {error}") from error
+
+
+def _to_array(values: Sequence[Any]) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.asanyarray(values)
+        if array.dtype.kind not in "US":
+            return array
+    except ValueError:  # ragged
+        pass
+    try:  # as objects, so that 1 stays 1 in (1, "a")
+        return np.array(values, dtype=object)
+    except ValueError as error:
+        raise LeafError(f"a list of arrays of shapes {_shapes(values)} is no array and no object array") from error
+
+
+def _shapes(values: Sequence[Any]) -> str:
+    return ", ".join(dict.fromkeys(describe(value) for value in values))
+
+
+_CONVERT: dict[Kind, Callable[[Any], Any]] = {
+    ARRAY: _from_array,
+    NUMBER: np.asanyarray,
+    SCALAR: np.asanyarray,
+    MAPPING: _from_mapping,
+    SEQUENCE: _from_sequence,
+}

@@ -1,0 +1,64 @@
+"""Copies and pickles of batches."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeVar
+
+import numpy as np
+
+from typedbatch.leaves import BATCH, DISTRIBUTION, KINDS, TENSOR, Tree
+
+T = TypeVar("T", bound=Tree)
+
+
+def shallow(tree: T) -> T:
+    """The same leaves in new Batches, nested ones too: fields of the copy can be set and deleted freely."""
+    out = object.__new__(type(tree))
+    fields = out.__dict__
+    fields.update(tree.__dict__)
+    for name, value in fields.items():
+        if type(value) is not np.ndarray and KINDS[type(value)] is BATCH:
+            fields[name] = shallow(value)
+    return out
+
+
+def deep(tree: T, memo: dict[int, Any]) -> T:
+    """A copy that shares no memory; leaves that were one object are one object in the copy too."""
+    out = object.__new__(type(tree))
+    memo[id(tree)] = out
+    for name, value in tree.__dict__.items():
+        out.__dict__[name] = deep_leaf(value, memo)
+    return out
+
+
+def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
+    """A deep copy of one leaf, found in ``memo`` if it was copied before."""
+    if id(leaf) in memo:
+        return memo[id(leaf)]
+    kind = KINDS[type(leaf)]
+    if kind is BATCH:
+        return deep(leaf, memo)
+    if kind is TENSOR:
+        from typedbatch.tensors import clone
+
+        result: Any = clone(leaf, memo)
+    elif kind is DISTRIBUTION:
+        from typedbatch.distributions import map_dist
+
+        result = map_dist(leaf, lambda tensor: tensor.clone())
+    else:
+        return copy.deepcopy(leaf, memo)
+    memo[id(leaf)] = result
+    return result
+
+
+def state(tree: Tree) -> dict[str, Any]:
+    """What a pickle keeps: the fields, with each tensor in a form that costs no more than an array."""
+    fields = tree.__dict__
+    if all(type(value) is np.ndarray or KINDS[type(value)] is not TENSOR for value in fields.values()):
+        return fields
+    from typedbatch.tensors import for_pickle
+
+    tensors = {id(v): for_pickle(v) for v in fields.values() if KINDS[type(v)] is TENSOR}
+    return {name: tensors.get(id(value), value) for name, value in fields.items()}

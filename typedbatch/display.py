@@ -1,0 +1,118 @@
+"""What a batch looks like: in the console, in a notebook, under rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, leading_shape
+from typedbatch.rows import leaves
+
+
+def text(tree: Tree) -> str:
+    """The tree as Python source, one field a line, in the order of the fields."""
+    return _text(tree, ())
+
+
+def _text(tree: Tree, outer: tuple[int, ...]) -> str:
+    name = type(tree).__name__
+    if id(tree) in outer:  # a batch that holds itself
+        return f"{name}(...)"
+    if not tree.__dict__:
+        return f"{name}()"
+    lines = [f"{name}("]
+    for key, value in tree.__dict__.items():
+        label = key if key.isidentifier() else repr(key)
+        body = _text(value, (*outer, id(tree))) if KINDS[type(value)] is BATCH else _leaf_text(value)
+        lines.append(f"    {label}: {body},".replace("\n", "\n" + " " * (6 + len(label))))
+    return "\n".join([*lines, ")"])
+
+
+def _leaf_text(value: Any) -> str:
+    kind = KINDS[type(value)]
+    if kind is SCALAR:
+        return str(value)  # 1 and not np.int64(1): a row reads like its column
+    if kind in (ARRAY, TENSOR):
+        return repr(value)
+    from pprint import pformat  # sorts sets and dicts, so that two runs print the same
+
+    return pformat(value)
+
+
+def summary(tree: Tree) -> str:
+    """One line without values: ``Batch[N=256]  act i64[256]  obs f32[256,4]``."""
+    described = [(path, describe(leaf)) for path, leaf in leaves(tree.__dict__)]
+    sizes = {leading_shape(leaf)[0] for _, leaf in leaves(tree.__dict__) if leading_shape(leaf)}
+    rows = f"[N={sizes.pop()}]" if len(sizes) == 1 else ""
+    shown = [f"{path} {text}" for path, text in described[:12]]
+    more = [f"and {len(described) - 12} more"] if len(described) > 12 else []
+    return "  ".join([type(tree).__name__ + rows, *shown, *more])
+
+
+def html(tree: Tree) -> str:
+    """A collapsible tree with kind, dtype, shape and size of every field; nothing in it is executed or loaded."""
+    return f'<div class="typedbatch">{_STYLE}{_branch(type(tree).__name__, tree, True, ())}</div>'
+
+
+def _branch(label: str, tree: Tree, is_open: bool, outer: tuple[int, ...]) -> str:
+    if id(tree) in outer:
+        return f"<div class='tb-row'><b>{escape(label)}</b><span>the batch itself</span></div>"
+    count = len(tree.__dict__)
+    note = f"{count} field{'' if count == 1 else 's'}, {_size(_bytes(tree, ()))}" if count else "reserved"
+    rows = "".join(_field(name, value, (*outer, id(tree))) for name, value in tree.__dict__.items())
+    return (
+        f"<details{' open' if is_open else ''}><summary><b>{escape(label)}</b> <i>{escape(note)}</i></summary>"
+        f"<div class='tb-body'>{rows}</div></details>"
+    )
+
+
+def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
+    if KINDS[type(value)] is BATCH:
+        return _branch(name, value, False, outer)
+    kind = KINDS[type(value)]
+    numeric = kind in (ARRAY, TENSOR, SCALAR)
+    source = {ARRAY: "numpy", TENSOR: "torch", SCALAR: "numpy"}.get(kind, "")
+    dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
+    shape = f"({', '.join(map(str, value.shape))})" if numeric else describe(value)
+    where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
+    cells = (shape, dtype, source + where, _size(_leaf_bytes(value)) if numeric else "")
+    return f"<div class='tb-row'><b>{escape(name)}</b>{''.join(f'<span>{escape(cell)}</span>' for cell in cells)}</div>"
+
+
+def _bytes(tree: Tree, outer: tuple[int, ...]) -> int:
+    if id(tree) in outer:
+        return 0
+    inside = (*outer, id(tree))
+    return sum(
+        _bytes(value, inside) if KINDS[type(value)] is BATCH else _leaf_bytes(value) for value in tree.__dict__.values()
+    )
+
+
+def _leaf_bytes(leaf: Any) -> int:
+    return int(leaf.nbytes) if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR) else 0
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def rich_fields(tree: Tree) -> Iterator[tuple[str, Any]]:
+    """Name and value of every field, for ``rich``."""
+    yield from tree.__dict__.items()
+
+
+_STYLE = (
+    "<style>"
+    ".typedbatch{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px;line-height:1.6}"
+    ".typedbatch summary{cursor:pointer}"
+    ".typedbatch i{color:#6b7280;font-style:normal}"
+    ".typedbatch .tb-body{margin-left:1.1em;padding-left:.7em;border-left:1px solid #9ca3af66}"
+    ".typedbatch .tb-row{display:grid;grid-template-columns:11em 10em 7em 9em auto;gap:0 1em}"
+    ".typedbatch .tb-row span{color:#6b7280}"
+    "</style>"
+)

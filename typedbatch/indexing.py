@@ -1,0 +1,141 @@
+"""Rows: select them by anything that numpy and torch index with."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.errors import RowIndexError, TypedBatchError
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, describe, kind_of, leading_shape
+
+T = TypeVar("T", bound=Tree)
+
+
+def select(tree: T, index: Any) -> T:
+    """``tree[index]``: every leaf indexed, in a new tree of the same class.
+
+    Integers and slices give views, arrays and masks give copies, as numpy and torch do. Reserved fields and ``None``
+    stay as they are.
+
+    Raises:
+        RowIndexError: a leaf cannot take the index; the error names the field.
+    """
+    if type(index) is int or type(index) is slice:
+        return _select_basic(tree, index)
+    if kind_of(index) is TENSOR and index.device.type != "cpu":
+        try:  # no trip to the CPU, unless there is a numpy leaf beside the tensors
+            return _select_basic(tree, index)
+        except RowIndexError:
+            index = index.cpu()
+    index = tuple(map(_plain, index)) if isinstance(index, tuple) else _plain(index)
+    if type(index) is not np.ndarray or index.ndim != 1:
+        return _select_basic(tree, index)
+    if index.dtype.kind == "b":
+        return _take(tree, np.flatnonzero(index), len(index))
+    if index.dtype.kind not in "iu":
+        raise RowIndexError(f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}")
+    return _take(tree, index, None)
+
+
+def _plain(part: Any) -> Any:
+    """One part of an index, converted once instead of once per leaf: lists and tensors become arrays."""
+    if isinstance(part, (list, range)):
+        return np.asarray(part, dtype=None if len(part) else np.intp)
+    if kind_of(part) is TENSOR:
+        part = part.detach().cpu().numpy()
+    if kind_of(part) in (ARRAY, SCALAR) and part.ndim == 0 and part.dtype.kind in "iu":
+        return int(part)
+    return part
+
+
+def _select_basic(tree: T, index: Any) -> T:
+    # The hot loop of rollouts: one new object, one dict, one test per leaf.
+    out = object.__new__(type(tree))
+    fields = out.__dict__
+    name = ""
+    try:
+        for name, value in tree.__dict__.items():
+            fields[name] = value[index] if type(value) is np.ndarray else _select_leaf(value, index)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
+    except (IndexError, TypeError) as error:
+        raise _cannot_index(tree.__dict__[name], index, error).under(name) from error
+    return out
+
+
+def _select_leaf(value: Any, index: Any) -> Any:
+    kind = KINDS[type(value)]
+    if kind is TENSOR:
+        return select_tensor(value, index)
+    if kind is ARRAY:
+        return value[index]
+    if kind is BATCH:
+        return _select_basic(value, index)
+    if kind is DISTRIBUTION:
+        from typedbatch.distributions import get_sliced_dist
+
+        return get_sliced_dist(value, index)
+    if kind is NONE:
+        return None
+    raise RowIndexError(f"a scalar ({describe(value)}) has no rows, so {index!r} cannot be taken of it")
+
+
+def select_tensor(tensor: Any, index: Any) -> Any:
+    """``tensor[index]`` with what torch lacks: slices that step backwards. Those copy, others are torch's own."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(type(part) is slice and part.step is not None and part.step < 0 for part in parts):
+        return _select_backwards(tensor, parts)
+    return tensor[index]
+
+
+def _select_backwards(tensor: Any, parts: tuple[Any, ...]) -> Any:
+    # Each backward slice becomes its forward mirror, on a dimension that is flipped first.
+    dims = [i for i, part in enumerate(parts) if part is not None and part is not Ellipsis]
+    skipped = tensor.ndim - len(dims) if Ellipsis in parts else 0
+    mirrored = list(parts)
+    for dim, i in enumerate(dims):
+        part = parts[i]
+        if type(part) is slice and part.step is not None and part.step < 0:
+            axis = dim + (skipped if Ellipsis in parts[:i] else 0)
+            size = tensor.shape[axis]
+            start, stop, step = part.indices(size)
+            tensor = tensor.flip(axis)
+            mirrored[i] = slice(size - 1 - start, size - 1 - stop, -step)
+    return tensor[tuple(mirrored)]
+
+
+def _take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
+    # ``take`` along the rows is numpy's fast path for what ``array[rows]`` does in general.
+    out = object.__new__(type(tree))
+    fields = out.__dict__
+    name = ""
+    try:
+        for name, value in tree.__dict__.items():
+            if type(value) is np.ndarray and value.shape and (mask_size is None or mask_size == len(value)):
+                fields[name] = value.take(rows, 0)
+            else:
+                fields[name] = _take_leaf(value, rows, mask_size)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
+    except (IndexError, TypeError) as error:
+        raise _cannot_index(tree.__dict__[name], rows, error).under(name) from error
+    return out
+
+
+def _take_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) -> Any:
+    kind = KINDS[type(value)]
+    if kind is BATCH:
+        return _take(value, rows, mask_size)
+    if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
+        raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
+    if kind is TENSOR:
+        return value[sys.modules["torch"].tensor(rows)]
+    return _select_leaf(value, rows)
+
+
+def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:
+    shown = describe(index) if kind_of(index) in (ARRAY, TENSOR) else repr(index)
+    return RowIndexError(f"{describe(value)} cannot be indexed by {shown}: {error}")

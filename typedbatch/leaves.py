@@ -1,0 +1,143 @@
+"""What a leaf is: the kinds of value that a batch holds, and how each is described."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from numbers import Number
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Tree:
+    """Named values in insertion order, kept in the instance ``__dict__``: what every ``Batch`` is.
+
+    Operations work on ``tree.__dict__`` alone, never on methods, so that a field may have any name.
+    """
+
+    plain: ClassVar[type[Tree]]
+    """The class that a nested ``dict`` becomes; ``typedbatch.batch`` sets it to ``Batch``."""
+
+
+class Kind(Enum):
+    """What a value is, as far as batches care."""
+
+    ARRAY = "numpy array"
+    TENSOR = "torch tensor"
+    BATCH = "Batch"
+    SCALAR = "numpy scalar"
+    NONE = "None"
+    DISTRIBUTION = "distribution"
+    OBJECT = "Python object"
+    NUMBER = "number"
+    MAPPING = "dict"
+    SEQUENCE = "list"
+
+
+ARRAY, TENSOR, BATCH, SCALAR = Kind.ARRAY, Kind.TENSOR, Kind.BATCH, Kind.SCALAR
+NONE, DISTRIBUTION, OBJECT = Kind.NONE, Kind.DISTRIBUTION, Kind.OBJECT
+NUMBER, MAPPING, SEQUENCE = Kind.NUMBER, Kind.MAPPING, Kind.SEQUENCE
+
+
+class _Kinds(dict[type, Kind]):
+    """``KINDS[type(value)]``: one dictionary look-up; a class is examined the first time it is met."""
+
+    def __missing__(self, cls: type) -> Kind:
+        kind = self[cls] = _kind_of_class(cls)
+        return kind
+
+
+def _kind_of_class(cls: type) -> Kind:
+    # str, bytes and their numpy scalars are objects here: text has no dtype to compute with.
+    rules: list[tuple[Kind, tuple[type, ...]]] = [
+        (ARRAY, (np.ndarray,)),
+        (BATCH, (Tree,)),
+        (NONE, (type(None),)),
+        *_torch_rules(),
+        (OBJECT, (str, bytes, bytearray, memoryview)),
+        (SCALAR, (np.generic,)),
+        (MAPPING, (Mapping,)),
+        (NUMBER, (Number,)),
+        (SEQUENCE, (Sequence,)),
+    ]
+    return next((kind for kind, classes in rules if issubclass(cls, classes)), OBJECT)
+
+
+def _torch_rules() -> list[tuple[Kind, tuple[type, ...]]]:
+    # A tensor exists only in a process that has imported torch, so it is never imported here.
+    torch: Any = sys.modules.get("torch")
+    if not hasattr(torch, "distributions"):  # absent, or only half imported
+        return []
+    return [(TENSOR, (torch.Tensor,)), (DISTRIBUTION, (torch.distributions.Distribution,))]
+
+
+KINDS = _Kinds({np.ndarray: ARRAY, type(None): NONE, dict: MAPPING, list: SEQUENCE, tuple: SEQUENCE, str: OBJECT})
+
+
+def kind_of(value: object) -> Kind:
+    """The kind of ``value``."""
+    return KINDS[type(value)]
+
+
+def new_tree(cls: type[Tree], fields: dict[str, Any]) -> Any:
+    """An instance of ``cls`` that owns ``fields``: nothing is converted, checked or copied."""
+    tree = object.__new__(cls)
+    tree.__dict__.update(fields)
+    return tree
+
+
+def is_reserved(value: object) -> bool:
+    """True for ``Batch()``: a field that is announced, with its value still to come."""
+    return KINDS[type(value)] is BATCH and not value.__dict__
+
+
+def leading_shape(leaf: Any) -> tuple[int, ...]:
+    """The shape whose first dimension is the rows: an array's shape, a distribution's ``batch_shape``, else ``()``."""
+    kind = KINDS[type(leaf)]
+    if kind is ARRAY or kind is TENSOR:
+        return tuple(leaf.shape)
+    return tuple(leaf.batch_shape) if kind is DISTRIBUTION else ()
+
+
+def blank(leaf: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros (``None`` for objects) of ``shape``, with the dtype and device of ``leaf``."""
+    if KINDS[type(leaf)] is TENSOR:
+        return leaf.new_zeros(shape)
+    dtype = leaf.dtype if isinstance(leaf, (np.ndarray, np.generic)) else np.dtype(object)
+    return np.full(shape, None, object) if dtype.hasobject else np.zeros(shape, dtype)
+
+
+def object_array(values: Sequence[Any]) -> NDArray[Any]:
+    """A 1-d object array with exactly these elements; numpy is never asked to look inside them."""
+    array: NDArray[Any] = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
+
+
+_SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c"}
+
+
+def short_dtype(leaf: Any) -> str:
+    """``"f32"``, ``"i64"``, ``"bool"``, ``"obj"`` ... for an array, a tensor or a numpy scalar."""
+    name = str(leaf.dtype).removeprefix("torch.")
+    if name == "object":
+        return "obj"
+    letters = name.rstrip("0123456789")
+    return _SHORT.get(letters, letters) + name[len(letters) :]
+
+
+def describe(leaf: Any) -> str:
+    """A leaf in a few characters, shape and dtype but never values: ``"f32[256,4]"``, ``"Normal[256]"``, ``"str"``."""
+    kind = KINDS[type(leaf)]
+    if kind is BATCH:
+        return f"{type(leaf).__name__}({', '.join(leaf.__dict__)})"
+    if kind in (ARRAY, TENSOR):
+        prefix = "torch " if kind is TENSOR else ""
+        return f"{prefix}{short_dtype(leaf)}[{','.join(map(str, leaf.shape))}]"
+    if kind is DISTRIBUTION:
+        return f"{type(leaf).__name__}[{','.join(map(str, leaf.batch_shape))}]"
+    return "None" if leaf is None else short_dtype(leaf) if kind is SCALAR else type(leaf).__name__

@@ -1,0 +1,252 @@
+"""What functions ask for: read-only, covariant, structural. A value with the right members matches, whatever its class.
+
+Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). Every protocol takes the stage first:
+``RolloutBatchProtocol`` is the numpy stage, ``RolloutBatchProtocol[Tensor]`` the torch stage; the observation and the
+action default to it, and may be nested: ``RolloutBatchProtocol[Tensor, PixelObs[Tensor]]``. N is the number of rows,
+the same in every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+
+from typedbatch._typing import Act_co, Array, Distribution, Index, K_co, Obs_co
+from typedbatch.batch import Batch
+from typedbatch.splitting import Rng
+
+if TYPE_CHECKING:
+    from typedbatch.conversion import Device, Dtype
+
+S = TypeVar("S", bound="BatchProtocol")
+
+
+class BatchProtocol(Protocol):
+    """Any batch: no fields yet, but rows, length, shape, minibatches and conversion. Base of protocols of your own."""
+
+    @overload
+    def __getitem__(self, key: str, /) -> Any: ...
+    @overload
+    def __getitem__(self: S, index: Index, /) -> S: ...
+    def __len__(self) -> int: ...
+    def __iter__(self: S) -> Iterator[S]: ...
+    def __contains__(self, name: object, /) -> bool: ...
+
+    @property
+    def shape(self) -> list[int]:
+        """The smallest size in each dimension that all leaves have."""
+        ...
+
+    def split(self: S, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: Rng = None) -> Iterator[S]:
+        """Minibatches of ``size`` rows."""
+        ...
+
+    def keys(self) -> KeysView[str]:
+        """The names of the fields."""
+        ...
+
+    def items(self) -> ItemsView[str, Any]:
+        """Name and value of each field."""
+        ...
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The field, or ``default``."""
+        ...
+
+    def copy(self: S) -> S:
+        """New Batches with the same leaves."""
+        ...
+
+    def to_numpy(self) -> Batch:
+        """A Batch with arrays in place of tensors; ``convert`` keeps the fields known to checkers."""
+        ...
+
+    def to_torch(self, dtype: Dtype | None = None, device: Device = "cpu") -> Batch:
+        """A Batch with tensors in place of arrays; ``convert`` keeps the fields known to checkers."""
+        ...
+
+    def to_dict(self, recursive: bool = True) -> dict[str, Any]:
+        """The fields as a dict."""
+        ...
+
+
+class ObsBatchProtocol(BatchProtocol, Protocol[K_co, Obs_co]):
+    """Observations, as a policy takes them."""
+
+    @property
+    def obs(self) -> Obs_co:
+        """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
+        ...
+
+    @property
+    def info(self) -> BatchProtocol | K_co | Array:
+        """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
+        ...
+
+
+class ActBatchProtocol(BatchProtocol, Protocol[K_co, Act_co]):
+    """Actions, as a policy gives them."""
+
+    @property
+    def act(self) -> Act_co:
+        """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
+        ...
+
+
+class ActStateBatchProtocol(ActBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
+    """Actions with the hidden state of a recurrent policy."""
+
+    @property
+    def state(self) -> BatchProtocol | K_co | Array | None:
+        """Hidden state after the step, rows first; ``None`` for policies without memory."""
+        ...
+
+
+class ModelOutputBatchProtocol(ActStateBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
+    """What a model computes before an action is drawn."""
+
+    @property
+    def logits(self) -> K_co:
+        """Unnormalised output of the model, ``(N, *out)``: action values or log-probabilities."""
+        ...
+
+
+class DistBatchProtocol(ModelOutputBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
+    """Model output with the distribution that actions are drawn from."""
+
+    @property
+    def dist(self) -> Distribution:
+        """Distribution over actions, ``batch_shape`` ``(N,)``."""
+        ...
+
+
+class DistLogProbBatchProtocol(DistBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
+    """Distribution and the log-probability of the drawn action, as SAC uses them."""
+
+    @property
+    def log_prob(self) -> K_co:
+        """Log-probability of ``act`` under ``dist``, in nats, ``(N,)`` or ``(N, 1)``."""
+        ...
+
+
+class QuantileRegressionBatchProtocol(ModelOutputBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
+    """Output of an implicit quantile network (IQN, arXiv:1806.06923)."""
+
+    @property
+    def taus(self) -> K_co:
+        """Sampled quantile fractions in [0, 1], ``(N, n_tau)``."""
+        ...
+
+
+class FQFBatchProtocol(ModelOutputBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
+    """Output of a fully parametrised quantile function (FQF, arXiv:1911.02140)."""
+
+    @property
+    def fractions(self) -> BatchProtocol | K_co:
+        """Proposed quantile fractions: ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
+        ...
+
+    @property
+    def quantiles_tau(self) -> K_co:
+        """Quantile values at the proposed fractions, ``(N, n_act, n_tau)``."""
+        ...
+
+
+class ImitationBatchProtocol(ModelOutputBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
+    """Output of discrete batch-constrained Q-learning (BCQ, arXiv:1910.01708)."""
+
+    @property
+    def q_value(self) -> K_co:
+        """Action values, ``(N, n_act)``."""
+        ...
+
+    @property
+    def imitation_logits(self) -> K_co:
+        """Unnormalised log-probabilities of the behaviour policy, ``(N, n_act)``."""
+        ...
+
+
+class RecurrentStateBatch(BatchProtocol, Protocol[K_co]):
+    """Hidden state of an LSTM, rows first."""
+
+    @property
+    def hidden(self) -> K_co:
+        """Hidden state, ``(N, layers, units)``."""
+        ...
+
+    @property
+    def cell(self) -> K_co:
+        """Cell state, ``(N, layers, units)``."""
+        ...
+
+
+class RolloutBatchProtocol(ObsBatchProtocol[K_co, Obs_co], Protocol[K_co, Obs_co, Act_co]):
+    """Transitions, as a collector gathers them and a buffer samples them."""
+
+    @property
+    def obs_next(self) -> Obs_co:
+        """Observation after the step, as ``obs``."""
+        ...
+
+    @property
+    def act(self) -> Act_co:
+        """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
+        ...
+
+    @property
+    def rew(self) -> K_co:
+        """Reward of each step, ``(N,)``."""
+        ...
+
+    @property
+    def terminated(self) -> K_co:
+        """True where the episode ended in a terminal state, ``(N,)``, bool."""
+        ...
+
+    @property
+    def truncated(self) -> K_co:
+        """True where the episode was cut off, by a time limit for one, ``(N,)``, bool."""
+        ...
+
+
+class PrioBatchProtocol(RolloutBatchProtocol[K_co, Obs_co, Act_co], Protocol[K_co, Obs_co, Act_co]):
+    """Transitions from a prioritized buffer (arXiv:1511.05952)."""
+
+    @property
+    def weight(self) -> K_co:
+        """Importance-sampling weight of each transition, ``(N,)``."""
+        ...
+
+
+class BatchWithReturnsProtocol(RolloutBatchProtocol[K_co, Obs_co, Act_co], Protocol[K_co, Obs_co, Act_co]):
+    """Transitions with their returns."""
+
+    @property
+    def returns(self) -> K_co:
+        """Discounted return from each step on, ``(N,)``, or ``(N, n)`` for n heads."""
+        ...
+
+
+class BatchWithAdvantagesProtocol(
+    BatchWithReturnsProtocol[K_co, Obs_co, Act_co], Protocol[K_co, Obs_co, Act_co]
+):
+    """Transitions with returns, advantages and state values."""
+
+    @property
+    def adv(self) -> K_co:
+        """Advantage of each action, ``(N,)``."""
+        ...
+
+    @property
+    def v_s(self) -> K_co:
+        """Value estimate of ``obs``, ``(N,)``."""
+        ...
+
+
+class LogpOldProtocol(BatchWithAdvantagesProtocol[K_co, Obs_co, Act_co], Protocol[K_co, Obs_co, Act_co]):
+    """Transitions ready for PPO: the log-probability under the policy that collected them is there too."""
+
+    @property
+    def logp_old(self) -> K_co:
+        """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""
+        ...

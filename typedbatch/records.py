@@ -1,0 +1,271 @@
+"""Batches with declared fields: a ``Batch`` with a checked keyword constructor. Twins of the protocols.
+
+``RolloutBatch`` has the fields of ``RolloutBatchProtocol`` and matches it, and likewise for every other pair. A record of
+your own is one declaration::
+
+    class GoalRollout(RolloutBatch):
+        goal: Array
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
+
+from typing_extensions import dataclass_transform
+
+from typedbatch import construct, protocols
+from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
+from typedbatch.batch import Batch
+from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
+
+_REQUIRED = object()
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class BatchRecord(Batch):
+    """Base of records of your own: annotate the fields, and the constructor takes them as keywords.
+
+    A field with a default may be left out. Rows, slices, ``split``, ``cat`` and ``stack`` keep the class. The constructor
+    converts as :class:`Batch` does, copies nothing, and checks the names; ``validate`` checks kinds and lengths.
+    ``record.name = value`` is for declared names only, ``record["name"] = value`` for any.
+
+    Raises:
+        TypeError: a field is missing or not declared, as Python's own calls do.
+        DeclarationError: at class creation, a field is called like a member of ``Batch`` or like a dunder.
+    """
+
+    __record_fields__: ClassVar[dict[str, object]] = {}
+
+    if not TYPE_CHECKING:  # checkers derive the constructor, and closed attributes, from the declaration
+
+        def __init__(self, **fields: object) -> None:
+            declared = type(self).__record_fields__
+            if fields.keys() != declared.keys():
+                fields = _complete(type(self), fields)
+            construct.set_fields(self.__dict__, fields)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name[:2] != "__" and name not in type(self).__record_fields__ and not hasattr(type(self), name):
+                raise FieldNameError(_undeclared(type(self), name))
+            super().__setattr__(name, value)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = {name: cls.__dict__.get(name, _REQUIRED) for name in _own_annotations(cls)}
+        for name in own:
+            if hasattr(Batch, name) or name[:2] == "__":
+                raise DeclarationError(
+                    f"{cls.__name__} cannot declare {name!r}: it is a member of every Batch; "
+                    f"choose another name, or set it as batch[{name!r}]"
+                )
+        inherited = [base.__dict__.get("__record_fields__", {}) for base in reversed(cls.__mro__[1:])]
+        cls.__record_fields__ = {name: default for fields in [*inherited, own] for name, default in fields.items()}
+
+
+def _own_annotations(cls: type) -> list[str]:
+    annotations = cls.__dict__.get("__annotations__", {})
+    return [name for name, hint in annotations.items() if not _is_class_var(hint)]
+
+
+def _is_class_var(hint: object) -> bool:
+    return hint is ClassVar or get_origin(hint) is ClassVar or (isinstance(hint, str) and "ClassVar" in hint)
+
+
+def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, object]:
+    """``fields`` in the order of the declaration, with defaults; or a TypeError as Python's calls give."""
+    declared = cls.__record_fields__
+    for name in fields:
+        if name not in declared:
+            raise TypeError(f"{cls.__name__}() got an unexpected field {name!r}{did_you_mean(name, declared)}")
+    missing = [name for name, default in declared.items() if default is _REQUIRED and name not in fields]
+    if missing:
+        raise TypeError(f"{cls.__name__}() is missing {', '.join(map(repr, missing))}; it was given {_list(fields)}")
+    return {name: fields.get(name, default) for name, default in declared.items()}
+
+
+def _undeclared(cls: type[BatchRecord], name: str) -> str:
+    near = did_you_mean(name, cls.__record_fields__)
+    return (
+        f"{cls.__name__} declares no field {name!r}{near}; "
+        f"batch[{name!r}] = ... adds it all the same, extend() makes the next stage"
+    )
+
+
+def _list(names: dict[str, object]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):
+    """Observations, as a policy takes them."""
+
+    obs: Obs_co
+    """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
+    info: Batch | K_co | Array
+    """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
+
+
+class ActBatch(BatchRecord, Generic[K_co, Act_co]):
+    """Actions, as a policy gives them."""
+
+    act: Act_co
+    """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
+
+
+class ActStateBatch(ActBatch[K_co, Act_co], Generic[K_co, Act_co]):
+    """Actions with the hidden state of a recurrent policy."""
+
+    state: Batch | K_co | Array | None
+    """Hidden state after the step, rows first; ``None`` for policies without memory."""
+
+
+class ModelOutputBatch(ActStateBatch[K_co, Act_co], Generic[K_co, Act_co]):
+    """What a model computes before an action is drawn."""
+
+    logits: K_co
+    """Unnormalised output of the model, ``(N, *out)``: action values or log-probabilities."""
+
+
+class DistBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
+    """Model output with the distribution that actions are drawn from."""
+
+    dist: Distribution
+    """Distribution over actions, ``batch_shape`` ``(N,)``."""
+
+
+class DistLogProbBatch(DistBatch[K_co, Act_co], Generic[K_co, Act_co]):
+    """Distribution and the log-probability of the drawn action, as SAC uses them."""
+
+    log_prob: K_co
+    """Log-probability of ``act`` under ``dist``, in nats, ``(N,)`` or ``(N, 1)``."""
+
+
+class QuantileRegressionBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
+    """Output of an implicit quantile network (IQN, arXiv:1806.06923)."""
+
+    taus: K_co
+    """Sampled quantile fractions in [0, 1], ``(N, n_tau)``."""
+
+
+class FQFBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
+    """Output of a fully parametrised quantile function (FQF, arXiv:1911.02140)."""
+
+    fractions: Batch | K_co
+    """Proposed quantile fractions: ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
+    quantiles_tau: K_co
+    """Quantile values at the proposed fractions, ``(N, n_act, n_tau)``."""
+
+
+class ImitationBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
+    """Output of discrete batch-constrained Q-learning (BCQ, arXiv:1910.01708)."""
+
+    q_value: K_co
+    """Action values, ``(N, n_act)``."""
+    imitation_logits: K_co
+    """Unnormalised log-probabilities of the behaviour policy, ``(N, n_act)``."""
+
+
+class RecurrentState(BatchRecord, Generic[K_co]):
+    """Hidden state of an LSTM, rows first."""
+
+    hidden: K_co
+    """Hidden state, ``(N, layers, units)``."""
+    cell: K_co
+    """Cell state, ``(N, layers, units)``."""
+
+
+class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
+    """Transitions, as a collector gathers them and a buffer samples them."""
+
+    obs_next: Obs_co
+    """Observation after the step, as ``obs``."""
+    act: Act_co
+    """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
+    rew: K_co
+    """Reward of each step, ``(N,)``."""
+    terminated: K_co
+    """True where the episode ended in a terminal state, ``(N,)``, bool."""
+    truncated: K_co
+    """True where the episode was cut off, by a time limit for one, ``(N,)``, bool."""
+
+
+class PrioBatch(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+    """Transitions from a prioritized buffer (arXiv:1511.05952)."""
+
+    weight: K_co
+    """Importance-sampling weight of each transition, ``(N,)``."""
+
+
+class BatchWithReturns(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+    """Transitions with their returns."""
+
+    returns: K_co
+    """Discounted return from each step on, ``(N,)``, or ``(N, n)`` for n heads."""
+
+
+class BatchWithAdvantages(BatchWithReturns[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+    """Transitions with returns, advantages and state values."""
+
+    adv: K_co
+    """Advantage of each action, ``(N,)``."""
+    v_s: K_co
+    """Value estimate of ``obs``, ``(N,)``."""
+
+
+class LogpOldBatch(BatchWithAdvantages[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+    """Transitions ready for PPO: the log-probability under the policy that collected them is there too."""
+
+    logp_old: K_co
+    """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""
+
+
+if TYPE_CHECKING:
+    # Each record is returned as its twin, so every checker that reads this file keeps the two in step.
+    from torch import Tensor
+
+    def _obs(r: ObsBatch) -> protocols.ObsBatchProtocol:
+        return r
+
+    def _act(r: ActBatch) -> protocols.ActBatchProtocol:
+        return r
+
+    def _act_state(r: ActStateBatch) -> protocols.ActStateBatchProtocol:
+        return r
+
+    def _model_output(r: ModelOutputBatch) -> protocols.ModelOutputBatchProtocol:
+        return r
+
+    def _dist(r: DistBatch) -> protocols.DistBatchProtocol:
+        return r
+
+    def _dist_log_prob(r: DistLogProbBatch) -> protocols.DistLogProbBatchProtocol:
+        return r
+
+    def _quantile(r: QuantileRegressionBatch) -> protocols.QuantileRegressionBatchProtocol:
+        return r
+
+    def _fqf(r: FQFBatch) -> protocols.FQFBatchProtocol:
+        return r
+
+    def _imitation(r: ImitationBatch) -> protocols.ImitationBatchProtocol:
+        return r
+
+    def _recurrent(r: RecurrentState) -> protocols.RecurrentStateBatch:
+        return r
+
+    def _rollout(r: RolloutBatch) -> protocols.RolloutBatchProtocol:
+        return r
+
+    def _rollout_torch(r: RolloutBatch[Tensor]) -> protocols.RolloutBatchProtocol[Tensor]:
+        return r
+
+    def _prio(r: PrioBatch) -> protocols.PrioBatchProtocol:
+        return r
+
+    def _returns(r: BatchWithReturns) -> protocols.BatchWithReturnsProtocol:
+        return r
+
+    def _advantages(r: BatchWithAdvantages) -> protocols.BatchWithAdvantagesProtocol:
+        return r
+
+    def _logp_old(r: LogpOldBatch) -> protocols.LogpOldProtocol:
+        return r

@@ -1,0 +1,86 @@
+"""How many rows a batch has, and which shape its fields share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from typedbatch.errors import NoLengthError, StructureError
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, TENSOR, describe, leading_shape
+
+
+def count_rows(fields: Mapping[str, Any]) -> int | None:
+    """The rows of the shortest field; None when nothing has rows (reserved fields and ``None`` do not count).
+
+    Raises:
+        NoLengthError: a leaf is a scalar, which has no rows.
+    """
+    shortest: int | None = None
+    for name, value in fields.items():
+        if type(value) is np.ndarray and value.shape:
+            rows: int | None = value.shape[0]
+        else:
+            rows = _count_leaf(name, value)
+        if rows is not None and (shortest is None or rows < shortest):
+            shortest = rows
+    return shortest
+
+
+def _count_leaf(name: str, value: Any) -> int | None:
+    kind = KINDS[type(value)]
+    if kind is NONE:
+        return None
+    if kind is BATCH:
+        try:
+            return count_rows(value.__dict__)
+        except NoLengthError as error:
+            raise error.under(name) from None
+    shape = leading_shape(value)
+    if not shape:
+        raise NoLengthError(f"a scalar ({describe(value)}) has no rows, so the batch has no length", name)
+    return shape[0]
+
+
+def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf with its dotted path, depth first; reserved fields come as the empty batch that they are."""
+    for name, value in fields.items():
+        if KINDS[type(value)] is BATCH and value.__dict__:
+            yield from leaves(value.__dict__, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def equal_rows(fields: Mapping[str, Any]) -> int:
+    """The one length that all fields share; for operations that would lose rows otherwise.
+
+    Raises:
+        StructureError: the fields have different lengths.
+        NoLengthError: a leaf is a scalar.
+    """
+    rows = count_rows(fields) or 0
+    longer = [
+        f"{path} has {leading_shape(leaf)[0]}"
+        for path, leaf in leaves(fields)
+        if leading_shape(leaf) and leading_shape(leaf)[0] != rows
+    ]
+    if longer:
+        raise StructureError(f"the fields have different lengths: {', '.join(longer)}, others {rows}; rows would be lost")
+    return rows
+
+
+def shape_of(fields: Mapping[str, Any]) -> list[int]:
+    """Element-wise minimum over the leaves' shapes; ``[]`` as soon as a leaf is a scalar or a field is reserved."""
+    shapes = [_shape(value) for value in fields.values() if value is not None]
+    return [min(sizes) for sizes in zip(*shapes, strict=False)]
+
+
+def shared_dims(fields: Mapping[str, Any]) -> int:
+    """How many leading dimensions the numeric leaves have in common; reserved fields do not count."""
+    ndims = [len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR, DISTRIBUTION)]
+    return min(ndims, default=0)
+
+
+def _shape(value: Any) -> list[int]:
+    return shape_of(value.__dict__) if KINDS[type(value)] is BATCH else list(leading_shape(value))

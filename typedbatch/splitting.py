@@ -1,0 +1,46 @@
+"""Minibatches: a batch cut into pieces of so many rows, in order or shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.errors import SizeError
+from typedbatch.indexing import select
+from typedbatch.leaves import Tree
+from typedbatch.rows import equal_rows
+
+T = TypeVar("T", bound=Tree)
+Rng = np.random.Generator | int | None
+"""Source of randomness: a generator, a seed, or None for numpy's global state (``np.random.seed``)."""
+
+
+def split(tree: T, size: int, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
+    """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
+    rows = equal_rows(tree.__dict__)
+    if size < 1 and size != -1:
+        raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size}")
+    size = max(rows, 1) if size == -1 else size
+    order = _permutation(rows, rng) if shuffle else None
+    return _pieces(tree, list(_bounds(rows, size, merge_last)), order)
+
+
+def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | None) -> Iterator[T]:
+    for start, stop in bounds:
+        yield select(tree, slice(start, stop) if order is None else order[start:stop])
+
+
+def _bounds(rows: int, size: int, merge_last: bool) -> Iterator[tuple[int, int]]:
+    merge_last = merge_last and rows % size > 0
+    for start in range(0, rows, size):
+        if merge_last and start + 2 * size >= rows:
+            yield start, rows
+            return
+        yield start, min(start + size, rows)
+
+
+def _permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
+    return np.random.permutation(rows) if rng is None else np.random.default_rng(rng).permutation(rows)

@@ -1,0 +1,111 @@
+"""The torch side of leaves. Imported only when a tensor is at hand or asked for; the core never imports torch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from typedbatch.errors import LeafError
+from typedbatch.leaves import describe
+
+# dtypes that numpy lacks, with the integer of the same size that carries their bits through a pickle
+_BITS = {torch.bfloat16: torch.int16} | {
+    getattr(torch, name): torch.uint8 for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)
+}
+
+
+def to_tensor(array: Any, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Tensor:
+    """An array as a tensor: the same memory where torch can use it, else a copy.
+
+    Torch needs native byte order, forward strides and memory that it may write to; anything else is copied.
+
+    Args:
+        array: numpy array or numpy scalar of a numeric or bool dtype.
+        dtype: target dtype; bool stays bool, complex stays complex.
+        device: target device; None leaves it on the CPU.
+
+    Raises:
+        LeafError: torch has no such dtype.
+    """
+    array = np.asarray(array)
+    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
+        raise LeafError(f"{describe(array)} cannot become a tensor; torch has no such dtype")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    return cast(torch.from_numpy(array), dtype, device)
+
+
+def cast(tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str | None) -> Tensor:
+    """``tensor.to(device, dtype)``, but bool stays bool and complex is not cut down to its real part."""
+    keeps = tensor.dtype == torch.bool or (tensor.is_complex() and dtype is not None and not dtype.is_complex)
+    return tensor.to(device=device, dtype=tensor.dtype if dtype is None or keeps else dtype)
+
+
+def to_array(tensor: Tensor) -> NDArray[Any]:
+    """A tensor as an array that shares its memory; copied only from a GPU, or to widen bfloat16 and float8 to float32."""
+    tensor = tensor.detach()
+    if tensor.dtype in _BITS:
+        tensor = tensor.float()
+    array: NDArray[Any] = tensor.cpu().resolve_conj().resolve_neg().numpy()
+    return array
+
+
+class PickledTensor:
+    """Stands for a CPU tensor inside a pickle: it costs what an array costs, and goes out of band as arrays do."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        raw, dtype = self.tensor.detach(), self.tensor.dtype
+        array = (raw.view(_BITS[dtype]) if dtype in _BITS else raw).numpy()
+        return _unpickle_tensor, (array, str(dtype), self.tensor.requires_grad)
+
+
+def for_pickle(tensor: Tensor) -> object:
+    """What to pickle instead of ``tensor``: sparse, quantized, GPU tensors and subclasses travel as torch wants them."""
+    plain = type(tensor) is Tensor and tensor.layout is torch.strided and tensor.device.type == "cpu"
+    special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.grad_fn is not None
+    return PickledTensor(tensor) if plain and not special else tensor
+
+
+def _unpickle_tensor(array: NDArray[Any], dtype: str, requires_grad: bool) -> Tensor:
+    tensor = to_tensor(array)
+    wanted: torch.dtype = getattr(torch, dtype.removeprefix("torch."))
+    return (tensor if tensor.dtype == wanted else tensor.view(wanted)).requires_grad_(requires_grad)
+
+
+def clone(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A deep copy; a tensor inside a graph is cloned within the graph, which torch's own deepcopy refuses."""
+    return copy.deepcopy(tensor, memo) if tensor.is_leaf else tensor.clone()
+
+
+def _as_float(tensor: Tensor) -> Tensor:
+    return tensor if tensor.is_floating_point() or tensor.is_complex() else tensor.double()
+
+
+def _dims(axis: int | tuple[int, ...]) -> tuple[int, ...]:
+    return axis if isinstance(axis, tuple) else (axis,)
+
+
+REDUCTIONS: dict[Callable[..., Any], Callable[..., Tensor]] = {
+    np.sum: lambda t, axis, keepdims=False: t.sum(_dims(axis), keepdims),
+    np.mean: lambda t, axis, keepdims=False: _as_float(t).mean(_dims(axis), keepdims),
+    np.var: lambda t, axis, ddof=0, keepdims=False: _as_float(t).var(_dims(axis), correction=ddof, keepdim=keepdims),
+    np.std: lambda t, axis, ddof=0, keepdims=False: _as_float(t).std(_dims(axis), correction=ddof, keepdim=keepdims),
+    np.min: lambda t, axis, keepdims=False: t.amin(_dims(axis), keepdims),
+    np.max: lambda t, axis, keepdims=False: t.amax(_dims(axis), keepdims),
+    np.any: lambda t, axis, keepdims=False: t.any(_dims(axis), keepdims),
+    np.all: lambda t, axis, keepdims=False: t.all(_dims(axis), keepdims),
+}
+"""numpy reductions as torch does them, gradients and device kept, with numpy's meaning of ``ddof`` and integer means."""
