@@ -1,5 +1,6 @@
 """Typed batches for reinforcement learning and post-training: contracts at the edges, open batches inside."""
 
+from typedbatch import pytree as pytree
 from typedbatch.batch import Batch, DynamicBatch
 from typedbatch.errors import Problem, SchemaError
 from typedbatch.gate import checked, conforms, convert, extend, validate
@@ -39,6 +40,52 @@ from typedbatch.records import (
     RecurrentState,
     RolloutBatch,
 )
+
+__all__ = [
+    "ActBatch",
+    "ActBatchProtocol",
+    "ActStateBatch",
+    "ActStateBatchProtocol",
+    "Batch",
+    "BatchProtocol",
+    "BatchRecord",
+    "BatchWithAdvantages",
+    "BatchWithAdvantagesProtocol",
+    "BatchWithReturns",
+    "BatchWithReturnsProtocol",
+    "DistBatch",
+    "DistBatchProtocol",
+    "DistLogProbBatch",
+    "DistLogProbBatchProtocol",
+    "DynamicBatch",
+    "FQFBatch",
+    "FQFBatchProtocol",
+    "ImitationBatch",
+    "ImitationBatchProtocol",
+    "LogpOldBatch",
+    "LogpOldProtocol",
+    "ModelOutputBatch",
+    "ModelOutputBatchProtocol",
+    "ObsBatch",
+    "ObsBatchProtocol",
+    "PrioBatch",
+    "PrioBatchProtocol",
+    "Problem",
+    "QuantileRegressionBatch",
+    "QuantileRegressionBatchProtocol",
+    "RecurrentState",
+    "RecurrentStateBatch",
+    "RolloutBatch",
+    "RolloutBatchProtocol",
+    "SchemaError",
+    "cat",
+    "checked",
+    "conforms",
+    "convert",
+    "extend",
+    "stack",
+    "validate",
+]
 
 __version__ = "0.1.0"
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
-    from torch.distributions import Distribution as Distribution
     from typing import Protocol
+
+    from torch.distributions import Distribution as Distribution
 
     class TensorLike(Protocol):
         """A torch tensor, named by what only tensors have."""
@@ -29,8 +30,8 @@ else:
 
 Array: TypeAlias = NDArray[Any]
 
-IndexPart: TypeAlias = Union[int, np.integer[Any], slice, EllipsisType, None, NDArray[Any], TensorLike, Sequence[int]]
-Index: TypeAlias = Union[IndexPart, Sequence[bool], tuple[IndexPart, ...]]
+IndexPart: TypeAlias = int | np.integer[Any] | slice | EllipsisType | NDArray[Any] | TensorLike | Sequence[int] | None
+Index: TypeAlias = IndexPart | Sequence[bool] | tuple[IndexPart, ...]
 """What selects rows: integers, slices, ``...``, ``None``, lists, masks, arrays, tensors, and tuples of these."""
 
 K_co = TypeVar("K_co", covariant=True, default=NDArray[Any])

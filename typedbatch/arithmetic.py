@@ -61,7 +61,7 @@ def _check_same_names(first: Tree, other: Tree) -> None:
 
 
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
-    """``operation`` writes into every leaf of ``tree``; whether all can take the result is known before the first write."""
+    """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
     _check_in_place(operation, tree, other)
     _write_in_place(operation, tree, other)
     return tree
@@ -122,7 +122,7 @@ _TORCH_NAMES = {"equal": "eq", "power": "pow", "invert": "bitwise_not", "left_sh
 
 
 def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A numpy ufunc on batches: ``np.exp(batch)``, ``np.maximum(batch, 0)``, ``array * batch``; torch leaves use torch's."""
+    """A numpy ufunc on batches, as ``np.exp(batch)`` or ``array * batch``; torch leaves use torch's counterpart."""
 
     def on_leaves(*values: Any) -> Any:
         if any(kind_of(value) is TENSOR for value in values):
@@ -141,7 +141,9 @@ def _torch_ufunc(ufunc: np.ufunc) -> Operation:
 
     def call(*values: Any, **kwargs: Any) -> Any:
         tensors = [value for value in values if kind_of(value) is TENSOR]
-        return function(*(v if kind_of(v) is TENSOR else torch.as_tensor(v, device=tensors[0].device) for v in values), **kwargs)
+        return function(
+            *(v if kind_of(v) is TENSOR else torch.as_tensor(v, device=tensors[0].device) for v in values), **kwargs
+        )
 
     return call
 

@@ -104,7 +104,9 @@ def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
     if kind_of(value) is not TENSOR:
         value = torch.from_numpy(_as_rows(value, target).copy())
     if not torch.can_cast(value.dtype, target.dtype) and not torch.equal(value.to(target.dtype).to(value.dtype), value):
-        raise RowAssignmentError(f"{target.dtype} cannot hold these {value.dtype} values unchanged; convert the field first")
+        raise RowAssignmentError(
+            f"{target.dtype} cannot hold these {value.dtype} values unchanged; convert the field first"
+        )
     probe = torch.zeros((), dtype=torch.bool).expand(target.shape)
     region = _region(target, probe, index)
     _check_shape(tuple(value.shape), region)

@@ -27,7 +27,7 @@ class Batch(Arithmetic):
     """Named arrays, tensors and objects, nested at will, that are read, indexed and combined together.
 
     ``batch.obs`` and ``batch["obs"]`` read a field, ``batch[i]`` takes rows of every field. Iteration is over rows,
-    not over names. Any string is a field name; one that is also a method, as ``"items"``, is read by ``batch["items"]``.
+    not over names. Any string is a field name; one that is a method too, as ``"items"``, is read by ``batch["items"]``.
 
     Values are converted once, when they are set: a list becomes an array, a number a 0-d array, a ``dict`` a nested
     Batch (see :func:`typedbatch.construct.to_leaf` for the table). Arrays and tensors are kept as they are, without a
@@ -171,7 +171,7 @@ class Batch(Arithmetic):
         self.__dict__.clear()
 
     def update(self, batch: object = None, /, **fields: object) -> None:
-        """Set several fields, from a dict, a Batch, ``(name, value)`` pairs or keywords; all of them or, on an error, none.
+        """Set fields from a dict, a Batch, ``(name, value)`` pairs or keywords; all of them or, on an error, none.
 
         Raises:
             LeafError: a value cannot become a leaf.
@@ -427,12 +427,12 @@ class Batch(Arithmetic):
     # ---- equality, copies, display --------------------------------------------------------------------------------
 
     def __eq__(self, other: object, /) -> bool:
-        """Same fields in any order, with the same shapes, dtypes and values; a tensor equals an equal array. Never raises."""
+        """Same fields in any order, same shapes, dtypes and values; a tensor equals an equal array. Never raises."""
         return equality.equal(self, other) if isinstance(other, Batch) else NotImplemented
 
     def allclose(self, other: Batch, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
         """As ``==``, but dtypes may differ and numbers be apart by ``atol + rtol * abs(other)``. Never raises."""
-        return isinstance(other, Batch) and equality.allclose(self, other, rtol, atol, equal_nan)
+        return kind_of(other) is BATCH and equality.allclose(self, other, rtol, atol, equal_nan)
 
     def copy(self: B) -> B:
         """New Batches, nested ones too, with the same leaves: arrays are shared."""
@@ -522,7 +522,9 @@ def _set_array(batch: Batch, arr: Any, key: str, index: Index, default_value: fl
             raise StructureError(f"got {len(values)} values for {rows} rows", key)
         construct.set_fields(batch.__dict__, {key: values})
         return
-    target = Batch({key: batch.__dict__[key]}) if key in batch.__dict__ else _new_column(batch, values, key, default_value)
+    target = (
+        Batch({key: batch.__dict__[key]}) if key in batch.__dict__ else _new_column(batch, values, key, default_value)
+    )
     target.set_rows(index, {key: values})
     batch.__dict__[key] = target[key]
 

@@ -180,7 +180,9 @@ def _spread(rows: Any, there: NDArray[np.bool_]) -> Any:
     return out
 
 
-def _cat_columns(parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, Any]:
+def _cat_columns(
+    parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+) -> dict[str, Any]:
     # ``wholes`` are the batches that ``parts`` come from: they say how many rows a gap has.
     columns = _same_columns(parts)
     if columns is None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-
-from typing_extensions import Self
+from typing import Self
 
 
 class TypedBatchError(Exception):

@@ -220,7 +220,8 @@ class _Plan:
     def __init__(self, function: Callable[..., Any]) -> None:
         hints = get_type_hints(function)
         code = function.__code__
-        place = f"{function.__module__}.{function.__qualname__}()  {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+        file = os.path.basename(code.co_filename)
+        place = f"{function.__module__}.{function.__qualname__}()  {file}:{code.co_firstlineno}"
         self.returns = hints["return"] if _is_checkable(hints.get("return")) else None
         self.returned = f"return value of {place}"
         self.parameters = [
@@ -246,5 +247,3 @@ def _is_checkable(hint: Any) -> bool:
     options = _options(hint)
     schemas = [option for option in options if is_schema(option)]
     return bool(schemas) and all(is_schema(option) or option is types.NoneType for option in options)
-
-

@@ -9,7 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.errors import RowIndexError, TypedBatchError
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, describe, kind_of, leading_shape
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    NONE,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    kind_of,
+    leading_shape,
+)
 
 T = TypeVar("T", bound=Tree)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from numbers import Number
 from typing import Any, ClassVar
@@ -20,6 +20,15 @@ class Tree:
 
     plain: ClassVar[type[Tree]]
     """The class that a nested ``dict`` becomes; ``typedbatch.batch`` sets it to ``Batch``."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for listener in listeners:
+            listener()
+
+
+listeners: list[Callable[[], None]] = []
+"""Called when a class of batches is made, and when the first tensor is met; ``typedbatch.pytree`` listens."""
 
 
 class Kind(Enum):
@@ -47,6 +56,9 @@ class _Kinds(dict[type, Kind]):
 
     def __missing__(self, cls: type) -> Kind:
         kind = self[cls] = _kind_of_class(cls)
+        if kind is TENSOR:
+            for listener in listeners:
+                listener()
         return kind
 
 

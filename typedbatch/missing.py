@@ -95,5 +95,3 @@ def is_empty(tree: Tree, recurse: bool) -> bool:
     if not recurse:
         return not tree.__dict__
     return all(kind_of(value) is BATCH and is_empty(value, True) for value in tree.__dict__.values())
-
-

@@ -227,9 +227,7 @@ class BatchWithReturnsProtocol(RolloutBatchProtocol[K_co, Obs_co, Act_co], Proto
         ...
 
 
-class BatchWithAdvantagesProtocol(
-    BatchWithReturnsProtocol[K_co, Obs_co, Act_co], Protocol[K_co, Obs_co, Act_co]
-):
+class BatchWithAdvantagesProtocol(BatchWithReturnsProtocol[K_co, Obs_co, Act_co], Protocol[K_co, Obs_co, Act_co]):
     """Transitions with returns, advantages and state values."""
 
     @property

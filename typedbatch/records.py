@@ -1,7 +1,7 @@
 """Batches with declared fields: a ``Batch`` with a checked keyword constructor. Twins of the protocols.
 
-``RolloutBatch`` has the fields of ``RolloutBatchProtocol`` and matches it, and likewise for every other pair. A record of
-your own is one declaration::
+``RolloutBatch`` has the fields of ``RolloutBatchProtocol`` and matches it, and likewise for every other pair. A record
+of your own is one declaration::
 
     class GoalRollout(RolloutBatch):
         goal: Array
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 
-from typing_extensions import dataclass_transform
+from typing_extensions import Format, dataclass_transform, get_annotations
 
 from typedbatch import construct, protocols
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
@@ -25,8 +25,8 @@ _REQUIRED = object()
 class BatchRecord(Batch):
     """Base of records of your own: annotate the fields, and the constructor takes them as keywords.
 
-    A field with a default may be left out. Rows, slices, ``split``, ``cat`` and ``stack`` keep the class. The constructor
-    converts as :class:`Batch` does, copies nothing, and checks the names; ``validate`` checks kinds and lengths.
+    A field with a default may be left out. Rows, slices, ``split``, ``cat`` and ``stack`` keep the class. The
+    constructor converts as :class:`Batch` does, copies nothing and checks names; ``validate`` checks kinds and lengths.
     ``record.name = value`` is for declared names only, ``record["name"] = value`` for any.
 
     Raises:
@@ -63,7 +63,7 @@ class BatchRecord(Batch):
 
 
 def _own_annotations(cls: type) -> list[str]:
-    annotations = cls.__dict__.get("__annotations__", {})
+    annotations = get_annotations(cls, format=Format.FORWARDREF)  # its own, not what it inherits
     return [name for name, hint in annotations.items() if not _is_class_var(hint)]
 
 

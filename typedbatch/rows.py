@@ -66,7 +66,9 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
         if leading_shape(leaf) and leading_shape(leaf)[0] != rows
     ]
     if longer:
-        raise StructureError(f"the fields have different lengths: {', '.join(longer)}, others {rows}; rows would be lost")
+        raise StructureError(
+            f"the fields have different lengths: {', '.join(longer)}, others {rows}; rows would be lost"
+        )
     return rows
 
 
@@ -78,7 +80,9 @@ def shape_of(fields: Mapping[str, Any]) -> list[int]:
 
 def shared_dims(fields: Mapping[str, Any]) -> int:
     """How many leading dimensions the numeric leaves have in common; reserved fields do not count."""
-    ndims = [len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR, DISTRIBUTION)]
+    ndims = [
+        len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR, DISTRIBUTION)
+    ]
     return min(ndims, default=0)
 
 

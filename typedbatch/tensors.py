@@ -50,7 +50,7 @@ def cast(tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str |
 
 
 def to_array(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as an array that shares its memory; copied only from a GPU, or to widen bfloat16 and float8 to float32."""
+    """A tensor as an array on the same memory; copied only from a GPU, or to widen bfloat16 and float8 to float32."""
     tensor = tensor.detach()
     if tensor.dtype in _BITS:
         tensor = tensor.float()
@@ -73,7 +73,7 @@ class PickledTensor:
 
 
 def for_pickle(tensor: Tensor) -> object:
-    """What to pickle instead of ``tensor``: sparse, quantized, GPU tensors and subclasses travel as torch wants them."""
+    """What to pickle for ``tensor``; sparse, quantized and GPU tensors and subclasses travel as torch wants them."""
     plain = type(tensor) is Tensor and tensor.layout is torch.strided and tensor.device.type == "cpu"
     special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.grad_fn is not None
     return PickledTensor(tensor) if plain and not special else tensor
@@ -108,4 +108,4 @@ REDUCTIONS: dict[Callable[..., Any], Callable[..., Tensor]] = {
     np.any: lambda t, axis, keepdims=False: t.any(_dims(axis), keepdims),
     np.all: lambda t, axis, keepdims=False: t.all(_dims(axis), keepdims),
 }
-"""numpy reductions as torch does them, gradients and device kept, with numpy's meaning of ``ddof`` and integer means."""
+"""numpy reductions as torch does them, gradients and device kept, with numpy's ``ddof`` and integer means."""

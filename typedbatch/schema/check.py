@@ -84,5 +84,3 @@ def accepts(field: Field, value: Any) -> bool:
     if kind is BATCH and is_reserved(value):
         return not field.nested
     return kind not in (OBJECT, DISTRIBUTION) or not field.classes or isinstance(value, field.classes)
-
-

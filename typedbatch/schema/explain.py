@@ -36,7 +36,8 @@ def _field_problems(fields: Mapping[str, Any], schema: Schema, prefix: str, size
         elif not field.optional:
             undeclared = [name for name in fields if all(name != other.name for other in schema.fields)]
             near = did_you_mean(field.name, undeclared).removeprefix("; ")
-            hint = f"{near}  (declared in {field.declared_in})".strip()
+            where = f"declared in {field.declared_in}"
+            hint = f"{near}  ({where})" if near else where
             yield Problem(path, "TB101 missing-field", field.expects(), "missing", schema.name, hint)
 
 
@@ -48,6 +49,8 @@ def _value_problems(value: Any, field: Field, path: str, schema: Schema, sizes: 
         else:
             hint = _stage_hint(kind, field, schema)
             yield Problem(path, "TB202 wrong-kind", field.expects(), describe(value), schema.name, hint)
+            if field.has_rows and leading_shape(value):
+                sizes[path] = leading_shape(value)[0]
     elif kind is BATCH and field.nested:
         nested = next((one for one in field.nested if matches(value, one)), field.nested[0])
         yield from _field_problems(value.__dict__, nested, f"{path}.", sizes)

@@ -9,7 +9,7 @@ from numbers import Number
 from typing import Annotated, Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
 
 import numpy as np
-from typing_extensions import NoDefault
+from typing_extensions import Format, NoDefault, get_annotations
 
 from typedbatch._typing import Distribution
 from typedbatch.batch import Batch
@@ -100,8 +100,8 @@ def _fields(cls: type, types_: Types) -> Iterator[Field]:
 
 
 def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
-    for name, hint in cls.__dict__.get("__annotations__", {}).items():
-        if not name.startswith("_") and not ("ClassVar" in str(hint)):
+    for name, hint in get_annotations(cls, format=Format.FORWARDREF).items():
+        if not name.startswith("_") and "ClassVar" not in str(hint):
             yield name, _evaluate(hint, cls, name), name in cls.__dict__
     for name, member in cls.__dict__.items():
         if isinstance(member, property) and member.fget is not None and BatchProtocol in cls.__mro__:
@@ -200,5 +200,5 @@ def _show(hint: Any) -> str:
     given = [arg for arg in get_args(hint) if not isinstance(arg, TypeVar)]
     origin = get_origin(hint)
     if origin is None:
-        return str(hint) if not kind_of(hint) is Kind.BATCH else "a Batch instance"
+        return str(hint) if kind_of(hint) is not Kind.BATCH else "a Batch instance"
     return f"{origin.__name__}[{', '.join(map(_show, given))}]" if given else str(origin.__name__)

@@ -1,0 +1,80 @@
+"""Batches as pytrees, for ``torch.utils._pytree`` (``tree_map``, ``vmap``, ``torch.compile``) and for ``optree``.
+
+A Batch is a node: its children are the fields in their order, ``None``, text and objects included; its class and names
+are the structure. Registration happens by itself when the library is already imported as typedbatch is, or, for torch,
+when the first tensor is stored. :func:`register` does it at any time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from typedbatch.batch import Batch
+from typedbatch.leaves import listeners, new_tree
+
+_DONE: set[tuple[str, type]] = set()
+
+
+def register() -> None:
+    """Teach torch and optree, where they are imported, to see into ``Batch`` and all records. Harmless to repeat."""
+    for cls in _family(Batch):
+        _register_class(cls)
+
+
+def _family(cls: type[Batch]) -> Iterable[type[Batch]]:
+    yield cls
+    for child in type.__subclasses__(cls):
+        yield from _family(child)
+
+
+def _register_class(cls: type[Batch]) -> None:
+    for library, register_in in (("torch.utils._pytree", _register_in_torch), ("optree", _register_in_optree)):
+        if library in sys.modules and (library, cls) not in _DONE:
+            _DONE.add((library, cls))
+            register_in(cls)
+
+
+def _flatten(batch: Batch) -> tuple[list[Any], tuple[str, ...]]:
+    return list(batch.__dict__.values()), tuple(batch.__dict__)
+
+
+def _register_in_torch(cls: type[Batch]) -> None:
+    from torch.utils import _pytree
+
+    def unflatten(leaves: Iterable[Any], names: Sequence[str]) -> Batch:
+        return _build(cls, leaves, names)
+
+    def flatten_with_keys(batch: Batch) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
+        return [(_pytree.GetAttrKey(name), leaf) for name, leaf in batch.__dict__.items()], tuple(batch.__dict__)
+
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    _pytree.register_pytree_node(
+        cls, _flatten, unflatten, serialized_type_name=name, flatten_with_keys_fn=flatten_with_keys
+    )
+
+
+def _register_in_optree(cls: type[Batch]) -> None:
+    import optree
+
+    def flatten(batch: Batch) -> tuple[list[Any], tuple[str, ...], tuple[str, ...]]:
+        names = tuple(batch.__dict__)
+        return list(batch.__dict__.values()), names, names
+
+    def unflatten(names: Sequence[str], leaves: Iterable[Any]) -> Batch:
+        return _build(cls, leaves, names)
+
+    # optree's name for "every namespace", so that a plain tree_map sees into a Batch; it has no shorter one
+    everywhere: Any = vars(optree.registry)["__GLOBAL_NAMESPACE"]
+    optree.register_pytree_node(cls, flatten, unflatten, namespace=everywhere, path_entry_type=optree.GetAttrEntry)
+
+
+def _build(cls: type[Batch], leaves: Iterable[Any], names: Sequence[str]) -> Batch:
+    # Nothing is converted: while they transform, both libraries put placeholders where leaves were.
+    batch: Batch = new_tree(cls, dict(zip(names, leaves, strict=True)))
+    return batch
+
+
+listeners.append(register)
+register()
