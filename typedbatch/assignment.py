@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch.construct import to_leaf
 from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
+from typedbatch.indexing import plain_index
 from typedbatch.leaves import ARRAY, BATCH, NONE, TENSOR, Tree, describe, is_reserved, kind_of
 
 Write = Callable[[], object]
@@ -18,6 +19,7 @@ Write = Callable[[], object]
 
 def set_rows(tree: Tree, index: Any, rows: Tree, strict: bool) -> None:
     """Write ``rows`` into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
+    index = plain_index(index)
     for write in list(_plan(tree, index, rows, strict)):
         write()
 

@@ -11,10 +11,10 @@ import numpy as np
 from typedbatch import assignment, construct, conversion, copying, display, equality, indexing, missing, splitting
 from typedbatch._typing import Index
 from typedbatch.arithmetic import Arithmetic, apply_ufunc
-from typedbatch.combine import Missing, cat_fields, common_type, stack_fields
+from typedbatch.combine import Missing, cat_trees, stack_trees
 from typedbatch.errors import LeafError, MissingFieldError, StructureError
 from typedbatch.functions import apply_function
-from typedbatch.leaves import BATCH, Tree, describe, kind_of, new_tree
+from typedbatch.leaves import BATCH, Tree, describe, kind_of
 from typedbatch.rows import count_rows, shape_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Batch(Arithmetic):
     def __init__(self, data: object = None, /, *, copy: bool = False, **fields: object) -> None:
         if data is not None:
             fields = {**construct.fields_from(data), **fields}
-        construct.set_fields(self.__dict__, fields)
+        construct.fill(self.__dict__, fields)
         if copy is not False:
             _require_flag(copy)
             self.__dict__.update(copying.deep(self, {}).__dict__)
@@ -100,7 +100,9 @@ class Batch(Arithmetic):
             MissingFieldError: no such field (a ``KeyError``).
             RowIndexError: a field cannot take the index (an ``IndexError``); the error names the field.
         """
-        if type(index) is not str:
+        if type(index) is int or type(index) is slice:
+            return indexing.select_basic(self, index)
+        if not isinstance(index, str):
             return indexing.select(self, index)
         try:
             return self.__dict__[index]
@@ -196,7 +198,7 @@ class Batch(Arithmetic):
         Raises:
             NoLengthError: a field is a scalar, so there are no rows.
         """
-        return (indexing.select(self, row) for row in range(count_rows(self.__dict__) or 0))
+        return (indexing.select_basic(self, row) for row in range(count_rows(self.__dict__) or 0))
 
     @property
     def shape(self) -> list[int]:
@@ -304,7 +306,7 @@ class Batch(Arithmetic):
         Raises:
             StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
         """
-        return _joined(batches, lambda dicts: stack_fields(dicts, axis, missing, construct.to_leaf))
+        return stack_trees(batches, axis, missing, construct.to_leaf)
 
     @overload
     @staticmethod
@@ -327,7 +329,7 @@ class Batch(Arithmetic):
         Raises:
             StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
         """
-        return _joined([Batch(b) if isinstance(b, Mapping) else b for b in batches], lambda d: cat_fields(d, missing))
+        return cat_trees(batches, missing, construct.to_leaf)
 
     def stack_(self, batches: Sequence[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> None:
         """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""
@@ -342,11 +344,11 @@ class Batch(Arithmetic):
 
     def to_numpy(self) -> Batch:
         """A Batch with arrays in place of tensors. CPU memory is shared; see :func:`typedbatch.conversion.to_numpy`."""
-        return conversion.map_leaves(self, conversion.leaf_to_numpy)
+        return conversion.tree_to_numpy(self)
 
     def to_numpy_(self) -> None:
         """Replace tensors by arrays, in this very Batch and its nested ones."""
-        conversion.map_leaves_in_place(self, conversion.leaf_to_numpy)
+        conversion.adopt(self, conversion.tree_to_numpy(self))
 
     def to_torch(self, dtype: Dtype | None = None, device: Device = "cpu") -> Batch:
         """A Batch with tensors in place of numeric arrays. Memory is shared where torch can use it.
@@ -360,11 +362,11 @@ class Batch(Arithmetic):
         Raises:
             LeafError: a numeric dtype that torch lacks, as ``longdouble``.
         """
-        return conversion.map_leaves(self, conversion.leaf_to_torch(dtype, device))
+        return conversion.tree_to_torch(self, dtype, device)
 
     def to_torch_(self, dtype: Dtype | None = None, device: Device = "cpu") -> None:
         """Replace numeric arrays by tensors, in this very Batch and its nested ones; arguments as :meth:`to_torch`."""
-        conversion.map_leaves_in_place(self, conversion.leaf_to_torch(dtype, device))
+        conversion.adopt(self, conversion.tree_to_torch(self, dtype, device))
 
     def to_at_least_2d(self: B) -> B:
         """A Batch whose arrays and tensors have two dimensions or more, its distributions a batch dimension. Views."""
@@ -497,16 +499,6 @@ else:
 def _require_flag(copy: object) -> None:
     if copy is not True:
         raise LeafError(f"copy= is a flag, got {describe(copy)}; for a field of that name write Batch({{'copy': ...}})")
-
-
-def _joined(batches: Sequence[Any], join: Callable[[list[Any]], dict[str, Any]]) -> Any:
-    for position, batch in enumerate(batches):
-        if kind_of(batch) is not BATCH and not isinstance(batch, Mapping):
-            raise StructureError(f"item {position} is {describe(batch)}; Batches and dicts can be joined")
-    if not batches:
-        return Batch()
-    fields = join([batch.__dict__ if kind_of(batch) is BATCH else batch for batch in batches])
-    return new_tree(common_type(batches), fields)
 
 
 def _adopt(target: Batch, source: Batch) -> None:

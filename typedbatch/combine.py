@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
 from typedbatch.errors import FieldNameError, StructureError, TypedBatchError
@@ -61,14 +62,34 @@ def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing,
     return stacked
 
 
-def cat_fields(parts: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, Any]:
-    """Concatenate field by field; see :meth:`typedbatch.Batch.cat`."""
-    parts = [part for part in parts if part]
-    return _cat_columns(parts, parts, missing) if parts else {}
+def stack_trees(batches: Sequence[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+    """Stack Batches and dicts; see :meth:`typedbatch.Batch.stack`."""
+    if not batches:
+        return new_tree(Tree.plain, {})
+    dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
+    return new_tree(_common_type(batches), stack_fields(dicts, axis, missing, convert))
 
 
-def common_type(trees: Sequence[object]) -> type[Tree]:
-    """The class that all of ``trees`` share exactly, or the plain one."""
+def cat_trees(batches: Sequence[Any], missing: Missing, convert: Convert) -> Any:
+    """Concatenate Batches and dicts; see :meth:`typedbatch.Batch.cat`."""
+    cls = type(batches[0]) if batches else Tree.plain
+    dicts = [batch.__dict__ for batch in batches if type(batch) is cls]
+    if len(dicts) != len(batches) or not issubclass(cls, Tree):
+        trees = [convert(batch) for batch in batches if _is_joinable(batch)]
+        cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
+    out = object.__new__(cls)
+    _cat_into(out.__dict__, dicts, dicts, missing)
+    return out
+
+
+def _is_joinable(batch: object) -> bool:
+    if kind_of(batch) not in (BATCH, MAPPING):
+        raise StructureError(f"Batches and dicts can be joined, got {describe(batch)} among them")
+    return True
+
+
+def _common_type(trees: Sequence[object]) -> type[Tree]:
+    # the class that all share exactly, or the plain one
     classes = set(map(type, trees))
     only = classes.pop() if len(classes) == 1 else Tree.plain
     return only if issubclass(only, Tree) else Tree.plain
@@ -100,6 +121,8 @@ def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> d
 
 def check_names(names: Mapping[str, Any]) -> None:
     """Raise :class:`FieldNameError` unless every key is a string."""
+    if set(map(type, names)) <= {str}:
+        return
     for name in names:
         if not isinstance(name, str):
             raise FieldNameError(f"field names are strings, got {name!r} ({type(name).__name__}) among {list(names)}")
@@ -114,9 +137,9 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
         return _stack_around_gaps(values, axis, missing, convert)
     if kinds <= {BATCH, MAPPING}:
         rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
-        return new_tree(common_type(values), stack_fields(rows, axis, missing, convert))
+        return new_tree(_common_type(values), stack_fields(rows, axis, missing, convert))
     if kinds <= {NUMBER, SCALAR} and axis == 0:
-        return convert(values)
+        return np.asanyarray(values)
     if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
         values = [convert(value) for value in values]
         kinds = set(map(kind_of, values))
@@ -140,18 +163,30 @@ def _stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
 
 def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
     shape = values[0].shape
-    if axis != 0 or not shape or any(value.shape != shape for value in values):
-        stacked: NDArray[Any] = _joined(np.stack, values, axis)
-        return stacked if stacked.dtype.kind not in "US" else stacked.astype(object)
-    # For the first axis, joining the rows and reshaping saves numpy one view per array.
-    joined: NDArray[Any] = np.concatenate(values).reshape(len(values), *shape)
-    return joined if joined.dtype.kind not in "US" else joined.astype(object)
+    if axis == 0 and len(shape) > 0:
+        # Along the first axis, joining the rows and reshaping saves numpy one view per array. Equal lengths here and
+        # numpy's own check of the other dimensions make equal shapes.
+        try:
+            if len(set(map(len, values))) == 1:
+                return _without_text(concatenate(values).reshape(len(values), *shape))
+        except (TypeError, ValueError):
+            pass  # np.stack says better what is wrong
+    return _without_text(_joined(np.stack, values, axis))
+
+
+def _without_text(array: NDArray[Any]) -> NDArray[Any]:
+    return array if array.dtype.kind not in "US" else array.astype(object)
 
 
 def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
     if _Gap in types:
         return True
-    return BATCH in kinds and 0 < sum(map(is_reserved, values)) < len(values)
+    if BATCH not in kinds:
+        return False
+    if kinds == {BATCH}:
+        filled = [value.__dict__ for value in values]
+        return any(filled) and not all(filled)
+    return any(map(is_reserved, values))
 
 
 def _stack_around_gaps(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
@@ -180,31 +215,60 @@ def _spread(rows: Any, there: NDArray[np.bool_]) -> Any:
     return out
 
 
-def _cat_columns(
-    parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
-) -> dict[str, Any]:
-    # ``wholes`` are the batches that ``parts`` come from: they say how many rows a gap has.
-    columns = _same_columns(parts)
-    if columns is None:
-        columns = _columns_with_gaps(parts, missing)
-    joined = {}
-    for name, values in columns.items():
+def _cat_into(
+    joined: dict[str, Any], parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+) -> None:
+    # ``wholes`` are the batches that ``parts`` come from: they say how many rows a gap has. The usual case is fast:
+    # equal numbers of fields and no KeyError mean equal names, and a column of plain arrays needs one look at each.
+    first = parts[0] if parts else {}
+    if sum(map(len, parts)) != len(parts) * len(first):
+        return _cat_with_gaps(joined, parts, wholes, missing)
+    count = len(parts)
+    for name, value in first.items():
         try:
-            joined[name] = _cat_values(values, wholes, missing)
+            if type(value) is ndarray:
+                arrays = [value for part in parts if type(value := part[name]) is ndarray]
+                if len(arrays) == count:
+                    joined[name] = concatenate(arrays)
+                    continue
+            elif KINDS[type(value)] is BATCH:
+                cls = type(value)
+                inner = [value.__dict__ for part in parts if type(value := part[name]) is cls]
+                if len(inner) == count and all(inner):
+                    joined[name] = new_tree(cls, {})
+                    _cat_into(joined[name].__dict__, inner, wholes, missing)
+                    continue
+            joined[name] = _cat_values([part[name] for part in parts], wholes, missing)
+        except KeyError:
+            return _cat_with_gaps(joined, parts, wholes, missing)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-    return joined
+        except ValueError as error:
+            raise _misfit([part[name] for part in parts], error).under(name) from error
+    return None
+
+
+def _cat_with_gaps(
+    joined: dict[str, Any], parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+) -> None:
+    there = [i for i, part in enumerate(parts) if part]  # batches without any field have no rows to speak for
+    columns = _columns_with_gaps([parts[i] for i in there], missing)
+    for name, values in columns.items():
+        try:
+            joined[name] = _cat_values(values, [wholes[i] for i in there], missing)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
 
 
 def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
     types = set(map(type, values))
-    if types == {np.ndarray}:
-        return _joined(np.concatenate, values, 0)
     kinds = {KINDS[cls] for cls in types}
     if _has_gaps(values, types, kinds):
         return _cat_around_gaps(values, wholes, missing)
     if kinds == {BATCH}:
-        return new_tree(common_type(values), _cat_columns([value.__dict__ for value in values], wholes, missing))
+        out = object.__new__(types.pop() if len(types) == 1 else Tree.plain)
+        _cat_into(out.__dict__, [value.__dict__ for value in values], wholes, missing)
+        return out
     if kinds == {TENSOR}:
         return _joined(sys.modules["torch"].cat, values, 0)
     if kinds == {ARRAY}:
@@ -234,7 +298,11 @@ def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
     try:
         return join(values, axis)
     except (ValueError, RuntimeError, TypeError, IndexError) as error:
-        raise StructureError(f"{_list_kinds(values)} do not fit together: {error}") from error
+        raise _misfit(values, error) from error
+
+
+def _misfit(values: Sequence[Any], error: Exception) -> StructureError:
+    return StructureError(f"{_list_kinds(values)} do not fit together: {error}")
 
 
 def _list_kinds(values: Sequence[Any]) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch.combine import check_names, stack_fields
-from typedbatch.errors import FieldNameError, LeafError, TypedBatchError
+from typedbatch.errors import LeafError, TypedBatchError
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
@@ -53,14 +54,24 @@ def to_leaf(value: Any) -> Any:
     return value if convert is None else convert(value)
 
 
+def fill(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
+    """Convert every value of ``fields`` and put it into ``target``, which is new: on an error it holds some of them."""
+    name: object = ""
+    try:
+        for name, value in fields.items():
+            if type(value) is ndarray and value.dtype.kind in "fibuc":  # the usual value, and nothing to convert
+                target[name] = value
+            else:
+                convert = _CONVERT.get(KINDS[type(value)])
+                target[name] = value if convert is None else convert(value)
+    except TypedBatchError as error:
+        raise error.under(str(name)) from error.__cause__
+
+
 def set_fields(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
     """Convert every value of ``fields`` and put it into ``target``; on an error ``target`` is as it was."""
-    converted = {}
-    for name, value in fields.items():
-        if type(value) is np.ndarray and value.dtype.kind in "fibuc":
-            converted[name] = value
-        else:
-            converted[name] = _named_leaf(name, value)
+    converted: dict[str, Any] = {}
+    fill(converted, fields)
     check_names(converted)
     target.update(converted)
 
@@ -75,6 +86,7 @@ def fields_from(data: object) -> Mapping[str, Any]:
     if kind is BATCH:
         return {name: _own_structure(value) for name, value in data.__dict__.items()}
     if isinstance(data, Mapping):
+        check_names(data)
         return data
     rows = list(data) if isinstance(data, (Sequence, np.ndarray)) and not isinstance(data, (str, bytes)) else [data]
     if kind_of(data) in (SEQUENCE, ARRAY) and all(kind_of(row) in (BATCH, MAPPING) for row in rows):
@@ -109,18 +121,10 @@ def _own_structure(value: Any) -> Any:
     return new_tree(type(value), {name: _own_structure(leaf) for name, leaf in value.__dict__.items()})
 
 
-def _named_leaf(name: str, value: Any) -> Any:
-    try:
-        return to_leaf(value)
-    except TypedBatchError as error:
-        if isinstance(name, str):
-            raise error.under(name) from error.__cause__
-        raise FieldNameError(f"field names are strings, got {name!r} ({type(name).__name__})") from error
-
-
 def _from_mapping(value: Mapping[str, Any]) -> Tree:
+    check_names(value)
     tree = object.__new__(Tree.plain)
-    set_fields(tree.__dict__, value)
+    fill(tree.__dict__, value)
     return tree
 
 
@@ -142,7 +146,7 @@ def _from_sequence(values: Sequence[Any]) -> Any:
         return _stack_tensors(values)
     if not kinds.isdisjoint({MAPPING, BATCH}):  # numpy would look inside them
         return object_array(values)
-    return _to_array(values)
+    return to_array(values)
 
 
 def _stack_tensors(values: Sequence[Any]) -> Any:
@@ -152,7 +156,8 @@ def _stack_tensors(values: Sequence[Any]) -> Any:
         raise LeafError(f"a list of tensors is stacked, but {_shapes(values)} do not stack; {error}") from error
 
 
-def _to_array(values: Sequence[Any]) -> NDArray[Any]:
+def to_array(values: Sequence[Any]) -> NDArray[Any]:
+    """A list without dicts, Batches and tensors as an array: numeric if it can be, else of objects."""
     try:
         array: NDArray[Any] = np.asanyarray(values)
         if array.dtype.kind not in "US":

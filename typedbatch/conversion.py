@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy import ndarray
 
 from typedbatch.construct import to_leaf
 from typedbatch.errors import TypedBatchError
@@ -56,39 +58,67 @@ def to_torch_as(x: Any, y: torch.Tensor) -> Any:
     return to_torch(x, dtype=y.dtype, device=y.device)
 
 
+@cache
+def _torch_side() -> Any:
+    """``typedbatch.tensors``, imported when the first tensor is made or met, and cheap to come by after that."""
+    from typedbatch import tensors
+
+    return tensors
+
+
 def leaf_to_numpy(leaf: Any) -> Any:
     """One leaf as numpy; leaves that are not tensors stay."""
-    if KINDS[type(leaf)] is not TENSOR:
-        return leaf
-    from typedbatch.tensors import to_array
+    return _torch_side().to_array(leaf) if KINDS[type(leaf)] is TENSOR else leaf
 
-    return to_array(leaf)
+
+def tree_to_numpy(tree: T) -> T:
+    """A new tree with arrays in place of tensors."""
+    return map_leaves(tree, leaf_to_numpy)
+
+
+def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
+    """A new tree with tensors in place of numeric arrays and numpy scalars."""
+    if dtype is None and (device is None or device == "cpu"):
+        return _share_with_torch(tree, _torch_side().torch.from_numpy, device)
+    return map_leaves(tree, leaf_to_torch(dtype, device))
+
+
+def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device | None) -> T:
+    # Most leaves are writable arrays that torch takes as they are; what it refuses goes the long way.
+    out = object.__new__(type(tree))
+    fields = out.__dict__
+    name = ""
+    try:
+        for name, value in tree.__dict__.items():
+            if type(value) is ndarray and value.flags.writeable:
+                try:
+                    fields[name] = from_numpy(value)
+                    continue
+                except (TypeError, ValueError):  # objects, backward strides, foreign byte order
+                    pass
+            if KINDS[type(value)] is BATCH:
+                fields[name] = _share_with_torch(value, from_numpy, device)
+            else:
+                fields[name] = leaf_to_torch(None, device)(value)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
+    return out
 
 
 def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any], Any]:
     """A function that turns one leaf into a tensor; ``None``, text and object arrays stay."""
-    import torch
-
-    from typedbatch.tensors import cast, to_tensor
-
-    where = torch.device(device) if device is not None else None
-    # The usual arrays need no look at their flags beyond these two, and no look at dtype or device.
-    plain = dtype is None and (where is None or where.type == "cpu")
+    side = _torch_side()
 
     def convert(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]
         if kind is ARRAY or kind is SCALAR:
-            if leaf.dtype.kind not in "biufc":
-                return leaf
-            if plain and kind is ARRAY and leaf.flags.carray:
-                return torch.from_numpy(leaf)
-            return to_tensor(leaf, dtype, where)
+            return side.to_tensor(leaf, dtype, device) if leaf.dtype.kind in "biufc" else leaf
         if kind is TENSOR:
-            return cast(leaf, dtype, where)
-        if kind is DISTRIBUTION:
+            return side.cast(leaf, dtype, device)
+        if kind is DISTRIBUTION and device is not None:
             from typedbatch.distributions import map_dist
 
-            return map_dist(leaf, lambda tensor: tensor.to(where))
+            return map_dist(leaf, lambda tensor: tensor.to(device))
         return leaf
 
     return convert
@@ -101,7 +131,8 @@ def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
     name = ""
     try:
         for name, value in tree.__dict__.items():
-            fields[name] = map_leaves(value, function) if KINDS[type(value)] is BATCH else function(value)
+            is_leaf = type(value) is ndarray or KINDS[type(value)] is not BATCH
+            fields[name] = function(value) if is_leaf else map_leaves(value, function)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
-import numpy as np
+from numpy import ndarray
 
 from typedbatch.leaves import BATCH, DISTRIBUTION, KINDS, TENSOR, Tree
 
@@ -16,10 +16,8 @@ def shallow(tree: T) -> T:
     """The same leaves in new Batches, nested ones too: fields of the copy can be set and deleted freely."""
     out = object.__new__(type(tree))
     fields = out.__dict__
-    fields.update(tree.__dict__)
-    for name, value in fields.items():
-        if type(value) is not np.ndarray and KINDS[type(value)] is BATCH:
-            fields[name] = shallow(value)
+    for name, value in tree.__dict__.items():
+        fields[name] = value if type(value) is ndarray or KINDS[type(value)] is not BATCH else shallow(value)
     return out
 
 
@@ -56,8 +54,13 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
 def state(tree: Tree) -> dict[str, Any]:
     """What a pickle keeps: the fields, with each tensor in a form that costs no more than an array."""
     fields = tree.__dict__
-    if all(type(value) is np.ndarray or KINDS[type(value)] is not TENSOR for value in fields.values()):
-        return fields
+    for value in fields.values():
+        if type(value) is not ndarray and KINDS[type(value)] is TENSOR:
+            return _with_tensors(fields)
+    return fields
+
+
+def _with_tensors(fields: dict[str, Any]) -> dict[str, Any]:
     from typedbatch.tensors import for_pickle
 
     tensors = {id(v): for_pickle(v) for v in fields.values() if KINDS[type(v)] is TENSOR}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Tree
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree
 
 Compare = Callable[[Any, Any], bool]
 
@@ -62,7 +62,7 @@ def _same(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
         from typedbatch.distributions import dists_equal
 
         return dists_equal(a, b)
-    return kind is NONE or (kind is OBJECT and _equal_objects(a, b))
+    return _equal_objects(a, b)
 
 
 def _as_array(leaf: Any) -> Any:

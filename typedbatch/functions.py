@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from typedbatch.arithmetic import apply
-from typedbatch.combine import cat_fields, common_type, stack_fields
+from typedbatch.combine import cat_trees, stack_trees
 from typedbatch.construct import to_leaf
 from typedbatch.equality import allclose, equal
 from typedbatch.errors import LeafError
-from typedbatch.leaves import BATCH, TENSOR, Tree, kind_of, new_tree
+from typedbatch.leaves import BATCH, TENSOR, Tree, kind_of
 from typedbatch.rows import shared_dims
 
 Function = Callable[..., Any]
@@ -21,11 +21,11 @@ Function = Callable[..., Any]
 def _cat(batches: Any, axis: int = 0) -> Any:
     if axis != 0:
         raise LeafError(f"np.concatenate joins batches along axis 0, got axis={axis}")
-    return new_tree(common_type(batches), cat_fields([batch.__dict__ for batch in batches], "error"))
+    return cat_trees(batches, "error", to_leaf)
 
 
 def _stack(batches: Any, axis: int = 0) -> Any:
-    return new_tree(common_type(batches), stack_fields([b.__dict__ for b in batches], axis, "error", to_leaf))
+    return stack_trees(batches, axis, "error", to_leaf)
 
 
 _WHOLE: dict[Function, Function] = {

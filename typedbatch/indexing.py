@@ -6,6 +6,7 @@ import sys
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch.errors import RowIndexError, TypedBatchError
@@ -35,16 +36,14 @@ def select(tree: T, index: Any) -> T:
     Raises:
         RowIndexError: a leaf cannot take the index; the error names the field.
     """
-    if type(index) is int or type(index) is slice:
-        return _select_basic(tree, index)
     if kind_of(index) is TENSOR and index.device.type != "cpu":
         try:  # no trip to the CPU, unless there is a numpy leaf beside the tensors
-            return _select_basic(tree, index)
+            return select_basic(tree, index)
         except RowIndexError:
             index = index.cpu()
-    index = tuple(map(_plain, index)) if isinstance(index, tuple) else _plain(index)
+    index = plain_index(index)
     if type(index) is not np.ndarray or index.ndim != 1:
-        return _select_basic(tree, index)
+        return select_basic(tree, index)
     if index.dtype.kind == "b":
         return _take(tree, np.flatnonzero(index), len(index))
     if index.dtype.kind not in "iu":
@@ -52,8 +51,12 @@ def select(tree: T, index: Any) -> T:
     return _take(tree, index, None)
 
 
+def plain_index(index: Any) -> Any:
+    """An index converted once instead of once per leaf: lists, ranges and tensors become arrays."""
+    return tuple(map(_plain, index)) if isinstance(index, tuple) else _plain(index)
+
+
 def _plain(part: Any) -> Any:
-    """One part of an index, converted once instead of once per leaf: lists and tensors become arrays."""
     if isinstance(part, (list, range)):
         return np.asarray(part, dtype=None if len(part) else np.intp)
     if kind_of(part) is TENSOR:
@@ -63,14 +66,14 @@ def _plain(part: Any) -> Any:
     return part
 
 
-def _select_basic(tree: T, index: Any) -> T:
-    # The hot loop of rollouts: one new object, one dict, one test per leaf.
+def select_basic(tree: T, index: Any) -> T:
+    """:func:`select` for an index that needs no preparation. The hot loop of rollouts: one test per leaf."""
     out = object.__new__(type(tree))
     fields = out.__dict__
     name = ""
     try:
         for name, value in tree.__dict__.items():
-            fields[name] = value[index] if type(value) is np.ndarray else _select_leaf(value, index)
+            fields[name] = value[index] if type(value) is ndarray else _select_leaf(value, index)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     except (IndexError, TypeError) as error:
@@ -80,12 +83,12 @@ def _select_basic(tree: T, index: Any) -> T:
 
 def _select_leaf(value: Any, index: Any) -> Any:
     kind = KINDS[type(value)]
+    if kind is BATCH:
+        return select_basic(value, index)
     if kind is TENSOR:
         return select_tensor(value, index)
     if kind is ARRAY:
         return value[index]
-    if kind is BATCH:
-        return _select_basic(value, index)
     if kind is DISTRIBUTION:
         from typedbatch.distributions import get_sliced_dist
 
@@ -97,6 +100,8 @@ def _select_leaf(value: Any, index: Any) -> Any:
 
 def select_tensor(tensor: Any, index: Any) -> Any:
     """``tensor[index]`` with what torch lacks: slices that step backwards. Those copy, others are torch's own."""
+    if type(index) is int:
+        return tensor[index]
     parts = index if isinstance(index, tuple) else (index,)
     if any(type(part) is slice and part.step is not None and part.step < 0 for part in parts):
         return _select_backwards(tensor, parts)
@@ -126,7 +131,7 @@ def _take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
     name = ""
     try:
         for name, value in tree.__dict__.items():
-            if type(value) is np.ndarray and value.shape and (mask_size is None or mask_size == len(value)):
+            if type(value) is ndarray and value.shape and (mask_size is None or mask_size == len(value)):
                 fields[name] = value.take(rows, 0)
             else:
                 fields[name] = _take_leaf(value, rows, mask_size)
@@ -144,7 +149,7 @@ def _take_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) -> Any:
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
-        return value[sys.modules["torch"].tensor(rows)]
+        return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
     return _select_leaf(value, rows)
 
 

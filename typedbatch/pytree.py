@@ -56,7 +56,7 @@ def _register_in_torch(cls: type[Batch]) -> None:
 
 
 def _register_in_optree(cls: type[Batch]) -> None:
-    import optree
+    optree: Any = sys.modules["optree"]
 
     def flatten(batch: Batch) -> tuple[list[Any], tuple[str, ...], tuple[str, ...]]:
         names = tuple(batch.__dict__)

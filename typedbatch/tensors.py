@@ -51,6 +51,10 @@ def cast(tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str |
 
 def to_array(tensor: Tensor) -> NDArray[Any]:
     """A tensor as an array on the same memory; copied only from a GPU, or to widen bfloat16 and float8 to float32."""
+    try:
+        return tensor.numpy()
+    except (TypeError, RuntimeError):
+        pass  # it has a gradient, is on a GPU, is lazily conjugated, or of a dtype that numpy lacks
     tensor = tensor.detach()
     if tensor.dtype in _BITS:
         tensor = tensor.float()
