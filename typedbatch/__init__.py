@@ -2,8 +2,9 @@
 
 from typedbatch import pytree as pytree
 from typedbatch.batch import Batch, DynamicBatch
+from typedbatch.boundary import checked
 from typedbatch.errors import Problem, SchemaError
-from typedbatch.gate import checked, conforms, convert, extend, validate
+from typedbatch.gate import conforms, extend, validate
 from typedbatch.protocols import (
     ActBatchProtocol,
     ActStateBatchProtocol,
@@ -40,6 +41,7 @@ from typedbatch.records import (
     RecurrentState,
     RolloutBatch,
 )
+from typedbatch.stages import convert
 
 __all__ = [
     "ActBatch",

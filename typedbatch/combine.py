@@ -266,7 +266,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
     if _has_gaps(values, types, kinds):
         return _cat_around_gaps(values, wholes, missing)
     if kinds == {BATCH}:
-        out = object.__new__(types.pop() if len(types) == 1 else Tree.plain)
+        out = new_tree(types.pop() if len(types) == 1 else Tree.plain, {})
         _cat_into(out.__dict__, [value.__dict__ for value in values], wholes, missing)
         return out
     if kinds == {TENSOR}:

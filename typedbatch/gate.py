@@ -1,32 +1,24 @@
-"""The gate between open batches and typed ones: ``validate``, ``conforms``, ``extend``, ``convert``, ``checked``."""
+"""The gate between open batches and typed ones: ``validate``, ``conforms`` and ``extend``."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
 import types
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import Any, TypeVar, Union, get_args, get_origin, overload
 
 from typing_extensions import TypeForm, TypeIs
 
 from typedbatch.batch import Batch
-from typedbatch.conversion import leaf_to_numpy, leaf_to_torch, map_leaves
 from typedbatch.copying import shallow
 from typedbatch.display import summary
 from typedbatch.errors import FieldNameError, SchemaError, did_you_mean
-from typedbatch.leaves import BATCH, KINDS, TENSOR, Kind, Tree, kind_of, new_tree
+from typedbatch.leaves import Tree, new_tree
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord
-from typedbatch.schema import Field, Schema, find_problems, is_schema, matches, schema_of
-
-if TYPE_CHECKING:
-    from typedbatch.conversion import Device
+from typedbatch.schema import Schema, find_problems, matches, schema_of
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @overload
@@ -51,7 +43,7 @@ def validate(batch: object, schema: Any, /) -> Any:
         SchemaError: the batch differs; ``problems`` has every difference (a ``ValueError``).
         DeclarationError: ``schema`` is no protocol or record.
     """
-    return _validate(batch, schema, "")
+    return check(batch, schema, "")
 
 
 def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
@@ -60,15 +52,16 @@ def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
     Raises:
         DeclarationError: ``schema`` is no protocol or record.
     """
-    return any(_conforms(batch, option) for option in _options(schema))
+    return any(_conforms(batch, option) for option in options_of(schema))
 
 
 def _conforms(batch: object, option: Any) -> bool:
     return batch is None if option in (None, types.NoneType) else matches(batch, schema_of(option))
 
 
-def _validate(batch: object, schema: Any, boundary: str) -> Any:
-    options = _options(schema)
+def check(batch: object, schema: Any, boundary: str) -> Any:
+    """:func:`validate` for callers that name the boundary themselves; an empty one is the line that called."""
+    options = options_of(schema)
     for option in options:
         if _conforms(batch, option):
             return batch if batch is None else _under(batch, schema_of(option).target)
@@ -79,7 +72,8 @@ def _validate(batch: object, schema: Any, boundary: str) -> Any:
     raise SchemaError(schema_of(option).name, problems, got, boundary or _call_site())
 
 
-def _options(schema: Any) -> tuple[Any, ...]:
+def options_of(schema: Any) -> tuple[Any, ...]:
+    """The alternatives of a union; of anything else, itself."""
     return get_args(schema) if get_origin(schema) in (Union, types.UnionType) else (schema,)
 
 
@@ -92,10 +86,10 @@ def _under(batch: Any, target: type) -> Any:
 
 
 def _call_site() -> str:
-    """The line outside this file that asked, as ``validate() in update()  ppo.py:88``."""
+    """The line outside the package that asked, as ``validate() in update()  ppo.py:88``."""
     frame = sys._getframe(1)
     asked = "validate"
-    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+    while frame.f_globals.get("__package__") == __package__ and frame.f_back is not None:
         asked, frame = frame.f_code.co_name, frame.f_back
     code = frame.f_code
     where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
@@ -125,125 +119,13 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     for name in fields:
         if name not in declared:
             raise FieldNameError(f"{schema.name} declares no field {name!r}{did_you_mean(name, declared)}")
-    result = new_tree(_class_for(schema, batch), shallow(batch).__dict__)
+    result = new_tree(class_for(schema, batch), shallow(batch).__dict__)
     Batch.update(result, fields)
-    return _validate(result, into, "")
+    return check(result, into, "")
 
 
-def _class_for(schema: Schema, batch: object) -> type[Batch]:
+def class_for(schema: Schema, batch: object) -> type[Batch]:
+    """The class of a new batch that is to match ``schema``: the record itself, for a protocol an open Batch."""
     if issubclass(schema.target, Batch):
         return schema.target
     return type(batch) if isinstance(batch, Batch) and not isinstance(batch, BatchRecord) else Batch
-
-
-@overload
-def convert(batch: BatchProtocol, into: TypeForm[T], /, *, device: Device | None = None) -> T: ...
-@overload  # for jedi, as above
-def convert(batch: BatchProtocol, into: type[T], /, *, device: Device | None = None) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
-def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
-    """The other stage: a new batch whose arrays are tensors, or whose tensors are arrays, as ``into`` asks, validated.
-
-    ``convert(rollout, RolloutBatch[Tensor])`` leaves ``rollout`` as it is. CPU memory is shared where it can be. Each
-    declared field becomes what its declaration takes; one that takes both stays; undeclared fields follow the majority.
-
-    Args:
-        batch: any batch.
-        into: the protocol or record to become.
-        device: where tensors go; None leaves them where they are.
-
-    Raises:
-        LeafError: a field of a dtype that torch lacks.
-        SchemaError: the result does not match ``into``.
-    """
-    schema = schema_of(into)
-    to_torch = leaf_to_torch(None, device) if _asks_for_torch(schema) or device is not None else leaf_to_numpy
-    wants_torch = _asks_for_torch(schema)
-    result = new_tree(_class_for(schema, batch), {})
-    for name, value in shallow(batch).__dict__.items():
-        field = next((field for field in schema.fields if field.name == name), None)
-        tensors = wants_torch if field is None or field.kinds is None or field.nested else _wants_tensor(value, field)
-        turn = to_torch if tensors else leaf_to_numpy
-        result.__dict__[name] = map_leaves(value, turn) if kind_of(value) is BATCH else turn(value)
-    return _validate(result, into, "")
-
-
-def _asks_for_torch(schema: Schema) -> bool:
-    """Whether more of the fields, nested ones included, take only tensors than take only arrays."""
-    return _votes(schema, set()) > 0
-
-
-def _votes(schema: Schema, seen: set[int]) -> int:
-    if id(schema) in seen:
-        return 0
-    seen.add(id(schema))
-    votes = sum(_votes(nested, seen) for field in schema.fields for nested in field.nested)
-    for field in schema.fields:
-        kinds = field.kinds or frozenset()
-        votes += (Kind.TENSOR in kinds) - (Kind.ARRAY in kinds)
-    return votes
-
-
-def _wants_tensor(value: Any, field: Field) -> bool:
-    kinds = field.kinds or frozenset()
-    if Kind.TENSOR in kinds and Kind.ARRAY in kinds:
-        return KINDS[type(value)] is TENSOR
-    return Kind.TENSOR in kinds
-
-
-def checked(function: F, /) -> F:
-    """Validate what a function takes and returns, by its annotations.
-
-    Arguments annotated with a protocol or record, or a union of them, are passed through :func:`validate`, and so is
-    the return value. With ``TYPEDBATCH_CHECK=off`` in the environment the function itself is returned, at no cost.
-
-    Raises:
-        SchemaError: at a call; ``boundary`` names the argument and the function.
-        DeclarationError: at the first call, an annotation cannot be read.
-    """
-    if os.environ.get("TYPEDBATCH_CHECK", "").lower() == "off":
-        return function
-    plan: list[_Plan] = []
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not plan:  # at the first call, when names defined further down the module exist
-            plan.append(_Plan(function))
-        args, kwargs = plan[0].arguments(args, kwargs)
-        return plan[0].result(function(*args, **kwargs))
-
-    return call  # type: ignore[return-value]  # wraps keeps the signature, which F stands for
-
-
-class _Plan:
-    """Which arguments of a function are validated, and against what."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        hints = get_type_hints(function)
-        code = function.__code__
-        file = os.path.basename(code.co_filename)
-        place = f"{function.__module__}.{function.__qualname__}()  {file}:{code.co_firstlineno}"
-        self.returns = hints["return"] if _is_checkable(hints.get("return")) else None
-        self.returned = f"return value of {place}"
-        self.parameters = [
-            (position, name, hints[name], f"argument `{name}` of {place}")
-            for position, name in enumerate(inspect.signature(function).parameters)
-            if _is_checkable(hints.get(name))
-        ]
-
-    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for position, name, hint, boundary in self.parameters:
-            if position < len(args):
-                value = _validate(args[position], hint, boundary)
-                args = (*args[:position], value, *args[position + 1 :])
-            elif name in kwargs:
-                kwargs = {**kwargs, name: _validate(kwargs[name], hint, boundary)}
-        return args, kwargs
-
-    def result(self, value: Any) -> Any:
-        return value if self.returns is None else _validate(value, self.returns, self.returned)
-
-
-def _is_checkable(hint: Any) -> bool:
-    options = _options(hint)
-    schemas = [option for option in options if is_schema(option)]
-    return bool(schemas) and all(is_schema(option) or option is types.NoneType for option in options)
