@@ -76,7 +76,7 @@ def problems(batch: object, schema: Any) -> list[tuple[str, str]]:
     return [(problem.path, problem.code.split()[0]) for problem in caught.value.problems]
 
 
-# ---- validate ---------------------------------------------------------------------------------------------------------
+# ---- validate ------------------------------------------------------------------------------------------------------
 
 
 def test_a_protocol_hands_out_the_very_same_object():
@@ -135,8 +135,10 @@ def test_the_whole_message():
     assert text.splitlines() == [
         "batch is not a RolloutBatchProtocol (3 problems)",
         "  boundary   validate() in update()  test_gate.py:LINE",
-        "  got        Batch  obs f32[7,4]  obs_next f32[8,4]  act torch f32[8]  terminated bool[8]  truncated bool[8]"
-        "  info Batch()  reward f64[8]",
+        (
+            "  got        Batch  obs f32[7,4]  obs_next f32[8,4]  act torch f32[8]  terminated bool[8]  truncated bool[8]"
+            "  info Batch()  reward f64[8]"
+        ),
         "  batch.act  torch f32[8], expected a numpy array  [TB202 wrong-kind]",
         "      the field is at the torch stage; convert(batch, RolloutBatchProtocol) changes it",
         "  batch.rew  missing, expected a numpy array  [TB101 missing-field]",
@@ -245,7 +247,7 @@ def test_the_error_carries_its_problems_through_pickle_and_json():
     assert error.to_dict()["problems"][0]["path"] == "rew"
 
 
-# ---- extend and convert ----------------------------------------------------------------------------------------------
+# ---- extend and convert --------------------------------------------------------------------------------------------
 
 
 def test_extend_makes_the_next_stage_and_leaves_the_source_alone():
@@ -269,9 +271,9 @@ def test_extend_names_misspelt_forgotten_and_short_fields():
     rollout = RolloutBatch(**fields())
     with pytest.raises(FieldNameError, match="BatchWithReturns declares no field 'retuns'; did you mean 'returns'"):
         extend(rollout, BatchWithReturns, retuns=np.zeros(N))
-    with pytest.raises(SchemaError, match="batch.returns  missing"):
+    with pytest.raises(SchemaError, match=r"batch\.returns  missing"):
         extend(rollout, BatchWithReturns)
-    with pytest.raises(SchemaError, match="N is 3 here, but 8 in"):
+    with pytest.raises(SchemaError, match=r"N is 3 here, but 8 in"):
         extend(rollout, BatchWithReturns, returns=np.zeros(3))
 
 
@@ -309,11 +311,11 @@ def test_convert_reaches_nested_observations():
 
 
 def test_convert_names_the_field_that_cannot_become_a_tensor():
-    with pytest.raises(LeafError, match="field 'rew': .* cannot become a tensor"):
+    with pytest.raises(LeafError, match=r"field 'rew': .* cannot become a tensor"):
         convert(Batch(fields(rew=np.zeros(N, np.longdouble))), RolloutBatch[Tensor])
 
 
-# ---- checked ---------------------------------------------------------------------------------------------------------
+# ---- checked -------------------------------------------------------------------------------------------------------
 
 
 @checked

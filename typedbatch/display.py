@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, leading_shape
+import numpy as np
+
+from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_reserved, leading_shape
 from typedbatch.rows import leaves
 
 
@@ -33,11 +35,24 @@ def _leaf_text(value: Any) -> str:
     kind = KINDS[type(value)]
     if kind is SCALAR:
         return str(value)  # 1 and not np.int64(1): a row reads like its column
-    if kind in (ARRAY, TENSOR):
-        return repr(value)
-    from pprint import pformat  # sorts sets and dicts, so that two runs print the same
+    if kind is ARRAY and value.dtype.hasobject:
+        body = np.array2string(value, separator=", ", prefix="array(", formatter={"object": _object_text})
+        return f"array({body}, dtype=object)"
+    return repr(value) if kind in (ARRAY, TENSOR) else _object_text(value)
 
-    return pformat(value)
+
+def _object_text(value: Any) -> str:
+    # As repr, but sets are sorted: their own order changes from run to run.
+    if type(value) in (set, frozenset) and value:
+        body = f"{{{', '.join(sorted(map(_object_text, value)))}}}"
+        return body if type(value) is set else f"frozenset({body})"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{_object_text(k)}: {_object_text(v)}' for k, v in value.items())}}}"
+    if type(value) is list:
+        return f"[{', '.join(map(_object_text, value))}]"
+    if type(value) is tuple:
+        return f"({', '.join(map(_object_text, value))}{',' * (len(value) == 1)})"
+    return repr(value)
 
 
 def summary(tree: Tree) -> str:
@@ -59,7 +74,7 @@ def _branch(label: str, tree: Tree, is_open: bool, outer: tuple[int, ...]) -> st
     if id(tree) in outer:
         return f"<div class='tb-row'><b>{escape(label)}</b><span>the batch itself</span></div>"
     count = len(tree.__dict__)
-    note = f"{count} field{'' if count == 1 else 's'}, {_size(_bytes(tree, ()))}" if count else "reserved"
+    note = f"{count} field{'' if count == 1 else 's'}, {_size(_bytes(tree, ()))}"
     rows = "".join(_field(name, value, (*outer, id(tree))) for name, value in tree.__dict__.items())
     return (
         f"<details{' open' if is_open else ''}><summary><b>{escape(label)}</b> <i>{escape(note)}</i></summary>"
@@ -68,13 +83,15 @@ def _branch(label: str, tree: Tree, is_open: bool, outer: tuple[int, ...]) -> st
 
 
 def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
-    if KINDS[type(value)] is BATCH:
-        return _branch(name, value, False, outer)
     kind = KINDS[type(value)]
+    if is_reserved(value):
+        return f"<div class='tb-row'><b>{escape(name)}</b><span>reserved</span></div>"
+    if kind is BATCH:
+        return _branch(name, value, False, outer)
     numeric = kind in (ARRAY, TENSOR, SCALAR)
     source = {ARRAY: "numpy", TENSOR: "torch", SCALAR: "numpy"}.get(kind, "")
     dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
-    shape = f"({', '.join(map(str, value.shape))})" if numeric else describe(value)
+    shape = str(tuple(value.shape)) if numeric else describe(value)
     where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
     cells = (shape, dtype, source + where, _size(_leaf_bytes(value)) if numeric else "")
     return f"<div class='tb-row'><b>{escape(name)}</b>{''.join(f'<span>{escape(cell)}</span>' for cell in cells)}</div>"
@@ -110,9 +127,9 @@ _STYLE = (
     "<style>"
     ".typedbatch{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px;line-height:1.6}"
     ".typedbatch summary{cursor:pointer}"
-    ".typedbatch i{color:#6b7280;font-style:normal}"
+    ".typedbatch i{color:#858c99;font-style:normal}"
     ".typedbatch .tb-body{margin-left:1.1em;padding-left:.7em;border-left:1px solid #9ca3af66}"
     ".typedbatch .tb-row{display:grid;grid-template-columns:11em 10em 7em 9em auto;gap:0 1em}"
-    ".typedbatch .tb-row span{color:#6b7280}"
+    ".typedbatch .tb-row span{color:#858c99}"
     "</style>"
 )

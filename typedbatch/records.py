@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 
 from typing_extensions import Format, dataclass_transform, get_annotations
 
-from typedbatch import construct, protocols
+from typedbatch import construct
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
@@ -221,6 +221,8 @@ class LogpOldBatch(BatchWithAdvantages[K_co, Obs_co, Act_co], Generic[K_co, Obs_
 if TYPE_CHECKING:
     # Each record is returned as its twin, so every checker that reads this file keeps the two in step.
     from torch import Tensor
+
+    from typedbatch import protocols
 
     def _obs(r: ObsBatch) -> protocols.ObsBatchProtocol:
         return r

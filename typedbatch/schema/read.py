@@ -22,7 +22,6 @@ from typedbatch.schema.fields import Field, Schema
 Types = Mapping[Any, Any]
 """What each type variable stands for."""
 
-_ROOTS = (BatchProtocol, BatchRecord)
 _NOT_SCHEMAS = {*BatchRecord.__mro__, BatchProtocol, Protocol, Generic}
 _SCHEMAS: dict[Any, Schema] = {}
 
@@ -87,10 +86,11 @@ def _settle(hint: Any, types_: Types) -> Any:
 
 
 def _fields(cls: type, types_: Types) -> Iterator[Field]:
+    if cls in _NOT_SCHEMAS:
+        return
     for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = get_origin(base) or base
-        if origin not in _NOT_SCHEMAS:
-            yield from _fields(origin, _bind(base, types_))
+        yield from _fields(origin, _bind(base, types_))
     for name, hint, optional in _own_members(cls):
         where = f"{cls.__module__}.{cls.__qualname__}"
         try:

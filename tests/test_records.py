@@ -1,0 +1,165 @@
+"""Records: the checked constructor, closed attributes, stages at run time; and their twins, the protocols."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import typedbatch
+from typedbatch import (
+    ActBatch,
+    Batch,
+    BatchRecord,
+    DynamicBatch,
+    ObsBatch,
+    RolloutBatch,
+    protocols,
+    records,
+    validate,
+)
+from typedbatch.errors import DeclarationError, FieldNameError, MissingFieldError
+from typedbatch.schema import schema_of
+
+Array = NDArray[Any]
+
+
+class Sequences(BatchRecord):
+    """A record as a user declares one, outside the hierarchy."""
+
+    limit: ClassVar[int] = 5
+    tokens: Array
+    mask: Array
+    reward: Array | None = None
+
+
+class GoalRollout(RolloutBatch):
+    goal: Array
+
+
+def sequences(**more: Any) -> Sequences:
+    return Sequences(tokens=np.zeros((3, 7), int), mask=np.ones((3, 7), bool), **more)
+
+
+def test_the_constructor_converts_as_batch_does_and_copies_nothing():
+    tokens = np.zeros((2, 3), int)
+    record = Sequences(tokens=tokens, mask=[[1, 1, 1], [0, 1, 1]])
+    assert record.tokens is tokens
+    assert isinstance(record.mask, np.ndarray)
+    assert isinstance(record, Batch)
+
+
+def test_fields_come_in_the_order_of_the_declaration_with_defaults():
+    record = Sequences(mask=np.zeros(2), tokens=np.zeros(2))
+    assert list(record.keys()) == ["tokens", "mask", "reward"]
+    assert record.reward is None
+    assert "limit" not in record
+
+
+def test_a_missing_and_a_misspelt_field_are_type_errors_that_name_it():
+    with pytest.raises(TypeError, match=r"Sequences\(\) is missing 'mask'; it was given tokens"):
+        Sequences(tokens=np.zeros(2))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"Sequences\(\) got an unexpected field 'maks'; did you mean 'mask'\?"):
+        Sequences(tokens=np.zeros(2), maks=np.zeros(2))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="positional"):
+        Sequences(np.zeros(2), np.zeros(2))  # type: ignore[call-arg, misc]
+
+
+def test_only_declared_names_can_be_set_as_attributes():
+    record = sequences()
+    record.mask = [True]  # type: ignore[assignment]
+    assert record.mask.dtype == bool
+    with pytest.raises(FieldNameError, match=r"declares no field 'maks'; did you mean 'mask'\?; batch\['maks'\] = ..."):
+        record.maks = 1  # type: ignore[attr-defined]
+    record["maks"] = 1
+    assert record["maks"] == 1
+
+
+def test_the_class_survives_everything_that_keeps_the_fields():
+    record = sequences()
+    for other in (
+        record[0], record[:2], record[[0, 1]], record[record.mask[:, 0]], next(iter(record)), next(record.split(2)),
+        Batch.cat([record, record]), Batch.stack([record, record]), record.copy(), copy.deepcopy(record),
+        pickle.loads(pickle.dumps(record)), record + 1, record.to_torch(), record.dropnull(), Batch.empty(record),
+    ):  # fmt: skip
+        assert type(other) is Sequences
+
+
+def test_different_classes_join_to_a_plain_batch():
+    assert type(Batch.stack([ActBatch(act=np.zeros(2)), Batch(act=np.zeros(2))])) is Batch
+
+
+def test_a_parametrised_record_is_called_like_the_record_and_leaves_no_trace():
+    record = ObsBatch[torch.Tensor](obs=torch.zeros(2), info=Batch())
+    assert type(record) is ObsBatch
+    assert list(record.keys()) == ["obs", "info"]
+
+
+@pytest.mark.parametrize("name", ["keys", "split", "shape", "copy", "__len__"])
+def test_a_name_that_every_batch_has_cannot_be_declared(name: str):
+    with pytest.raises(DeclarationError, match=f"Bad cannot declare '{name}': it is a member of every Batch"):
+        type("Bad", (BatchRecord,), {"__annotations__": {name: int}})
+
+
+def test_records_inherit_from_several_records():
+    class Both(ActBatch, Sequences):
+        extra: Array
+
+    assert [field.name for field in schema_of(Both).fields] == ["act", "tokens", "mask", "reward", "extra"]
+    with pytest.raises(TypeError, match="missing 'act', 'extra'"):
+        Both(tokens=np.zeros(2), mask=np.zeros(2))  # type: ignore[call-arg]
+
+
+def test_a_missing_field_of_a_view_is_an_attribute_error():
+    view = validate(Batch(act=np.zeros(2)), ActBatch)
+    del view["act"]
+    with pytest.raises(MissingFieldError, match="ActBatch has no field 'act'; it is empty"):
+        view.act
+
+
+def test_dynamic_batch_is_batch():
+    assert DynamicBatch is Batch
+
+
+# ---- twins ---------------------------------------------------------------------------------------------------------
+
+TWINS = {
+    name: name.removesuffix("Protocol") for name in dir(protocols) if name.endswith("BatchProtocol")
+} | {
+    "BatchWithReturnsProtocol": "BatchWithReturns",
+    "BatchWithAdvantagesProtocol": "BatchWithAdvantages",
+    "LogpOldProtocol": "LogpOldBatch",
+    "RecurrentStateBatch": "RecurrentState",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("protocol", "record"), TWINS.items())
+def test_protocol_and_record_have_the_same_fields_in_the_same_order(protocol: str, record: str):
+    one, two = schema_of(getattr(protocols, protocol)), schema_of(getattr(records, record))
+    key = lambda field: field.name  # noqa: E731
+    assert [f.name for f in one.fields] == [f.name for f in two.fields]
+    for mine, other in zip(sorted(one.fields, key=key), sorted(two.fields, key=key), strict=True):
+        assert (mine.kinds, mine.optional, mine.has_rows) == (other.kinds, other.optional, other.has_rows), mine.name
+
+
+def test_there_are_sixteen_protocols_each_with_a_twin_at_the_top_level():
+    assert len(TWINS) == 16
+    for name in [*TWINS, *TWINS.values(), "BatchRecord"]:
+        assert hasattr(typedbatch, name)
+        assert name in typedbatch.__all__
+
+
+def test_the_hierarchy_is_the_documented_one():
+    def bases(name: str) -> set[str]:
+        return {base.__name__ for base in getattr(protocols, name).__mro__[1:]}
+
+    assert "BatchWithReturnsProtocol" in bases("BatchWithAdvantagesProtocol")
+    assert {"RolloutBatchProtocol", "ObsBatchProtocol"} <= bases("LogpOldProtocol")
+    assert {"ModelOutputBatchProtocol", "ActStateBatchProtocol", "ActBatchProtocol"} <= bases(
+        "DistLogProbBatchProtocol"
+    )
