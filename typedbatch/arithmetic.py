@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
-from typedbatch.leaves import ARRAY, BATCH, NONE, SCALAR, TENSOR, Tree, describe, is_reserved, kind_of, new_tree
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    NONE,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    is_reserved,
+    kind_of,
+    new_tree,
+    write_obstacle,
+)
 
 T = TypeVar("T", bound=Tree)
 Operation = Callable[..., Any]
@@ -34,7 +46,7 @@ def apply(operation: Operation, *operands: Any) -> Any:
             fields[name] = _apply_leaf(operation, values, trees, name)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-        except (TypeError, ValueError, RuntimeError) as error:
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
             said = ", ".join(map(describe, values))
             raise LeafError(f"{_name(operation)} cannot take {said}: {error}", name) from error
     return new_tree(type(first), fields)
@@ -51,7 +63,8 @@ def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name
         raise StructureError(f"{_name(operation)} pairs fields by name, got {' and '.join(map(describe, leaves))}")
     if not kinds <= {ARRAY, TENSOR, SCALAR}:
         raise LeafError(f"{_name(operation)} needs numbers, got {', '.join(map(describe, leaves))}")
-    return operation(*values)
+    tensor = next((value for value in values if kind_of(value) is TENSOR), None)
+    return operation(*(values if tensor is None else [_on_torch(value, tensor) for value in values]))
 
 
 def _check_same_names(first: Tree, other: Tree) -> None:
@@ -62,39 +75,65 @@ def _check_same_names(first: Tree, other: Tree) -> None:
 
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
-    _check_in_place(operation, tree, other)
-    _write_in_place(operation, tree, other)
+    for write in list(_plan(operation, tree, other)):
+        write()
     return tree
 
 
-def _check_in_place(operation: Operation, tree: Tree, other: Any) -> None:
-    # On one-element stand-ins: same dtypes, so the same casting rules, and no copy of the data.
+def _plan(operation: Operation, tree: Tree, other: Any) -> Iterator[Callable[[], object]]:
+    """The writes to do, each already known to succeed."""
     if kind_of(other) is BATCH:
         _check_same_names(tree, other)
     for name, leaf in tree.__dict__.items():
         value = other.__dict__[name] if kind_of(other) is BATCH else other
         try:
-            if kind_of(leaf) is BATCH and leaf.__dict__:
-                _check_in_place(operation, leaf, value)
-            elif leaf is not None and not is_reserved(leaf):
-                _check_leaf_in_place(operation, leaf, value)
+            if _stays(leaf, value, kind_of(other) is BATCH):
+                continue
+            if kind_of(leaf) is BATCH and (value is other or kind_of(value) is BATCH):
+                yield from _plan(operation, leaf, value)
+            else:
+                yield _plan_leaf(operation, tree, name, value)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
 
 
-def _check_leaf_in_place(operation: Operation, leaf: Any, value: Any) -> None:
-    kinds = {kind_of(leaf), kind_of(value)}
-    if BATCH in kinds or NONE in kinds or kind_of(leaf) not in (ARRAY, TENSOR, SCALAR):
+def _stays(leaf: Any, value: Any, paired: bool) -> bool:
+    """``None`` and reserved fields take part in nothing, unless the other Batch has numbers there."""
+    return all(one is None or is_reserved(one) for one in ((leaf, value) if paired else (leaf,)))
+
+
+def _plan_leaf(operation: Operation, tree: Tree, name: str, value: Any) -> Callable[[], object]:
+    leaf = tree.__dict__[name]
+    if kind_of(leaf) not in (ARRAY, TENSOR, SCALAR) or not _is_operand(value) or kind_of(value) is BATCH:
         raise LeafError(f"{_name(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
+    if kind_of(leaf) is TENSOR:
+        value = _on_torch(value, leaf)
     try:
-        if np.broadcast_shapes(tuple(leaf.shape), tuple(np.shape(value))) != tuple(leaf.shape):
-            raise ValueError("the result would have another shape")
-        if kind_of(leaf) is ARRAY and not leaf.flags.writeable:
-            raise ValueError("the array is read-only")
-        operation(_stand_in(leaf), _stand_in(value))
-    except (TypeError, ValueError, RuntimeError) as error:
+        _try_out(operation, leaf, value)
+        if kind_of(leaf) is ARRAY and leaf.dtype.hasobject:  # each element may fail by itself, so all go first
+            result = operation(leaf.copy(), value)
+            return lambda: leaf.__setitem__(..., result)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         said = f"{describe(leaf)} and {describe(value)}"
         raise LeafError(f"{_name(operation)} in place cannot take {said}: {error}") from error
+    return lambda: tree.__dict__.__setitem__(name, operation(leaf, value))
+
+
+def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
+    # On one-element stand-ins: the same dtypes, so the same casting rules, without a copy of the data.
+    if np.broadcast_shapes(tuple(leaf.shape), tuple(np.shape(value))) != tuple(leaf.shape):
+        raise ValueError("the result would have another shape")
+    if kind_of(leaf) is not SCALAR and write_obstacle(leaf):
+        raise ValueError(write_obstacle(leaf))
+    if operation is operator.ipow and not _has_float(leaf) and not _has_float(value) and np.any(np.less(value, 0)):
+        raise ValueError("an integer to a negative power is no integer")
+    operation(_stand_in(leaf), _stand_in(value))
+
+
+def _has_float(value: Any) -> bool:
+    if kind_of(value) is TENSOR:
+        return bool(value.is_floating_point() or value.is_complex())
+    return np.asarray(value).dtype.kind not in "biu"
 
 
 def _stand_in(value: Any) -> Any:
@@ -104,13 +143,13 @@ def _stand_in(value: Any) -> Any:
     return np.ones((), value.dtype) if kind is ARRAY else value
 
 
-def _write_in_place(operation: Operation, tree: Tree, other: Any) -> None:
-    for name, leaf in tree.__dict__.items():
-        value = other.__dict__[name] if kind_of(other) is BATCH else other
-        if kind_of(leaf) is BATCH:
-            _write_in_place(operation, leaf, value)
-        elif leaf is not None:
-            tree.__dict__[name] = operation(leaf, value)
+def _on_torch(value: Any, tensor: Any) -> Any:
+    """An array that meets a tensor becomes one, so that torch computes and not numpy."""
+    if kind_of(value) not in (ARRAY, SCALAR):
+        return value
+    from typedbatch.tensors import to_tensor
+
+    return to_tensor(value, device=tensor.device)
 
 
 def _name(operation: Operation) -> str:

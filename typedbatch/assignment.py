@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.construct import to_leaf
+from typedbatch.conversion import leaf_to_numpy
 from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
-from typedbatch.indexing import plain_index
-from typedbatch.leaves import ARRAY, BATCH, NONE, TENSOR, Tree, describe, is_reserved, kind_of
+from typedbatch.indexing import forward_slices, plain_index, select_tensor
+from typedbatch.leaves import ARRAY, BATCH, NONE, TENSOR, Tree, describe, is_reserved, kind_of, write_obstacle
 
 Write = Callable[[], object]
 
@@ -47,6 +48,8 @@ def _plan(tree: Tree, index: Any, rows: Tree, strict: bool) -> Iterator[Write]:
 def _plan_field(target: Any, index: Any, value: Any, strict: bool) -> Iterator[Write]:
     absent = value is Tree or is_reserved(value)
     kind = kind_of(target)
+    if kind in (ARRAY, TENSOR) and write_obstacle(target):
+        raise RowAssignmentError(write_obstacle(target))
     if kind is BATCH:
         if not absent and kind_of(value) is not BATCH:
             raise RowAssignmentError(f"{describe(target)} takes rows from a dict or a Batch, got {describe(value)}")
@@ -64,8 +67,6 @@ def _zero(target: NDArray[Any]) -> Any:
 
 
 def _plan_array(target: NDArray[Any], index: Any, value: Any) -> Write:
-    if not target.flags.writeable:
-        raise RowAssignmentError(f"{describe(target)} is read-only")
     region = _region(target, np.broadcast_to(np.False_, target.shape), index)
     if target.dtype.hasobject:
         if kind_of(value) is BATCH:
@@ -90,22 +91,21 @@ def _as_rows(value: Any, target: Any) -> NDArray[Any]:
 
 def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """``rows`` as ``dtype``; refused when that would change a value beyond rounding, as 2.7 to 2."""
-    if np.can_cast(rows.dtype, dtype, "same_kind"):
+    if np.can_cast(rows.dtype, dtype, "safe"):
         return rows
     with np.errstate(all="ignore"):
-        cast = rows.astype(dtype)
-    if not np.array_equal(cast, rows):
+        cast: NDArray[Any] = rows.astype(dtype)
+    rounds = dtype.kind in "fc" and np.can_cast(rows.dtype, dtype, "same_kind")
+    if not (np.array_equal(np.isfinite(cast), np.isfinite(rows)) if rounds else np.array_equal(cast, rows)):
         raise RowAssignmentError(f"{dtype} cannot hold these {rows.dtype} values unchanged; convert the field first")
     return cast
 
 
 def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
     torch = sys.modules["torch"]
-    if target.requires_grad and target.is_leaf and torch.is_grad_enabled():
-        raise RowAssignmentError("a tensor that requires grad is written under torch.no_grad() only")
     if kind_of(value) is not TENSOR:
-        value = torch.from_numpy(_as_rows(value, target).copy())
-    if not torch.can_cast(value.dtype, target.dtype) and not torch.equal(value.to(target.dtype).to(value.dtype), value):
+        value = torch.from_numpy(_cast(_as_rows(value, target), _numpy_dtype(target)).copy())
+    elif not _holds(target.dtype, value):
         raise RowAssignmentError(
             f"{target.dtype} cannot hold these {value.dtype} values unchanged; convert the field first"
         )
@@ -113,13 +113,29 @@ def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
     region = _region(target, probe, index)
     _check_shape(tuple(value.shape), region)
     rows = value.to(target.device, target.dtype)
-    return lambda: target.__setitem__(index, rows)
+    forward, flips = forward_slices(index, target.shape)
+    rows = rows.expand(region).flip(flips) if flips else rows
+    return lambda: target.__setitem__(forward, rows)
+
+
+def _numpy_dtype(tensor: Any) -> np.dtype[Any]:
+    """The dtype by which values for a tensor are judged; bfloat16 and float8, which numpy lacks, count as float32."""
+    array: NDArray[Any] = leaf_to_numpy(tensor.new_zeros(()))
+    return array.dtype
+
+
+def _holds(dtype: Any, value: Any) -> bool:
+    torch = sys.modules["torch"]
+    cast = value.to(dtype)
+    if dtype.is_floating_point and (value.is_floating_point() or not value.is_complex()):
+        return bool(torch.equal(cast.isfinite(), value.isfinite()))
+    return bool(torch.equal(cast.to(value.dtype), value)) and bool(((cast < 0) == (value < 0)).all())
 
 
 def _region(target: Any, probe: Any, index: Any) -> tuple[int, ...]:
     """The shape of ``target[index]``, found on ``probe``: the same shape, but one byte stands for all elements."""
     try:
-        return tuple(np.shape(probe[index]))
+        return tuple(np.shape(select_tensor(probe, index) if kind_of(probe) is TENSOR else probe[index]))
     except (IndexError, TypeError, ValueError) as error:
         raise RowIndexError(f"{describe(target)} cannot be assigned at {index!r}: {error}") from error
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy as _copy
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -11,10 +10,10 @@ import numpy as np
 from typedbatch import assignment, construct, conversion, copying, display, equality, indexing, missing, splitting
 from typedbatch._typing import Index
 from typedbatch.arithmetic import Arithmetic, apply_ufunc
-from typedbatch.combine import Missing, cat_trees, stack_trees
-from typedbatch.errors import LeafError, MissingFieldError, StructureError
+from typedbatch.combine import Missing, as_list, cat_trees, stack_trees
+from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, StructureError
 from typedbatch.functions import apply_function
-from typedbatch.leaves import BATCH, Tree, describe, kind_of
+from typedbatch.leaves import BATCH, Tree, blank, describe, kind_of, leading_shape
 from typedbatch.rows import count_rows, shape_of
 
 if TYPE_CHECKING:
@@ -75,8 +74,12 @@ class Batch(Arithmetic):
             raise MissingFieldError(type(self).__name__, name, self.__dict__)
 
         def __setattr__(self, name: str, value: object) -> None:
-            if name in ("__class__", "__dict__") or hasattr(getattr(type(self), name, None), "__set__"):
+            if name in ("__class__", "__dict__"):
                 object.__setattr__(self, name, value)
+            elif isinstance(getattr(type(self), name, None), property):
+                raise FieldNameError(
+                    f"{name!r} is a property of {type(self).__name__}; batch[{name!r}] = ... sets a field"
+                )
             elif name[:2] == "__":  # typing sets __orig_class__ on instances, and takes no for an answer
                 raise AttributeError(f"{name!r} is not a field; batch[{name!r}] = ... makes it one")
             else:
@@ -100,7 +103,7 @@ class Batch(Arithmetic):
             MissingFieldError: no such field (a ``KeyError``).
             RowIndexError: a field cannot take the index (an ``IndexError``); the error names the field.
         """
-        if type(index) is int or type(index) is slice:
+        if (type(index) is int or type(index) is slice) and self.__dict__:
             return indexing.select_basic(self, index)
         if not isinstance(index, str):
             return indexing.select(self, index)
@@ -114,14 +117,17 @@ class Batch(Arithmetic):
         if isinstance(index, str):
             construct.set_fields(self.__dict__, {index: value})
         else:
-            self.set_rows(index, value)
+            Batch.set_rows(self, index, value)
 
     def __delitem__(self, name: str, /) -> None:
         """Remove a field.
 
         Raises:
             MissingFieldError: no such field.
+            FieldNameError: ``name`` is not a string; rows cannot be deleted.
         """
+        if not isinstance(name, str):
+            raise FieldNameError(f"del takes the name of a field, got {name!r}; rows are dropped by taking the others")
         if name not in self.__dict__:
             raise MissingFieldError(type(self).__name__, name, self.__dict__)
         del self.__dict__[name]
@@ -264,6 +270,8 @@ class Batch(Arithmetic):
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
         """A copy of ``batch`` with zeros (``None`` for objects) everywhere, or only in the rows at ``index``."""
+        if kind_of(batch) is not BATCH:
+            raise LeafError(f"Batch.empty takes a Batch, got {describe(batch)}")
         if index is None:
             return conversion.map_leaves(batch, missing.emptied)
         result = copying.deep(batch, {})
@@ -286,12 +294,12 @@ class Batch(Arithmetic):
 
     @overload
     @staticmethod
-    def stack(batches: Sequence[B], axis: int = 0, missing: Missing = "pad") -> B: ...
+    def stack(batches: Iterable[B], axis: int = 0, missing: Missing = "pad") -> B: ...
     @overload
     @staticmethod
-    def stack(batches: Sequence[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> Batch: ...
+    def stack(batches: Iterable[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> Batch: ...
     @staticmethod
-    def stack(batches: Sequence[Any], axis: int = 0, missing: Missing = "pad") -> Any:
+    def stack(batches: Iterable[Any], axis: int = 0, missing: Missing = "pad") -> Any:
         """Join along a new dimension, field by field. Data is copied once.
 
         Args:
@@ -310,12 +318,12 @@ class Batch(Arithmetic):
 
     @overload
     @staticmethod
-    def cat(batches: Sequence[B], missing: Missing = "error") -> B: ...
+    def cat(batches: Iterable[B], missing: Missing = "error") -> B: ...
     @overload
     @staticmethod
-    def cat(batches: Sequence[Batch | Mapping[str, Any]], missing: Missing = "error") -> Batch: ...
+    def cat(batches: Iterable[Batch | Mapping[str, Any]], missing: Missing = "error") -> Batch: ...
     @staticmethod
-    def cat(batches: Sequence[Any], missing: Missing = "error") -> Any:
+    def cat(batches: Iterable[Any], missing: Missing = "error") -> Any:
         """Join along the rows, field by field. Data is copied once. Empty Batches are skipped.
 
         Args:
@@ -331,13 +339,15 @@ class Batch(Arithmetic):
         """
         return cat_trees(batches, missing, construct.to_leaf)
 
-    def stack_(self, batches: Sequence[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> None:
+    def stack_(self, batches: Iterable[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> None:
         """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""
-        _adopt(self, Batch.stack([*([self] if self.__dict__ else []), *batches], axis, missing))
+        _adopt(self, Batch.stack([*([self] if self.__dict__ else []), *as_list(batches)], axis, missing))
 
-    def cat_(self, batches: Batch | Sequence[Batch | Mapping[str, Any]], missing: Missing = "error") -> None:
+    def cat_(
+        self, batches: Batch | Mapping[str, Any] | Iterable[Batch | Mapping[str, Any]], missing: Missing = "error"
+    ) -> None:
         """Become ``Batch.cat([self, *batches])``; a single Batch may be given as it is."""
-        more = [batches] if isinstance(batches, Batch) else list(batches)
+        more = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
         _adopt(self, Batch.cat([self, *more], missing))
 
     # ---- conversion -----------------------------------------------------------------------------------------------
@@ -374,8 +384,9 @@ class Batch(Arithmetic):
 
     def to_dict(self, recursive: bool = True) -> dict[str, Any]:
         """The fields as a dict, nested Batches as dicts too if ``recursive``. Leaves are shared."""
-        nested = recursive and (lambda value: value.to_dict() if kind_of(value) is BATCH else value)
-        return {k: nested(v) for k, v in self.__dict__.items()} if nested else dict(self.__dict__)
+        if not recursive:
+            return dict(self.__dict__)
+        return {k: Batch.to_dict(v) if kind_of(v) is BATCH else v for k, v in self.__dict__.items()}
 
     def to_list_of_dicts(self) -> list[dict[str, Any]]:
         """One dict per row.
@@ -508,8 +519,10 @@ def _adopt(target: Batch, source: Batch) -> None:
 
 def _set_array(batch: Batch, arr: Any, key: str, index: Index, default_value: float | None) -> None:
     values = construct.to_leaf(arr)
+    if not leading_shape(values):
+        raise StructureError(f"takes one value for each row, got {describe(values)}", key)
     if index is None:
-        rows = count_rows({name: value for name, value in batch.__dict__.items() if name != key})
+        rows = count_rows(batch.__dict__)
         if rows is not None and rows != len(values):
             raise StructureError(f"got {len(values)} values for {rows} rows", key)
         construct.set_fields(batch.__dict__, {key: values})
@@ -517,12 +530,12 @@ def _set_array(batch: Batch, arr: Any, key: str, index: Index, default_value: fl
     target = (
         Batch({key: batch.__dict__[key]}) if key in batch.__dict__ else _new_column(batch, values, key, default_value)
     )
-    target.set_rows(index, {key: values})
+    Batch.set_rows(target, index, {key: values})
     batch.__dict__[key] = target[key]
 
 
 def _new_column(batch: Batch, values: Any, key: str, default_value: float | None) -> Batch:
-    column = Batch({key: np.zeros((len(batch), *values.shape[1:]), getattr(values, "dtype", object))})
+    column = Batch({key: blank(values, (len(batch), *values.shape[1:]))})
     if default_value is not None:
-        column.set_rows(..., {key: _copy.copy(default_value)})
+        Batch.set_rows(column, ..., {key: default_value})
     return column

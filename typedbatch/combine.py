@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
-from typedbatch.errors import FieldNameError, StructureError, TypedBatchError
+from typedbatch.errors import FieldNameError, LeafError, StructureError, TypedBatchError
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
@@ -62,24 +62,43 @@ def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing,
     return stacked
 
 
-def stack_trees(batches: Sequence[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert) -> Any:
     """Stack Batches and dicts; see :meth:`typedbatch.Batch.stack`."""
+    batches = _checked(batches, missing)
     if not batches:
         return new_tree(Tree.plain, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
     return new_tree(_common_type(batches), stack_fields(dicts, axis, missing, convert))
 
 
-def cat_trees(batches: Sequence[Any], missing: Missing, convert: Convert) -> Any:
+def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert) -> Any:
     """Concatenate Batches and dicts; see :meth:`typedbatch.Batch.cat`."""
+    batches = _checked(batches, missing)
     cls = type(batches[0]) if batches else Tree.plain
-    dicts = [batch.__dict__ for batch in batches if type(batch) is cls]
-    if len(dicts) != len(batches) or not issubclass(cls, Tree):
+    dicts = [batch.__dict__ for batch in batches if type(batch) is cls] if issubclass(cls, Tree) else []
+    if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
     out = object.__new__(cls)
     _cat_into(out.__dict__, dicts, dicts, missing)
     return out
+
+
+def _checked(batches: Iterable[Any], missing: Missing) -> Sequence[Any]:
+    if missing not in ("error", "pad"):
+        raise LeafError(f"missing= is 'error' or 'pad', got {missing!r}")
+    return batches if type(batches) is list else as_list(batches)
+
+
+def as_list(batches: Iterable[Any]) -> list[Any]:
+    """Several batches as a list.
+
+    Raises:
+        LeafError: ``batches`` is nothing to iterate over.
+    """
+    if not isinstance(batches, Iterable):
+        raise LeafError(f"several Batches or dicts can be joined, got {describe(batches)}")
+    return list(batches)
 
 
 def _is_joinable(batch: object) -> bool:
@@ -251,13 +270,16 @@ def _cat_into(
 def _cat_with_gaps(
     joined: dict[str, Any], parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
 ) -> None:
-    there = [i for i, part in enumerate(parts) if part]  # batches without any field have no rows to speak for
-    columns = _columns_with_gaps([parts[i] for i in there], missing)
+    if not all(parts):  # batches without any field have no rows to speak for
+        there = [i for i, part in enumerate(parts) if part]
+        return _cat_into(joined, [parts[i] for i in there], [wholes[i] for i in there], missing)
+    columns = _columns_with_gaps(parts, missing)
     for name, values in columns.items():
         try:
-            joined[name] = _cat_values(values, [wholes[i] for i in there], missing)
+            joined[name] = _cat_values(values, wholes, missing)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
+    return None
 
 
 def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:

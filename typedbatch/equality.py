@@ -17,6 +17,13 @@ def equal(one: Tree, two: Tree) -> bool:
 
     NaN differs from NaN, as everywhere in numpy and torch; :func:`allclose` can see it otherwise.
     """
+    try:
+        return _equal(one, two)
+    except RecursionError:  # a batch that holds itself
+        return one is two
+
+
+def _equal(one: Tree, two: Tree) -> bool:
     left, right = one.__dict__, two.__dict__
     if len(left) != len(right):
         return False
@@ -27,7 +34,7 @@ def equal(one: Tree, two: Tree) -> bool:
         if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype.kind != "O":
             if a.dtype != b.dtype or a.shape != b.shape or not (a == b).all():
                 return False
-        elif not _same(a, b, equal, _equal_arrays):
+        elif not _same(a, b, _equal, _equal_arrays):
             return False
     return True
 
@@ -44,10 +51,22 @@ def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal
         left, right = a.__dict__, b.__dict__
         return left.keys() == right.keys() and all(_same(left[k], right[k], close, close_arrays) for k in left)
 
-    return close(one, two)
+    try:
+        return close(one, two)
+    except RecursionError:
+        return one is two
 
 
 def _same(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
+    try:
+        return _compare(a, b, same_trees, same_arrays)
+    except RecursionError:
+        raise
+    except Exception:  # noqa: BLE001  # a sparse or meta tensor, a foreign class: what does not compare is not equal
+        return a is b
+
+
+def _compare(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
     kind, other = KINDS[type(a)], KINDS[type(b)]
     arrays = (ARRAY, TENSOR, SCALAR)
     if kind in arrays and other in arrays:
@@ -92,7 +111,7 @@ def _equal_objects(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if KINDS[type(a)] in (ARRAY, TENSOR, BATCH) or KINDS[type(b)] in (ARRAY, TENSOR, BATCH):
-        return _same(a, b, equal, _equal_arrays)
+        return _same(a, b, _equal, _equal_arrays)
     try:
         return bool(a == b)
     except Exception:  # noqa: BLE001  # whatever a foreign __eq__ raises, the answer is "not equal"

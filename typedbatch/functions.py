@@ -28,11 +28,17 @@ def _stack(batches: Any, axis: int = 0) -> Any:
     return stack_trees(batches, axis, "error", to_leaf)
 
 
+def _both(one: object, two: object) -> bool:
+    return kind_of(one) is kind_of(two) is BATCH
+
+
 _WHOLE: dict[Function, Function] = {
     np.concatenate: _cat,
     np.stack: _stack,
-    np.array_equal: equal,
-    np.allclose: allclose,
+    np.array_equal: lambda one, two, equal_nan=False: (
+        _both(one, two) and (allclose(one, two, 0, 0, equal_nan) if equal_nan else equal(one, two))
+    ),
+    np.allclose: lambda one, two, *args, **kwargs: _both(one, two) and allclose(one, two, *args, **kwargs),
     np.shape: lambda batch: tuple(batch.shape),
 }
 """numpy functions that mean something for a batch as a whole."""
@@ -71,8 +77,6 @@ def _reduce(function: Function, tree: Tree, axis: Any = None, **kwargs: Any) -> 
             if len(axis) != 1:
                 raise LeafError(f"np.{function.__name__} of fields that share {len(axis)} dimensions; say which axis=")
             axis = axis[0]
-    if axis == ():
-        return apply(_on_leaf(lambda leaf: leaf, (), {}), tree)
     return apply(_on_leaf(function, (), {"axis": axis, **kwargs}), tree)
 
 

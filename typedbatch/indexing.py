@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,8 @@ def select(tree: T, index: Any) -> T:
     Raises:
         RowIndexError: a leaf cannot take the index; the error names the field.
     """
+    if not tree.__dict__:
+        raise RowIndexError(f"{type(tree).__name__}() has no fields, so there are no rows to take")
     if kind_of(index) is TENSOR and index.device.type != "cpu":
         try:  # no trip to the CPU, unless there is a numpy leaf beside the tensors
             return select_basic(tree, index)
@@ -58,7 +61,10 @@ def plain_index(index: Any) -> Any:
 
 def _plain(part: Any) -> Any:
     if isinstance(part, (list, range)):
-        return np.asarray(part, dtype=None if len(part) else np.intp)
+        try:
+            return np.asarray(part, dtype=None if len(part) else np.intp)
+        except ValueError as error:
+            raise RowIndexError(f"a list of row numbers, or of booleans, has one level: {error}") from error
     if kind_of(part) is TENSOR:
         part = part.detach().cpu().numpy()
     if kind_of(part) in (ARRAY, SCALAR) and part.ndim == 0 and part.dtype.kind in "iu":
@@ -76,7 +82,7 @@ def select_basic(tree: T, index: Any) -> T:
             fields[name] = value[index] if type(value) is ndarray else _select_leaf(value, index)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
-    except (IndexError, TypeError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise _cannot_index(tree.__dict__[name], index, error).under(name) from error
     return out
 
@@ -102,26 +108,32 @@ def select_tensor(tensor: Any, index: Any) -> Any:
     """``tensor[index]`` with what torch lacks: slices that step backwards. Those copy, others are torch's own."""
     if type(index) is int:
         return tensor[index]
+    forward, flips = forward_slices(index, tensor.shape)
+    return tensor[forward].flip(flips) if flips else tensor[forward]
+
+
+def forward_slices(index: Any, shape: Sequence[int]) -> tuple[Any, list[int]]:
+    """An index without backward slices, and the dimensions of its result to flip for the same rows in order."""
     parts = index if isinstance(index, tuple) else (index,)
-    if any(type(part) is slice and part.step is not None and part.step < 0 for part in parts):
-        return _select_backwards(tensor, parts)
-    return tensor[index]
+    if not any(map(_is_backward, parts)):
+        return index, []
+    if any(isinstance(part, ndarray) for part in parts):
+        raise IndexError("torch takes no slice that steps backwards beside an array")
+    skipped = len(shape) - sum(part is not None and part is not Ellipsis for part in parts)
+    forward, flips, axis, place = [], [], 0, 0  # axis counts the dimensions of the tensor, place those of the result
+    for part in parts:
+        if _is_backward(part):
+            flips.append(place)
+            rows = range(*part.indices(shape[axis]))[::-1]
+            part = slice(rows.start, rows.stop, rows.step)
+        forward.append(part)
+        axis += skipped if part is Ellipsis else part is not None
+        place += skipped if part is Ellipsis else part is None or isinstance(part, slice)
+    return tuple(forward), flips
 
 
-def _select_backwards(tensor: Any, parts: tuple[Any, ...]) -> Any:
-    # Each backward slice becomes its forward mirror, on a dimension that is flipped first.
-    dims = [i for i, part in enumerate(parts) if part is not None and part is not Ellipsis]
-    skipped = tensor.ndim - len(dims) if Ellipsis in parts else 0
-    mirrored = list(parts)
-    for dim, i in enumerate(dims):
-        part = parts[i]
-        if type(part) is slice and part.step is not None and part.step < 0:
-            axis = dim + (skipped if Ellipsis in parts[:i] else 0)
-            size = tensor.shape[axis]
-            start, stop, step = part.indices(size)
-            tensor = tensor.flip(axis)
-            mirrored[i] = slice(size - 1 - start, size - 1 - stop, -step)
-    return tensor[tuple(mirrored)]
+def _is_backward(part: object) -> bool:
+    return isinstance(part, slice) and part.step is not None and part.step < 0
 
 
 def _take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
@@ -137,7 +149,7 @@ def _take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
                 fields[name] = _take_leaf(value, rows, mask_size)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
-    except (IndexError, TypeError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise _cannot_index(tree.__dict__[name], rows, error).under(name) from error
     return out
 

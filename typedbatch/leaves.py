@@ -122,6 +122,18 @@ def blank(leaf: Any, shape: tuple[int, ...]) -> Any:
     return np.full(shape, None, object) if dtype.hasobject else np.zeros(shape, dtype)
 
 
+def write_obstacle(leaf: Any) -> str:
+    """Why an array or tensor cannot be written in place; empty when it can."""
+    if KINDS[type(leaf)] is not TENSOR:
+        return "" if leaf.flags.writeable else "the array is read-only"
+    if any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)):
+        return "several elements of the tensor share one place in memory; clone() it first"
+    base = leaf if leaf._base is None else leaf._base
+    if base.requires_grad and base.is_leaf and sys.modules["torch"].is_grad_enabled():
+        return "a tensor that requires grad is written under torch.no_grad() only"
+    return ""
+
+
 def object_array(values: Sequence[Any]) -> NDArray[Any]:
     """A 1-d object array with exactly these elements; numpy is never asked to look inside them."""
     array: NDArray[Any] = np.empty(len(values), dtype=object)

@@ -21,8 +21,8 @@ Rng = np.random.Generator | int | None
 def split(tree: T, size: int, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
     """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
     rows = equal_rows(tree.__dict__)
-    if size < 1 and size != -1:
-        raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size}")
+    if not isinstance(size, (int, np.integer)) or (size < 1 and size != -1):
+        raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size!r}")
     size = max(rows, 1) if size == -1 else size
     order = _permutation(rows, rng) if shuffle else None
     return _pieces(tree, list(_bounds(rows, size, merge_last)), order)

@@ -98,18 +98,23 @@ def _as_float(tensor: Tensor) -> Tensor:
     return tensor if tensor.is_floating_point() or tensor.is_complex() else tensor.double()
 
 
-def _dims(axis: int | tuple[int, ...]) -> tuple[int, ...]:
-    return axis if isinstance(axis, tuple) else (axis,)
+def _reducing(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def reduce(tensor: Tensor, axis: int | tuple[int, ...], keepdims: bool = False, **kwargs: Any) -> Tensor:
+        if axis == ():  # over no dimension: for torch that would mean over all
+            return function(tensor.unsqueeze(0), dim=(0,), keepdim=False, **kwargs)
+        return function(tensor, dim=axis if isinstance(axis, tuple) else (axis,), keepdim=keepdims, **kwargs)
+
+    return reduce
 
 
 REDUCTIONS: dict[Callable[..., Any], Callable[..., Tensor]] = {
-    np.sum: lambda t, axis, keepdims=False: t.sum(_dims(axis), keepdims),
-    np.mean: lambda t, axis, keepdims=False: _as_float(t).mean(_dims(axis), keepdims),
-    np.var: lambda t, axis, ddof=0, keepdims=False: _as_float(t).var(_dims(axis), correction=ddof, keepdim=keepdims),
-    np.std: lambda t, axis, ddof=0, keepdims=False: _as_float(t).std(_dims(axis), correction=ddof, keepdim=keepdims),
-    np.min: lambda t, axis, keepdims=False: t.amin(_dims(axis), keepdims),
-    np.max: lambda t, axis, keepdims=False: t.amax(_dims(axis), keepdims),
-    np.any: lambda t, axis, keepdims=False: t.any(_dims(axis), keepdims),
-    np.all: lambda t, axis, keepdims=False: t.all(_dims(axis), keepdims),
+    np.sum: _reducing(torch.sum),
+    np.mean: _reducing(lambda t, **dims: torch.mean(_as_float(t), **dims)),
+    np.var: _reducing(lambda t, ddof=0, **dims: torch.var(_as_float(t), correction=ddof, **dims)),
+    np.std: _reducing(lambda t, ddof=0, **dims: torch.std(_as_float(t), correction=ddof, **dims)),
+    np.min: _reducing(torch.amin),
+    np.max: _reducing(torch.amax),
+    np.any: _reducing(torch.any),
+    np.all: _reducing(torch.all),
 }
 """numpy reductions as torch does them, gradients and device kept, with numpy's ``ddof`` and integer means."""
