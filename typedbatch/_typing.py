@@ -42,3 +42,9 @@ Obs_co = TypeVar("Obs_co", covariant=True, default=K_co)
 
 Act_co = TypeVar("Act_co", covariant=True, default=K_co)
 """What an action is: the stage's array, or a nested record or protocol."""
+
+# Records can be written to, so theirs are invariant. With covariant ones mypy 2.4 also rejects a record that is made
+# right where a protocol is asked for, as in ``update(ObsBatch(obs=x, info=Batch()))``.
+K = TypeVar("K", default=NDArray[Any])
+Obs = TypeVar("Obs", default=K)
+Act = TypeVar("Act", default=K)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -20,9 +21,11 @@ from typedbatch.leaves import (
     describe,
     is_reserved,
     kind_of,
+    memory_of,
     new_tree,
     write_obstacle,
 )
+from typedbatch.rows import leaves
 
 T = TypeVar("T", bound=Tree)
 Operation = Callable[..., Any]
@@ -53,16 +56,16 @@ def apply(operation: Operation, *operands: Any) -> Any:
 
 
 def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name: str) -> Any:
-    leaves = [tree.__dict__[name] for tree in trees]
-    kinds = set(map(kind_of, leaves))
+    fields = [tree.__dict__[name] for tree in trees]
+    kinds = set(map(kind_of, fields))
     if kinds == {BATCH}:
         return apply(operation, *values)
-    if kinds <= {NONE} or all(leaf is None or is_reserved(leaf) for leaf in leaves):
-        return leaves[0]
+    if kinds <= {NONE} or all(field is None or is_reserved(field) for field in fields):
+        return fields[0]
     if BATCH in kinds:
-        raise StructureError(f"{_name(operation)} pairs fields by name, got {' and '.join(map(describe, leaves))}")
+        raise StructureError(f"{_name(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")
     if not kinds <= {ARRAY, TENSOR, SCALAR}:
-        raise LeafError(f"{_name(operation)} needs numbers, got {', '.join(map(describe, leaves))}")
+        raise LeafError(f"{_name(operation)} needs numbers, got {', '.join(map(describe, fields))}")
     tensor = next((value for value in values if kind_of(value) is TENSOR), None)
     return operation(*(values if tensor is None else [_on_torch(value, tensor) for value in values]))
 
@@ -75,12 +78,13 @@ def _check_same_names(first: Tree, other: Tree) -> None:
 
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
-    for write in list(_plan(operation, tree, other)):
+    memory = {memory_of(leaf): leaf for _, leaf in leaves(tree.__dict__) if kind_of(leaf) in (ARRAY, TENSOR)}
+    for write in list(_plan(operation, tree, other, memory)):
         write()
     return tree
 
 
-def _plan(operation: Operation, tree: Tree, other: Any) -> Iterator[Callable[[], object]]:
+def _plan(operation: Operation, tree: Tree, other: Any, memory: dict[int, Any]) -> Iterator[Callable[[], object]]:
     """The writes to do, each already known to succeed."""
     if kind_of(other) is BATCH:
         _check_same_names(tree, other)
@@ -90,9 +94,11 @@ def _plan(operation: Operation, tree: Tree, other: Any) -> Iterator[Callable[[],
             if _stays(leaf, value, kind_of(other) is BATCH):
                 continue
             if kind_of(leaf) is BATCH and (value is other or kind_of(value) is BATCH):
-                yield from _plan(operation, leaf, value)
+                yield from _plan(operation, leaf, value, memory)
             else:
-                yield _plan_leaf(operation, tree, name, value)
+                # as in b += b.a: what is about to change is copied first, unless it is the very leaf it meets
+                shared = value is not leaf and kind_of(value) in (ARRAY, TENSOR) and memory_of(value) in memory
+                yield _plan_leaf(operation, tree, name, value + 0 if shared else value)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
 
@@ -125,9 +131,16 @@ def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
         raise ValueError("the result would have another shape")
     if kind_of(leaf) is not SCALAR and write_obstacle(leaf):
         raise ValueError(write_obstacle(leaf))
-    if operation is operator.ipow and not _has_float(leaf) and not _has_float(value) and np.any(np.less(value, 0)):
-        raise ValueError("an integer to a negative power is no integer")
+    if not _has_float(leaf) and not _has_float(value):
+        if operation is operator.ipow and _any(value < 0):
+            raise ValueError("an integer to a negative power is no integer")
+        if kind_of(leaf) is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
+            raise ValueError("an integer divided by zero is no integer")
     operation(_stand_in(leaf), _stand_in(value))
+
+
+def _any(flags: Any) -> bool:
+    return bool(flags.any()) if kind_of(flags) in (ARRAY, TENSOR, SCALAR) else bool(flags)
 
 
 def _has_float(value: Any) -> bool:
@@ -169,7 +182,17 @@ def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
         return ufunc(*values, **kwargs)
 
     on_leaves.__name__ = f"np.{ufunc.__name__}"
-    return apply(on_leaves, *inputs)
+    if ufunc.nout == 1:
+        return apply(on_leaves, *inputs)
+    return tuple(apply(_nth(on_leaves, i), *inputs) for i in range(ufunc.nout))
+
+
+def _nth(operation: Operation, i: int) -> Operation:
+    @functools.wraps(operation)
+    def nth(*values: Any) -> Any:
+        return operation(*values)[i]
+
+    return nth
 
 
 def _torch_ufunc(ufunc: np.ufunc) -> Operation:

@@ -10,10 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.construct import to_leaf
-from typedbatch.conversion import leaf_to_numpy
+from typedbatch.conversion import leaf_to_numpy, map_leaves
 from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
 from typedbatch.indexing import forward_slices, plain_index, select_tensor
-from typedbatch.leaves import ARRAY, BATCH, NONE, TENSOR, Tree, describe, is_reserved, kind_of, write_obstacle
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    NONE,
+    TENSOR,
+    Tree,
+    describe,
+    is_reserved,
+    kind_of,
+    memory_of,
+    write_obstacle,
+)
+from typedbatch.rows import leaves
 
 Write = Callable[[], object]
 
@@ -21,8 +33,17 @@ Write = Callable[[], object]
 def set_rows(tree: Tree, index: Any, rows: Tree, strict: bool) -> None:
     """Write ``rows`` into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
     index = plain_index(index)
+    memory = {memory_of(leaf) for _, leaf in leaves(tree.__dict__) if kind_of(leaf) in (ARRAY, TENSOR)}
+    rows = map_leaves(rows, lambda leaf: _own(leaf, memory))  # b[1:] = b[:-1] reads what it writes
     for write in list(_plan(tree, index, rows, strict)):
         write()
+
+
+def _own(leaf: Any, memory: set[int]) -> Any:
+    kind = kind_of(leaf)
+    if kind not in (ARRAY, TENSOR) or memory_of(leaf) not in memory:
+        return leaf
+    return leaf.clone() if kind is TENSOR else leaf.copy()
 
 
 def clear_rows(tree: Tree, index: Any) -> None:

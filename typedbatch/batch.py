@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from typedbatch import assignment, construct, conversion, copying, display, equality, indexing, missing, splitting
 from typedbatch._typing import Index
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typedbatch.conversion import Device, Dtype
 
 B = TypeVar("B", bound="Batch")
+C = TypeVar("C", bound="Batch", default="Batch")  # what is joined; dicts alone make a plain Batch
 
 
 class Batch(Arithmetic):
@@ -57,7 +59,7 @@ class Batch(Arithmetic):
 
     __hash__ = None  # type: ignore[assignment]  # mutable, so unhashable, as list and dict
 
-    def __init__(self, data: object = None, /, *, copy: bool = False, **fields: object) -> None:
+    def __init__(self, data: object = None, /, copy: bool = False, **fields: object) -> None:
         if data is not None:
             fields = {**construct.fields_from(data), **fields}
         construct.fill(self.__dict__, fields)
@@ -218,7 +220,7 @@ class Batch(Arithmetic):
     def split(
         self: B, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: splitting.Rng = None
     ) -> Iterator[B]:
-        """Minibatches of ``size`` rows each, the last one with what is left.
+        """Minibatches of ``size`` rows each, the last one with what is left; of ``len(batch)`` rows in all.
 
         Args:
             size: rows of a minibatch; -1 for all rows in one.
@@ -228,7 +230,7 @@ class Batch(Arithmetic):
 
         Raises:
             SizeError: ``size`` is 0 or below -1 (an ``AssertionError`` too).
-            StructureError: the fields have different lengths, so rows would be lost.
+            NoLengthError: a field is a scalar, so there are no rows.
         """
         return splitting.split(self, size, shuffle, merge_last, rng)
 
@@ -292,14 +294,8 @@ class Batch(Arithmetic):
 
     # ---- together -------------------------------------------------------------------------------------------------
 
-    @overload
     @staticmethod
-    def stack(batches: Iterable[B], axis: int = 0, missing: Missing = "pad") -> B: ...
-    @overload
-    @staticmethod
-    def stack(batches: Iterable[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> Batch: ...
-    @staticmethod
-    def stack(batches: Iterable[Any], axis: int = 0, missing: Missing = "pad") -> Any:
+    def stack(batches: Iterable[C | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> C:
         """Join along a new dimension, field by field. Data is copied once.
 
         Args:
@@ -314,16 +310,11 @@ class Batch(Arithmetic):
         Raises:
             StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
         """
-        return stack_trees(batches, axis, missing, construct.to_leaf)
+        joined: C = stack_trees(batches, axis, missing, construct.to_leaf)
+        return joined
 
-    @overload
     @staticmethod
-    def cat(batches: Iterable[B], missing: Missing = "error") -> B: ...
-    @overload
-    @staticmethod
-    def cat(batches: Iterable[Batch | Mapping[str, Any]], missing: Missing = "error") -> Batch: ...
-    @staticmethod
-    def cat(batches: Iterable[Any], missing: Missing = "error") -> Any:
+    def cat(batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error") -> C:
         """Join along the rows, field by field. Data is copied once. Empty Batches are skipped.
 
         Args:
@@ -337,7 +328,8 @@ class Batch(Arithmetic):
         Raises:
             StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
         """
-        return cat_trees(batches, missing, construct.to_leaf)
+        joined: C = cat_trees(batches, missing, construct.to_leaf)
+        return joined
 
     def stack_(self, batches: Iterable[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> None:
         """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""

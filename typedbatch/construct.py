@@ -59,10 +59,13 @@ def fill(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
     name: object = ""
     try:
         for name, value in fields.items():
-            if type(value) is ndarray and value.dtype.kind in "fibuc":  # the usual value, and nothing to convert
+            cls = type(value)
+            if cls is ndarray and value.dtype.num < 17:  # bool to clongdouble: the usual value, nothing to convert
                 target[name] = value
+            elif cls is dict:
+                target[name] = _from_mapping(value)
             else:
-                convert = _CONVERT.get(KINDS[type(value)])
+                convert = _CONVERT.get(KINDS[cls])
                 target[name] = value if convert is None else convert(value)
     except TypedBatchError as error:
         raise error.under(str(name)) from error.__cause__
@@ -122,7 +125,9 @@ def _own_structure(value: Any) -> Any:
 
 
 def _from_mapping(value: Mapping[str, Any]) -> Tree:
-    check_names(value)
+    for name in value:
+        if type(name) is not str:
+            check_names(value)
     tree = object.__new__(Tree.plain)
     fill(tree.__dict__, value)
     return tree

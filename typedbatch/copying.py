@@ -34,6 +34,9 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
     """A deep copy of one leaf, found in ``memo`` if it was copied before."""
     if id(leaf) in memo:
         return memo[id(leaf)]
+    if type(leaf) is ndarray and not leaf.dtype.hasobject:
+        memo[id(leaf)] = leaf.copy("K")
+        return memo[id(leaf)]
     kind = KINDS[type(leaf)]
     if kind is BATCH:
         return deep(leaf, memo)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -70,14 +69,20 @@ def html(tree: Tree) -> str:
     return f'<div class="typedbatch">{_STYLE}{_branch(type(tree).__name__, tree, True, ())}</div>'
 
 
+def _escape(text: str) -> str:
+    from html import escape  # only a notebook needs it
+
+    return escape(text)
+
+
 def _branch(label: str, tree: Tree, is_open: bool, outer: tuple[int, ...]) -> str:
     if id(tree) in outer:
-        return f"<div class='tb-row'><b>{escape(label)}</b><span>the batch itself</span></div>"
+        return f"<div class='tb-row'><b>{_escape(label)}</b><span>the batch itself</span></div>"
     count = len(tree.__dict__)
     note = f"{count} field{'' if count == 1 else 's'}, {_size(_bytes(tree, ()))}"
     rows = "".join(_field(name, value, (*outer, id(tree))) for name, value in tree.__dict__.items())
     return (
-        f"<details{' open' if is_open else ''}><summary><b>{escape(label)}</b> <i>{escape(note)}</i></summary>"
+        f"<details{' open' if is_open else ''}><summary><b>{_escape(label)}</b> <i>{_escape(note)}</i></summary>"
         f"<div class='tb-body'>{rows}</div></details>"
     )
 
@@ -85,7 +90,7 @@ def _branch(label: str, tree: Tree, is_open: bool, outer: tuple[int, ...]) -> st
 def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
     kind = KINDS[type(value)]
     if is_reserved(value):
-        return f"<div class='tb-row'><b>{escape(name)}</b><span>reserved</span></div>"
+        return f"<div class='tb-row'><b>{_escape(name)}</b><span>reserved</span></div>"
     if kind is BATCH:
         return _branch(name, value, False, outer)
     numeric = kind in (ARRAY, TENSOR, SCALAR)
@@ -94,7 +99,9 @@ def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
     shape = str(tuple(value.shape)) if numeric else describe(value)
     where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
     cells = (shape, dtype, source + where, _size(_leaf_bytes(value)) if numeric else "")
-    return f"<div class='tb-row'><b>{escape(name)}</b>{''.join(f'<span>{escape(cell)}</span>' for cell in cells)}</div>"
+    return (
+        f"<div class='tb-row'><b>{_escape(name)}</b>{''.join(f'<span>{_escape(cell)}</span>' for cell in cells)}</div>"
+    )
 
 
 def _bytes(tree: Tree, outer: tuple[int, ...]) -> int:

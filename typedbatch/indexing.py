@@ -48,10 +48,10 @@ def select(tree: T, index: Any) -> T:
     if type(index) is not np.ndarray or index.ndim != 1:
         return select_basic(tree, index)
     if index.dtype.kind == "b":
-        return _take(tree, np.flatnonzero(index), len(index))
+        return take(tree, np.flatnonzero(index), len(index))
     if index.dtype.kind not in "iu":
         raise RowIndexError(f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}")
-    return _take(tree, index, None)
+    return take(tree, index, None)
 
 
 def plain_index(index: Any) -> Any:
@@ -62,13 +62,14 @@ def plain_index(index: Any) -> Any:
 def _plain(part: Any) -> Any:
     if isinstance(part, (list, range)):
         try:
-            return np.asarray(part, dtype=None if len(part) else np.intp)
+            part = np.asarray(part, dtype=None if len(part) else np.intp)
         except ValueError as error:
             raise RowIndexError(f"a list of row numbers, or of booleans, has one level: {error}") from error
     if kind_of(part) is TENSOR:
         part = part.detach().cpu().numpy()
-    if kind_of(part) in (ARRAY, SCALAR) and part.ndim == 0 and part.dtype.kind in "iu":
-        return int(part)
+    if kind_of(part) in (ARRAY, SCALAR) and part.dtype.kind in "iu":
+        # int64, because torch takes uint8 for a mask and no other size at all
+        return part.astype(np.intp, copy=False) if part.ndim else int(part)
     return part
 
 
@@ -136,7 +137,8 @@ def _is_backward(part: object) -> bool:
     return isinstance(part, slice) and part.step is not None and part.step < 0
 
 
-def _take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
+def take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
+    """:func:`select` by row numbers; ``mask_size`` is how many rows each leaf must have, if they come from a mask."""
     # ``take`` along the rows is numpy's fast path for what ``array[rows]`` does in general.
     out = object.__new__(type(tree))
     fields = out.__dict__
@@ -157,7 +159,7 @@ def _take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
 def _take_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) -> Any:
     kind = KINDS[type(value)]
     if kind is BATCH:
-        return _take(value, rows, mask_size)
+        return take(value, rows, mask_size)
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:

@@ -45,6 +45,8 @@ class Kind(Enum):
     MAPPING = "dict"
     SEQUENCE = "list"
 
+    __hash__ = object.__hash__  # Enum's own is Python code, which a look-up by kind would run each time
+
 
 ARRAY, TENSOR, BATCH, SCALAR = Kind.ARRAY, Kind.TENSOR, Kind.BATCH, Kind.SCALAR
 NONE, DISTRIBUTION, OBJECT = Kind.NONE, Kind.DISTRIBUTION, Kind.OBJECT
@@ -126,12 +128,23 @@ def write_obstacle(leaf: Any) -> str:
     """Why an array or tensor cannot be written in place; empty when it can."""
     if KINDS[type(leaf)] is not TENSOR:
         return "" if leaf.flags.writeable else "the array is read-only"
+    if leaf.is_inference() and not sys.modules["torch"].is_inference_mode_enabled():
+        return "a tensor made in inference mode is written in inference mode only; clone() it first"
     if any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)):
         return "several elements of the tensor share one place in memory; clone() it first"
     base = leaf if leaf._base is None else leaf._base
     if base.requires_grad and base.is_leaf and sys.modules["torch"].is_grad_enabled():
         return "a tensor that requires grad is written under torch.no_grad() only"
     return ""
+
+
+def memory_of(leaf: Any) -> int:
+    """A number that leaves on the same memory have in common."""
+    if KINDS[type(leaf)] is TENSOR:
+        return int(leaf.untyped_storage().data_ptr())
+    while isinstance(leaf, np.ndarray) and leaf.base is not None:
+        leaf = leaf.base
+    return int(leaf.__array_interface__["data"][0]) if isinstance(leaf, np.ndarray) else id(leaf)
 
 
 def object_array(values: Sequence[Any]) -> NDArray[Any]:

@@ -31,7 +31,7 @@ def _family(cls: type[Batch]) -> Iterable[type[Batch]]:
 
 def _register_class(cls: type[Batch]) -> None:
     for library, register_in in (("torch.utils._pytree", _register_in_torch), ("optree", _register_in_optree)):
-        if library in sys.modules and (library, cls) not in _DONE:
+        if sys.modules.get(library) is not None and (library, cls) not in _DONE:
             _DONE.add((library, cls))
             register_in(cls)
 

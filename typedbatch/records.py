@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 from typing_extensions import Format, dataclass_transform, get_annotations
 
 from typedbatch import construct
-from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
+from typedbatch._typing import Act, Array, Distribution, K, Obs
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 
@@ -95,126 +95,126 @@ def _list(names: dict[str, object]) -> str:
     return ", ".join(names) or "nothing"
 
 
-class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):
+class ObsBatch(BatchRecord, Generic[K, Obs]):
     """Observations, as a policy takes them."""
 
-    obs: Obs_co
+    obs: Obs
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
-    info: Batch | K_co | Array
+    info: Batch | K | Array
     """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
 
 
-class ActBatch(BatchRecord, Generic[K_co, Act_co]):
+class ActBatch(BatchRecord, Generic[K, Act]):
     """Actions, as a policy gives them."""
 
-    act: Act_co
+    act: Act
     """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
 
 
-class ActStateBatch(ActBatch[K_co, Act_co], Generic[K_co, Act_co]):
+class ActStateBatch(ActBatch[K, Act], Generic[K, Act]):
     """Actions with the hidden state of a recurrent policy."""
 
-    state: Batch | K_co | Array | None
+    state: Batch | K | Array | None
     """Hidden state after the step, rows first; ``None`` for policies without memory."""
 
 
-class ModelOutputBatch(ActStateBatch[K_co, Act_co], Generic[K_co, Act_co]):
+class ModelOutputBatch(ActStateBatch[K, Act], Generic[K, Act]):
     """What a model computes before an action is drawn."""
 
-    logits: K_co
+    logits: K
     """Unnormalised output of the model, ``(N, *out)``: action values or log-probabilities."""
 
 
-class DistBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
+class DistBatch(ModelOutputBatch[K, Act], Generic[K, Act]):
     """Model output with the distribution that actions are drawn from."""
 
     dist: Distribution
     """Distribution over actions, ``batch_shape`` ``(N,)``."""
 
 
-class DistLogProbBatch(DistBatch[K_co, Act_co], Generic[K_co, Act_co]):
+class DistLogProbBatch(DistBatch[K, Act], Generic[K, Act]):
     """Distribution and the log-probability of the drawn action, as SAC uses them."""
 
-    log_prob: K_co
+    log_prob: K
     """Log-probability of ``act`` under ``dist``, in nats, ``(N,)`` or ``(N, 1)``."""
 
 
-class QuantileRegressionBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
+class QuantileRegressionBatch(ModelOutputBatch[K, Act], Generic[K, Act]):
     """Output of an implicit quantile network (IQN, arXiv:1806.06923)."""
 
-    taus: K_co
+    taus: K
     """Sampled quantile fractions in [0, 1], ``(N, n_tau)``."""
 
 
-class FQFBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
+class FQFBatch(ModelOutputBatch[K, Act], Generic[K, Act]):
     """Output of a fully parametrised quantile function (FQF, arXiv:1911.02140)."""
 
-    fractions: Batch | K_co
+    fractions: Batch | K
     """Proposed quantile fractions: ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
-    quantiles_tau: K_co
+    quantiles_tau: K
     """Quantile values at the proposed fractions, ``(N, n_act, n_tau)``."""
 
 
-class ImitationBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
+class ImitationBatch(ModelOutputBatch[K, Act], Generic[K, Act]):
     """Output of discrete batch-constrained Q-learning (BCQ, arXiv:1910.01708)."""
 
-    q_value: K_co
+    q_value: K
     """Action values, ``(N, n_act)``."""
-    imitation_logits: K_co
+    imitation_logits: K
     """Unnormalised log-probabilities of the behaviour policy, ``(N, n_act)``."""
 
 
-class RecurrentState(BatchRecord, Generic[K_co]):
+class RecurrentState(BatchRecord, Generic[K]):
     """Hidden state of an LSTM, rows first."""
 
-    hidden: K_co
+    hidden: K
     """Hidden state, ``(N, layers, units)``."""
-    cell: K_co
+    cell: K
     """Cell state, ``(N, layers, units)``."""
 
 
-class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
+class RolloutBatch(ObsBatch[K, Obs], Generic[K, Obs, Act]):
     """Transitions, as a collector gathers them and a buffer samples them."""
 
-    obs_next: Obs_co
+    obs_next: Obs
     """Observation after the step, as ``obs``."""
-    act: Act_co
+    act: Act
     """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
-    rew: K_co
+    rew: K
     """Reward of each step, ``(N,)``."""
-    terminated: K_co
+    terminated: K
     """True where the episode ended in a terminal state, ``(N,)``, bool."""
-    truncated: K_co
+    truncated: K
     """True where the episode was cut off, by a time limit for one, ``(N,)``, bool."""
 
 
-class PrioBatch(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+class PrioBatch(RolloutBatch[K, Obs, Act], Generic[K, Obs, Act]):
     """Transitions from a prioritized buffer (arXiv:1511.05952)."""
 
-    weight: K_co
+    weight: K
     """Importance-sampling weight of each transition, ``(N,)``."""
 
 
-class BatchWithReturns(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+class BatchWithReturns(RolloutBatch[K, Obs, Act], Generic[K, Obs, Act]):
     """Transitions with their returns."""
 
-    returns: K_co
+    returns: K
     """Discounted return from each step on, ``(N,)``, or ``(N, n)`` for n heads."""
 
 
-class BatchWithAdvantages(BatchWithReturns[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+class BatchWithAdvantages(BatchWithReturns[K, Obs, Act], Generic[K, Obs, Act]):
     """Transitions with returns, advantages and state values."""
 
-    adv: K_co
+    adv: K
     """Advantage of each action, ``(N,)``."""
-    v_s: K_co
+    v_s: K
     """Value estimate of ``obs``, ``(N,)``."""
 
 
-class LogpOldBatch(BatchWithAdvantages[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+class LogpOldBatch(BatchWithAdvantages[K, Obs, Act], Generic[K, Obs, Act]):
     """Transitions ready for PPO: the log-probability under the policy that collected them is there too."""
 
-    logp_old: K_co
+    logp_old: K
     """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""
 
 

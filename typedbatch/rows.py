@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
+from numpy import ndarray
 
 from typedbatch.errors import NoLengthError, StructureError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, TENSOR, describe, leading_shape
@@ -19,7 +19,7 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
     """
     shortest: int | None = None
     for name, value in fields.items():
-        if type(value) is np.ndarray and value.shape:
+        if type(value) is ndarray and value.shape:
             rows: int | None = value.shape[0]
         else:
             rows = _count_leaf(name, value)
@@ -60,16 +60,27 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
         NoLengthError: a leaf is a scalar.
     """
     rows = count_rows(fields) or 0
+    if _all_have(fields, rows):
+        return rows
     longer = [
         f"{path} has {leading_shape(leaf)[0]}"
         for path, leaf in leaves(fields)
         if leading_shape(leaf) and leading_shape(leaf)[0] != rows
     ]
-    if longer:
-        raise StructureError(
-            f"the fields have different lengths: {', '.join(longer)}, others {rows}; rows would be lost"
-        )
-    return rows
+    raise StructureError(f"the fields have different lengths: {', '.join(longer)}, others {rows}; rows would be lost")
+
+
+def _all_have(fields: Mapping[str, Any], rows: int) -> bool:
+    for value in fields.values():
+        if type(value) is ndarray:
+            if len(value) != rows:
+                return False
+        elif KINDS[type(value)] is BATCH:
+            if not _all_have(value.__dict__, rows):
+                return False
+        elif value is not None and leading_shape(value)[0] != rows:
+            return False
+    return True
 
 
 def shape_of(fields: Mapping[str, Any]) -> list[int]:

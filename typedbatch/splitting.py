@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.errors import SizeError
-from typedbatch.indexing import select
+from typedbatch.indexing import select_basic, take
 from typedbatch.leaves import Tree
-from typedbatch.rows import equal_rows
+from typedbatch.rows import count_rows
 
 T = TypeVar("T", bound=Tree)
-Rng = np.random.Generator | int | None
+Rng: TypeAlias = "np.random.Generator | int | None"  # as text, because naming numpy.random imports it
 """Source of randomness: a generator, a seed, or None for numpy's global state (``np.random.seed``)."""
 
 
-def split(tree: T, size: int, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
+def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
     """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
-    rows = equal_rows(tree.__dict__)
+    rows = count_rows(tree.__dict__) or 0
     if not isinstance(size, (int, np.integer)) or (size < 1 and size != -1):
         raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size!r}")
     size = max(rows, 1) if size == -1 else size
@@ -30,7 +30,7 @@ def split(tree: T, size: int, shuffle: bool, merge_last: bool, rng: Rng) -> Iter
 
 def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | None) -> Iterator[T]:
     for start, stop in bounds:
-        yield select(tree, slice(start, stop) if order is None else order[start:stop])
+        yield select_basic(tree, slice(start, stop)) if order is None else take(tree, order[start:stop], None)
 
 
 def _bounds(rows: int, size: int, merge_last: bool) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,58 @@
+"""``python -m tests.benchmarks``: time every operation, here and in the peers, and prove what is not copied."""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+
+from .data import data_sets
+from .imports import measure_imports
+from .memory import check_memory
+from .operations import operations
+from .peers import MODULES, installed
+from .report import Report
+from .timing import measure
+
+DESCRIPTIONS = {
+    "flat": "256 rows, 7 fields, obs f32[256,4], info nested",
+    "nested": "256 rows, obs and obs_next nested: camera u8[256,3,16,16] and lidar f32[256,32]",
+}
+
+
+def main() -> int:
+    """Exit status 1 if a result is wrong or something is copied that should not be; slowness is only shown."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--only", metavar="NAME", default="", help="operations with NAME in their name; memory; import")
+    parser.add_argument("--markdown", action="store_true", help="print tables for the docs")
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(1)  # CPU time would count every thread's
+    modules = installed()
+    sets = data_sets()
+    tables = [[row for row in operations(data, modules) if arguments.only in row.name] for data in sets]
+    if not any(tables) and arguments.only not in "memory" and arguments.only not in "import":
+        parser.error(f"no operation has {arguments.only!r} in its name")
+    report = Report(arguments.markdown)
+    report.heading(list(modules), [name for name in MODULES if name not in modules])
+    wrong = False
+    for data, table in zip(sets, tables, strict=True):
+        if table:
+            rows = [measure(operation, list(modules)) for operation in table]
+            report.times(data.name, DESCRIPTIONS[data.name], rows, list(modules))
+            wrong |= any("typedbatch" in row.wrong for row in rows)
+    if arguments.only in "memory":
+        for data in sets:
+            checks = check_memory(data)
+            report.memory(f"memory, {data.name}", checks)
+            wrong |= not all(check.right for check in checks)
+    if arguments.only in "import":
+        imports = measure_imports()
+        report.imports(imports)
+        wrong |= bool(imports.loaded)
+    report.summary()
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

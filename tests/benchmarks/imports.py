@@ -1,0 +1,57 @@
+"""What ``import typedbatch`` costs in a fresh interpreter, and what it leaves out."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+
+from .timing import Ratio, summary
+
+ROUNDS = 15
+BAR = 1.3
+HEAVY = ("torch", "pydantic")
+
+
+@dataclass(frozen=True)
+class Imports:
+    """Seconds are net of a bare interpreter's start."""
+
+    numpy: float
+    typedbatch: float
+    ratio: Ratio
+    loaded: list[str]
+    """The heavy modules that came along; there should be none."""
+
+
+def measure_imports() -> Imports:
+    """Interleaved, the ratio that of each round, as with the operations."""
+    numpy, typedbatch = [], []
+    with tempfile.TemporaryDirectory() as cache:
+        # A cache of byte code that is sure to be written: where there is none, compiling is what would be timed.
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+        def seconds(code: str) -> float:
+            # CPU time here too, for the reason given in ``timing``.
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+        seconds("import typedbatch")
+        for _ in range(ROUNDS):
+            bare = seconds("pass")
+            numpy.append(seconds("import numpy") - bare)
+            typedbatch.append(seconds("import typedbatch") - bare)
+    ratio = summary([ours / floor for ours, floor in zip(typedbatch, numpy, strict=True)])
+    return Imports(statistics.median(numpy), statistics.median(typedbatch), ratio, _loaded())
+
+
+def _loaded() -> list[str]:
+    code = f"import sys, typedbatch; print(*sorted(sys.modules.keys() & {set(HEAVY)}))"
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()

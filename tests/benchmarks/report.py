@@ -1,0 +1,130 @@
+"""The tables: for people, plain when they are piped, or as markdown for the docs."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .imports import BAR, HEAVY, Imports
+from .memory import Memory
+from .timing import Measured, Ratio
+
+LEGEND = (
+    "Ratios to the floor, the loop over a dict of arrays that does the same by hand: 1.00 costs nothing beyond it. "
+    "± is half the distance between the quartiles. ! misses its bar; < is a peer that is at least 5% ahead."
+)
+AHEAD = 0.95
+
+
+class Report:
+    """Prints each table as soon as its figures are there."""
+
+    def __init__(self, markdown: bool) -> None:
+        self.markdown = markdown
+        self.missed: dict[str, list[str]] = {}
+        """The data sets in which an operation missed its bar."""
+        self.console = Console(highlight=False)
+        self.plain = markdown or not self.console.is_terminal
+        self.console.width = max(120, self.console.width)  # whatever a pipe's width is said to be, nothing is cut
+
+    def say(self, text: str) -> None:
+        """A line of text; in markdown a paragraph, which is wrapped elsewhere."""
+        self.console.print(f"\n{text}" if self.markdown else text, soft_wrap=self.markdown, markup=False)
+
+    def heading(self, peers: list[str], absent: list[str]) -> None:
+        packages = ["numpy", "torch", *peers]
+        self.say(f"Python {platform.python_version()}, {', '.join(f'{name} {_version(name)}' for name in packages)}")
+        for name in absent:
+            self.say(f"{name} is not installed, so it is left out")
+        self.say(LEGEND)
+
+    def times(self, name: str, description: str, rows: list[Measured], peers: list[str]) -> None:
+        table = self._table(f"{name}: {description}", "operation", "floor, us", "typedbatch", "bar", *peers)
+        for row in rows:
+            bar = row.operation.bar
+            if _misses(row):
+                self.missed.setdefault(row.operation.name, []).append(name)
+            figures = f"{row.floor * 1e6:.2f}", _own_cell(row), "" if bar is None else f"{bar:.2f}"
+            table.add_row(row.operation.name, *figures, *(_peer_cell(row, peer) for peer in peers))
+        self._print(table)
+        for row in rows:
+            for contender, why in row.wrong.items():
+                self.say(f"{row.operation.name}: {contender} {why}")
+
+    def memory(self, title: str, rows: list[Memory]) -> None:
+        table = self._table(title, "operation", "result, KiB", "allocated, KiB", "leaves shared", "as meant")
+        for row in rows:
+            figures = f"{row.result / 1024:.1f}", f"{row.peak / 1024:.1f}", f"{row.shared} of {row.leaves}"
+            table.add_row(row.name, *figures, "yes" if row.right else "[bold red]NO[/]")
+        self._print(table)
+
+    def imports(self, imports: Imports) -> None:
+        missed = imports.ratio.median > BAR
+        if missed:
+            self.missed["import"] = []
+        table = self._table("import, in a fresh interpreter", "module", "ms", "typedbatch / numpy", "bar")
+        table.add_row("numpy", f"{imports.numpy * 1e3:.1f}", "", "")
+        table.add_row("typedbatch", f"{imports.typedbatch * 1e3:.1f}", _own(imports.ratio, missed), f"{BAR:.2f}")
+        self._print(table)
+        heavy = " or ".join(HEAVY)
+        loaded = ", ".join(imports.loaded)
+        self.say(f"import typedbatch loads {loaded}" if loaded else f"import typedbatch does not load {heavy}")
+
+    def summary(self) -> None:
+        missed = [f"{name} ({', '.join(sets)})" if sets else name for name, sets in self.missed.items()]
+        self.console.print()
+        self.say(f"bars missed: {', '.join(missed) or 'none'}")
+
+    def _table(self, title: str, *columns: str) -> Table:
+        self.console.print(f"\n### {escape(title)}\n" if self.markdown else f"\n[bold]{escape(title)}[/]")
+        table = Table(box=box.MARKDOWN if self.plain else box.SIMPLE_HEAD)
+        for position, column in enumerate(columns):
+            table.add_column(column, justify="right" if position else "left", no_wrap=True)
+        return table
+
+    def _print(self, table: Table) -> None:
+        if not self.plain:
+            self.console.print(table)
+            return
+        with self.console.capture() as capture:  # the box draws blank lines above and below
+            self.console.print(table)
+        self.console.out(capture.get().strip(), highlight=False)
+
+
+def _misses(row: Measured) -> bool:
+    ratio, bar = row.ratios.get("typedbatch"), row.operation.bar
+    return ratio is not None and bar is not None and ratio.median > bar
+
+
+def _own_cell(row: Measured) -> str:
+    if "typedbatch" in row.wrong:
+        return "[bold red]WRONG[/]"
+    return _own(row.ratios["typedbatch"], _misses(row))
+
+
+def _own(ratio: Ratio, missed: bool) -> str:
+    figure = f"{ratio.median:.2f} ±{ratio.spread:.2f}"
+    return f"[bold red]! {figure}[/]" if missed else figure
+
+
+def _peer_cell(row: Measured, name: str) -> str:
+    if name in row.wrong:
+        return "[dim]wrong[/]"
+    ratio = row.ratios.get(name)
+    if ratio is None:
+        return "[dim]-[/]"
+    figure = f"{ratio.median:.2f}" if ratio.median < 10 else f"{ratio.median:.0f}"
+    ours = row.ratios.get("typedbatch")
+    return f"[yellow]< {figure}[/]" if ours and ratio.median < AHEAD * ours.median else figure
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "?"
