@@ -250,7 +250,7 @@ def _cat_into(
                 if len(arrays) == count:
                     joined[name] = concatenate(arrays)
                     continue
-            elif KINDS[type(value)] is BATCH:
+            elif isinstance(value, Tree):
                 cls = type(value)
                 inner = [value.__dict__ for part in parts if type(value := part[name]) is cls]
                 if len(inner) == count and all(inner):

@@ -10,14 +10,20 @@ from numpy import ndarray
 from typedbatch.leaves import BATCH, DISTRIBUTION, KINDS, TENSOR, Tree
 
 T = TypeVar("T", bound=Tree)
+new = object.__new__
 
 
 def shallow(tree: T) -> T:
     """The same leaves in new Batches, nested ones too: fields of the copy can be set and deleted freely."""
-    out = object.__new__(type(tree))
+    out = new(type(tree))
     fields = out.__dict__
     for name, value in tree.__dict__.items():
-        fields[name] = value if type(value) is ndarray or KINDS[type(value)] is not BATCH else shallow(value)
+        if type(value) is ndarray:
+            fields[name] = value
+        elif isinstance(value, Tree):
+            fields[name] = shallow(value)
+        else:
+            fields[name] = value
     return out
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from typedbatch.errors import RowIndexError, TypedBatchError
 from typedbatch.leaves import (
     ARRAY,
-    BATCH,
     DISTRIBUTION,
     KINDS,
     NONE,
@@ -26,6 +25,7 @@ from typedbatch.leaves import (
 )
 
 T = TypeVar("T", bound=Tree)
+new = object.__new__
 
 
 def select(tree: T, index: Any) -> T:
@@ -75,12 +75,17 @@ def _plain(part: Any) -> Any:
 
 def select_basic(tree: T, index: Any) -> T:
     """:func:`select` for an index that needs no preparation. The hot loop of rollouts: one test per leaf."""
-    out = object.__new__(type(tree))
+    out = new(type(tree))
     fields = out.__dict__
     name = ""
     try:
         for name, value in tree.__dict__.items():
-            fields[name] = value[index] if type(value) is ndarray else _select_leaf(value, index)
+            if type(value) is ndarray:
+                fields[name] = value[index]
+            elif isinstance(value, Tree):
+                fields[name] = select_basic(value, index)
+            else:
+                fields[name] = _select_leaf(value, index)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     except (IndexError, TypeError, ValueError) as error:
@@ -90,8 +95,6 @@ def select_basic(tree: T, index: Any) -> T:
 
 def _select_leaf(value: Any, index: Any) -> Any:
     kind = KINDS[type(value)]
-    if kind is BATCH:
-        return select_basic(value, index)
     if kind is TENSOR:
         return select_tensor(value, index)
     if kind is ARRAY:
@@ -140,13 +143,15 @@ def _is_backward(part: object) -> bool:
 def take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
     """:func:`select` by row numbers; ``mask_size`` is how many rows each leaf must have, if they come from a mask."""
     # ``take`` along the rows is numpy's fast path for what ``array[rows]`` does in general.
-    out = object.__new__(type(tree))
+    out = new(type(tree))
     fields = out.__dict__
     name = ""
     try:
         for name, value in tree.__dict__.items():
             if type(value) is ndarray and value.shape and (mask_size is None or mask_size == len(value)):
                 fields[name] = value.take(rows, 0)
+            elif isinstance(value, Tree):
+                fields[name] = take(value, rows, mask_size)
             else:
                 fields[name] = _take_leaf(value, rows, mask_size)
     except TypedBatchError as error:
@@ -158,8 +163,6 @@ def take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
 
 def _take_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) -> Any:
     kind = KINDS[type(value)]
-    if kind is BATCH:
-        return take(value, rows, mask_size)
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
