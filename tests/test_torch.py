@@ -1,0 +1,244 @@
+"""Batches with torch leaves: devices, gradients, pytrees, compilation. The GPU cases run where there is one."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Categorical, Independent, Normal
+from torch.utils import _pytree
+
+from typedbatch import Batch, RolloutBatch, conforms, convert
+from typedbatch.conversion import to_numpy, to_torch, to_torch_as
+from typedbatch.errors import LeafError, RowIndexError
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+on_each_device = pytest.mark.parametrize("device", DEVICES)
+
+
+def mixed(device: str) -> Batch:
+    return Batch(
+        obs=Batch(cam=torch.arange(24.0, device=device).reshape(6, 4), pos=torch.arange(6, device=device)),
+        dist=Categorical(torch.ones(6, 3, device=device)),
+        info=np.array([None, 1, "a", None, 2, "b"]),
+        rew=np.arange(6.0),
+        reserved=Batch(),
+    )
+
+
+# ---- devices ---------------------------------------------------------------------------------------------------------
+
+
+@on_each_device
+def test_to_torch_honours_device_and_dtype_in_nested_batches_and_distributions(device: str):
+    batch = Batch(
+        a=np.zeros(3), n=Batch(b=np.zeros(3, bool), c=torch.zeros(3)), d=Normal(torch.zeros(3), torch.ones(3))
+    )
+    there = batch.to_torch(dtype=torch.float16, device=device)
+    assert {str(t.device.type) for t in (there["a"], there["n"]["b"], there["n"]["c"], there["d"].loc)} == {device}
+    assert (there["a"].dtype, there["n"]["b"].dtype, there["n"]["c"].dtype) == (
+        torch.float16,
+        torch.bool,
+        torch.float16,
+    )
+    assert there.to_numpy()["a"].dtype == np.float16
+
+
+@on_each_device
+@pytest.mark.parametrize("where", DEVICES)
+def test_any_index_selects_the_same_rows_of_arrays_tensors_and_distributions(device: str, where: str):
+    batch = mixed(device)
+    for rows in ([4, 0, 5], [True, False, True, False, False, True]):
+        expected = np.array(rows)
+        for index in (rows, np.array(rows), torch.tensor(rows, device=where)):
+            taken = batch[index]
+            assert taken["rew"].tolist() == np.arange(6.0)[expected].tolist()
+            assert taken["obs"]["pos"].tolist() == np.arange(6)[expected].tolist()
+            assert taken["dist"].batch_shape == (3,)
+            assert taken["obs"]["cam"].device.type == device
+
+
+@on_each_device
+def test_minibatches_and_joins_keep_rows_together_and_stay_on_the_device(device: str):
+    batch = mixed(device)
+    pieces = list(batch.split(4, rng=0))
+    again = Batch.cat(pieces)
+    assert again["obs"]["pos"].cpu().tolist() == again["rew"].tolist()
+    assert again["obs"]["cam"].device.type == device
+    assert Batch.stack([batch, batch])[1]["obs"] == batch["obs"]
+
+
+@on_each_device
+def test_rows_are_assigned_across_devices(device: str):
+    batch = Batch(a=torch.zeros(4, 2, device=device), n=Batch(b=torch.zeros(4, dtype=torch.int64, device=device)))
+    batch[torch.tensor([0, 2], device=device)] = {"a": np.ones((2, 2)), "n": {"b": [7, 8]}}
+    batch[::-2] = Batch(a=torch.full((2, 2), 3.0), n=Batch(b=torch.tensor([1, 2])))
+    assert batch["n"]["b"].tolist() == [7, 2, 8, 1]
+    assert batch["a"][:, 0].tolist() == [1, 3, 1, 3]
+
+
+@on_each_device
+def test_copies_pickles_and_equality(device: str):
+    batch = mixed(device)
+    for other in (copy.deepcopy(batch), pickle.loads(pickle.dumps(batch)), batch.to_torch(device="cpu")):
+        assert other == batch
+    assert Batch(a=torch.ones(2, device=device)) == Batch(a=np.ones(2, np.float32))
+
+
+@on_each_device
+def test_arithmetic_and_numpy_reductions_stay_on_the_device_and_in_the_graph(device: str):
+    weights = torch.ones(3, 2, device=device, requires_grad=True)
+    batch = Batch(a=weights * 2, b=torch.arange(6, device=device).reshape(3, 2))
+    total = np.mean(batch * 2 + 1)
+    assert total["a"].device.type == device
+    total["a"].backward()
+    assert torch.allclose(weights.grad, torch.full((3, 2), 4 / 6, device=device))
+    assert total["b"].item() == pytest.approx(6.0)
+    assert np.max(batch, axis=0)["b"].tolist() == [4, 5]
+    assert torch.allclose(np.exp(batch)["a"], weights.exp() ** 2)
+
+
+@on_each_device
+def test_convert_leaves_objects_behind_and_moves_the_rest(device: str):
+    zeros = np.zeros((5, 2))
+    rollout = RolloutBatch(
+        obs=zeros, obs_next=zeros, act=zeros, rew=zeros[:, 0], terminated=zeros[:, 0] > 1, truncated=zeros[:, 0] > 1,
+        info=np.array([None] * 5),
+    )  # fmt: skip
+    there = convert(rollout, RolloutBatch[Tensor], device=device)
+    assert there.obs.device.type == device
+    assert isinstance(there.info, np.ndarray)
+    assert conforms(there, RolloutBatch[Tensor])
+    assert convert(there, RolloutBatch) == rollout
+
+
+# ---- conversion of single values -------------------------------------------------------------------------------------
+
+
+def test_single_values_convert_as_fields_do():
+    assert torch.equal(to_torch([1.0, 2.0]), torch.tensor([1.0, 2.0], dtype=torch.float64))
+    assert to_torch(3, dtype=torch.float32).dtype == torch.float32
+    assert to_torch({"a": [1]})["a"].tolist() == [1]
+    assert to_torch("text") == "text"
+    assert to_torch(None) is None
+    assert to_numpy(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
+    assert to_numpy([torch.ones(2), torch.zeros(2)]).shape == (2, 2)
+    assert to_torch_as(np.ones(2), torch.ones(1, dtype=torch.float16)).dtype == torch.float16
+
+
+def test_memory_is_shared_unless_torch_cannot_use_it():
+    frozen = np.ones(3)
+    frozen.flags.writeable = False
+    batch = Batch(
+        plain=np.ones(3), backward=np.arange(3)[::-1], frozen=frozen, swapped=np.ones(3, ">f4"), view=np.ones(6)[::2]
+    )
+    there = batch.to_torch()
+    shared = {name for name, tensor in there.items() if np.shares_memory(tensor.numpy(), batch[name])}
+    assert shared == {"plain", "view"}
+    assert there == Batch(batch, swapped=np.ones(3, np.float32))
+
+
+def test_bfloat16_widens_on_the_way_to_numpy_and_survives_a_pickle():
+    batch = Batch(a=torch.tensor([1.5, -2.0], dtype=torch.bfloat16), g=torch.ones(2, requires_grad=True))
+    assert batch.to_numpy()["a"].dtype == np.float32
+    back = pickle.loads(pickle.dumps(batch))
+    assert back["a"].dtype == torch.bfloat16
+    assert back["g"].requires_grad
+    assert back == batch
+
+
+def test_a_tensor_in_a_pickle_costs_what_an_array_costs():
+    array = np.zeros((64, 4), np.float32)
+    as_array, as_tensor = pickle.dumps(Batch(a=array)), pickle.dumps(Batch(a=torch.from_numpy(array)))
+    assert len(as_tensor) < len(as_array) + 200
+
+
+def test_one_tensor_under_two_names_is_one_tensor_after_pickle_and_deepcopy():
+    tensor = torch.ones(3)
+    batch = Batch(a=tensor, b=tensor)
+    for other in (pickle.loads(pickle.dumps(batch)), copy.deepcopy(batch)):
+        assert other["a"] is other["b"]
+        assert other["a"] is not tensor
+
+
+@pytest.mark.parametrize("special", ["sparse", "parameter", "graph", "conj"])
+def test_unusual_tensors_survive_pickle_or_are_copied_in_their_graph(special: str):
+    tensor = {
+        "sparse": torch.eye(3).to_sparse(),
+        "parameter": torch.nn.Parameter(torch.ones(3)),
+        "graph": torch.ones(3, requires_grad=True) * 2,
+        "conj": torch.ones(3, dtype=torch.complex64).conj(),
+    }[special]
+    batch = Batch(a=tensor)
+    if special != "graph":
+        back = pickle.loads(pickle.dumps(batch))["a"]
+        assert type(back) is type(tensor)
+        assert torch.equal(back.to_dense(), tensor.to_dense())
+    assert copy.deepcopy(batch)["a"].grad_fn is None or special == "graph"
+
+
+def test_a_dtype_that_torch_lacks_is_named():
+    with pytest.raises(LeafError, match=r"field 'n\.a': f128\[2\] cannot become a tensor"):
+        Batch(n={"a": np.ones(2, np.longdouble)}).to_torch()
+
+
+def test_an_index_that_one_distribution_cannot_take_names_it():
+    with pytest.raises(RowIndexError, match="'dist'"):
+        Batch(dist=Independent(Normal(torch.zeros(2), torch.ones(2)), 1))[0]
+
+
+# ---- pytrees and compilation -----------------------------------------------------------------------------------------
+
+
+def test_torch_maps_over_batches_and_records_with_paths():
+    batch = Batch(a=torch.ones(2), n=Batch(b=torch.zeros(2)), note="x", nothing=None)
+    paths = [_pytree.keystr(path) for path, _ in _pytree.tree_flatten_with_path(batch)[0]]
+    assert paths == [".a", ".n.b", ".note", ".nothing"]
+    doubled = _pytree.tree_map(lambda leaf: leaf + 1 if isinstance(leaf, Tensor) else leaf, batch)
+    assert doubled == Batch(a=torch.full((2,), 2.0), n=Batch(b=torch.ones(2)), note="x", nothing=None)
+
+
+def test_a_record_that_is_declared_later_is_a_node_too():
+    class Later(RolloutBatch):
+        goal: Tensor
+
+    later = object.__new__(Later)
+    later.__dict__["goal"] = torch.ones(2)
+    assert type(_pytree.tree_map(lambda leaf: leaf, later)) is Later
+
+
+def test_vmap_and_grad_see_into_batches():
+    batch = Batch(obs=torch.arange(6.0).reshape(3, 2), act=torch.ones(3))
+    assert torch.vmap(lambda row: row.obs.sum() * row.act)(batch).tolist() == [1, 5, 9]
+    assert torch.func.grad(lambda b: (b.obs**2).sum())(batch)["obs"].tolist() == (2 * batch["obs"]).tolist()
+
+
+def test_compiled_functions_read_and_make_batches():
+    @torch.compile(backend="eager", fullgraph=True)
+    def step(batch: Batch) -> Batch:
+        return Batch(loss=(batch.obs * batch["act"][:, None]).sum(-1))
+
+    batch = Batch(obs=torch.ones(3, 2), act=torch.arange(3.0))
+    assert step(batch)["loss"].tolist() == [0, 2, 4]
+
+
+def test_optree_sees_into_batches():
+    code = (
+        "import optree, numpy as np; from typedbatch import Batch\n"
+        "b = Batch(a=np.ones(2), n=Batch(b=np.zeros(2)))\n"
+        "print(optree.tree_map(lambda x: x + 1, b).n.b.tolist(), optree.tree_paths(b))\n"
+        "import sys; assert 'torch' not in sys.modules"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert out.strip() == "[1.0, 1.0] [('a',), ('n', 'b')]"
+
+
+def test_a_blocked_optree_does_not_break_the_import():
+    code = "import sys; sys.modules['optree'] = None; from typedbatch import Batch; print(Batch(a=1).a)"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "1\n"
