@@ -135,8 +135,10 @@ class SchemaError(TypedBatchError, ValueError):
         if self.boundary:
             lines.append(f"  boundary   {self.boundary}")
         if self.got:
-            lines.append(f"  got        {self.got}")
-        lines += ["  " + line for problem in self.problems for line in str(problem).splitlines()]
+            # a name stays with its description: two blanks part the fields, one blank does not break
+            fields = "  ".join(field.replace(" ", "\0") for field in self.got.split("  "))
+            lines.append(_wrap(f"  got        {fields}", 13).replace("\0", " "))
+        lines += [_wrap(f"  {line}", 6) for problem in self.problems for line in str(problem).splitlines()]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
@@ -147,6 +149,12 @@ class SchemaError(TypedBatchError, ValueError):
             "got": self.got,
             "problems": [problem.to_dict() for problem in self.problems],
         }
+
+
+def _wrap(line: str, indent: int) -> str:
+    from textwrap import fill
+
+    return fill(line, 110, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _article(noun: str) -> str:

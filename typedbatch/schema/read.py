@@ -197,8 +197,9 @@ def _show(hint: Any) -> str:
     """A type as a person writes it, with the arguments that were given."""
     if isinstance(hint, type) and not get_args(hint):
         return hint.__name__
-    given = [arg for arg in get_args(hint) if not isinstance(arg, TypeVar)]
     origin = get_origin(hint)
+    # numpy's own arguments, NDArray[Any] for one, are long and say little
+    given = [] if origin is np.ndarray else [arg for arg in get_args(hint) if not isinstance(arg, TypeVar)]
     if origin is None:
         return str(hint) if kind_of(hint) is not Kind.BATCH else "a Batch instance"
     return f"{origin.__name__}[{', '.join(map(_show, given))}]" if given else str(origin.__name__)
