@@ -135,13 +135,14 @@ def test_the_whole_message():
     assert text.splitlines() == [
         "batch is not a RolloutBatchProtocol (3 problems)",
         "  boundary   validate() in update()  test_gate.py:LINE",
-        "  got        Batch  obs f32[7,4]  obs_next f32[8,4]  act torch f32[8]  terminated bool[8]  truncated bool[8]",
-        "             info Batch()  reward f64[8]",
+        "  got        Batch  obs f32[7,4]  obs_next f32[8,4]  act torch f32[8]  terminated bool[8]",
+        "             truncated bool[8]  info Batch()  reward f64[8]",
         "  batch.act  torch f32[8], expected a numpy array  [TB202 wrong-kind]",
         "      the field is at the torch stage; convert(batch, RolloutBatchProtocol) changes it",
         "  batch.rew  missing, expected a numpy array  [TB101 missing-field]",
         "      did you mean 'reward'?  (declared in typedbatch.protocols.RolloutBatchProtocol)",
-        "  batch.obs  N is 7 here, but 8 in obs_next, act, terminated, truncated  [TB302 dimension-conflict]",
+        "  batch.obs  N is 7 here, but 8 in obs_next, act, terminated, truncated",
+        "      [TB302 dimension-conflict]",
     ]
 
 

@@ -135,9 +135,7 @@ class SchemaError(TypedBatchError, ValueError):
         if self.boundary:
             lines.append(f"  boundary   {self.boundary}")
         if self.got:
-            # a name stays with its description: two blanks part the fields, one blank does not break
-            fields = "  ".join(field.replace(" ", "\0") for field in self.got.split("  "))
-            lines.append(_wrap(f"  got        {fields}", 13).replace("\0", " "))
+            lines.append(_wrap(f"  got        {self.got}", 13))
         lines += [_wrap(f"  {line}", 6) for problem in self.problems for line in str(problem).splitlines()]
         return "\n".join(lines)
 
@@ -152,9 +150,13 @@ class SchemaError(TypedBatchError, ValueError):
 
 
 def _wrap(line: str, indent: int) -> str:
-    from textwrap import fill
-
-    return fill(line, 110, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    # Two blanks part what belongs apart, as one field from the next; at those, lines are broken first.
+    lines = [""]
+    for part in line.removeprefix("  ").split("  "):
+        if lines[-1] and len(lines[-1]) + len(part) > 94:
+            lines.append(" " * (indent - 2))
+        lines[-1] += f"  {part}"
+    return "\n".join(lines)
 
 
 def _article(noun: str) -> str:
