@@ -1,7 +1,7 @@
 """Typed batches for reinforcement learning and post-training: contracts at the edges, open batches inside."""
 
 from typedbatch import pytree as pytree
-from typedbatch.batch import Batch, DynamicBatch
+from typedbatch.batch import Batch, DynamicBatch, cat, stack
 from typedbatch.boundary import checked
 from typedbatch.errors import Problem, SchemaError
 from typedbatch.gate import conforms, extend, validate
@@ -90,6 +90,3 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
-
-cat = Batch.cat
-stack = Batch.stack

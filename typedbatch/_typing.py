@@ -21,6 +21,14 @@ if TYPE_CHECKING:
         def detach(self) -> Any: ...
         def index_select(self, dim: Any, index: Any) -> Any: ...
 
+    class Stage(Protocol):
+        """An array or tensor, of whatever library; text, numbers and None are none."""
+
+        @property
+        def shape(self) -> Any: ...
+        @property
+        def dtype(self) -> Any: ...
+
 else:
 
     class Distribution:
@@ -34,7 +42,7 @@ IndexPart: TypeAlias = int | np.integer[Any] | slice | EllipsisType | NDArray[An
 Index: TypeAlias = IndexPart | Sequence[bool] | tuple[IndexPart, ...]
 """What selects rows: integers, slices, ``...``, ``None``, lists, masks, arrays, tensors, and tuples of these."""
 
-K_co = TypeVar("K_co", covariant=True, default=NDArray[Any])
+K_co = TypeVar("K_co", covariant=True, bound="Stage", default=NDArray[Any])
 """The stage: what kind of array the fields hold. numpy unless said otherwise."""
 
 Obs_co = TypeVar("Obs_co", covariant=True, default=K_co)
@@ -42,9 +50,3 @@ Obs_co = TypeVar("Obs_co", covariant=True, default=K_co)
 
 Act_co = TypeVar("Act_co", covariant=True, default=K_co)
 """What an action is: the stage's array, or a nested record or protocol."""
-
-# Records can be written to, so theirs are invariant. With covariant ones mypy 2.4 also rejects a record that is made
-# right where a protocol is asked for, as in ``update(ObsBatch(obs=x, info=Batch()))``.
-K = TypeVar("K", default=NDArray[Any])
-Obs = TypeVar("Obs", default=K)
-Act = TypeVar("Act", default=K)

@@ -6,7 +6,7 @@ import functools
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -308,9 +308,10 @@ def _unary(operation: Operation, tree: T) -> T:
 
 
 def _binary(tree: T, operation: Operation, left: Any, right: Any) -> T:
-    result: T = apply(operation, left, right) if _is_operand(left) and _is_operand(right) else NotImplemented
-    return result
+    result: object = apply(operation, left, right) if _is_operand(left) and _is_operand(right) else NotImplemented
+    return cast("T", result)  # or NotImplemented, which Python takes for "ask the other operand"
 
 
 def _in_place(operation: Operation, tree: T, other: Any) -> T:
-    return apply_in_place(operation, tree, other) if _is_operand(other) else NotImplemented
+    result: object = apply_in_place(operation, tree, other) if _is_operand(other) else NotImplemented
+    return cast("T", result)

@@ -28,6 +28,7 @@ from typedbatch.leaves import (
 from typedbatch.rows import leaves
 
 Write = Callable[[], object]
+_ABSENT: Any = object()
 
 
 def set_rows(tree: Tree, index: Any, rows: Tree, strict: bool) -> None:
@@ -61,13 +62,13 @@ def _plan(tree: Tree, index: Any, rows: Tree, strict: bool) -> Iterator[Write]:
         raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
     for name, target in tree.__dict__.items():
         try:
-            yield from _plan_field(target, index, rows.__dict__.get(name, Tree), strict)
+            yield from _plan_field(target, index, rows.__dict__.get(name, _ABSENT), strict)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
 
 
 def _plan_field(target: Any, index: Any, value: Any, strict: bool) -> Iterator[Write]:
-    absent = value is Tree or is_reserved(value)
+    absent = value is _ABSENT or is_reserved(value)
     kind = kind_of(target)
     if kind in (ARRAY, TENSOR) and write_obstacle(target):
         raise RowAssignmentError(write_obstacle(target))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -19,9 +19,11 @@ from typedbatch.rows import count_rows, shape_of
 
 if TYPE_CHECKING:
     from typedbatch.conversion import Device, Dtype
+    from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound="Batch")
-C = TypeVar("C", bound="Batch", default="Batch")  # what is joined; dicts alone make a plain Batch
+J = TypeVar("J", bound="BatchProtocol")  # what is joined
+C = TypeVar("C", bound="BatchProtocol", default="Batch")  # with dicts among them; dicts alone make a plain Batch
 
 
 class Batch(Arithmetic):
@@ -57,7 +59,7 @@ class Batch(Arithmetic):
     Modelled on Tianshou's ``Batch``; docs/differences.md lists where behaviour departs.
     """
 
-    __hash__ = None  # type: ignore[assignment]  # mutable, so unhashable, as list and dict
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable, so unhashable, as list and dict
 
     def __init__(self, data: object = None, /, copy: bool = False, **fields: object) -> None:
         if data is not None:
@@ -94,7 +96,7 @@ class Batch(Arithmetic):
     def __getitem__(self, key: str, /) -> Any: ...
     @overload
     def __getitem__(self: B, index: Index, /) -> B: ...
-    def __getitem__(self: B, index: Any, /) -> Any:
+    def __getitem__(self, index: Any, /) -> Any:
         """A field by its name, or the rows at an index, as a new Batch of the same class.
 
         Indices are what numpy and torch take: int, slice, ``...``, ``None``, list, mask, array, tensor, or a tuple of
@@ -294,8 +296,14 @@ class Batch(Arithmetic):
 
     # ---- together -------------------------------------------------------------------------------------------------
 
+    @overload
     @staticmethod
-    def stack(batches: Iterable[C | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> C:
+    def stack(batches: Iterable[J], axis: int = 0, missing: Missing = "pad") -> J: ...
+    @overload
+    @staticmethod
+    def stack(batches: Iterable[C | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> C: ...
+    @staticmethod
+    def stack(batches: Iterable[Any], axis: int = 0, missing: Missing = "pad") -> Any:
         """Join along a new dimension, field by field. Data is copied once.
 
         Args:
@@ -310,11 +318,16 @@ class Batch(Arithmetic):
         Raises:
             StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
         """
-        joined: C = stack_trees(batches, axis, missing, construct.to_leaf)
-        return joined
+        return stack_trees(batches, axis, missing, construct.to_leaf)
 
+    @overload
     @staticmethod
-    def cat(batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error") -> C:
+    def cat(batches: Iterable[J], missing: Missing = "error") -> J: ...
+    @overload
+    @staticmethod
+    def cat(batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error") -> C: ...
+    @staticmethod
+    def cat(batches: Iterable[Any], missing: Missing = "error") -> Any:
         """Join along the rows, field by field. Data is copied once. Empty Batches are skipped.
 
         Args:
@@ -328,8 +341,7 @@ class Batch(Arithmetic):
         Raises:
             StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
         """
-        joined: C = cat_trees(batches, missing, construct.to_leaf)
-        return joined
+        return cat_trees(batches, missing, construct.to_leaf)
 
     def stack_(self, batches: Iterable[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> None:
         """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""
@@ -339,7 +351,7 @@ class Batch(Arithmetic):
         self, batches: Batch | Mapping[str, Any] | Iterable[Batch | Mapping[str, Any]], missing: Missing = "error"
     ) -> None:
         """Become ``Batch.cat([self, *batches])``; a single Batch may be given as it is."""
-        more = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
+        more: list[Any] = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
         _adopt(self, Batch.cat([self, *more], missing))
 
     # ---- conversion -----------------------------------------------------------------------------------------------
@@ -435,7 +447,7 @@ class Batch(Arithmetic):
         """Same fields in any order, same shapes, dtypes and values; a tensor equals an equal array. Never raises."""
         return equality.equal(self, other) if isinstance(other, Batch) else NotImplemented
 
-    def allclose(self, other: Batch, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    def allclose(self: B, other: B, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
         """As ``==``, but dtypes may differ and numbers be apart by ``atol + rtol * abs(other)``. Never raises."""
         return kind_of(other) is BATCH and equality.allclose(self, other, rtol, atol, equal_nan)
 
@@ -497,6 +509,9 @@ if TYPE_CHECKING:
 
 else:
     DynamicBatch = Batch
+
+cat: Final = Batch.cat
+stack: Final = Batch.stack
 
 
 def _require_flag(copy: object) -> None:

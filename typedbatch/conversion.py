@@ -90,16 +90,16 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
     name = ""
     try:
         for name, value in tree.__dict__.items():
+            if isinstance(value, Tree):
+                fields[name] = _share_with_torch(value, from_numpy, device)
+                continue
             if type(value) is ndarray and value.flags.writeable:
                 try:
                     fields[name] = from_numpy(value)
                     continue
                 except (TypeError, ValueError):  # objects, backward strides, foreign byte order
                     pass
-            if KINDS[type(value)] is BATCH:
-                fields[name] = _share_with_torch(value, from_numpy, device)
-            else:
-                fields[name] = leaf_to_torch(None, device)(value)
+            fields[name] = leaf_to_torch(None, device)(value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     return out
@@ -131,8 +131,7 @@ def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
     name = ""
     try:
         for name, value in tree.__dict__.items():
-            is_leaf = type(value) is ndarray or KINDS[type(value)] is not BATCH
-            fields[name] = function(value) if is_leaf else map_leaves(value, function)
+            fields[name] = map_leaves(value, function) if isinstance(value, Tree) else function(value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     return out

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from numpy import ndarray
 
-from typedbatch.leaves import BATCH, DISTRIBUTION, KINDS, TENSOR, Tree
+from typedbatch.leaves import DISTRIBUTION, KINDS, TENSOR, Tree
 
 T = TypeVar("T", bound=Tree)
-new = object.__new__
+new: Final = object.__new__
 
 
 def shallow(tree: T) -> T:
@@ -40,12 +40,9 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
     """A deep copy of one leaf, found in ``memo`` if it was copied before."""
     if id(leaf) in memo:
         return memo[id(leaf)]
-    if type(leaf) is ndarray and not leaf.dtype.hasobject:
-        memo[id(leaf)] = leaf.copy("K")
-        return memo[id(leaf)]
-    kind = KINDS[type(leaf)]
-    if kind is BATCH:
+    if isinstance(leaf, Tree):
         return deep(leaf, memo)
+    kind = KINDS[type(leaf)]
     if kind is TENSOR:
         from typedbatch.tensors import clone
 
@@ -54,6 +51,8 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
         from typedbatch.distributions import map_dist
 
         result = map_dist(leaf, lambda tensor: tensor.clone())
+    elif type(leaf) is ndarray and not leaf.dtype.hasobject:
+        result = leaf.copy("K")
     else:
         return copy.deepcopy(leaf, memo)
     memo[id(leaf)] = result

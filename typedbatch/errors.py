@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Self
+from typing import Any, Self
 
 
 class TypedBatchError(Exception):
@@ -15,6 +15,10 @@ class TypedBatchError(Exception):
         reason: what was expected, what came and what to do.
         path: the field it is about, ``"obs.cam"``; empty when it is about the batch.
     """
+
+    reason: str
+    path: str
+    args: tuple[Any, ...]
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(reason, path)
@@ -36,6 +40,11 @@ class MissingFieldError(TypedBatchError, AttributeError, KeyError):
     It is an ``AttributeError`` and a ``KeyError``, because ``batch.rew`` and ``batch["rew"]`` are the same read.
     The text is built only when somebody looks at it, so ``hasattr(batch, "weight")`` stays cheap.
     """
+
+    owner: str
+    field: str
+    names: tuple[str, ...]
+    name: str | None  # as AttributeError declares it
 
     def __init__(self, owner: str, name: str, names: Collection[str]) -> None:
         Exception.__init__(self, owner, name, tuple(names))
@@ -124,6 +133,11 @@ class SchemaError(TypedBatchError, ValueError):
         got: one line about the batch, as in ``Batch[N=256]  obs f32[256,4]``.
         boundary: where the batch was checked, as in ``argument `batch` of update()  ppo.py:88``.
     """
+
+    schema: str
+    problems: tuple[Problem, ...]
+    got: str
+    boundary: str
 
     def __init__(self, schema: str, problems: tuple[Problem, ...], got: str = "", boundary: str = "") -> None:
         Exception.__init__(self, schema, problems, got, boundary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -25,7 +25,7 @@ from typedbatch.leaves import (
 )
 
 T = TypeVar("T", bound=Tree)
-new = object.__new__
+new: Final = object.__new__
 
 
 def select(tree: T, index: Any) -> T:

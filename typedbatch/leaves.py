@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from numbers import Number
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,8 @@ class Kind(Enum):
     MAPPING = "dict"
     SEQUENCE = "list"
 
-    __hash__ = object.__hash__  # Enum's own is Python code, which a look-up by kind would run each time
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # Enum's own is Python code, which a look-up by kind would run each time
 
 
 ARRAY, TENSOR, BATCH, SCALAR = Kind.ARRAY, Kind.TENSOR, Kind.BATCH, Kind.SCALAR

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 from typing_extensions import Format, dataclass_transform, get_annotations
 
 from typedbatch import construct
-from typedbatch._typing import Act, Array, Distribution, K, Obs
+from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 
@@ -95,126 +95,126 @@ def _list(names: dict[str, object]) -> str:
     return ", ".join(names) or "nothing"
 
 
-class ObsBatch(BatchRecord, Generic[K, Obs]):
+class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):
     """Observations, as a policy takes them."""
 
-    obs: Obs
+    obs: Obs_co
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
-    info: Batch | K | Array
+    info: Batch | K_co | Array
     """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
 
 
-class ActBatch(BatchRecord, Generic[K, Act]):
+class ActBatch(BatchRecord, Generic[K_co, Act_co]):
     """Actions, as a policy gives them."""
 
-    act: Act
+    act: Act_co
     """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
 
 
-class ActStateBatch(ActBatch[K, Act], Generic[K, Act]):
+class ActStateBatch(ActBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Actions with the hidden state of a recurrent policy."""
 
-    state: Batch | K | Array | None
+    state: Batch | K_co | Array | None
     """Hidden state after the step, rows first; ``None`` for policies without memory."""
 
 
-class ModelOutputBatch(ActStateBatch[K, Act], Generic[K, Act]):
+class ModelOutputBatch(ActStateBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """What a model computes before an action is drawn."""
 
-    logits: K
+    logits: K_co
     """Unnormalised output of the model, ``(N, *out)``: action values or log-probabilities."""
 
 
-class DistBatch(ModelOutputBatch[K, Act], Generic[K, Act]):
+class DistBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Model output with the distribution that actions are drawn from."""
 
     dist: Distribution
     """Distribution over actions, ``batch_shape`` ``(N,)``."""
 
 
-class DistLogProbBatch(DistBatch[K, Act], Generic[K, Act]):
+class DistLogProbBatch(DistBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Distribution and the log-probability of the drawn action, as SAC uses them."""
 
-    log_prob: K
+    log_prob: K_co
     """Log-probability of ``act`` under ``dist``, in nats, ``(N,)`` or ``(N, 1)``."""
 
 
-class QuantileRegressionBatch(ModelOutputBatch[K, Act], Generic[K, Act]):
+class QuantileRegressionBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Output of an implicit quantile network (IQN, arXiv:1806.06923)."""
 
-    taus: K
+    taus: K_co
     """Sampled quantile fractions in [0, 1], ``(N, n_tau)``."""
 
 
-class FQFBatch(ModelOutputBatch[K, Act], Generic[K, Act]):
+class FQFBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Output of a fully parametrised quantile function (FQF, arXiv:1911.02140)."""
 
-    fractions: Batch | K
+    fractions: Batch | K_co
     """Proposed quantile fractions: ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
-    quantiles_tau: K
+    quantiles_tau: K_co
     """Quantile values at the proposed fractions, ``(N, n_act, n_tau)``."""
 
 
-class ImitationBatch(ModelOutputBatch[K, Act], Generic[K, Act]):
+class ImitationBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Output of discrete batch-constrained Q-learning (BCQ, arXiv:1910.01708)."""
 
-    q_value: K
+    q_value: K_co
     """Action values, ``(N, n_act)``."""
-    imitation_logits: K
+    imitation_logits: K_co
     """Unnormalised log-probabilities of the behaviour policy, ``(N, n_act)``."""
 
 
-class RecurrentState(BatchRecord, Generic[K]):
+class RecurrentState(BatchRecord, Generic[K_co]):
     """Hidden state of an LSTM, rows first."""
 
-    hidden: K
+    hidden: K_co
     """Hidden state, ``(N, layers, units)``."""
-    cell: K
+    cell: K_co
     """Cell state, ``(N, layers, units)``."""
 
 
-class RolloutBatch(ObsBatch[K, Obs], Generic[K, Obs, Act]):
+class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions, as a collector gathers them and a buffer samples them."""
 
-    obs_next: Obs
+    obs_next: Obs_co
     """Observation after the step, as ``obs``."""
-    act: Act
+    act: Act_co
     """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
-    rew: K
+    rew: K_co
     """Reward of each step, ``(N,)``."""
-    terminated: K
+    terminated: K_co
     """True where the episode ended in a terminal state, ``(N,)``, bool."""
-    truncated: K
+    truncated: K_co
     """True where the episode was cut off, by a time limit for one, ``(N,)``, bool."""
 
 
-class PrioBatch(RolloutBatch[K, Obs, Act], Generic[K, Obs, Act]):
+class PrioBatch(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions from a prioritized buffer (arXiv:1511.05952)."""
 
-    weight: K
+    weight: K_co
     """Importance-sampling weight of each transition, ``(N,)``."""
 
 
-class BatchWithReturns(RolloutBatch[K, Obs, Act], Generic[K, Obs, Act]):
+class BatchWithReturns(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions with their returns."""
 
-    returns: K
+    returns: K_co
     """Discounted return from each step on, ``(N,)``, or ``(N, n)`` for n heads."""
 
 
-class BatchWithAdvantages(BatchWithReturns[K, Obs, Act], Generic[K, Obs, Act]):
+class BatchWithAdvantages(BatchWithReturns[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions with returns, advantages and state values."""
 
-    adv: K
+    adv: K_co
     """Advantage of each action, ``(N,)``."""
-    v_s: K
+    v_s: K_co
     """Value estimate of ``obs``, ``(N,)``."""
 
 
-class LogpOldBatch(BatchWithAdvantages[K, Obs, Act], Generic[K, Obs, Act]):
+class LogpOldBatch(BatchWithAdvantages[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions ready for PPO: the log-probability under the policy that collected them is there too."""
 
-    logp_old: K
+    logp_old: K_co
     """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""
 
 

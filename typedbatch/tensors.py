@@ -68,7 +68,7 @@ class PickledTensor:
     __slots__ = ("tensor",)
 
     def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
+        self.tensor: Tensor = tensor
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         raw, dtype = self.tensor.detach(), self.tensor.dtype

@@ -1,0 +1,186 @@
+"""One adapter per type checker: how it is run over a folder of programs, as its users would, and how it is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class CheckerFailedError(Exception):
+    """A checker did not run to its end, or printed what cannot be read."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One report of a checker; ``file`` is a program's name, or a path when it is elsewhere."""
+
+    file: str
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Checker:
+    """How one checker is run and read.
+
+    Attributes:
+        name: as in marks.
+        command: less the files; ``{python}`` is this interpreter, ``{cache}`` a folder of the checker's own.
+        read: from what it prints to diagnostics; raises ValueError, KeyError or TypeError for anything unexpected.
+        settings: files to write beside the programs; they also stop the checker from looking for others further up.
+    """
+
+    name: str
+    command: str
+    read: Callable[[str], list[Diagnostic]]
+    settings: Mapping[str, str]
+
+
+def _read_mypy(output: str) -> list[Diagnostic]:
+    reports: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
+    return [Diagnostic(r["file"], r["line"], _lines(r["message"], r["hint"])) for r in reports]
+
+
+def _read_pyright(output: str) -> list[Diagnostic]:
+    reports: list[dict[str, Any]] = json.loads(output)["generalDiagnostics"]
+    return [
+        Diagnostic(r["file"], r["range"]["start"]["line"] + 1, _lines(r["message"], r.get("rule"))) for r in reports
+    ]
+
+
+def _read_pyrefly(output: str) -> list[Diagnostic]:
+    reports: list[dict[str, Any]] = json.loads(output)["errors"]
+    return [Diagnostic(r["path"], r["line"], _lines(r["description"], r["name"])) for r in reports]
+
+
+def _read_ty(output: str) -> list[Diagnostic]:
+    reports: list[dict[str, Any]] = json.loads(output)
+    return [
+        Diagnostic(r["location"]["path"], r["location"]["positions"]["begin"]["line"], r["description"])
+        for r in reports
+    ]
+
+
+def _read_zuban(output: str) -> list[Diagnostic]:
+    *reports, summary = output.splitlines()
+    if not re.fullmatch(r"Found \d+ errors? in \d+ files? .*|Success: .*", summary):
+        raise ValueError(f"the last line is no summary: {summary!r}")
+    found = []
+    for report in reports:
+        match = re.fullmatch(r"(.+?):(\d+): (?:error|note): (.*)", report)
+        if match is None:
+            raise ValueError(f"not a report: {report!r}")
+        found.append(Diagnostic(match[1], int(match[2]), match[3]))
+    return found
+
+
+def _lines(*parts: str | None) -> str:
+    return "\n".join(part for part in parts if part)
+
+
+_PYRIGHT = {"typeCheckingMode": "strict", "include": ["."]}
+# basedpyright's strictest mode; leaves are Any by nature, and the other three are about style.
+_UNWANTED = ("Any", "ExplicitAny", "UnusedCallResult", "UnusedParameter", "UnannotatedClassAttribute")
+_BASEDPYRIGHT = {"typeCheckingMode": "all", "include": ["."], **{f"report{rule}": "none" for rule in _UNWANTED}}
+
+_ALL = (
+    Checker(
+        "mypy",
+        "mypy --config-file=mypy.ini --python-executable={python} --cache-dir={cache} --output=json",
+        _read_mypy,
+        {"mypy.ini": "[mypy]\nstrict = True\nwarn_unreachable = True\n"},
+    ),
+    Checker(
+        "pyright",
+        "pyright --pythonpath {python} --outputjson",
+        _read_pyright,
+        {"pyrightconfig.json": json.dumps(_PYRIGHT)},
+    ),
+    Checker(
+        "basedpyright",
+        "basedpyright --pythonpath {python} --outputjson",
+        _read_pyright,
+        {"pyrightconfig.json": json.dumps(_BASEDPYRIGHT)},
+    ),
+    Checker(
+        "pyrefly",
+        "pyrefly check --preset=strict --python-interpreter-path={python} --output-format=json --summary=none",
+        _read_pyrefly,
+        {"pyrefly.toml": ""},
+    ),
+    Checker(
+        "ty",
+        "ty check --python={python} --output-format=gitlab --no-progress",
+        _read_ty,
+        {"ty.toml": ""},
+    ),
+    Checker(
+        "zuban",
+        "zuban check --strict --python-executable={python}",
+        _read_zuban,
+        {"mypy.ini": "[mypy]\n"},
+    ),
+)
+CHECKERS: dict[str, Checker] = {checker.name: checker for checker in _ALL}
+
+
+def run(checker: Checker, folder: Path, cache: Path, timeout: float = 300) -> list[Diagnostic]:
+    """What a checker reports of the programs in ``folder``, all in one invocation, in this interpreter's environment.
+
+    Raises:
+        CheckerFailedError: it is not installed, crashed, took too long, or printed something else than a report.
+    """
+    folder = folder.resolve()
+    for name, text in checker.settings.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    command = [part.format(python=sys.executable, cache=cache) for part in checker.command.split()]
+    command += sorted(path.name for path in folder.glob("*.py"))
+    try:
+        done = run_tool(command, folder, timeout)
+    except subprocess.TimeoutExpired as error:
+        raise CheckerFailedError(f"{checker.name} took more than {timeout} s") from error
+    said = f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    if done.returncode != 1:  # 1 is "there are diagnostics", and a canary sings in every program
+        raise CheckerFailedError(f"{checker.name} ended with status {done.returncode}\n{said}")
+    try:
+        reports = checker.read(done.stdout)
+        if not reports:
+            raise ValueError("no report")
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckerFailedError(f"{checker.name} printed what cannot be read ({error!r})\n{said}") from error
+    return [Diagnostic(_relative(report.file, folder), report.line, report.message) for report in reports]
+
+
+def run_tool(command: list[str], folder: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run a tool that is installed beside this interpreter, untouched by the settings of the shell around it.
+
+    Raises:
+        CheckerFailedError: there is no such tool.
+    """
+    beside = str(Path(sys.executable).parent)
+    tool = shutil.which(command[0], path=beside)
+    if tool is None:
+        raise CheckerFailedError(f"{command[0]} is not installed in {beside}; pip install -e '.[dev]' does it")
+    settings = {name: value for name, value in os.environ.items() if not _steers_a_checker(name)}
+    settings |= {"PATH": beside + os.pathsep + os.environ.get("PATH", ""), "NO_COLOR": "1"}
+    settings |= {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # no look-up of a newer version
+    return subprocess.run(
+        [tool, *command[1:]], cwd=folder, env=settings, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def _steers_a_checker(variable: str) -> bool:
+    return variable.startswith(("MYPY", "PYREFLY_", "TY_", "PYTHONPATH", "FORCE_COLOR"))
+
+
+def _relative(file: str, folder: Path) -> str:
+    path = folder / file
+    return path.name if path.parent == folder else file

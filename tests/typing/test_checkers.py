@@ -1,0 +1,135 @@
+"""Six type checkers agree on every program in ``programs/``: what is right passes, what is wrong is reported."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import typedbatch
+from tests.typing import checkers
+from tests.typing.checkers import CHECKERS, Checker, CheckerFailedError, Diagnostic
+from tests.typing.marks import EXCEPTIONS, PROGRAMS, Program, differences, prepare
+
+SOURCES = {path.name: path.read_text(encoding="utf-8") for path in sorted(PROGRAMS.glob("*.py"))}
+SOUND = sorted(name for name in SOURCES if not name.startswith("fail_"))
+
+
+def public_names() -> list[str]:
+    """What a user finds in the package at run time."""
+    return sorted(n for n, v in vars(typedbatch).items() if n[0] != "_" and not isinstance(v, ModuleType))
+
+
+def program_of_public_names() -> str:
+    """Each public name, imported and as an attribute, so that every checker must see what run time has."""
+    lines = ["import typedbatch", *(f"from typedbatch import {name}" for name in public_names())]
+    lines += ["names: list[object] = []", *(f"names += [{name}, typedbatch.{name}]" for name in public_names())]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Kept between runs, because mypy needs most of its time for torch and numpy."""
+    kept = getattr(request.config, "cache", None)
+    return tmp_path / "cache" if kept is None else Path(kept.mkdir("type-checkers"))
+
+
+@pytest.mark.parametrize("name", CHECKERS)
+def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, cache: Path) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    prepare(folder, {**SOURCES, "pass_public_names.py": program_of_public_names()})
+    found = differences(name, folder, checkers.run(CHECKERS[name], folder, cache / name))
+    if found:
+        pytest.fail(f"{name} differs from the marks in {len(found)} statements\n\n" + "\n\n".join(found), pytrace=False)
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_programs_run(name: str) -> None:
+    runpy.run_path(str(PROGRAMS / name))
+
+
+def test_programs_are_what_their_names_say() -> None:
+    marks = {name: Program(name, source).marks for name, source in SOURCES.items()}
+    assert {name.split("_")[0] for name in marks} == {"pass", "fail", "fault"}
+    assert not any(marks[name] for name in marks if name.startswith("pass_"))
+    assert all(marks[name] for name in marks if not name.startswith("pass_"))
+
+
+def test_every_exception_has_a_reason_and_is_needed() -> None:
+    marks = [mark for name, source in SOURCES.items() for mark in Program(name, source).marks.values()]
+    written = {(mistake, checker) for mistake, reasons in EXCEPTIONS.items() for checker in reasons}
+    assert set().union(*(mark.exceptions() for mark in marks)) == written
+
+
+class TestHarness:
+    """It notices what it is there for."""
+
+    SOURCE = """
+x: int = 1
+y: int = ""  # E: wrong
+z = max(
+    1,
+    "",  # E: wrong: max
+)
+w = 1  # E: wrong [only: mypy]
+if x:
+    v: int = ""  # E: wrong [not: ty]
+"""
+    AGREED = (("x.py", 3, ""), ("x.py", 6, "max of it"), ("x.py", 12, "canary"))
+
+    def compare(self, folder: Path, *reports: tuple[str, int, str]) -> list[str]:
+        prepare(folder, {"x.py": self.SOURCE})
+        found = differences("ty", folder, [Diagnostic(*report) for report in reports])
+        return [" ".join(text.split("  ")[:2]) for text in found]
+
+    def test_agrees(self, tmp_path: Path) -> None:
+        assert self.compare(tmp_path, *self.AGREED) == []
+
+    def test_missing(self, tmp_path: Path) -> None:
+        assert self.compare(tmp_path, *self.AGREED[1:]) == ["missing x.py:3"]
+        assert self.compare(tmp_path, *self.AGREED[:-1]) == ["missing x.py:12"]
+
+    def test_surplus(self, tmp_path: Path) -> None:
+        for file, line in [("x.py", 2), ("x.py", 8), ("x.py", 10), ("/lib/torch.py", 3)]:
+            assert self.compare(tmp_path, *self.AGREED, (file, line, "")) == [f"surplus {file}:{line}"]
+
+    def test_for_another_reason(self, tmp_path: Path) -> None:
+        assert self.compare(tmp_path, ("x.py", 4, "min"), *self.AGREED[::2]) == ["unclear x.py:4"]
+
+    @pytest.mark.parametrize("name", ["ty", "zuban"])
+    def test_from_end_to_end(self, name: str, tmp_path: Path) -> None:
+        prepare(tmp_path, {"x.py": 'x: int = ""\ny: int = 1  # E: wrong\n'})
+        found = differences(name, tmp_path, checkers.run(CHECKERS[name], tmp_path, tmp_path))
+        assert [text.split("  ")[0] for text in found] == ["surplus", "missing"]
+
+    @pytest.mark.parametrize("name", CHECKERS)
+    @pytest.mark.parametrize(
+        "output", ["", "Segmentation fault", "null", "x.py:3: oh\nFound 1 error in 1 file (checked)"]
+    )
+    def test_unreadable_output(self, name: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        prepare(tmp_path, {"x.py": ""})
+        monkeypatch.setattr(checkers, "run_tool", lambda *_: subprocess.CompletedProcess([], 1, output, ""))
+        with pytest.raises(CheckerFailedError, match="cannot be read"):
+            checkers.run(CHECKERS[name], tmp_path, tmp_path)
+
+    def test_crash(self, tmp_path: Path) -> None:
+        prepare(tmp_path, {"x.py": ""})
+        with pytest.raises(CheckerFailedError, match="status 2"):
+            checkers.run(Checker("ty", "ty chekc", CHECKERS["ty"].read, {}), tmp_path, tmp_path)
+
+    def test_not_installed(self, tmp_path: Path) -> None:
+        with pytest.raises(CheckerFailedError, match="not installed"):
+            checkers.run(Checker("none", "no-such-checker", CHECKERS["ty"].read, {}), tmp_path, tmp_path)
+
+    @pytest.mark.parametrize("mark", ["", "Wrong", "wrong [not: mypi]", "wrong [mypy]", "wrong # E: wrong"])
+    def test_unreadable_mark(self, mark: str) -> None:
+        with pytest.raises(ValueError, match=r"x\.py:1: "):
+            Program("x.py", f"x = 1  # E: {mark}")
+
+    def test_two_marks_in_one_statement(self) -> None:
+        with pytest.raises(ValueError, match="second mark"):
+            Program("x.py", "print(  # E: a\n    1)  # E: b")
