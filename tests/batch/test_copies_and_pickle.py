@@ -1,0 +1,154 @@
+"""What copies share with their source, what they do not, and what a pickle keeps."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Normal
+
+from tests.batch.helpers import assert_array, assert_identical, rollout
+from typedbatch import Batch
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, Batch.copy, Batch], ids=["copy.copy", "copy", "Batch"])
+def test_a_shallow_copy_has_its_own_nested_batches_and_shares_the_arrays(duplicate):
+    batch = rollout()
+    other = duplicate(batch)
+    assert type(other) is Batch
+    assert other is not batch
+    assert other.obs is not batch.obs
+    assert other.rew is batch.rew
+    assert other.obs.cam is batch.obs.cam
+    other.new, other.obs.new = 1, 1
+    assert "new" not in batch
+    assert "new" not in batch.obs
+
+
+def test_setting_and_deleting_in_a_shallow_copy_does_not_reach_the_source():
+    batch = Batch(a=[1], n={"x": [1], "deep": {"y": [2]}})
+    for twin in (copy.copy(batch), batch.copy(), Batch(batch), batch[:]):
+        twin.a, twin.n.x, twin.n.deep.y = [9], [9], [9]
+        del twin.n.x
+        twin.n.deep.new = 1
+    assert_identical(batch, Batch(a=[1], n={"x": [1], "deep": {"y": [2]}}))
+
+
+def shared_leaves() -> dict[str, Any]:
+    return {
+        "array": np.zeros(3),
+        "view": np.zeros((4, 3))[1],
+        "tensor": torch.zeros(3),
+        "grad": torch.zeros(3, requires_grad=True),
+        "inside": torch.zeros(3, requires_grad=True) * 1,
+        "objects": np.array([[0], None, {"k": 0}], dtype=object),
+        "nested": {"array": np.zeros(3), "deep": {"tensor": torch.zeros(3)}},
+        "dist": Normal(torch.zeros(3), torch.ones(3)),
+        "set": {0},
+    }
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [
+        copy.deepcopy,
+        lambda b: Batch(b, copy=True),
+        lambda b: Batch(b.to_dict(), copy=True),
+        lambda b: Batch(**b.to_dict(), copy=True),
+    ],
+    ids=["deepcopy", "of a Batch", "of a dict", "of keywords"],
+)
+def test_a_deep_copy_shares_no_memory(duplicate):
+    batch = Batch(shared_leaves())
+    twin = duplicate(batch)
+    with torch.no_grad():
+        for name in ("array", "view", "tensor", "grad", "inside"):
+            twin[name][:] = 7
+        twin.nested.array[:] = 7
+        twin.nested.deep.tensor[:] = 7
+        twin.dist.loc[:] = 7
+    twin.objects[0].append(7)
+    twin.objects[2]["k"] = 7
+    twin.set.add(7)
+    assert_identical(batch, Batch(shared_leaves()))
+
+
+def test_a_deep_copy_keeps_gradients_wanted_and_fields_that_are_one():
+    tensor, array = torch.zeros(2, requires_grad=True), np.zeros(2)
+    twin = copy.deepcopy(Batch(t=tensor, a=array, n={"a": array}))
+    assert twin.t.requires_grad
+    assert twin.n.a is twin.a
+
+
+def test_a_pickle_restores_an_equal_batch():
+    original = Batch(obs=Batch(a=0.0, c=torch.Tensor([1.0, 2.0])), np=np.zeros([3, 4]))
+    restored = pickle.loads(pickle.dumps(original))
+    assert restored == original
+    assert restored.obs.a == 0.0
+    assert type(restored.obs.c) is torch.Tensor
+    assert restored.obs.c.tolist() == [1.0, 2.0]
+    assert_array(restored["np"], np.zeros((3, 4)))
+    assert list(restored.keys()) == ["obs", "np"]
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_of_every_protocol(protocol):
+    batch = rollout()
+    batch.info, batch.note, batch.none = Batch(), "text", None
+    restored = pickle.loads(pickle.dumps(batch, protocol))
+    assert restored == batch
+    assert list(restored.keys()) == list(batch.keys())
+
+
+OUT_OF_PLACE: dict[str, Callable[[Batch], Any]] = {
+    "to_torch": Batch.to_torch,
+    "to_numpy": Batch.to_numpy,
+    "to_at_least_2d": Batch.to_at_least_2d,
+    "isnull": Batch.isnull,
+    "dropnull": Batch.dropnull,
+    "empty": Batch.empty,
+    "empty at": lambda b: Batch.empty(b, 0),
+    "cat": lambda b: Batch.cat([b, b]),
+    "stack": lambda b: Batch.stack([b, b]),
+    "split": lambda b: list(b.split(2)),
+    "transform": lambda b: b.apply_values_transform(lambda leaf: 0),
+    "add": lambda b: b + 1,
+    "negate": operator.neg,
+    "divide": lambda b: b / 2,
+    "add a batch": lambda b: b + b,
+    "np.exp": np.exp,
+    "np.mean": np.mean,
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_PLACE)
+def test_an_operation_that_is_not_in_place_leaves_its_source(name):
+    batch = Batch(a=np.arange(3.0), n={"t": torch.arange(3.0), "i": [1, 2, 3]}, r=Batch())
+    before = copy.deepcopy(batch)
+    result = OUT_OF_PLACE[name](batch)
+    assert result is not batch
+    assert_identical(batch, before)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda b: b.to_torch_(),
+        lambda b: b.to_numpy_(),
+        lambda b: b.apply_values_transform(lambda leaf: leaf, inplace=True),
+        lambda b: b.empty_(),
+    ],
+    ids=["to_torch_", "to_numpy_", "apply_values_transform", "empty_"],
+)
+def test_work_in_place_keeps_the_nested_batches(convert):
+    batch = Batch(obs={"deep": {"x": [1.0, 2.0], "t": torch.zeros(2)}})
+    obs, deep = batch.obs, batch.obs.deep
+    convert(batch)
+    assert batch.obs is obs
+    assert batch.obs.deep is deep

@@ -1,0 +1,115 @@
+"""Equality and closeness of batches, which give an answer whatever the leaves are."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Normal
+
+from tests.batch.helpers import rollout
+from typedbatch import Batch
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        (rollout(), rollout(), True),
+        (Batch(a=1, b=2), Batch(b=2, a=1), True),
+        (Batch(a=[1, 2]), Batch(a=torch.tensor([1, 2])), True),
+        (Batch(a=[1, 2]), Batch(a=[1.0, 2.0]), False),
+        (Batch(a=[1, 2]), Batch(a=[1, 3]), False),
+        (Batch(a=[1, 2]), Batch(a=[1, 2], b=1), False),
+        (Batch(a=[1, 2]), Batch(b=[1, 2]), False),
+        (Batch(a=[1, 2]), Batch(a=[[1, 2]]), False),
+        (Batch(a=1), Batch(a=[1]), False),
+        (Batch(a={"x": 1}), Batch(a={"x": 1}), True),
+        (Batch(a={"x": 1}), Batch(a={"x": 2}), False),
+        (Batch(a=None), Batch(a=None), True),
+        (Batch(a=None), Batch(a=Batch()), False),
+        (Batch(a="x"), Batch(a="x"), True),
+        (Batch(a=[None, "x"]), Batch(a=[None, "x"]), True),
+        (Batch(a=[np.nan]), Batch(a=[np.nan]), False),
+        (Batch(a=1), {"a": 1}, False),
+        (Batch(), None, False),
+    ],
+)
+def test_equality(one, two, expected):
+    assert (one == two) is expected
+    assert (one != two) is not expected
+
+
+def test_batches_are_unhashable():
+    with pytest.raises(TypeError):
+        hash(Batch())
+
+
+def test_equality_of_batches_with_distributions():
+    def make(mean: float) -> Batch:
+        return Batch(dist=Normal(torch.full((2,), mean), torch.ones(2)))
+
+    assert make(0.0) == make(0.0)
+    assert make(0.0) != make(1.0)
+
+
+class Unruly:
+    """Cannot be compared, as some array-likes."""
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+
+LEAVES: dict[str, Callable[[], Any]] = {
+    "distribution": lambda: Normal(torch.zeros(2), torch.ones(2)),
+    "array": lambda: np.zeros((2, 3)),
+    "other array": lambda: np.zeros((3, 2)),
+    "tensor": lambda: torch.zeros(2, 3),
+    "bfloat16": lambda: torch.zeros(2, dtype=torch.bfloat16),
+    "grad": lambda: torch.ones(2, requires_grad=True) * 2,
+    "text": lambda: "text",
+    "none": lambda: None,
+    "number": lambda: 1,
+    "reserved": Batch,
+    "nested": lambda: Batch(x=[1, 2]),
+    "objects": lambda: np.array([np.zeros(2), None, "x"], dtype=object),
+    "unruly": Unruly,
+    "array of unruly": lambda: np.array([Unruly(), Unruly()], dtype=object),
+    "structured": lambda: np.zeros(2, dtype=[("x", int), ("y", float)]),
+    "dates": lambda: np.array(["2020-01-01", "NaT"], dtype="M8[D]"),
+    "set": lambda: {1, 2},
+}
+
+
+@pytest.mark.parametrize("one", LEAVES)
+def test_equality_and_closeness_never_raise(one):
+    for two in LEAVES:
+        left, right = Batch(n={"a": LEAVES[one]()}), Batch(n={"a": LEAVES[two]()})
+        assert (left == right) is (one == two and one not in ("unruly", "array of unruly", "dates")), two
+        assert left.allclose(right) in (True, False), two
+
+
+@pytest.mark.parametrize("make", [lambda: torch.eye(2).to_sparse(), lambda: torch.zeros(2, device="meta")])
+@pytest.mark.parametrize("compare", [operator.eq, Batch.allclose])
+def test_tensors_without_plain_memory_compare_without_an_error(make, compare):
+    assert compare(Batch(a=make()), Batch(a=make())) in (True, False)
+    for other in LEAVES:
+        assert compare(Batch(a=make()), Batch(a=LEAVES[other]())) is False, other
+        assert compare(Batch(a=LEAVES[other]()), Batch(a=make())) is False, other
+
+
+def holding_itself() -> Batch:
+    batch = Batch(a=[1])
+    batch.me = batch
+    return batch
+
+
+@pytest.mark.parametrize("compare", [operator.eq, Batch.allclose])
+def test_a_batch_that_holds_itself_compares_without_an_error(compare):
+    assert compare(holding_itself(), holding_itself()) in (True, False)
+    assert compare(holding_itself(), Batch(a=[1])) is False

@@ -1,0 +1,138 @@
+"""An operation that fails names the field and changes nothing, not even the fields before it."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Normal
+
+from tests.batch.helpers import assert_identical
+from typedbatch import Batch
+from typedbatch.errors import TypedBatchError
+
+
+def read_only() -> np.ndarray:
+    array = np.zeros(3)
+    array.setflags(write=False)
+    return array
+
+
+def inference_tensor() -> torch.Tensor:
+    with torch.inference_mode():
+        return torch.zeros(3)
+
+
+# The first field could take the change, the second cannot: a loop that writes as it goes leaves half of it done.
+HALF: dict[str, tuple[Callable[[], Any], Callable[[Batch], Any]]] = {
+    "+= float, integers": (lambda: np.arange(3), lambda b: operator.iadd(b, 0.5)),
+    "/= on integers": (lambda: np.arange(3), lambda b: operator.itruediv(b, 2)),
+    "+= on text": (lambda: "text", lambda b: operator.iadd(b, 1)),
+    "+= on a distribution": (lambda: Normal(torch.zeros(3), 1.0), lambda b: operator.iadd(b, 1)),
+    "+= on read-only memory": (read_only, lambda b: operator.iadd(b, 1)),
+    "+= on a field with None": (lambda: np.array([1, None, 2], dtype=object), lambda b: operator.iadd(b, 1)),
+    "+= out of range": (lambda: np.zeros(3, np.uint8), lambda b: operator.iadd(b, 300)),
+    "+= with another shape": (lambda: np.zeros(2), lambda b: operator.iadd(b, np.ones(3))),
+    "+= on bool": (lambda: np.array([True, False, True]), lambda b: operator.iadd(b, 1)),
+    "-= on bool": (lambda: np.array([True, False, True]), lambda b: operator.isub(b, True)),
+    "**= negative, integers": (lambda: np.arange(1, 4), lambda b: operator.ipow(b, -1)),
+    "**= negative array, integers": (lambda: np.arange(1, 4), lambda b: operator.ipow(b, np.array([-1, -1, -1]))),
+    "+= on a leaf that requires grad": (lambda: torch.zeros(3, requires_grad=True), lambda b: operator.iadd(b, 1)),
+    "+= on a view of such a leaf": (lambda: torch.zeros(3, requires_grad=True)[:], lambda b: operator.iadd(b, 1)),
+    "+= on an expanded tensor": (lambda: torch.zeros(1).expand(3), lambda b: operator.iadd(b, 1)),
+    "+= on a tensor of inference mode": (inference_tensor, lambda b: operator.iadd(b, 1)),
+    "//= by a zero, integer tensors": (
+        lambda: torch.ones(3, dtype=torch.int64),
+        lambda b: operator.ifloordiv(b, Batch(first=2, second=torch.tensor([1, 0, 1]))),
+    ),
+    "%= by a zero, integer tensors": (
+        lambda: torch.ones(3, dtype=torch.int64),
+        lambda b: operator.imod(b, Batch(first=0.75, second=torch.tensor([1, 0, 1]))),
+    ),
+    "**= negative, integer tensors": (
+        lambda: torch.ones(3, dtype=torch.int64),
+        lambda b: operator.ipow(b, Batch(first=2, second=torch.tensor([1, -1, 1]))),
+    ),
+    "+= text among numbers": (lambda: np.array([1, "x"], dtype=object)[[0, 1, 0]], lambda b: operator.iadd(b, 1)),
+    "+= a batch with text": (lambda: np.zeros(3), lambda b: operator.iadd(b, Batch(first=1, second="x"))),
+    "+= a batch with another shape": (lambda: np.zeros(3), lambda b: operator.iadd(b, Batch(first=1, second=[1, 2]))),
+    "row of the wrong shape": (lambda: np.zeros((3, 2)), lambda b: b.set_rows(0, {"first": 9, "second": [1, 2, 3]})),
+    "row of text": (lambda: np.zeros(3), lambda b: b.set_rows(0, {"first": 9, "second": "x"})),
+    "row of None": (lambda: np.zeros(3), lambda b: b.set_rows(0, {"first": 9, "second": None})),
+    "row into read-only memory": (read_only, lambda b: b.set_rows(0, {"first": 9, "second": 1})),
+    "row into a shorter field": (lambda: np.zeros(2), lambda b: b.set_rows(2, {"first": 9, "second": 1})),
+    "row into a shorter tensor": (lambda: torch.zeros(2), lambda b: b.set_rows([0, 2], {"first": 9, "second": 1})),
+    "row into a nested batch": (lambda: Batch(x=[1, 2, 3]), lambda b: b.set_rows(0, {"first": 9, "second": 1})),
+    "row with a new nested name": (
+        lambda: Batch(x=[1, 2, 3]),
+        lambda b: b.set_rows(0, {"first": 9, "second": {"y": 1}}),
+    ),
+    "row into text": (lambda: "text", lambda b: b.set_rows(0, {"first": 9})),
+    "row into None": (lambda: None, lambda b: b.set_rows(0, {"first": 9, "second": 1})),
+    "row into a distribution": (lambda: Normal(torch.zeros(3), 1.0), lambda b: b.set_rows(0, {"first": 9})),
+    "row into a reserved field": (Batch, lambda b: b.set_rows(0, {"first": 9, "second": {"x": 1}})),
+    "row into a leaf that requires grad": (
+        lambda: torch.zeros(3, requires_grad=True),
+        lambda b: b.set_rows(0, {"first": 9, "second": 1}),
+    ),
+    "row into a view of such a leaf": (
+        lambda: torch.zeros(3, requires_grad=True)[:],
+        lambda b: b.set_rows(0, {"first": 9, "second": 1}),
+    ),
+    "row into a tensor of inference mode": (
+        inference_tensor,
+        lambda b: b.set_rows(0, {"first": 9, "second": 1}),
+    ),
+    "row of 2.7 into integers": (lambda: np.arange(3), lambda b: b.set_rows(0, {"first": 9, "second": 2.7})),
+    "clearing a row of a distribution": (lambda: Normal(torch.zeros(3), 1.0), lambda b: b.empty_(0)),
+    "clearing a row out of range": (lambda: np.zeros(2), lambda b: b.empty_(2)),
+    "update with ragged tensors": (
+        lambda: np.zeros(3),
+        lambda b: b.update(first=1, second=[torch.zeros(1), torch.zeros(2)]),
+    ),
+    "update with a number as nested name": (lambda: np.zeros(3), lambda b: b.update({"first": 9, "second": {1: 2}})),
+    "to_torch_ of a dtype torch lacks": (lambda: np.zeros(3, np.longdouble), lambda b: b.to_torch_()),
+    "to_torch_ of such a dtype with dtype=": (
+        lambda: np.zeros(3, np.longdouble),
+        lambda b: b.to_torch_(dtype=torch.float32),
+    ),
+    "cat_ of another shape": (lambda: np.zeros((3, 2)), lambda b: b.cat_(Batch(first=[1.0], second=[[1.0]]))),
+    "cat_ of another kind": (lambda: np.zeros(3), lambda b: b.cat_(Batch(first=[1.0], second=torch.zeros(1)))),
+    "cat_ of a scalar": (lambda: np.zeros(3), lambda b: b.cat_(Batch(first=[1.0], second=1.0))),
+    "stack_ of another shape": (lambda: np.zeros(3), lambda b: b.stack_([Batch(first=np.ones(3), second=[1.0])])),
+    "a nested result with a number as name": (
+        lambda: np.zeros(3),
+        lambda b: b.apply_values_transform(lambda leaf: leaf if leaf.sum() else {1: 2}, inplace=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HALF)
+def test_a_failed_operation_changes_nothing_and_names_the_field(case):
+    make, operation = HALF[case]
+    batch = Batch(first=np.ones(3), second=make())
+    before, identities = copy.deepcopy(batch), {name: id(leaf) for name, leaf in batch.__dict__.items()}
+    with pytest.raises(TypedBatchError, match="second"):
+        operation(batch)
+    assert_identical(batch, before)
+    assert {name: id(leaf) for name, leaf in batch.__dict__.items()} == identities
+
+
+def test_a_failure_inside_a_nested_batch_is_named_by_its_path_and_changes_nothing():
+    batch = Batch(first=np.ones(3), outer={"inner": {"first": np.ones(3), "second": [1, 2, 3]}})
+    before = copy.deepcopy(batch)
+    for operation in (
+        lambda: operator.iadd(batch, 0.5),
+        lambda: batch.set_rows(0, {"first": 1, "outer": {"inner": {"first": 9, "second": "x"}}}),
+        lambda: batch.cat_(Batch(first=[1.0], outer={"inner": {"first": [1.0], "second": [[1]]}})),
+        lambda: batch[:, 0],
+        lambda: batch.update(outer={"inner": {"second": [torch.zeros(1), torch.zeros(2)]}}),
+    ):
+        with pytest.raises(TypedBatchError, match=r"first|outer\.inner\.second"):
+            operation()
+        assert_identical(batch, before)

@@ -1,0 +1,88 @@
+"""Numpy's functions called on a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.batch.helpers import assert_array, assert_shows
+from typedbatch import Batch
+from typedbatch.errors import TypedBatchError
+
+
+def test_numpy_functions_go_to_every_leaf():
+    batch = Batch(a=[0.0, 1.0], n={"t": torch.tensor([0.0, 1.0])})
+    result = np.exp(batch)
+    assert_array(result.a, np.exp([0.0, 1.0]))
+    torch.testing.assert_close(result.n.t, torch.tensor([0.0, 1.0]).exp())
+
+
+@pytest.mark.parametrize("ufunc", [np.divmod, np.modf, np.frexp])
+def test_a_ufunc_with_two_results_leaves_no_tuple_in_a_batch(ufunc):
+    batch = Batch(a=[1.5, 2.5])
+    try:
+        results = ufunc(batch, 2) if ufunc is np.divmod else ufunc(batch)
+    except TypedBatchError:
+        return
+    expected = ufunc(batch.a, 2) if ufunc is np.divmod else ufunc(batch.a)
+    assert type(results) is tuple
+    for result, array in zip(results, expected, strict=True):
+        assert_array(result.a, array)
+
+
+def test_np_mean_reduces_over_the_dimensions_that_the_fields_share():
+    square_batch = Batch(a=np.array([[0.0, 2.0], [1.0, 3.0]]), b=[[5, -5], [1, -2]])
+    assert_shows(
+        np.mean(square_batch),
+        """
+        Batch(
+            a: 1.5,
+            b: -0.25,
+        )
+        """,
+    )
+    uneven = Batch.stack((Batch(a=np.array([0.0, 2.0]), b=5), Batch(a=np.array([1.0, 3.0]), b=-5)))
+    assert_shows(
+        np.mean(uneven),
+        """
+        Batch(
+            a: array([0.5, 2.5]),
+            b: 0.0,
+        )
+        """,
+    )
+
+
+@pytest.mark.parametrize("name", ["mean", "sum", "min", "max", "std", "var", "prod", "any", "all", "median"])
+@pytest.mark.parametrize(
+    "column", [[1, 2, 4], [1.0, 2.0, 4.0], [True, False, True], np.array([1, 2, 4], np.uint8)], ids=str
+)
+def test_reductions_work_on_every_numeric_kind(name, column):
+    function = getattr(np, name)
+    batch = Batch(a=column, n={"b": column})
+    assert function(batch).a == function(np.asarray(column))
+    assert function(batch).n.b == function(np.asarray(column))
+
+
+@pytest.mark.parametrize("name", ["mean", "sum", "min", "max", "std", "var"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+def test_reductions_work_on_tensors(name, dtype):
+    tensor = torch.tensor([1, 2, 4], dtype=dtype)
+    reduced = getattr(np, name)(Batch(a=tensor)).a
+    assert type(reduced) is torch.Tensor
+    np.testing.assert_allclose(reduced.item(), getattr(np, name)(np.array([1.0, 2.0, 4.0])), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["std", "var", "any", "all"])
+@pytest.mark.parametrize("value", [3.0, 0.0], ids=str)
+def test_reductions_of_a_scalar_field_are_numpys(name, value):
+    function = getattr(np, name)
+    result = function(Batch(a=value)).a
+    assert result == function(np.asarray(value))
+    assert result.dtype == function(np.asarray(value)).dtype
+
+
+def test_array_equal_of_a_batch_and_something_else_is_false():
+    assert np.array_equal(Batch(a=[1]), 5) is False
+    assert np.array_equal(5, Batch(a=[1])) is False
