@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CONSTRAINTS := .ci/constraints.txt
 
-.PHONY: demo test bench fuzz lint types clean help
+.PHONY: demo test bench bench-docs fuzz lint types clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +38,9 @@ types: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.benchmarks
+
+bench-docs: $(VENV)/.bench
+	$(BIN)/python -m tests.benchmarks --markdown > docs/performance.md
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=fuzz tests

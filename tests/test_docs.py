@@ -37,5 +37,3 @@ def test_every_example_in_the_docstrings_runs(path: Path) -> None:
 def test_the_pages_have_code_on_them() -> None:
     assert any(list(pages.parse(path).examples()) for path in PAGES)
     assert MODULES
-
-

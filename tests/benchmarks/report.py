@@ -37,6 +37,9 @@ class Report:
         self.console.print(f"\n{text}" if self.markdown else text, soft_wrap=self.markdown, markup=False)
 
     def heading(self, peers: list[str], absent: list[str]) -> None:
+        if self.markdown:
+            self.say("# Performance")
+            self.say("This page is what `make bench-docs` printed, nothing else.")
         packages = ["numpy", "torch", *peers]
         self.say(f"Python {platform.python_version()}, {', '.join(f'{name} {_version(name)}' for name in packages)}")
         for name in absent:
