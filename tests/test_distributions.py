@@ -405,7 +405,7 @@ BAD_INDICES: list[tuple[Shape, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "index", "text"), BAD_INDICES, ids=repr)
+@pytest.mark.parametrize(("shape", "index", "text"), BAD_INDICES, ids=range(len(BAD_INDICES)))
 def test_bad_index_says_batch_shape_and_index(shape: Shape, index: Any, text: str) -> None:
     with pytest.raises(RowIndexError) as caught:
         get_sliced_dist(CASES["Normal"](*shape), index)
