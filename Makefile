@@ -18,10 +18,6 @@ $(VENV)/.dev: pyproject.toml $(CONSTRAINTS)
 	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[dev]'
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.dev
-	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[dev,bench]'
-	@touch $@
-
 demo: $(VENV)/.dev
 	@$(BIN)/python docs/examples/demo.py
 
@@ -36,10 +32,10 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.dev
 	$(BIN)/python -m tests.benchmarks
 
-bench-docs: $(VENV)/.bench
+bench-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.benchmarks --markdown > docs/performance.md
 
 fuzz: $(VENV)/.dev
