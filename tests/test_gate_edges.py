@@ -301,7 +301,7 @@ def test_forward_references_inside_other_types(strings: bool):
     module = load(
         "from typing import Optional\n"
         "class Own(BatchRecord):\n"
-        "    plain: 'Later'\n"
+        "    direct: 'Later'\n"
         "    maybe: Optional['Later']\n"
         "    noted: Annotated['Later', 1]\n"
         "class Rollout(RolloutBatch[Array, 'Later']): ...\n"
@@ -393,6 +393,25 @@ def test_a_record_that_names_its_protocol_still_reads_its_own_fields():
             continue  # refused when the class is made: just as good
         assert cls(act=act).act is act
         assert validate(Batch(act=act), cls).act is act
+
+
+@pytest.mark.parametrize("name", ["plain", "mro"])
+def test_names_that_are_no_public_member_of_a_batch_can_be_declared(name: str):
+    """``plain`` is an attribute of the library's own, ``mro`` one of every class and of no instance."""
+    value = np.zeros(2)
+    assert record(**{name: Array})(**{name: value})[name] is value
+
+
+def test_an_undeclared_name_stays_closed_when_it_is_a_method_or_a_class_variable():
+    class Limited(ActBatch):
+        limit: ClassVar[int] = 3
+
+    batch = Limited(act=np.zeros(2))
+    for name in ("split", "plain", "limit"):
+        with pytest.raises(FieldNameError):
+            setattr(batch, name, np.zeros(2))
+    assert list(batch.keys()) == ["act"]
+    assert len(list(batch.split(1))) == 2
 
 
 class ClassVarianceStats(BatchRecord):
@@ -685,13 +704,6 @@ def test_a_jaxtyping_annotation_without_dimensions_is_one_number():
     from jaxtyping import Float
 
     assert conforms(Batch(loss=0.5, act=np.zeros(3)), record(loss=Float[np.ndarray, ""], act=Array))
-
-
-def test_jaxtyping_around_a_type_variable():
-    from jaxtyping import Float
-
-    schema = record(BatchRecord, Generic[T], value=Float[T, "N"])  # type: ignore[valid-type]
-    assert kinds(schema[Tensor]) == {"value": {"TENSOR"}}
 
 
 def test_a_distribution_class_is_asked_for_by_name():

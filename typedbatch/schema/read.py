@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from collections.abc import Iterator, Mapping
 from numbers import Number
@@ -24,6 +25,8 @@ Types = Mapping[Any, Any]
 
 _NOT_SCHEMAS = {*BatchRecord.__mro__, BatchProtocol, Protocol, Generic}
 _SCHEMAS: dict[Any, Schema] = {}
+_UNFINISHED: dict[Any, Schema] = {}
+_READING = threading.RLock()
 
 
 def is_schema(hint: object) -> bool:
@@ -41,23 +44,24 @@ def schema_of(hint: Any) -> Schema:
     try:
         return _SCHEMAS[hint]
     except (KeyError, TypeError):
-        return _read(hint)
-
-
-def _read(hint: Any) -> Schema:
+        pass
     if not is_schema(hint):
         raise DeclarationError(
             f"{_show(hint)} is no schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
         )
+    with _READING:
+        return _UNFINISHED[hint] if hint in _UNFINISHED else _read(hint)
+
+
+def _read(hint: Any) -> Schema:
     schema = Schema(_show(hint), get_origin(hint) or hint)
-    _SCHEMAS[hint] = schema  # before its fields are read: a field may be of this very type
+    _UNFINISHED[hint] = schema  # a field may be of this very type; other threads see it once it is complete
     try:
         fields = {field.name: field for field in _fields(schema.target, _bind(hint, {}))}
-    except BaseException:
-        del _SCHEMAS[hint]
-        raise
-    schema.fields = tuple(fields.values())
-    return schema
+        schema.fields = tuple(fields.values())
+    finally:
+        del _UNFINISHED[hint]
+    return _SCHEMAS.setdefault(hint, schema)
 
 
 def _bind(hint: Any, outer: Types) -> Types:
