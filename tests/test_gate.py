@@ -222,7 +222,7 @@ def test_an_unreadable_annotation_says_which_and_why():
     class Lost(BatchRecord):
         obs: NoSuchName  # noqa: F821
 
-    with pytest.raises(DeclarationError, match=r"cannot read the annotation 'NoSuchName' of .*Lost.obs"):
+    with pytest.raises(DeclarationError, match=r"cannot read the annotation 'NoSuchName': .*Lost\.obs\)"):
         validate(Batch(), Lost)
 
 

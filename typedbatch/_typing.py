@@ -50,3 +50,19 @@ Obs_co = TypeVar("Obs_co", covariant=True, default=K_co)
 
 Act_co = TypeVar("Act_co", covariant=True, default=K_co)
 """What an action is: the stage's array, or a nested record or protocol."""
+
+
+def with_defaults(cls: Any, args: Any) -> tuple[Any, ...]:
+    """The arguments of ``cls[args]``, with the defaults of the parameters that were left out.
+
+    A default that is another parameter becomes the argument of that one: ``RolloutBatch[T]`` means
+    ``RolloutBatch[T, T, T]``. typing itself would leave the other parameters' variables in, and then ask a class that
+    inherits from it to list them.
+    """
+    given = args if isinstance(args, tuple) else (args,)
+    parameters = getattr(cls, "__parameters__", ())
+    full = dict(zip(parameters, given, strict=False))
+    for parameter in parameters[len(given) :]:
+        default = getattr(parameter, "__default__", parameter)
+        full[parameter] = full.get(default, default)
+    return (*full.values(), *given[len(parameters) :])

@@ -75,15 +75,19 @@ class Batch(Arithmetic):
         # Hidden from checkers on purpose: with a visible __getattr__ a Batch would match every protocol.
 
         def __getattr__(self, name: str) -> Any:
+            member = getattr(type(self), name, None)
+            if isinstance(member, property):  # it raised an AttributeError, which is the one to show
+                return member.fget(self)
             raise MissingFieldError(type(self).__name__, name, self.__dict__)
 
         def __setattr__(self, name: str, value: object) -> None:
             if name in ("__class__", "__dict__"):
                 object.__setattr__(self, name, value)
-            elif isinstance(getattr(type(self), name, None), property):
-                raise FieldNameError(
-                    f"{name!r} is a property of {type(self).__name__}; batch[{name!r}] = ... sets a field"
-                )
+            elif isinstance(member := getattr(type(self), name, None), property):
+                if member.fset is None:
+                    owner = type(self).__name__
+                    raise FieldNameError(f"{name!r} is a property of {owner}; batch[{name!r}] = ... sets a field")
+                member.fset(self, value)
             elif name[:2] == "__":  # typing sets __orig_class__ on instances, and takes no for an answer
                 raise AttributeError(f"{name!r} is not a field; batch[{name!r}] = ... makes it one")
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -174,4 +175,5 @@ def _wrap(line: str, indent: int) -> str:
 
 
 def _article(noun: str) -> str:
-    return "an" if noun[:1] in "AEIOU" else "a"
+    # By the sound: an ObsBatch, an RLBatch, a UserBatch.
+    return "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z])", noun) else "a"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import types
-from typing import Any, TypeVar, Union, get_args, get_origin, overload
+from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeForm, TypeIs
 
 from typedbatch.batch import Batch
 from typedbatch.copying import shallow
 from typedbatch.display import summary
-from typedbatch.errors import FieldNameError, SchemaError, did_you_mean
-from typedbatch.leaves import Tree, new_tree
+from typedbatch.errors import DeclarationError, FieldNameError, LeafError, SchemaError, did_you_mean
+from typedbatch.leaves import Tree, describe, new_tree
 from typedbatch.protocols import BatchProtocol
-from typedbatch.records import BatchRecord
-from typedbatch.schema import Schema, find_problems, matches, schema_of
+from typedbatch.records import BatchRecord, fill_defaults
+from typedbatch.schema import Schema, find_problems, matches, options_of, schema_of
 
 T = TypeVar("T")
 
@@ -56,12 +56,14 @@ def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
 
 
 def _conforms(batch: object, option: Any) -> bool:
-    return batch is None if option in (None, types.NoneType) else matches(batch, schema_of(option))
+    return batch is None if option is types.NoneType else matches(batch, schema_of(option))
 
 
 def check(batch: object, schema: Any, boundary: str) -> Any:
     """:func:`validate` for callers that name the boundary themselves; an empty one is the line that called."""
     options = options_of(schema)
+    if options == (types.NoneType,) and batch is not None:
+        raise DeclarationError("None is no schema of a batch; a schema inherits from BatchProtocol or BatchRecord")
     for option in options:
         if _conforms(batch, option):
             return batch if batch is None else _under(batch, schema_of(option).target)
@@ -72,13 +74,8 @@ def check(batch: object, schema: Any, boundary: str) -> Any:
     raise SchemaError(schema_of(option).name, problems, got, boundary or _call_site())
 
 
-def options_of(schema: Any) -> tuple[Any, ...]:
-    """The alternatives of a union; of anything else, itself."""
-    return get_args(schema) if get_origin(schema) in (Union, types.UnionType) else (schema,)
-
-
 def _under(batch: Any, target: type) -> Any:
-    if not issubclass(target, BatchRecord) or isinstance(batch, target):
+    if not issubclass(target, Batch) or isinstance(batch, target):
         return batch
     view = object.__new__(target)
     object.__setattr__(view, "__dict__", batch.__dict__)
@@ -119,9 +116,28 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     for name in fields:
         if name not in declared:
             raise FieldNameError(f"{schema.name} declares no field {name!r}{did_you_mean(name, declared)}")
-    result = new_tree(class_for(schema, batch), shallow(batch).__dict__)
+    result = typed_copy(batch, schema, "extend()")
     Batch.update(result, fields)
+    fill_defaults(type(result), result.__dict__)
     return check(result, into, "")
+
+
+def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
+    """A shallow copy of a batch, of the class that ``schema`` asks for; nested batches likewise.
+
+    Raises:
+        LeafError: ``batch`` is no Batch.
+    """
+    if not isinstance(batch, Batch):
+        raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
+    nested = {field.name: field.nested for field in schema.fields}
+    out = new_tree(class_for(schema, batch), {})
+    for name, value in batch.__dict__.items():
+        if isinstance(value, Batch):
+            inner = next((one for one in nested.get(name, ()) if matches(value, one)), None)
+            value = shallow(value) if inner is None else typed_copy(value, inner, who)
+        out.__dict__[name] = value
+    return out
 
 
 def class_for(schema: Schema, batch: object) -> type[Batch]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from typedbatch._typing import Act_co, Array, Distribution, Index, K_co, Obs_co
+from typedbatch._typing import Act_co, Array, Distribution, Index, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.splitting import Rng
 
@@ -23,6 +23,11 @@ S = TypeVar("S", bound="BatchProtocol")
 
 class BatchProtocol(Protocol):
     """Any batch: no fields yet, but rows, length, shape, minibatches and conversion. Base of protocols of your own."""
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, args: Any) -> Any:
+            return super().__class_getitem__(with_defaults(cls, args))
 
     @overload
     def __getitem__(self, key: str, /) -> Any: ...

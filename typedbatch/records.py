@@ -9,12 +9,14 @@ of your own is one declaration::
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 
 from typing_extensions import Format, dataclass_transform, get_annotations
 
-from typedbatch import construct
-from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
+from typedbatch import construct, copying
+from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 
@@ -42,33 +44,76 @@ class BatchRecord(Batch):
             declared = type(self).__record_fields__
             if fields.keys() != declared.keys():
                 fields = _complete(type(self), fields)
-            construct.set_fields(self.__dict__, fields)
+            construct.fill(self.__dict__, fields)
 
         def __setattr__(self, name: str, value: object) -> None:
-            if name[:2] != "__" and name not in type(self).__record_fields__ and not hasattr(type(self), name):
-                raise FieldNameError(_undeclared(type(self), name))
+            cls = type(self)
+            if name[:2] != "__" and name not in cls.__record_fields__ and not _is_property(cls, name):
+                raise FieldNameError(_undeclared(cls, name))
             super().__setattr__(name, value)
+
+        def __class_getitem__(cls, args: Any) -> Any:
+            return super().__class_getitem__(with_defaults(cls, args))
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = {name: cls.__dict__.get(name, _REQUIRED) for name in _own_annotations(cls)}
-        for name in own:
-            if hasattr(Batch, name) or name[:2] == "__":
-                raise DeclarationError(
-                    f"{cls.__name__} cannot declare {name!r}: it is a member of every Batch; "
-                    f"choose another name, or set it as batch[{name!r}]"
-                )
-        inherited = [base.__dict__.get("__record_fields__", {}) for base in reversed(cls.__mro__[1:])]
-        cls.__record_fields__ = {name: default for fields in [*inherited, own] for name, default in fields.items()}
+        if any(getattr(base, "_is_protocol", False) and base is not Generic for base in cls.__mro__):
+            raise DeclarationError(
+                f"{cls.__name__} is a record, so it cannot inherit from a protocol; it matches protocols by its fields"
+            )
+        fields = {name: _REQUIRED for base in bases_first(cls) for name in _own_annotations(base)}
+        for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
+            fields.update((name, base.__dict__.get(name, _REQUIRED)) for name in _own_annotations(base))
+        for name, default in fields.items():
+            _check_declaration(cls, name, default)
+        cls.__record_fields__ = fields
+
+
+def bases_first(cls: type) -> Iterator[type]:
+    """A class after its bases, left to right: the order in which fields are listed."""
+    for base in cls.__bases__:
+        yield from bases_first(base)
+    yield cls
+
+
+def is_class_var(hint: object) -> bool:
+    """True for ``ClassVar[...]``, written out or as a string."""
+    if isinstance(hint, str):
+        return re.match(r"(\w+\.)*ClassVar\b", hint) is not None
+    return hint is ClassVar or get_origin(hint) is ClassVar
+
+
+def fill_defaults(cls: type[Batch], fields: dict[str, Any]) -> None:
+    """Add the fields of a record that may be left out and are, with a copy of their default."""
+    for name, default in getattr(cls, "__record_fields__", {}).items():
+        if name not in fields and default is not _REQUIRED:
+            construct.fill(fields, {name: copying.deep_leaf(default, {})})
 
 
 def _own_annotations(cls: type) -> list[str]:
+    if not issubclass(cls, BatchRecord):
+        return []
     annotations = get_annotations(cls, format=Format.FORWARDREF)  # its own, not what it inherits
-    return [name for name, hint in annotations.items() if not _is_class_var(hint)]
+    return [name for name, hint in annotations.items() if name != "__record_fields__" and not is_class_var(hint)]
 
 
-def _is_class_var(hint: object) -> bool:
-    return hint is ClassVar or get_origin(hint) is ClassVar or (isinstance(hint, str) and "ClassVar" in hint)
+_MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"plain"}
+
+
+def _check_declaration(cls: type, name: str, default: object) -> None:
+    if name in _MEMBERS or name[:2] == "__":
+        raise DeclarationError(
+            f"{cls.__name__} cannot declare {name!r}: it is a member of every Batch; "
+            f"choose another name, or set it as batch[{name!r}]"
+        )
+    if type(default).__module__ == "dataclasses":
+        raise DeclarationError(
+            f"{cls.__name__}.{name} has a dataclasses.field(); give the default itself, it is copied"
+        )
+
+
+def _is_property(cls: type, name: str) -> bool:
+    return isinstance(getattr(cls, name, None), property)
 
 
 def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, object]:
@@ -80,7 +125,8 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, ob
     missing = [name for name, default in declared.items() if default is _REQUIRED and name not in fields]
     if missing:
         raise TypeError(f"{cls.__name__}() is missing {', '.join(map(repr, missing))}; it was given {_list(fields)}")
-    return {name: fields.get(name, default) for name, default in declared.items()}
+    fill_defaults(cls, fields)
+    return {name: fields[name] for name in declared}
 
 
 def _undeclared(cls: type[BatchRecord], name: str) -> str:

@@ -43,11 +43,15 @@ def _count_leaf(name: str, value: Any) -> int | None:
     return shape[0]
 
 
-def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf with its dotted path, depth first; reserved fields come as the empty batch that they are."""
+def leaves(fields: Mapping[str, Any], prefix: str = "", outer: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every leaf with its dotted path, depth first; reserved fields come as the empty batch that they are.
+
+    A batch that holds itself is such a leaf as well.
+    """
+    inside = (*outer, id(fields))
     for name, value in fields.items():
-        if KINDS[type(value)] is BATCH and value.__dict__:
-            yield from leaves(value.__dict__, f"{prefix}{name}.")
+        if KINDS[type(value)] is BATCH and value.__dict__ and id(value.__dict__) not in inside:
+            yield from leaves(value.__dict__, f"{prefix}{name}.", inside)
         else:
             yield prefix + name, value
 

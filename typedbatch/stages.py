@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
+from typedbatch.batch import Batch
 from typedbatch.conversion import leaf_to_numpy, leaf_to_torch
-from typedbatch.errors import TypedBatchError
+from typedbatch.errors import LeafError, TypedBatchError
 from typedbatch.gate import check, class_for
-from typedbatch.leaves import ARRAY, BATCH, TENSOR, Kind, kind_of, new_tree
+from typedbatch.leaves import ARRAY, BATCH, TENSOR, Kind, describe, kind_of, new_tree
 from typedbatch.protocols import BatchProtocol
+from typedbatch.records import fill_defaults
 from typedbatch.schema import Field, Schema, schema_of
 
 if TYPE_CHECKING:
@@ -44,7 +46,10 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
     turns: dict[Kind, Turn] = {ARRAY: leaf_to_numpy}
     if _takes_tensors(schema, set()):
         turns[TENSOR] = leaf_to_torch(None, device)
+    if not isinstance(batch, Batch):
+        raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
     result = new_tree(class_for(schema, batch), _converted(batch, schema, _stage(schema), turns))
+    fill_defaults(type(result), result.__dict__)
     return check(result, into, "")
 
 
@@ -57,7 +62,8 @@ def _converted(batch: Any, schema: Schema | None, stage: Kind, turns: dict[Kind,
             if kind_of(value) is BATCH:
                 nested = field.nested[0] if field is not None and field.nested else None
                 inner = _stage(nested) if nested is not None else stage
-                out[name] = new_tree(type(value), _converted(value, nested, inner, turns))
+                cls = type(value) if nested is None else class_for(nested, value)
+                out[name] = new_tree(cls, _converted(value, nested, inner, turns))
             else:
                 out[name] = turns[_wanted(value, field, stage)](value)
         except TypedBatchError as error:

@@ -5,4 +5,5 @@ from typedbatch.schema.explain import find_problems as find_problems
 from typedbatch.schema.fields import Field as Field
 from typedbatch.schema.fields import Schema as Schema
 from typedbatch.schema.read import is_schema as is_schema
+from typedbatch.schema.read import options_of as options_of
 from typedbatch.schema.read import schema_of as schema_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
+from numpy import ndarray
 
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, is_reserved, leading_shape
 from typedbatch.schema.fields import Field, Schema
@@ -18,7 +18,10 @@ def matches(batch: object, schema: Schema) -> bool:
     if KINDS[type(batch)] is not BATCH:
         return False
     sizes: set[int] = set()
-    return _fields_match(batch.__dict__, schema, sizes) and len(sizes) <= 1
+    try:
+        return _fields_match(batch.__dict__, schema, sizes) and len(sizes) <= 1
+    except RecursionError:  # it holds itself, or is nested too deep to look at
+        return False
 
 
 def _fields_match(fields: Mapping[str, Any], schema: Schema, sizes: set[int]) -> bool:
@@ -27,9 +30,7 @@ def _fields_match(fields: Mapping[str, Any], schema: Schema, sizes: set[int]) ->
         if value is _ABSENT:
             if not field.optional:
                 return False
-        elif type(value) is np.ndarray and field.kinds is not None and ARRAY in field.kinds and field.has_rows:
-            if not value.shape:
-                return False
+        elif type(value) is ndarray and field.rows and field.kinds is not None and ARRAY in field.kinds and value.shape:
             sizes.add(value.shape[0])
         elif not _value_matches(value, field, sizes):
             return False
@@ -42,11 +43,11 @@ def _value_matches(value: Any, field: Field, sizes: set[int]) -> bool:
     kind = KINDS[type(value)]
     if kind is BATCH:
         return _nested_matches(value, field, sizes)
-    if not field.has_rows or kind in (NONE, OBJECT):
+    if kind is NONE or kind is OBJECT:
         return True
     shape = leading_shape(value)
     if not shape:
-        return field.kinds is None
+        return field.numbers and kind is not DISTRIBUTION
     sizes.add(shape[0])
     return True
 
@@ -57,7 +58,7 @@ def _nested_matches(value: Any, field: Field, sizes: set[int]) -> bool:
         return True
     for schema in field.nested:
         attempt = set(sizes)
-        if _fields_match(value.__dict__, schema, attempt):
+        if _fields_match(value.__dict__, schema, attempt) and len(attempt) <= 1:
             sizes |= attempt
             return True
     return False
@@ -82,5 +83,7 @@ def accepts(field: Field, value: Any) -> bool:
     if kind not in field.kinds:
         return False
     if kind is BATCH and is_reserved(value):
-        return not field.nested
-    return kind not in (OBJECT, DISTRIBUTION) or not field.classes or isinstance(value, field.classes)
+        return not field.nested or any(schema.may_be_empty() for schema in field.nested)
+    if kind is OBJECT or kind is DISTRIBUTION:
+        return not field.classes or isinstance(value, field.classes)
+    return field.rows or kind in (BATCH, NONE) or not leading_shape(value)

@@ -16,7 +16,8 @@ class Field:
         kinds: the kinds of value it takes; None for any.
         nested: schemas of which a nested batch must match one; empty for any batch.
         classes: classes of which an object or distribution must be an instance; empty for any.
-        has_rows: False for a field declared as one number, whose length is not looked at.
+        rows: arrays and tensors with rows are taken; they count for the shared dimension.
+        numbers: a number, or an array or tensor without rows, is taken.
         optional: it may be absent.
         declared_in: the class that declares it, ``"typedbatch.protocols.ObsBatchProtocol"``.
     """
@@ -25,7 +26,8 @@ class Field:
     kinds: frozenset[Kind] | None = None
     nested: tuple[Schema, ...] = ()
     classes: tuple[type, ...] = ()
-    has_rows: bool = True
+    rows: bool = True
+    numbers: bool = False
     optional: bool = False
     declared_in: str = ""
 
@@ -34,23 +36,17 @@ class Field:
         if self.kinds is None:
             return "any value"
         words = [schema.name for schema in self.nested] or [_WORDS[Kind.BATCH]] * (Kind.BATCH in self.kinds)
-        words += [word for kind, word in _WORDS.items() if kind in self.kinds and kind is not Kind.BATCH]
-        if self.classes:
-            words = [word for word in words if word not in (_WORDS[Kind.OBJECT], _WORDS[Kind.DISTRIBUTION])]
-            words[:0] = [f"a {cls.__name__}" for cls in self.classes]
-        if not self.has_rows:
-            words = ["a number" if word == _WORDS[Kind.ARRAY] else word for word in words]
+        words += [word for kind, word in _ROWS.items() if kind in self.kinds and self.rows]
+        words += ["a number"] * self.numbers
+        words += [f"a {cls.__name__}" for cls in self.classes]
+        words += [word for kind, word in _OBJECTS.items() if kind in self.kinds and not self.classes]
+        words += ["None"] * (Kind.NONE in self.kinds)
         return " or ".join(words)
 
 
-_WORDS = {
-    Kind.ARRAY: "a numpy array",
-    Kind.TENSOR: "a torch tensor",
-    Kind.BATCH: "a Batch",
-    Kind.DISTRIBUTION: "a torch distribution",
-    Kind.OBJECT: "an object",
-    Kind.NONE: "None",
-}
+_WORDS = {Kind.BATCH: "a Batch"}
+_ROWS = {Kind.ARRAY: "a numpy array", Kind.TENSOR: "a torch tensor"}
+_OBJECTS = {Kind.DISTRIBUTION: "a torch distribution", Kind.OBJECT: "an object"}
 
 
 @dataclass(eq=False, slots=True)
@@ -66,3 +62,7 @@ class Schema:
     name: str
     target: type
     fields: tuple[Field, ...] = ()
+
+    def may_be_empty(self) -> bool:
+        """True when every field may be absent."""
+        return all(field.optional for field in self.fields)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import sys
 import threading
-import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Number
-from typing import Annotated, Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, Literal, Protocol, get_args, get_origin
 
 import numpy as np
-from typing_extensions import Format, NoDefault, get_annotations
+from typing_extensions import Format, get_annotations
 
 from typedbatch._typing import Distribution
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
-from typedbatch.leaves import Kind, kind_of
+from typedbatch.leaves import Kind
 from typedbatch.protocols import BatchProtocol
-from typedbatch.records import BatchRecord
+from typedbatch.records import BatchRecord, bases_first, is_class_var
 from typedbatch.schema.fields import Field, Schema
-
-Types = Mapping[Any, Any]
-"""What each type variable stands for."""
+from typedbatch.schema.hints import Types, alternatives, resolve, scope_of, show
 
 _NOT_SCHEMAS = {*BatchRecord.__mro__, BatchProtocol, Protocol, Generic}
 _SCHEMAS: dict[Any, Schema] = {}
@@ -29,10 +26,25 @@ _UNFINISHED: dict[Any, Schema] = {}
 _READING = threading.RLock()
 
 
-def is_schema(hint: object) -> bool:
+def is_schema(hint: Any) -> bool:
     """True for a protocol or record, parametrised or not, and for ``Batch`` itself."""
-    cls = get_origin(hint) or hint
+    cls = _class_of(hint)
     return isinstance(cls, type) and (BatchProtocol in cls.__mro__ or issubclass(cls, Batch))
+
+
+def options_of(schema: Any) -> tuple[Any, ...]:
+    """The schemas that a hint stands for: itself, or the parts of a union; aliases are looked through.
+
+    Raises:
+        DeclarationError: a part is neither a schema nor ``NoneType``.
+    """
+    options = alternatives(resolve(schema, {}, {}) if not isinstance(schema, str) else schema)
+    for option in options:
+        if not is_schema(option) and option is not type(None):
+            raise DeclarationError(
+                f"{show(option)} is no schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
+            )
+    return options
 
 
 def schema_of(hint: Any) -> Schema:
@@ -45,165 +57,158 @@ def schema_of(hint: Any) -> Schema:
         return _SCHEMAS[hint]
     except (KeyError, TypeError):
         pass
-    if not is_schema(hint):
-        raise DeclarationError(
-            f"{_show(hint)} is no schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
-        )
+    hint = options_of(hint)[0]
     with _READING:
-        return _UNFINISHED[hint] if hint in _UNFINISHED else _read(hint)
+        return _SCHEMAS.get(hint) or _UNFINISHED.get(hint) or _read(hint)
 
 
 def _read(hint: Any) -> Schema:
-    schema = Schema(_show(hint), get_origin(hint) or hint)
-    _UNFINISHED[hint] = schema  # a field may be of this very type; other threads see it once it is complete
+    outermost = not _UNFINISHED
+    schema = _UNFINISHED[hint] = Schema(show(hint), _class_of(hint))  # a field may be of this very type
     try:
-        fields = {field.name: field for field in _fields(schema.target, _bind(hint, {}))}
-        schema.fields = tuple(fields.values())
+        schema.fields = tuple(_fields(hint))
+        if outermost:  # other threads, and later calls, see none of them before all of them can be read
+            _SCHEMAS.update(_UNFINISHED)
     finally:
-        del _UNFINISHED[hint]
-    return _SCHEMAS.setdefault(hint, schema)
+        if outermost:
+            _UNFINISHED.clear()
+    return schema
 
 
-def _bind(hint: Any, outer: Types) -> Types:
-    """What the type variables of ``hint``'s class stand for: its arguments, else the variables' defaults."""
-    cls = get_origin(hint) or hint
-    parameters = getattr(cls, "__parameters__", ())
-    args = get_args(hint)
-    bound: dict[Any, Any] = {}
-    for position, parameter in enumerate(parameters):
-        arg = args[position] if position < len(args) else parameter
-        # an argument may be a variable of the class that names the base, or one of this class, as a default is
-        arg = outer.get(arg, arg) if isinstance(arg, TypeVar) else arg
-        bound[parameter] = _settle(arg, bound)
-    return bound
+def _class_of(hint: Any) -> Any:
+    origin = get_origin(hint)
+    return hint if origin is None else origin
 
 
-def _settle(hint: Any, types_: Types) -> Any:
-    if not isinstance(hint, TypeVar):
-        return hint
-    if hint in types_:
-        return types_[hint]
-    default = getattr(hint, "__default__", NoDefault)
-    if default is not NoDefault and default is not None:
-        return _settle(default, types_)
-    return hint.__bound__ or Any
-
-
-def _fields(cls: type, types_: Types) -> Iterator[Field]:
-    if cls in _NOT_SCHEMAS:
-        return
-    for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
-        origin = get_origin(base) or base
-        yield from _fields(origin, _bind(base, types_))
-    for name, hint, optional in _own_members(cls):
-        where = f"{cls.__module__}.{cls.__qualname__}"
+def _fields(hint: Any) -> Iterator[Field]:
+    cls = _class_of(hint)
+    bindings: dict[type, Types] = {}
+    _bind(hint, {}, bindings)
+    members: dict[str, tuple[type, Any, bool]] = {}
+    for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
+        if base not in _NOT_SCHEMAS:
+            members.update((name, (base, hint, optional)) for name, hint, optional in _own_members(base))
+    for name in dict.fromkeys(name for base in bases_first(cls) for name in _names(base)):
+        base, annotation, optional = members[name]
+        where = f"{base.__module__}.{base.__qualname__}"
         try:
-            yield _field(name, hint, types_, optional, where)
+            resolved = resolve(annotation, bindings.get(base, {}), scope_of(base))
+            yield _field(name, resolved, optional, where)
         except DeclarationError as error:
-            raise DeclarationError(f"{error.reason} ({where}.{name})") from None
+            raise DeclarationError(f"{error.reason} ({where}.{name})") from error.__cause__
+
+
+def _names(cls: type) -> list[str]:
+    return [] if cls in _NOT_SCHEMAS else [name for name, _, _ in _own_members(cls)]
+
+
+def _bind(hint: Any, outer: Types, bindings: dict[type, Types]) -> None:
+    """Find what the type variables of a class and of all its bases stand for."""
+    cls = _class_of(hint)
+    if cls in bindings or not isinstance(cls, type):
+        return
+    args, bound = get_args(hint), dict[Any, Any]()
+    for position, parameter in enumerate(getattr(cls, "__parameters__", ())):
+        if position < len(args):
+            bound[parameter] = resolve(args[position], outer, scope_of(cls))
+        else:
+            bound[parameter] = resolve(parameter, bound, scope_of(cls))
+    bindings[cls] = bound
+    for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
+        _bind(_with_names(base, cls), bound, bindings)
+
+
+def _with_names(base: Any, cls: type) -> Any:
+    """A base class with its forward references replaced, as in ``class A(RolloutBatch[Array, "Later"])``."""
+    if not get_args(base) or _class_of(base) in _NOT_SCHEMAS:
+        return base
+    keep = {parameter: parameter for parameter in getattr(base, "__parameters__", ())}
+    return resolve(base, keep, scope_of(cls))
 
 
 def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
     for name, hint in get_annotations(cls, format=Format.FORWARDREF).items():
-        if not name.startswith("_") and "ClassVar" not in str(hint):
-            yield name, _evaluate(hint, cls, name), name in cls.__dict__
+        if name[:2] != "__" and not is_class_var(hint):
+            yield name, hint, name in cls.__dict__
     for name, member in cls.__dict__.items():
         if isinstance(member, property) and member.fget is not None and BatchProtocol in cls.__mro__:
-            hint = getattr(member.fget, "__annotations__", {}).get("return", Any)
-            yield name, _evaluate(hint, cls, name), False
+            yield name, getattr(member.fget, "__annotations__", {}).get("return", Any), False
 
 
-def _evaluate(hint: Any, cls: type, name: str) -> Any:
-    """An annotation as an object; ``from __future__ import annotations`` makes it a string first."""
-    if not isinstance(hint, str):
-        return hint
-    scope = vars(sys.modules.get(cls.__module__, types.ModuleType("")))
-    try:
-        return eval(hint, dict(scope), {**vars(cls), cls.__name__: cls})  # the class's own source, as typing does
-    except Exception as error:
-        raise DeclarationError(
-            f"cannot read the annotation {hint!r} of {cls.__qualname__}.{name}: {error}; "
-            "names in it must be importable from the module, not from a function or under TYPE_CHECKING"
-        ) from error
-
-
-def _field(name: str, hint: Any, types_: Types, optional: bool, where: str) -> Field:
+def _field(name: str, hint: Any, optional: bool, where: str) -> Field:
     kinds: set[Kind] = set()
     nested: list[Schema] = []
     classes: list[type] = []
-    has_rows = True
-    for part in _alternatives(hint, types_):
-        origin = get_origin(part) or part
+    any_batch = any_object = rows = numbers = False
+    for part in alternatives(hint):
+        cls = _class_of(part)
         if part is Any or part is object:
-            return Field(name, optional=optional, declared_in=where)
+            return Field(name, rows=True, numbers=True, optional=optional, declared_in=where)
         if is_schema(part):
             kinds.add(Kind.BATCH)
-            if origin not in _NOT_SCHEMAS:
-                nested.append(schema_of(_close(part, types_)))
-        elif part is None or part is type(None):
-            kinds.add(Kind.NONE)
-        elif _is_number(origin):
-            kinds |= {Kind.ARRAY, Kind.SCALAR, Kind.TENSOR}
-            has_rows = False
-        else:
-            kind = _kind_of_class(origin, part)
+            any_batch |= cls in _NOT_SCHEMAS
+            nested += [] if cls in _NOT_SCHEMAS else [schema_of(part)]
+            continue
+        for kind, has_rows, asked in _values_of(part, cls):
             kinds.add(kind)
-            if kind in (Kind.OBJECT, Kind.DISTRIBUTION) and isinstance(origin, type) and origin is not Distribution:
-                classes.append(origin)
-    return Field(name, frozenset(kinds), tuple(nested), tuple(classes), has_rows, optional, where)
+            if kind in (Kind.ARRAY, Kind.TENSOR):
+                rows, numbers = rows or has_rows, numbers or not has_rows
+            elif kind in (Kind.OBJECT, Kind.DISTRIBUTION):
+                any_object |= asked is None
+                classes += [] if asked is None else [asked]
+    return Field(
+        name,
+        frozenset(kinds),
+        () if any_batch else tuple(nested),
+        () if any_object else tuple(classes),
+        rows,
+        numbers,
+        optional,
+        where,
+    )
 
 
-def _alternatives(hint: Any, types_: Types) -> Iterator[Any]:
-    hint = _settle(hint, types_)
-    hint = getattr(hint, "__value__", hint)  # type X = ...
-    if get_origin(hint) is Annotated:
-        yield from _alternatives(get_args(hint)[0], types_)
-    elif get_origin(hint) in (Union, types.UnionType):
-        for arg in get_args(hint):
-            yield from _alternatives(arg, types_)
+def _values_of(part: Any, cls: Any) -> Iterator[tuple[Kind, bool, type | None]]:
+    """Kind, whether with rows, and class of the values that one part of an annotation takes, as a batch stores them."""
+    if part is None or part is type(None):
+        yield Kind.NONE, False, None
+    elif cls is Literal:
+        for value in get_args(part):
+            yield from _values_of(type(value), type(value))
+    elif hasattr(part, "array_type"):  # a jaxtyping annotation, as Float[Tensor, "N"]
+        for array_type in alternatives(part.array_type):
+            yield (Kind.ARRAY if array_type is Any else _kind_of_class(array_type)), part.dims != (), None
+    elif not isinstance(cls, type):
+        yield Kind.OBJECT, False, None
+    elif issubclass(cls, (Number, np.generic)):
+        for kind in (Kind.ARRAY, Kind.SCALAR, Kind.TENSOR):
+            yield kind, False, None
+    elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes)):
+        yield Kind.ARRAY, True, None
+        yield Kind.TENSOR, True, None
     else:
-        yield hint
+        yield _kind_of_class(cls), True, _asked(cls)
 
 
-def _close(hint: Any, types_: Types) -> Any:
-    """``hint`` with its type variables replaced, as ``PixelObs[K_co]`` inside ``Rollout[Tensor]``."""
-    if not get_args(hint):
-        return hint
-    args = tuple(_settle(arg, types_) for arg in get_args(hint))
-    return get_origin(hint)[args]
-
-
-def _is_number(origin: Any) -> bool:
-    return isinstance(origin, type) and (issubclass(origin, (Number, np.generic)) and origin is not Number)
-
-
-def _kind_of_class(origin: Any, part: Any) -> Kind:
-    array_type = getattr(part, "array_type", None)  # a jaxtyping annotation, as Float[Tensor, "N"]
-    if array_type is not None:
-        return Kind.ARRAY if array_type is Any else _kind_of_class(array_type, array_type)
-    if origin is Distribution:
+def _kind_of_class(cls: type) -> Kind:
+    if cls is Distribution:
         return Kind.DISTRIBUTION
-    if not isinstance(origin, type):
-        return Kind.OBJECT
-    if issubclass(origin, np.ndarray):
+    if issubclass(cls, np.ndarray):
         return Kind.ARRAY
-    if issubclass(origin, Mapping):
+    if issubclass(cls, Mapping):
         return Kind.BATCH
     torch: Any = sys.modules.get("torch")
-    if torch is not None and issubclass(origin, torch.Tensor):
+    if torch is not None and issubclass(cls, torch.Tensor):
         return Kind.TENSOR
-    if torch is not None and issubclass(origin, torch.distributions.Distribution):
+    if torch is not None and issubclass(cls, torch.distributions.Distribution):
         return Kind.DISTRIBUTION
     return Kind.OBJECT
 
 
-def _show(hint: Any) -> str:
-    """A type as a person writes it, with the arguments that were given."""
-    if isinstance(hint, type) and not get_args(hint):
-        return hint.__name__
-    origin = get_origin(hint)
-    # numpy's own arguments, NDArray[Any] for one, are long and say little
-    given = [] if origin is np.ndarray else [arg for arg in get_args(hint) if not isinstance(arg, TypeVar)]
-    if origin is None:
-        return str(hint) if kind_of(hint) is not Kind.BATCH else "a Batch instance"
-    return f"{origin.__name__}[{', '.join(map(_show, given))}]" if given else str(origin.__name__)
+def _asked(cls: type) -> type | None:
+    """``cls`` if ``isinstance`` can be asked about it; a plain Protocol cannot."""
+    try:
+        isinstance(None, cls)
+    except TypeError:
+        return None
+    return None if cls is Distribution else cls

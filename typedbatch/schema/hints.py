@@ -1,0 +1,114 @@
+"""Annotations as run time sees them: strings, aliases and type variables replaced by what they stand for."""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from functools import reduce
+from typing import Annotated, Any, Final, ForwardRef, TypeVar, Union, get_args, get_origin
+
+import typing_extensions
+from typing_extensions import NoDefault
+
+from typedbatch._typing import with_defaults
+from typedbatch.errors import DeclarationError
+
+Types = Mapping[Any, Any]
+"""What each type variable stands for."""
+
+Scope = Mapping[str, Any]
+"""The names that string annotations and forward references are looked up in."""
+
+# from Python 3.12 on typing has a TypeAliasType, and typing_extensions may still have another
+_ALIASES: Any = tuple(
+    {typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType)}
+)
+
+
+def scope_of(cls: type) -> Scope:
+    """The names that an annotation in the body of ``cls`` may use."""
+    module = vars(sys.modules.get(cls.__module__, types.ModuleType("")))
+    parameters = {parameter.__name__: parameter for parameter in getattr(cls, "__type_params__", ())}
+    return {**module, **vars(cls), **parameters, cls.__name__: cls}
+
+
+def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
+    """``hint`` without strings, forward references, aliases, ``Annotated``, ``Final``, ``NewType`` and type variables.
+
+    A variable becomes what ``types_`` says, else its default, its constraints, its bound, or ``Any``.
+
+    Raises:
+        DeclarationError: a name in it cannot be found.
+    """
+    if isinstance(hint, (str, ForwardRef)):
+        return resolve(_evaluate(hint if isinstance(hint, str) else hint.__forward_arg__, scope), types_, scope)
+    if isinstance(hint, TypeVar):
+        return _variable(hint, types_, scope)
+    if isinstance(hint, _ALIASES):
+        return resolve(hint.__value__, types_, scope)
+    if hasattr(hint, "__supertype__"):  # NewType
+        return resolve(hint.__supertype__, types_, scope)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated or origin is Final:
+        return resolve(args[0], types_, scope)
+    if isinstance(origin, _ALIASES):
+        inner = dict(zip(origin.__type_params__, args, strict=False))
+        return resolve(resolve(origin.__value__, inner, scope), types_, scope)
+    if origin in (Union, types.UnionType):
+        return Union[tuple(resolve(arg, types_, scope) for arg in args)]  # noqa: UP007  # the parts are only known now
+    if not args or not isinstance(origin, type):
+        return hint
+    return _rebuild(hint, origin, tuple(_argument(arg, types_, scope) for arg in args))
+
+
+def _argument(arg: Any, types_: Types, scope: Scope) -> Any:
+    # In Callable[[int], str] and Literal["a"] an argument may be no type at all.
+    return arg if isinstance(arg, (list, str)) or arg is Ellipsis else resolve(arg, types_, scope)
+
+
+def _rebuild(hint: Any, origin: type, args: tuple[Any, ...]) -> Any:
+    if args == get_args(hint):
+        return hint
+    return hint.copy_with(args) if hasattr(hint, "copy_with") else origin[args]  # type: ignore[index]
+
+
+def _variable(variable: TypeVar, types_: Types, scope: Scope) -> Any:
+    if variable in types_:
+        return types_[variable]
+    default = getattr(variable, "__default__", NoDefault)
+    if default is not NoDefault:
+        return resolve(default, types_, scope)
+    if variable.__constraints__:
+        return reduce(lambda one, two: Union[one, two], variable.__constraints__)  # noqa: UP007
+    return Any if variable.__bound__ is None else resolve(variable.__bound__, types_, scope)
+
+
+def _evaluate(text: str, scope: Scope) -> Any:
+    try:
+        return eval(text, dict(scope))  # the program's own source, as typing.get_type_hints does
+    except Exception as error:
+        raise DeclarationError(
+            f"cannot read the annotation {text!r}: {error}; names in it must be importable from the module, "
+            "not from a function or under TYPE_CHECKING"
+        ) from error
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The parts of a union; of anything else, itself."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def show(hint: Any) -> str:
+    """A type as a person writes it, with the arguments that were given."""
+    origin = get_origin(hint)
+    if origin is None:
+        return hint.__name__ if isinstance(hint, type) else repr(hint)
+    name = getattr(origin, "__name__", str(origin))
+    args = get_args(hint)
+    while len(args) > 1 and with_defaults(origin, args[:-1]) == args:
+        args = args[:-1]
+    # numpy's own arguments, as in NDArray[Any], are long and say little
+    given = [] if name == "ndarray" else [arg for arg in args if not isinstance(arg, TypeVar)]
+    return f"{name}[{', '.join(map(show, given))}]" if given else name
