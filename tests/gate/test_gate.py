@@ -333,7 +333,7 @@ def test_checked_validates_arguments_and_gives_the_return_its_class():
 
 def test_checked_names_the_argument_the_function_and_the_return():
     with pytest.raises(
-        SchemaError, match=r"boundary   argument `batch` of tests.test_gate.returns_of\(\)  test_gate.py:\d+"
+        SchemaError, match=r"boundary   argument `batch` of tests.gate.test_gate.returns_of\(\)  test_gate.py:\d+"
     ):
         returns_of(2.0, Batch())
     with pytest.raises(SchemaError, match="argument `batch`"):
