@@ -21,6 +21,7 @@ from typedbatch.schema.fields import Field, Schema
 from typedbatch.schema.hints import Types, alternatives, resolve, scope_of, show
 
 _NOT_SCHEMAS = {*BatchRecord.__mro__, BatchProtocol, Protocol, Generic}
+_OPTIONS: dict[Any, tuple[Any, ...]] = {}
 _SCHEMAS: dict[Any, Schema] = {}
 _UNFINISHED: dict[Any, Schema] = {}
 _READING = threading.RLock()
@@ -38,12 +39,17 @@ def options_of(schema: Any) -> tuple[Any, ...]:
     Raises:
         DeclarationError: a part is neither a schema nor ``NoneType``.
     """
-    options = alternatives(resolve(schema, {}, {}) if not isinstance(schema, str) else schema)
+    try:
+        return _OPTIONS[schema]
+    except (KeyError, TypeError):  # not seen yet, or not hashable and so no schema
+        pass
+    options = alternatives(schema if isinstance(schema, str) else resolve(schema, {}, {}))
     for option in options:
         if not is_schema(option) and option is not type(None):
             raise DeclarationError(
                 f"{show(option)} is no schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
             )
+    _OPTIONS[schema] = options
     return options
 
 
