@@ -12,6 +12,7 @@ from typedbatch import assignment, construct, conversion, copying, display, equa
 from typedbatch._typing import Index
 from typedbatch.arithmetic import Arithmetic, apply_ufunc
 from typedbatch.combine import Missing, as_list, cat_trees, stack_trees
+from typedbatch.copying import shallow
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, StructureError
 from typedbatch.functions import apply_function
 from typedbatch.leaves import BATCH, Tree, blank, describe, kind_of, leading_shape
@@ -457,10 +458,10 @@ class Batch(Arithmetic):
 
     def copy(self: B) -> B:
         """New Batches, nested ones too, with the same leaves: arrays are shared."""
-        return copying.shallow(self)
+        return shallow(self)
 
     def __copy__(self: B) -> B:
-        return copying.shallow(self)
+        return shallow(self)
 
     def __deepcopy__(self: B, memo: dict[int, Any]) -> B:
         return copying.deep(self, memo)

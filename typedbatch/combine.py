@@ -73,7 +73,8 @@ def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Co
 
 def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert) -> Any:
     """Concatenate Batches and dicts; see :meth:`typedbatch.Batch.cat`."""
-    batches = _checked(batches, missing)
+    if type(batches) is not list or missing != "error":
+        batches = _checked(batches, missing)
     cls = type(batches[0]) if batches else Tree.plain
     dicts = [batch.__dict__ for batch in batches if type(batch) is cls] if issubclass(cls, Tree) else []
     if len(dicts) != len(batches):
@@ -254,7 +255,7 @@ def _cat_into(
                 cls = type(value)
                 inner = [value.__dict__ for part in parts if type(value := part[name]) is cls]
                 if len(inner) == count and all(inner):
-                    joined[name] = new_tree(cls, {})
+                    joined[name] = object.__new__(cls)
                     _cat_into(joined[name].__dict__, inner, wholes, missing)
                     continue
             joined[name] = _cat_values([part[name] for part in parts], wholes, missing)
