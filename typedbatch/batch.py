@@ -62,7 +62,8 @@ class Batch(Arithmetic):
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable, so unhashable, as list and dict
 
-    def __init__(self, data: object = None, /, copy: bool = False, **fields: object) -> None:
+    # Any beside bool, because checkers match Batch(**fields) against copy as well, whatever the fields are called.
+    def __init__(self, data: object = None, /, copy: bool | Any = False, **fields: object) -> None:
         if data is not None:
             fields = {**construct.fields_from(data), **fields}
         construct.fill(self.__dict__, fields)

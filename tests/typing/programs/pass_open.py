@@ -80,6 +80,11 @@ def explore(b: BatchProtocol) -> list[str]:
     return [name for name in b.keys() if b[name] is not None]
 
 
+def from_tables(numbers: dict[str, int], arrays: dict[str, NDArray[np.float32]]) -> Batch:
+    assert_type(Batch(**numbers), Batch)  # and not "int is no bool", for the sake of copy=
+    return Batch({"a": 1}, **arrays)
+
+
 def gate(table: list[dict[str, float]], b: Batch) -> int:
     assert_type(Batch(table), Batch)
     assert_type(Batch(b), Batch)
@@ -100,6 +105,7 @@ def main() -> None:
     conversions(Batch(a=[1.0, 2.0]))
     dynamic(DynamicBatch(obs=Batch(cam=np.zeros((3, 2)))))
     assert explore(batch)
+    assert len(from_tables({"a": 1}, {"b": np.zeros(2, np.float32)}).keys()) == 2
     assert gate([{"a": 1.0}], batch) > 0
     assert len(validate(DynamicBatch(obs=[1, 2], info=Batch()), ObsBatch).obs) == 2
 
