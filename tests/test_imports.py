@@ -55,6 +55,17 @@ def test_a_batch_of_arrays_works_without_torch_being_imported():
     assert run(code).strip() == "False"
 
 
+def test_without_torch_a_conversion_says_what_to_install():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from typedbatch import Batch\n"
+        "b = Batch(a=[1.0])\n"
+        "try:\n    b.to_torch_()\n"
+        "except ImportError as error:\n    print(error, '|', type(b.a).__name__)"
+    )
+    assert run(code).strip() == "tensors need torch; pip install 'typedbatch[torch]' | ndarray"
+
+
 def test_torch_imported_after_typedbatch_is_known_from_the_first_tensor_on():
     code = (
         "from typedbatch import Batch\nimport torch\nfrom torch.utils import _pytree\n"

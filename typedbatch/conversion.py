@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from typedbatch.construct import to_leaf
-from typedbatch.errors import TypedBatchError
+from typedbatch.errors import MissingDependencyError, TypedBatchError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Tree, kind_of
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ def to_torch_as(x: Any, y: torch.Tensor) -> Any:
 @cache
 def _torch_side() -> Any:
     """``typedbatch.tensors``, imported when the first tensor is made or met, and cheap to come by after that."""
-    from typedbatch import tensors
-
+    try:
+        from typedbatch import tensors
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("tensors need torch; pip install 'typedbatch[torch]'") from error
     return tensors
 
 

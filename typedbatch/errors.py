@@ -85,6 +85,10 @@ class SizeError(TypedBatchError, ValueError, AssertionError):
     """A number of rows that makes no sense, as in ``batch.split(0)``."""
 
 
+class MissingDependencyError(TypedBatchError, ImportError):
+    """An operation needs a library that is not installed."""
+
+
 class DeclarationError(TypedBatchError, TypeError):
     """A protocol or record whose declaration cannot be read as a schema."""
 
