@@ -85,7 +85,7 @@ class SizeError(TypedBatchError, ValueError, AssertionError):
     """A number of rows that makes no sense, as in ``batch.split(0)``."""
 
 
-class MissingDependencyError(TypedBatchError, ImportError):
+class MissingDependencyError(TypedBatchError, ImportError):  # type: ignore[misc]  # both have a path, ours is str
     """An operation needs a library that is not installed."""
 
 
