@@ -56,7 +56,16 @@ def select(tree: T, index: Any) -> T:
 
 def plain_index(index: Any) -> Any:
     """An index converted once instead of once per leaf: lists, ranges and tensors become arrays."""
-    return tuple(map(_plain, index)) if isinstance(index, tuple) else _plain(index)
+    return _with_equal_ints(tuple(map(_plain, index))) if isinstance(index, tuple) else _plain(index)
+
+
+def _with_equal_ints(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Integers beside arrays as arrays: numpy takes them for such, torch would pick them first, and rows must agree."""
+    arrays = [part.nonzero()[0] if part.dtype.kind == "b" else part for part in parts if isinstance(part, ndarray)]
+    if not arrays or not any(type(part) is int for part in parts):
+        return parts
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    return tuple(np.full(shape, part) if type(part) is int else part for part in parts)
 
 
 def _plain(part: Any) -> Any:

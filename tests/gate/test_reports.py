@@ -46,6 +46,16 @@ def test_the_hint_to_convert_names_the_schema_of_the_whole_batch():
     validate(convert(Batch(obs=Batch(cam=torch.zeros(2)), act=np.zeros(2)), schema), schema)
 
 
+def test_a_row_is_told_how_to_stay_a_batch():
+    (problem,) = refused(Batch(act=np.zeros(3))[0], ActBatch).problems
+    assert problem.hint == "one row keeps its rows as batch[i:i+1]"
+
+
+def test_what_a_batch_becomes_is_no_union():
+    with pytest.raises(DeclarationError, match=r"ActBatch \| Cam is a union; what a batch becomes is one protocol"):
+        extend(Batch(act=np.zeros(3)), ActBatch | Cam)
+
+
 def test_hints_name_near_fields_only():
     batch = Batch(fields(obs=..., rew=..., obsv=np.zeros(N), completely_different=np.zeros(N)))
     hints = {problem.path: problem.hint for problem in refused(batch, RolloutBatchProtocol).problems}

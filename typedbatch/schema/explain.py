@@ -87,7 +87,8 @@ class _Explainer:
             if shape:
                 sizes[path] = shape[0]
             elif not field.numbers:
-                yield self._problem(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}")
+                hint = "one row keeps its rows as batch[i:i+1]"
+                yield self._problem(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", hint)
 
     def _nested(self, value: Any, field: Field, path: str, sizes: Sizes) -> list[Problem]:
         """Of several nested schemas, the one that comes closest: fewest problems, then fewest different rows."""

@@ -103,6 +103,8 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 def show(hint: Any) -> str:
     """A type as a person writes it, with the arguments that were given."""
     origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(show, get_args(hint)))
     if origin is None:
         return hint.__name__ if isinstance(hint, type) else repr(hint)
     name = getattr(origin, "__name__", str(origin))

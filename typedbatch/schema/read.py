@@ -57,13 +57,16 @@ def schema_of(hint: Any) -> Schema:
     """The schema of a protocol or record; compiled at the first call, the same object ever after.
 
     Raises:
-        DeclarationError: ``hint`` is neither, or one of its annotations cannot be read.
+        DeclarationError: ``hint`` is neither, or a union, or one of its annotations cannot be read.
     """
     try:
         return _SCHEMAS[hint]
     except (KeyError, TypeError):
         pass
-    hint = options_of(hint)[0]
+    options = options_of(hint)
+    if len(options) != 1:
+        raise DeclarationError(f"{show(hint)} is a union; what a batch becomes is one protocol or record")
+    (hint,) = options
     with _READING:
         return _SCHEMAS.get(hint) or _UNFINISHED.get(hint) or _read(hint)
 
