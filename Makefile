@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CONSTRAINTS := .ci/constraints.txt
 
-.PHONY: demo test bench bench-docs fuzz lint types clean help
+.PHONY: demo test bench bench-docs caught-docs fuzz lint types clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -37,6 +37,9 @@ bench: $(VENV)/.dev
 
 bench-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.benchmarks --markdown > docs/performance.md
+
+caught-docs: $(VENV)/.dev
+	$(BIN)/python -m tests.typing.caught > docs/caught.md
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=fuzz tests
