@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch.combine import check_names
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy, map_leaves
-from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
+from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError
 from typedbatch.indexing import forward_slices, plain_index, select_tensor
 from typedbatch.leaves import (
     ARRAY,
@@ -19,13 +20,16 @@ from typedbatch.leaves import (
     NONE,
     TENSOR,
     Tree,
+    blank,
     describe,
     is_reserved,
     kind_of,
+    leading_shape,
     memory_of,
+    new_tree,
     write_obstacle,
 )
-from typedbatch.rows import leaves
+from typedbatch.rows import count_rows, leaves
 
 Write = Callable[[], object]
 _ABSENT: Any = object()
@@ -45,6 +49,25 @@ def _own(leaf: Any, memory: set[int]) -> Any:
     if kind not in (ARRAY, TENSOR) or memory_of(leaf) not in memory:
         return leaf
     return leaf.clone() if kind is TENSOR else leaf.copy()
+
+
+def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | None) -> None:
+    """Set one field, or the rows of it at ``index``; see :meth:`typedbatch.Batch.set_array_at_key`."""
+    check_names({key: values})
+    if not leading_shape(values):
+        raise StructureError(f"takes one value for each row, got {describe(values)}", key)
+    rows = count_rows(tree.__dict__)
+    if index is None:
+        if rows is not None and rows != len(values):
+            raise StructureError(f"got {len(values)} values for {rows} rows", key)
+        tree.__dict__[key] = values
+        return
+    column = tree.__dict__[key] if key in tree.__dict__ else blank(values, (rows or 0, *values.shape[1:]))
+    alone: Tree = new_tree(Tree.plain, {key: column})
+    if key not in tree.__dict__ and default is not None:
+        set_rows(alone, ..., new_tree(Tree.plain, {key: np.asarray(default)}), strict=True)
+    set_rows(alone, index, new_tree(Tree.plain, {key: values}), strict=True)
+    tree.__dict__[key] = alone.__dict__[key]
 
 
 def clear_rows(tree: Tree, index: Any) -> None:

@@ -13,9 +13,9 @@ from typedbatch._typing import Index
 from typedbatch.arithmetic import Arithmetic, apply_ufunc
 from typedbatch.combine import Missing, as_list, cat_trees, stack_trees
 from typedbatch.copying import shallow
-from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, StructureError
+from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
 from typedbatch.functions import apply_function
-from typedbatch.leaves import BATCH, Tree, blank, describe, kind_of, leading_shape
+from typedbatch.leaves import BATCH, Tree, describe, kind_of
 from typedbatch.rows import count_rows, shape_of
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class Batch(Arithmetic):
             StructureError: the number of values does not fit.
             RowAssignmentError: a value or ``default_value`` does not fit the field's dtype.
         """
-        _set_array(self, arr, key, index, default_value)
+        assignment.set_column(self, construct.to_leaf(arr), key, index, default_value)
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
@@ -528,27 +528,3 @@ def _require_flag(copy: object) -> None:
 def _adopt(target: Batch, source: Batch) -> None:
     target.__dict__.clear()
     target.__dict__.update(source.__dict__)
-
-
-def _set_array(batch: Batch, arr: Any, key: str, index: Index, default_value: float | None) -> None:
-    values = construct.to_leaf(arr)
-    if not leading_shape(values):
-        raise StructureError(f"takes one value for each row, got {describe(values)}", key)
-    if index is None:
-        rows = count_rows(batch.__dict__)
-        if rows is not None and rows != len(values):
-            raise StructureError(f"got {len(values)} values for {rows} rows", key)
-        construct.set_fields(batch.__dict__, {key: values})
-        return
-    target = (
-        Batch({key: batch.__dict__[key]}) if key in batch.__dict__ else _new_column(batch, values, key, default_value)
-    )
-    Batch.set_rows(target, index, {key: values})
-    batch.__dict__[key] = target[key]
-
-
-def _new_column(batch: Batch, values: Any, key: str, default_value: float | None) -> Batch:
-    column = Batch({key: blank(values, (len(batch), *values.shape[1:]))})
-    if default_value is not None:
-        Batch.set_rows(column, ..., {key: default_value})
-    return column
