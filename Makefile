@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CONSTRAINTS := .ci/constraints.txt
+MYPYS := tests/typing/older_mypys.txt
 
 .PHONY: demo test bench bench-docs caught-docs fuzz lint types clean help
 .DEFAULT_GOAL := help
@@ -18,11 +19,20 @@ $(VENV)/.dev: pyproject.toml $(CONSTRAINTS)
 	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[dev]'
 	@touch $@
 
+# each older mypy in an environment of its own, for tests/typing
+$(VENV)/.mypys: $(VENV)/.dev $(MYPYS)
+	@rm -rf $(VENV)/mypy
+	@set -e; for version in $$(cat $(MYPYS)); do \
+		$(BIN)/python -m venv --without-pip $(VENV)/mypy/$$version; \
+		$(PIP) --python $(VENV)/mypy/$$version install mypy==$$version; \
+	done
+	@touch $@
+
 demo: $(VENV)/.dev
 	@$(BIN)/python docs/examples/demo.py
 
-test: $(VENV)/.dev lint types
-	$(BIN)/python -m pytest -n auto
+test: $(VENV)/.dev $(VENV)/.mypys lint types
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -18,6 +18,10 @@ class CheckerFailedError(Exception):
     """A checker did not run to its end, or printed what cannot be read."""
 
 
+class CheckerMissingError(CheckerFailedError):
+    """A checker is not installed."""
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One report of a checker; ``file`` is a program's name, or a path when it is elsewhere."""
@@ -33,15 +37,20 @@ class Checker:
 
     Attributes:
         name: as in marks.
-        command: less the files; ``{python}`` is this interpreter, ``{cache}`` a folder of the checker's own.
+        command: less the files; ``{python}`` is this interpreter, ``{environment}`` the folder of its environment,
+            ``{cache}`` a folder of the checker's own.
         read: from what it prints to diagnostics; raises ValueError, KeyError or TypeError for anything unexpected.
         settings: files to write beside the programs; they also stop the checker from looking for others further up.
+        one_by_one: each program is checked in a process of its own, as if it were all that a user has.
+        installed_by: what sets the checker up.
     """
 
     name: str
     command: str
     read: Callable[[str], list[Diagnostic]]
     settings: Mapping[str, str]
+    one_by_one: bool = False
+    installed_by: str = "pip install -e '.[dev]'"
 
 
 def _read_mypy(output: str) -> list[Diagnostic]:
@@ -86,18 +95,36 @@ def _lines(*parts: str | None) -> str:
     return "\n".join(part for part in parts if part)
 
 
+_MYPY = "mypy --config-file=mypy.ini --python-executable={python} --cache-dir={cache} --output=json"
+_MYPY_INI = "[mypy]\nstrict = True\nwarn_unreachable = True\n"
+
+
+def _older_mypy(version: str) -> Checker:
+    """The mypy that ``make`` put into an environment of its own; it checks against the packages of this one."""
+    before_2_2 = [int(part) for part in version.split(".")] < [2, 2]
+    return Checker(
+        f"mypy-{version.rpartition('.')[0]}",
+        f"{{environment}}/mypy/{version}/bin/{_MYPY}",
+        _read_mypy,
+        # Before 2.2 the cache, in its usual format, keeps a TypeForm as a type, and then validate takes no protocol;
+        # and the first C[X] that is evaluated sets the defaults of C's other parameters in all that is checked after
+        # it (mypy#19192), so that a program could fail by what another one says.
+        {"mypy.ini": _MYPY_INI + "fixed_format_cache = False\n" * before_2_2},
+        one_by_one=before_2_2,
+        installed_by="make .venv/.mypys",
+    )
+
+
+_OLDER_MYPYS = (Path(__file__).parent / "older_mypys.txt").read_text(encoding="utf-8").split()
+
 _PYRIGHT = {"typeCheckingMode": "strict", "include": ["."]}
 # basedpyright's strictest mode; leaves are Any by nature, and the other three are about style.
 _UNWANTED = ("Any", "ExplicitAny", "UnusedCallResult", "UnusedParameter", "UnannotatedClassAttribute")
 _BASEDPYRIGHT = {"typeCheckingMode": "all", "include": ["."], **{f"report{rule}": "none" for rule in _UNWANTED}}
 
 _ALL = (
-    Checker(
-        "mypy",
-        "mypy --config-file=mypy.ini --python-executable={python} --cache-dir={cache} --output=json",
-        _read_mypy,
-        {"mypy.ini": "[mypy]\nstrict = True\nwarn_unreachable = True\n"},
-    ),
+    *map(_older_mypy, _OLDER_MYPYS),
+    Checker("mypy", _MYPY, _read_mypy, {"mypy.ini": _MYPY_INI}),
     Checker(
         "pyright",
         "pyright --pythonpath {python} --outputjson",
@@ -133,18 +160,29 @@ CHECKERS: dict[str, Checker] = {checker.name: checker for checker in _ALL}
 
 
 def run(checker: Checker, folder: Path, cache: Path, timeout: float = 300) -> list[Diagnostic]:
-    """What a checker reports of the programs in ``folder``, all in one invocation, in this interpreter's environment.
+    """What a checker reports of the programs in ``folder``, in this interpreter's environment.
 
     Raises:
-        CheckerFailedError: it is not installed, crashed, took too long, or printed something else than a report.
+        CheckerMissingError: it is not installed.
+        CheckerFailedError: it crashed, took too long, or printed something else than a report.
     """
     folder = folder.resolve()
     for name, text in checker.settings.items():
         (folder / name).write_text(text, encoding="utf-8")
-    command = [part.format(python=sys.executable, cache=cache) for part in checker.command.split()]
-    command += sorted(path.name for path in folder.glob("*.py"))
+    places = {"python": sys.executable, "environment": sys.prefix, "cache": cache}
+    command = [part.format(**places) for part in checker.command.split()]
+    programs = sorted(path.name for path in folder.glob("*.py"))
+    found: list[Diagnostic] = []
+    for together in [[name] for name in programs] if checker.one_by_one else [programs]:
+        found += _run_once(checker, [*command, *together], folder, timeout)
+    return found
+
+
+def _run_once(checker: Checker, command: list[str], folder: Path, timeout: float) -> list[Diagnostic]:
     try:
         done = run_tool(command, folder, timeout)
+    except CheckerMissingError as error:
+        raise CheckerMissingError(f"{error}; {checker.installed_by} does it") from None
     except subprocess.TimeoutExpired as error:
         raise CheckerFailedError(f"{checker.name} took more than {timeout} s") from error
     said = f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
@@ -160,15 +198,15 @@ def run(checker: Checker, folder: Path, cache: Path, timeout: float = 300) -> li
 
 
 def run_tool(command: list[str], folder: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    """Run a tool that is installed beside this interpreter, untouched by the settings of the shell around it.
+    """Run a tool, by default one beside this interpreter, untouched by the settings of the shell around it.
 
     Raises:
-        CheckerFailedError: there is no such tool.
+        CheckerMissingError: there is no such tool.
     """
     beside = str(Path(sys.executable).parent)
     tool = shutil.which(command[0], path=beside)
     if tool is None:
-        raise CheckerFailedError(f"{command[0]} is not installed in {beside}; pip install -e '.[dev]' does it")
+        raise CheckerMissingError(f"{Path(beside, command[0])} is not installed")
     settings = {name: value for name, value in os.environ.items() if not _steers_a_checker(name)}
     settings |= {"PATH": beside + os.pathsep + os.environ.get("PATH", ""), "NO_COLOR": "1"}
     settings |= {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # no look-up of a newer version

@@ -8,9 +8,9 @@ statements, ``fault_*.py`` is right and yet reported in them. A mark ends a line
     return list(batch)  # E: typevar-list [only: mypy]
 
 First the mistake; then, optionally, text that every report of it must contain, so that a statement is not wrong for
-another reason than the one that is meant; then which checkers miss it, or which alone report it. Each such exception
-has its reason in ``EXCEPTIONS``. A mark holds for its whole statement, because checkers differ in which line of a long
-call they name. Whatever is not marked must pass.
+another reason than the one that is meant; then which checkers miss it, or which alone report it: ``mypy`` is every
+version of mypy, ``mypy-2.3`` that one alone. Each such exception has its reason in ``EXCEPTIONS``. A mark holds for its
+whole statement, because checkers differ in which line of a long call they name. Whatever is not marked must pass.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "inferred-write": {"mypy": "joins the arrays that it was made with to one whose dtype is Any, which takes all"},
     # [only: ...], what a checker reports wrongly
     "bare-validate": {"zuban": "leaves chained TypeVar defaults of a bare generic given as TypeForm unsolved"},
+    "default-after-tensor": {
+        "mypy-1.20": "once C[X] is evaluated, X is the default of C's other parameters: mypy#19192"
+    },
     "mixed-widths": {"mypy": "joins arrays of float32 and float64 to object, since their scalar types are unrelated"},
     "next-row": {"ty": "makes an unspellable type of iter() and list() of a class whose __iter__ has a self type"},
     "record-typevar-list": dict.fromkeys(("mypy", "zuban"), _ROWS),
@@ -62,7 +65,8 @@ class Mark:
     excluded: frozenset[str] = frozenset()
 
     def holds_for(self, checker: str) -> bool:
-        return checker not in self.excluded and (not self.only or checker in self.only)
+        names = {checker, checker.partition("-")[0]}  # mypy-2.3 is a mypy
+        return not names & self.excluded and (not self.only or bool(names & self.only))
 
     def exceptions(self) -> set[tuple[str, str]]:
         """The (mistake, checker) pairs that need a reason."""
@@ -97,7 +101,7 @@ class Program:
         return f"{self._name}:{line}  {text}"
 
 
-_MARK = re.compile(r"# E: ([a-z0-9-]+)(?:: ([^\[]*?))?(?:\s*\[(not|only): ([a-z, -]+)\])?\s*")
+_MARK = re.compile(r"# E: ([a-z0-9-]+)(?:: ([^\[]*?))?(?:\s*\[(not|only): ([a-z0-9., -]+)\])?\s*")
 
 
 def _read_mark(line: str, place: str) -> Mark:

@@ -88,8 +88,6 @@ def positional(a: Array, b: Batch) -> None:
     Pixels(b)  # E: positional
 
 
-def ready_made(a: Array, fields: dict[str, Array]) -> None:
+def ready_made(a: Array) -> None:
     seen = RolloutBatch(obs=Pixels(cam=a), info=Batch(), obs_next=a, act=a, rew=a, terminated=a, truncated=a)  # E: missing-field: pos
     print(seen)
-    Batch(3, 4)  # E: positional
-    Batch(obs=a, copy="yes")  # E: wrong-kind

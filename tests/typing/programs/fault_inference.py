@@ -13,6 +13,7 @@ from torch import Tensor
 from typing_extensions import TypeVar, assert_type
 
 from typedbatch import (
+    ActBatch,
     Batch,
     ObsBatch,
     ObsBatchProtocol,
@@ -20,6 +21,7 @@ from typedbatch import (
     RecurrentStateBatch,
     RolloutBatch,
     RolloutBatchProtocol,
+    convert,
     validate,
 )
 
@@ -83,6 +85,12 @@ def look_at_record(batch: ObsBatch[Tensor]) -> Tensor:
     return batch.obs
 
 
+# a contract for arrays after the same one for tensors
+def there_and_back(batch: ActBatch) -> Array:
+    tensors = convert(batch, ActBatch[Tensor])
+    return convert(tensors, ActBatch).act  # E: default-after-tensor [only: mypy-1.20]
+
+
 def main(n: int) -> None:
     f: Array = np.ones(n)
     t = torch.ones(n)
@@ -114,6 +122,7 @@ def main(n: int) -> None:
     assert len(rows(b)) == len(rows_of_record(b)) == len(comprehension(b)) == len(list(loop(b))) == n
     assert len(minibatches_of_record(b)) == 2
     by_hand(b, b)
+    assert len(there_and_back(ActBatch(act=f))) == n
 
 
 main(3)
