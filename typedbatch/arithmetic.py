@@ -25,11 +25,10 @@ from typedbatch.leaves import (
     new_tree,
     write_obstacle,
 )
-from typedbatch.rows import leaves
+from typedbatch.rows import memory
 
 T = TypeVar("T", bound=Tree)
 Operation = Callable[..., Any]
-_ARRAYS = (ARRAY, TENSOR)
 
 
 def apply(operation: Operation, *operands: Any) -> Any:
@@ -80,13 +79,12 @@ def _check_same_names(first: Tree, other: Tree) -> None:
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
     numbers = kind_of(other) not in (ARRAY, TENSOR, BATCH)
-    memory = set() if numbers else {memory_of(leaf) for _, leaf in leaves(tree.__dict__) if kind_of(leaf) in _ARRAYS}
-    for write in list(_plan(operation, tree, other, memory)):
+    for write in list(_plan(operation, tree, other, set() if numbers else memory(tree.__dict__))):
         write()
     return tree
 
 
-def _plan(operation: Operation, tree: Tree, other: Any, memory: set[int]) -> Iterator[Callable[[], object]]:
+def _plan(operation: Operation, tree: Tree, other: Any, taken: set[int]) -> Iterator[Callable[[], object]]:
     """The writes to do, each already known to succeed."""
     if kind_of(other) is BATCH:
         _check_same_names(tree, other)
@@ -96,10 +94,10 @@ def _plan(operation: Operation, tree: Tree, other: Any, memory: set[int]) -> Ite
             if _stays(leaf, value, kind_of(other) is BATCH):
                 continue
             if kind_of(leaf) is BATCH and (value is other or kind_of(value) is BATCH):
-                yield from _plan(operation, leaf, value, memory)
+                yield from _plan(operation, leaf, value, taken)
             else:
                 # as in b += b.a: what is about to change is copied first, unless it is the very leaf it meets
-                shared = value is not leaf and kind_of(value) in _ARRAYS and memory_of(value) in memory
+                shared = value is not leaf and kind_of(value) in (ARRAY, TENSOR) and memory_of(value) in taken
                 yield _plan_leaf(operation, tree, name, value + 0 if shared else value)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__

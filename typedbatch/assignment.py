@@ -29,7 +29,7 @@ from typedbatch.leaves import (
     new_tree,
     write_obstacle,
 )
-from typedbatch.rows import count_rows, leaves
+from typedbatch.rows import count_rows, memory
 
 Write = Callable[[], object]
 _ABSENT: Any = object()
@@ -38,15 +38,15 @@ _ABSENT: Any = object()
 def set_rows(tree: Tree, index: Any, rows: Tree, strict: bool) -> None:
     """Write ``rows`` into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
     index = plain_index(index)
-    memory = {memory_of(leaf) for _, leaf in leaves(tree.__dict__) if kind_of(leaf) in (ARRAY, TENSOR)}
-    rows = map_leaves(rows, lambda leaf: _own(leaf, memory))  # b[1:] = b[:-1] reads what it writes
+    taken = memory(tree.__dict__)
+    rows = map_leaves(rows, lambda leaf: _own(leaf, taken))  # b[1:] = b[:-1] reads what it writes
     for write in list(_plan(tree, index, rows, strict)):
         write()
 
 
-def _own(leaf: Any, memory: set[int]) -> Any:
+def _own(leaf: Any, taken: set[int]) -> Any:
     kind = kind_of(leaf)
-    if kind not in (ARRAY, TENSOR) or memory_of(leaf) not in memory:
+    if kind not in (ARRAY, TENSOR) or memory_of(leaf) not in taken:
         return leaf
     return leaf.clone() if kind is TENSOR else leaf.copy()
 
@@ -142,8 +142,12 @@ def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         cast: NDArray[Any] = rows.astype(dtype)
     rounds = dtype.kind in "fc" and np.can_cast(rows.dtype, dtype, "same_kind")
     if not (np.array_equal(np.isfinite(cast), np.isfinite(rows)) if rounds else np.array_equal(cast, rows)):
-        raise RowAssignmentError(f"{dtype} cannot hold these {rows.dtype} values unchanged; convert the field first")
+        raise _lossy(rows.dtype, dtype)
     return cast
+
+
+def _lossy(given: Any, dtype: Any) -> RowAssignmentError:
+    return RowAssignmentError(f"{dtype} cannot hold these {given} values unchanged; convert the field first")
 
 
 def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
@@ -151,9 +155,7 @@ def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
     if kind_of(value) is not TENSOR:
         value = torch.from_numpy(_cast(_as_rows(value, target), _numpy_dtype(target)).copy())
     elif not _holds(target.dtype, value):
-        raise RowAssignmentError(
-            f"{target.dtype} cannot hold these {value.dtype} values unchanged; convert the field first"
-        )
+        raise _lossy(value.dtype, target.dtype)
     probe = torch.zeros((), dtype=torch.bool).expand(target.shape)
     region = _region(target, probe, index)
     _check_shape(tuple(value.shape), region)

@@ -11,6 +11,7 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch.combine import check_names, stack_fields
+from typedbatch.copying import shallow
 from typedbatch.errors import LeafError, TypedBatchError
 from typedbatch.leaves import (
     ARRAY,
@@ -85,9 +86,8 @@ def fields_from(data: object) -> Mapping[str, Any]:
     Raises:
         LeafError: ``data`` is not a mapping, a Batch, or a list or object array of these.
     """
-    kind = kind_of(data)
-    if kind is BATCH:
-        return {name: _own_structure(value) for name, value in data.__dict__.items()}
+    if isinstance(data, Tree):
+        return shallow(data).__dict__
     if isinstance(data, Mapping):
         check_names(data)
         return data
@@ -115,13 +115,6 @@ def pairs_to_fields(data: object) -> Mapping[str, Any]:
         return dict(iter(data))  # type: ignore[call-overload]  # anything else is a TypeError here
     except (TypeError, ValueError):
         raise LeafError(f"update() takes a Batch, a dict or (name, value) pairs, got {describe(data)}") from None
-
-
-def _own_structure(value: Any) -> Any:
-    """A Batch with the same leaves but its own nested Batches, so that a shallow copy can be changed freely."""
-    if KINDS[type(value)] is not BATCH:
-        return value
-    return new_tree(type(value), {name: _own_structure(leaf) for name, leaf in value.__dict__.items()})
 
 
 def _from_mapping(value: Mapping[str, Any]) -> Tree:

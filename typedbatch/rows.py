@@ -8,7 +8,7 @@ from typing import Any
 from numpy import ndarray
 
 from typedbatch.errors import NoLengthError, StructureError
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, TENSOR, describe, leading_shape
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, TENSOR, describe, leading_shape, memory_of
 
 
 def count_rows(fields: Mapping[str, Any]) -> int | None:
@@ -54,6 +54,11 @@ def leaves(fields: Mapping[str, Any], prefix: str = "", outer: tuple[int, ...] =
             yield from leaves(value.__dict__, f"{prefix}{name}.", inside)
         else:
             yield prefix + name, value
+
+
+def memory(fields: Mapping[str, Any]) -> set[int]:
+    """The memory that the arrays and tensors are in, as ``memory_of`` names it."""
+    return {memory_of(leaf) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR)}
 
 
 def equal_rows(fields: Mapping[str, Any]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
@@ -44,7 +44,7 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
     """
     schema = schema_of(into)
     turns: dict[Kind, Turn] = {ARRAY: leaf_to_numpy}
-    if _takes_tensors(schema, set()):
+    if any(TENSOR in kinds for kinds in _all_kinds(schema, set())):
         turns[TENSOR] = leaf_to_torch(None, device)
     if not isinstance(batch, Batch):
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
@@ -81,23 +81,15 @@ def _wanted(value: Any, field: Field | None, stage: Kind) -> Kind:
 
 def _stage(schema: Schema) -> Kind:
     """What most of the fields take, those of nested schemas included."""
-    return TENSOR if _votes(schema, set()) > 0 else ARRAY
+    return TENSOR if sum((TENSOR in kinds) - (ARRAY in kinds) for kinds in _all_kinds(schema, set())) > 0 else ARRAY
 
 
-def _votes(schema: Schema, seen: set[int]) -> int:
+def _all_kinds(schema: Schema, seen: set[int]) -> Iterator[frozenset[Kind]]:
+    """What each field takes, those of nested schemas included; a schema that nests itself counts once."""
     if id(schema) in seen:
-        return 0
+        return
     seen.add(id(schema))
-    votes = sum(_votes(nested, seen) for field in schema.fields for nested in field.nested)
-    kinds = [field.kinds or frozenset() for field in schema.fields]
-    return votes + sum((TENSOR in takes) - (ARRAY in takes) for takes in kinds)
-
-
-def _takes_tensors(schema: Schema, seen: set[int]) -> bool:
-    if id(schema) in seen:
-        return False
-    seen.add(id(schema))
-    return any(
-        TENSOR in (field.kinds or ()) or any(_takes_tensors(nested, seen) for nested in field.nested)
-        for field in schema.fields
-    )
+    for field in schema.fields:
+        yield field.kinds or frozenset()
+        for nested in field.nested:
+            yield from _all_kinds(nested, seen)

@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Categorical, Normal
 
+from tests.gate import helpers
 from typedbatch import (
     ActStateBatch,
     Batch,
@@ -38,6 +40,7 @@ from typedbatch import (
 from typedbatch.errors import DeclarationError, FieldNameError, LeafError
 
 N = 8
+fields = partial(helpers.fields, N)
 
 
 class PixelObs(BatchRecord):
@@ -55,19 +58,6 @@ class HasGoal(BatchProtocol, Protocol):
 
     @property
     def step(self) -> int: ...
-
-
-def fields(rows: int = N, **changes: Any) -> dict[str, Any]:
-    base = {
-        "obs": np.zeros((rows, 4), np.float32),
-        "obs_next": np.zeros((rows, 4), np.float32),
-        "act": np.zeros(rows, np.int64),
-        "rew": np.zeros(rows),
-        "terminated": np.zeros(rows, bool),
-        "truncated": np.zeros(rows, bool),
-        "info": Batch(),
-    }
-    return {name: value for name, value in {**base, **changes}.items() if value is not ...}
 
 
 def problems(batch: object, schema: Any) -> list[tuple[str, str]]:
