@@ -1,6 +1,7 @@
 """Typed batches for reinforcement learning and post-training: contracts at the edges, open batches inside."""
 
 from typedbatch import pytree as pytree
+from typedbatch.active import mypy_plugin_active
 from typedbatch.batch import Batch, DynamicBatch, cat, stack
 from typedbatch.boundary import checked
 from typedbatch.errors import Problem, SchemaError
@@ -85,6 +86,7 @@ __all__ = [
     "conforms",
     "convert",
     "extend",
+    "mypy_plugin_active",
     "stack",
     "validate",
 ]

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
         @property
         def dtype(self) -> Any: ...
 
+    class Missing:
+        """What a protocol finds, under the mypy plugin, in place of a field that a batch does not have."""
+
+    class More:
+        """Stands, under the mypy plugin, in the type of a batch that may have other fields than those listed."""
+
 else:
 
     class Distribution:

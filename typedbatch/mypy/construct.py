@@ -1,0 +1,105 @@
+"""``Batch(...)``, ``cat`` and ``stack``: where known fields come from, and the names that they are given to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+
+from mypy.nodes import CallExpr, DictExpr, Expression, FuncItem, ListExpr, MemberExpr, NameExpr, TupleExpr
+from mypy.plugin import FunctionContext, MethodContext
+from mypy.types import Type, UnionType, get_proper_type
+
+from typedbatch.mypy.fields import REST, Fields, alternatives, anything, batch_of, known_fields
+from typedbatch.mypy.internals import Api, module_around, same, type_of
+from typedbatch.mypy.places import become, field_of
+from typedbatch.mypy.scopes import scope_around, written_to
+from typedbatch.mypy.stored import fields_of_arguments, fields_of_data, is_array, stacked, unranked
+
+
+def construct(ctx: FunctionContext) -> Type:
+    """``Batch(...)``: its fields; a plain Batch when an argument is not known."""
+    call = ctx.context
+    if not isinstance(call, CallExpr):  # functools.partial and the like: the arguments are not all here
+        return ctx.default_return_type
+    fields = fields_of_arguments(ctx.api, call, skip=("copy",))
+    return ctx.default_return_type if fields is None else bound(ctx.api, call, batch_of(ctx.api, fields))
+
+
+def bound(api: Api, call: Expression, type_: Type) -> Type:
+    """The type of a call that makes a batch, once the name that it is assigned to is taken into account.
+
+    A local name is followed from here on. An attribute, or a name of a module or class, may get fields anywhere: those
+    that are written in its file count as there, and when it is bound or handed on elsewhere, any.
+    """
+    scope = scope_around(api)
+    for target in scope.values.get(id(call), []) if scope is not None else []:
+        if isinstance(target, NameExpr) and scope is not None and isinstance(scope.root, FuncItem):
+            become(api, target, type_)
+        elif isinstance(target, (NameExpr, MemberExpr)) and field_of(api, target) is None:
+            type_ = _opened(api, target, type_)
+    return type_
+
+
+def _opened(api: Api, owner: NameExpr | MemberExpr, type_: Type) -> Type:
+    module, fields = module_around(api), known_fields(type_)
+    if module is None or fields is None:
+        return type_
+    names, unseen = written_to(module, owner)
+    rest: Fields = {name: anything() for name in names - fields.keys()}
+    if unseen or not fields:
+        rest[REST] = anything()
+    return batch_of(api, {**fields, **rest})
+
+
+_MOST_WAYS = 16
+
+
+# ---- cat and stack ---------------------------------------------------------------------------------------------------
+
+
+def cat(ctx: FunctionContext | MethodContext) -> Type:
+    """``cat``: the fields of the batches; as it refuses batches with different fields, those of any."""
+    return _joined(ctx, lambda types: _either(ctx.api, types))
+
+
+def stack(ctx: FunctionContext | MethodContext) -> Type:
+    """``stack``: the fields of all batches, with one dimension more."""
+    return _joined(ctx, lambda types: stacked(ctx.api, types))
+
+
+def _joined(ctx: FunctionContext | MethodContext, join: Callable[[list[Type]], Type]) -> Type:
+    parts = ctx.args[0][0] if ctx.args and ctx.args[0] else None
+    if isinstance(parts, (ListExpr, TupleExpr)) and parts.items:
+        choices = [_fields_of_part(ctx.api, item) for item in parts.items]
+    else:
+        known = known_fields(ctx.default_return_type)
+        choices = [[known]]
+    if any(None in choice for choice in choices) or prod(map(len, choices)) > _MOST_WAYS:
+        return ctx.default_return_type
+    ways = [_join_columns(ctx.api, way, join) for way in product(*choices)]
+    joined = UnionType.make_union(list(dict.fromkeys(ways)))
+    return bound(ctx.api, ctx.context, joined) if isinstance(ctx.context, Expression) else joined
+
+
+def _fields_of_part(api: Api, part: Expression) -> list[Fields | None]:
+    """The fields of one of the batches, one for each way by which the line is reached."""
+    if isinstance(part, DictExpr):
+        return [fields_of_data(api, part)]
+    return [known_fields(one) for one in alternatives(type_of(api, part))] or [None]
+
+
+def _join_columns(api: Api, rows: Sequence[Fields | None], join: Callable[[list[Type]], Type]) -> Type:
+    columns: dict[str, list[Type]] = {}
+    for row in rows:
+        for name, type_ in (row or {}).items():
+            columns.setdefault(name, []).append(type_)
+    return batch_of(api, {name: join(types) for name, types in columns.items()})
+
+
+def _either(api: Api, types: list[Type]) -> Type:
+    if all(same(types[0], other) for other in types[1:]):
+        return types[0]
+    return (
+        unranked(api, leaves) if all(map(is_array, leaves := [get_proper_type(one) for one in types])) else anything()
+    )

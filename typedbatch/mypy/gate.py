@@ -1,0 +1,111 @@
+"""``extend`` and ``convert``: can the batch become what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mypy.expandtype import expand_type
+from mypy.nodes import ARG_NAMED, CallExpr, Decorator, Expression, TypeInfo, Var
+from mypy.plugin import FunctionContext
+from mypy.types import AnyType, Instance, ProperType, Type, TypeVarId, get_proper_type
+
+from typedbatch.mypy import messages
+from typedbatch.mypy.declare import RECORD
+from typedbatch.mypy.fields import BATCH, REST, is_batch, known_fields
+from typedbatch.mypy.internals import Api, fits, member_of, type_of
+from typedbatch.mypy.stored import stored
+
+PROTOCOL = "typedbatch.protocols.BatchProtocol"
+
+
+def extend(ctx: FunctionContext) -> Type:
+    """Reports keywords that are not declared, fields that nobody gives, and values of a wrong type."""
+    into, call = with_defaults(ctx.default_return_type), ctx.context
+    if not isinstance(into, Instance) or not isinstance(call, CallExpr) or not call.args:
+        return ctx.default_return_type
+    declared = dict(declared_fields(into.type))
+    given: set[str] = set()
+    complete = bool(declared)
+    for value, kind, name in zip(call.args[2:], call.arg_kinds[2:], call.arg_names[2:], strict=True):
+        if kind is not ARG_NAMED or name is None:
+            complete = False
+        elif declared and name not in declared:
+            messages.report_undeclared(ctx.api, into.type.name, name, declared, value)
+            given.add(messages.nearest(name, declared))
+        elif declared:
+            given.add(name)
+            _check_value(ctx.api, into, name, value)
+    if complete:
+        _check_complete(ctx, call, into, {name for name, required in declared.items() if required} - given, "extend")
+    return ctx.default_return_type
+
+
+def convert(ctx: FunctionContext) -> Type:
+    """Reports fields that the target asks for and the source does not have."""
+    into, call = get_proper_type(ctx.default_return_type), ctx.context
+    if isinstance(into, Instance) and isinstance(call, CallExpr) and call.args:
+        required = {name for name, required in declared_fields(into.type) if required}
+        _check_complete(ctx, call, into, required, "convert")
+    return ctx.default_return_type
+
+
+def with_defaults(type_: Type) -> ProperType:
+    """A bare generic means its defaults, as it does at run time; mypy leaves Any there when it is given as a value."""
+    proper = get_proper_type(type_)
+    if not isinstance(proper, Instance) or not all(isinstance(get_proper_type(arg), AnyType) for arg in proper.args):
+        return proper
+    given: dict[TypeVarId, Type] = {}
+    for parameter, arg in zip(proper.type.defn.type_vars, proper.args, strict=False):
+        given[parameter.id] = expand_type(parameter.default, given) if parameter.has_default() else arg
+    return proper.copy_modified(args=list(given.values()))
+
+
+def declared_fields(target: TypeInfo) -> Iterator[tuple[str, bool]]:
+    """The fields of a protocol or record, and whether each must be given."""
+    stops = PROTOCOL if target.is_protocol else RECORD
+    if not any(base.fullname == stops for base in target.mro):
+        return
+    found: dict[str, bool] = {}
+    for base in reversed(target.mro):
+        if (
+            base.fullname not in (BATCH, PROTOCOL, RECORD, "builtins.object")
+            and base.fullname.split(".")[0] != "typing"
+        ):
+            for name, symbol in base.names.items():
+                if name[:2] != "__" and _is_field(base, symbol.node):
+                    found[name] = not (isinstance(symbol.node, Var) and symbol.node.has_explicit_value)
+    yield from found.items()
+
+
+def _is_field(owner: TypeInfo, node: object) -> bool:
+    if isinstance(node, Var):
+        return not node.is_classvar
+    return owner.is_protocol and isinstance(node, Decorator) and node.var.is_property
+
+
+def _check_value(api: Api, into: Instance, name: str, value: Expression) -> None:
+    expected = member_of(into, name)
+    if expected is None:
+        return
+    got = stored(api, value, type_of(api, value))
+    if not fits(got, expected):
+        messages.report_wrong(api, f'"{name}" of {into.type.name}', expected, got, value, code=messages.EXTEND)
+
+
+def _check_complete(ctx: FunctionContext, call: CallExpr, into: Instance, needed: set[str], function: str) -> None:
+    source = get_proper_type(type_of(ctx.api, call.args[0]))
+    if isinstance(source, AnyType) or not isinstance(source, Instance):
+        return
+    if is_batch(source):
+        fields = known_fields(source)
+        if fields is None or REST in fields:
+            return
+        lacking = needed - fields.keys()
+    elif source.type.fullname == PROTOCOL:
+        return
+    else:
+        lacking = {name for name in needed if member_of(source, name) is None}
+        if source.type.has_base(BATCH) and not source.type.has_base(RECORD):
+            return
+    if lacking:
+        messages.report_unfilled(ctx.api, f"{function}() to {into.type.name}", lacking, call)

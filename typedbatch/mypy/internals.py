@@ -1,0 +1,98 @@
+"""Every part of mypy that is not its plugin API, each behind a function that says what is lost without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypy.lookup import lookup_fully_qualified
+from mypy.nodes import Expression, MypyFile, NameExpr, Node, TypeInfo, Var
+from mypy.plugin import CheckerPluginInterface
+from mypy.subtypes import find_member, is_same_type, is_subtype
+from mypy.types import AnyType, Instance, Type, TypeOfAny, get_proper_type
+
+Api = CheckerPluginInterface
+
+
+def class_named(api: Api, fullname: str) -> TypeInfo | None:
+    """A class of any module of the build; None when its module is no part of it, as torch without torch."""
+    modules: Any = getattr(api, "modules", {})
+    found = lookup_fully_qualified(fullname, modules, raise_on_missing=False)
+    return found.node if found is not None and isinstance(found.node, TypeInfo) else None
+
+
+def known_type(api: Api, expression: Expression) -> Type | None:
+    """The type that the checker has stored for an expression; None when it has not come to it yet."""
+    lookup: Any = getattr(api, "lookup_type_or_none", None)
+    found: Type | None = lookup(expression) if lookup is not None else None
+    return found
+
+
+def remember_type(api: Api, expression: Expression) -> None:
+    """Have mypy keep a type for an expression, until it forgets all that it found in the file."""
+    store: Any = getattr(api, "store_type", None)
+    if store is not None:
+        store(expression, AnyType(TypeOfAny.special_form))
+
+
+def type_of(api: Api, expression: Expression) -> Type:
+    """The type of an expression, found now if it was not before."""
+    found = known_type(api, expression)
+    return found if found is not None else api.get_expression_type(expression)
+
+
+def current_type(api: Api, expression: Expression) -> Type | None:
+    """What a name or attribute is known to be on this line, by the assignments before it; None without any."""
+    binder: Any = getattr(api, "binder", None)
+    found: Type | None = binder.get(expression) if binder is not None else None
+    return found
+
+
+def narrow(api: Api, expression: Expression, type_: Type) -> None:
+    """From here on, in this branch, the expression has this type. Without it, changes of a batch are not followed."""
+    binder: Any = getattr(api, "binder", None)
+    if binder is not None:
+        binder.put(expression, type_)
+
+
+def widen_declaration(api: Api, name: NameExpr, type_: Type) -> None:
+    """Give a variable whose type was inferred a wider one; what it is on each line is in the binder already."""
+    binder: Any = getattr(api, "binder", None)
+    if isinstance(name.node, Var) and name.node.is_inferred and binder is not None:
+        name.node.type = type_
+        for key in [key for key in binder.declarations if key[-1:] == (name.node,)]:
+            binder.declarations[key] = type_
+
+
+def function_around(api: Api) -> Node | None:
+    """The outermost function or method that is being checked; None in the body of a module or class."""
+    scope: Any = getattr(api, "scope", None)
+    found: Node | None = scope.top_level_function() if scope is not None else None
+    return found
+
+
+def module_around(api: Api) -> MypyFile | None:
+    """The file that is being checked."""
+    tree: MypyFile | None = getattr(api, "tree", None)
+    return tree
+
+
+def report_no_attribute(api: Api, owner: Type, name: str, context: Expression) -> Type:
+    """What mypy says of an attribute that a class lacks, in its own words."""
+    api.msg.has_no_attr(owner, owner, name, context)
+    return AnyType(TypeOfAny.from_error)
+
+
+def member_of(type_: Type, name: str) -> Type | None:
+    """The type of a class's or protocol's member; None when there is none."""
+    proper = get_proper_type(type_)
+    return find_member(name, proper, proper) if isinstance(proper, Instance) else None
+
+
+def fits(value: Type, expected: Type) -> bool:
+    """May a value of the one type go where the other is asked for."""
+    return is_subtype(value, expected, ignore_pos_arg_names=True)  # so asked, mypy remembers the answer
+
+
+def same(one: Type, other: Type) -> bool:
+    """Are the two types the same."""
+    return is_same_type(one, other)

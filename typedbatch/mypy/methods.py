@@ -1,0 +1,305 @@
+"""The methods of ``Batch``: what they give back, and what they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy.nodes import CallExpr, Expression, IndexExpr, MemberExpr, StrExpr, TempNode
+from mypy.plugin import MethodContext
+from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, Type, UnionType, get_proper_type
+
+from typedbatch.mypy.attributes import field_type, set_in, take_out
+from typedbatch.mypy.construct import bound, cat, stack
+from typedbatch.mypy.fields import REST, alternatives, anything, is_batch, known_fields, plain_batch
+from typedbatch.mypy.internals import Api, type_of
+from typedbatch.mypy.places import become, change, type_here
+from typedbatch.mypy.stored import (
+    array,
+    fields_of_arguments,
+    is_array,
+    is_tensor,
+    map_fields,
+    stored,
+    tensor,
+    unranked,
+)
+
+Hook = Callable[[MethodContext], Type]
+
+
+def _receiver(ctx: MethodContext) -> Expression | None:
+    node = ctx.context
+    if isinstance(node, CallExpr):
+        return node.callee.expr if isinstance(node.callee, MemberExpr) else None
+    return node.base if isinstance(node, IndexExpr) else None
+
+
+def _owner(ctx: MethodContext) -> Type:
+    receiver = _receiver(ctx)
+    return type_here(ctx.api, receiver, ctx.type) if receiver is not None else ctx.type
+
+
+def _argument(ctx: MethodContext, place: int) -> Expression | None:
+    given = ctx.args[place] if place < len(ctx.args) else []
+    return given[0] if given else None
+
+
+def _name(api: Api, node: Expression | None) -> str | None:
+    """The name of a field that is written out, or known by its Literal type."""
+    if isinstance(node, StrExpr):
+        return node.value
+    type_ = get_proper_type(type_of(api, node)) if node is not None else None
+    if isinstance(type_, Instance) and type_.last_known_value is not None:
+        type_ = type_.last_known_value
+    return type_.value if isinstance(type_, LiteralType) and isinstance(type_.value, str) else None
+
+
+def _is_text(api: Api, node: Expression | None) -> bool:
+    items = [get_proper_type(item) for item in alternatives(type_of(api, node))] if node is not None else []
+    texts = [item.fallback if isinstance(item, LiteralType) else item for item in items]
+    return bool(texts) and all(isinstance(item, Instance) and item.type.has_base("builtins.str") for item in texts)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _get_item(ctx: MethodContext) -> Type:
+    index, receiver = _argument(ctx, 0), _receiver(ctx)
+    if index is None or receiver is None:
+        return ctx.default_return_type
+    name = _name(ctx.api, index)
+    owner = _owner(ctx)
+    if name is None:
+        return _rows(ctx.api, owner, index) if not _is_text(ctx.api, index) else ctx.default_return_type
+    known = [known_fields(one) for one in alternatives(owner) if is_batch(one)]
+    if None in known or not known or not isinstance(ctx.context, Expression):
+        return ctx.default_return_type  # a plain Batch: item access is Any
+    return field_type(ctx.api, owner, name, receiver, ctx.context)
+
+
+def _rows(api: Api, owner: Type, index: Expression) -> Type:
+    type_ = get_proper_type(type_of(api, index))
+    if isinstance(type_, Instance) and type_.type.fullname == "builtins.slice":
+        return owner
+    single = isinstance(type_, Instance) and type_.type.fullname == "builtins.int"
+    change = _row if single else _any_rank
+    picked = [map_fields(api, one, lambda leaf: change(api, leaf)) for one in alternatives(owner)]
+    return UnionType.make_union(picked)
+
+
+def _row(api: Api, leaf: ProperType) -> Type:
+    """One row of an array: a scalar of numpy, unless it surely has more dimensions."""
+    if not is_array(leaf):
+        return leaf
+    assert isinstance(leaf, Instance)
+    shape = get_proper_type(leaf.args[0])
+    if isinstance(shape, TupleType) and len(shape.items) > 1 and all(_is_size(item) for item in shape.items):
+        return Instance(leaf.type, [shape.copy_modified(items=shape.items[1:]), *leaf.args[1:]])
+    return anything()
+
+
+def _is_size(type_: Type) -> bool:
+    return isinstance(get_proper_type(type_), (Instance, LiteralType))
+
+
+def _any_rank(api: Api, leaf: ProperType) -> Type:
+    return unranked(api, [leaf]) if is_array(leaf) else leaf
+
+
+def _iterate(ctx: MethodContext) -> Type:
+    default = get_proper_type(ctx.default_return_type)
+    if known_fields(ctx.type) is None or not isinstance(default, Instance):
+        return ctx.default_return_type
+    return default.copy_modified(args=[map_fields(ctx.api, ctx.type, lambda leaf: _row(ctx.api, leaf))])
+
+
+def _get(ctx: MethodContext) -> Type:
+    name, fields = _name(ctx.api, _argument(ctx, 0)), known_fields(_owner(ctx))
+    if name is None or fields is None:
+        return ctx.default_return_type
+    if name in fields:
+        return fields[name]
+    fallback = _argument(ctx, 1)
+    if REST in fields:
+        return anything()
+    return type_of(ctx.api, fallback) if fallback is not None else NoneType()
+
+
+def _mapped(leaf: Callable[[Api, ProperType], Type]) -> Hook:
+    def hook(ctx: MethodContext) -> Type:
+        if known_fields(ctx.type) is None:
+            return ctx.default_return_type
+        owner = map_fields(ctx.api, _only_batch(_owner(ctx), ctx.type), lambda one: leaf(ctx.api, one))
+        return bound(ctx.api, ctx.context, owner) if isinstance(ctx.context, Expression) else owner
+
+    return hook
+
+
+def _only_batch(owner: Type, fallback: Type) -> Type:
+    return owner if is_batch(owner) else fallback
+
+
+def _to_tensor(api: Api, leaf: ProperType) -> Type:
+    if not is_array(leaf):
+        return leaf
+    assert isinstance(leaf, Instance)
+    dtype = get_proper_type(leaf.args[1]) if len(leaf.args) == 2 else None
+    scalar = get_proper_type(dtype.args[0]) if isinstance(dtype, Instance) and dtype.args else None
+    is_number = isinstance(scalar, Instance) and (
+        scalar.type.has_base("numpy.number") or scalar.type.fullname in ("numpy.bool", "numpy.bool_")
+    )
+    return tensor(api) if is_number else _tensor_or_array(api, leaf)
+
+
+def _tensor_or_array(api: Api, leaf: ProperType) -> Type:
+    """Arrays of unknown dtype: text and objects stay arrays, and are rare."""
+    return tensor(api)
+
+
+def _to_array(api: Api, leaf: ProperType) -> Type:
+    return array(api) if is_tensor(leaf) else leaf
+
+
+def _to_anything(api: Api, leaf: ProperType) -> Type:
+    return anything()
+
+
+def _to_two_dimensions(api: Api, leaf: ProperType) -> Type:
+    return unranked(api, [leaf]) if is_array(leaf) else leaf
+
+
+# ---- changing --------------------------------------------------------------------------------------------------------
+
+
+def _set_item(ctx: MethodContext) -> Type:
+    key, value, receiver = _argument(ctx, 0), _argument(ctx, 1), _receiver(ctx)
+    if receiver is None or key is None:
+        return ctx.default_return_type
+    name = _name(ctx.api, key)
+    if name is not None and value is not None:
+        expression = None if isinstance(value, TempNode) else value
+        set_in(ctx.api, receiver, _owner(ctx), {name: stored(ctx.api, expression, type_of(ctx.api, value))})
+    elif name is None and _is_text(ctx.api, key):
+        set_in(ctx.api, receiver, _owner(ctx), {REST: anything()})
+    return ctx.default_return_type
+
+
+def _update(ctx: MethodContext) -> Type:
+    call, receiver = ctx.context, _receiver(ctx)
+    if receiver is not None and isinstance(call, CallExpr):
+        new = fields_of_arguments(ctx.api, call)
+        set_in(ctx.api, receiver, _owner(ctx), {REST: anything()} if new is None else new)
+    return ctx.default_return_type
+
+
+def _set_default(ctx: MethodContext) -> Type:
+    name, value, receiver = _name(ctx.api, _argument(ctx, 0)), _argument(ctx, 1), _receiver(ctx)
+    fields = known_fields(_owner(ctx))
+    if fields is None or receiver is None:
+        return ctx.default_return_type
+    if name is None:
+        set_in(ctx.api, receiver, _owner(ctx), {REST: anything()})
+        return ctx.default_return_type
+    if name not in fields:
+        given = stored(ctx.api, value, type_of(ctx.api, value)) if value is not None else NoneType()
+        set_in(ctx.api, receiver, _owner(ctx), {name: given if REST not in fields else anything()})
+        return given if REST not in fields else anything()
+    return fields[name]
+
+
+def _take_away(ctx: MethodContext) -> Type:
+    """``pop`` and ``del batch["x"]``."""
+    name, receiver = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx)
+    fields = known_fields(_owner(ctx))
+    if fields is None or receiver is None or name is None:
+        return ctx.default_return_type
+    taken: Type | None = fields.get(name)
+    is_pop = (
+        isinstance(ctx.context, CallExpr)
+        and isinstance(ctx.context.callee, MemberExpr)
+        and (ctx.context.callee.name == "pop")
+    )
+    if not is_pop and taken is None and isinstance(ctx.context, Expression):
+        field_type(ctx.api, _owner(ctx), name, receiver, ctx.context)
+    take_out(ctx.api, receiver, _owner(ctx), name)
+    if not is_pop:
+        return ctx.default_return_type
+    fallback = _argument(ctx, 1)
+    if taken is not None or REST in fields:
+        return taken if taken is not None else anything()
+    return type_of(ctx.api, fallback) if fallback is not None else NoneType()
+
+
+def _clear(ctx: MethodContext) -> Type:
+    receiver = _receiver(ctx)
+    if receiver is not None and known_fields(_owner(ctx)) is not None:
+        change(ctx.api, receiver, _owner(ctx), lambda fields: {})
+    return ctx.default_return_type
+
+
+def _in_place(leaf: Callable[[Api, ProperType], Type]) -> Hook:
+    def hook(ctx: MethodContext) -> Type:
+        receiver = _receiver(ctx)
+        if receiver is not None:
+            changed = [map_fields(ctx.api, o, lambda one: leaf(ctx.api, one)) for o in alternatives(_owner(ctx))]
+            become(ctx.api, receiver, UnionType.make_union(changed))
+        return ctx.default_return_type
+
+    return hook
+
+
+def _open(ctx: MethodContext) -> Type:
+    """The batch gets fields that are not known, and those that are may change."""
+    receiver = _receiver(ctx)
+    if receiver is not None:
+        change(ctx.api, receiver, _owner(ctx), lambda fields: {name: anything() for name in (*fields, REST)})
+    return ctx.default_return_type
+
+
+def _transform(ctx: MethodContext) -> Type:
+    receiver, call = _receiver(ctx), ctx.context
+    in_place = isinstance(call, CallExpr) and len(call.args) > 1
+    changed = map_fields(ctx.api, _only_batch(_owner(ctx), ctx.type), lambda leaf: anything())
+    if in_place and receiver is not None and known_fields(ctx.type) is not None:
+        become(ctx.api, receiver, changed)
+    return bound(ctx.api, call, changed) if isinstance(call, Expression) and is_batch(changed) else changed
+
+
+def _same(ctx: MethodContext) -> Type:
+    """The fields stay as they are; a name that the result is assigned to is followed."""
+    if not isinstance(ctx.context, Expression) or not is_batch(ctx.default_return_type):
+        return ctx.default_return_type
+    return bound(ctx.api, ctx.context, _only_batch(_owner(ctx), ctx.default_return_type))
+
+
+def plain(ctx: MethodContext) -> Type:
+    """Nothing is known."""
+    return plain_batch(ctx.api)
+
+
+METHODS: dict[str, Hook] = {
+    "__getitem__": _get_item,
+    "__iter__": _iterate,
+    "get": _get,
+    "to_torch": _mapped(_to_tensor),
+    "to_numpy": _mapped(_to_array),
+    "isnull": _mapped(_to_anything),
+    "apply_values_transform": _transform,
+    "copy": _same,
+    "dropnull": _same,
+    "to_at_least_2d": _mapped(_to_two_dimensions),
+    "__setitem__": _set_item,
+    "__delitem__": _take_away,
+    "update": _update,
+    "setdefault": _set_default,
+    "pop": _take_away,
+    "clear": _clear,
+    "to_torch_": _in_place(_to_tensor),
+    "to_numpy_": _in_place(_to_array),
+    "cat_": _open,
+    "stack_": _open,
+    "popitem": _open,
+    "set_array_at_key": _open,
+    "cat": cat,
+    "stack": stack,
+}

@@ -1,0 +1,116 @@
+"""The plugin as mypy sees it. Each hook answers with what mypy would have said itself when it meets the unexpected."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache, partial, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mypy.plugin import (
+    AttributeContext,
+    ClassDefContext,
+    FunctionContext,
+    FunctionSigContext,
+    MethodContext,
+    MethodSigContext,
+    Plugin,
+    ReportConfigContext,
+)
+from mypy.types import LiteralType, Type
+
+from typedbatch.mypy import arguments, attributes, construct, declare, gate
+from typedbatch.mypy.fields import BATCH
+from typedbatch.mypy.methods import METHODS
+
+C = TypeVar("C", AttributeContext, FunctionContext, MethodContext, FunctionSigContext, MethodSigContext)
+Hook = Callable[[C], Any]
+
+
+def plugin(version: str) -> type[Plugin]:
+    """What mypy calls; the version of mypy makes no difference."""
+    return TypedBatchPlugin
+
+
+class TypedBatchPlugin(Plugin):
+    """Knows the fields of every plain ``Batch``."""
+
+    def report_config_data(self, ctx: ReportConfigContext) -> str:
+        """A digest of the plugin's code: what an older one left in mypy's cache is not used. Asked for every file."""
+        return _digest()
+
+    def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        if fullname == BATCH:
+            return declare.open_batch
+        return declare.close_record if fullname == declare.RECORD else None
+
+    def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
+        return _FUNCTIONS.get(fullname)
+
+    def get_function_signature_hook(self, fullname: str) -> Hook[FunctionSigContext] | None:
+        return None if fullname.startswith(_ELSEWHERE) else _check_function
+
+    def get_method_signature_hook(self, fullname: str) -> Hook[MethodSigContext] | None:
+        return None if fullname.startswith(_ELSEWHERE) else _check_method
+
+    def get_attribute_hook(self, fullname: str) -> Hook[AttributeContext] | None:
+        owner, _, name = fullname.rpartition(".")
+        if owner != BATCH:
+            return None
+        if name == "__setattr__":
+            return _set_field
+        return _read_field(name) if name[:2] != "__" and name not in _MEMBERS else None
+
+    def get_method_hook(self, fullname: str) -> Hook[MethodContext] | None:
+        owner, _, name = fullname.rpartition(".")
+        return _METHODS.get(name) if owner == BATCH else None
+
+
+@cache
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
+    """A hook that fails leaves mypy's own answer: a missed mistake, never a crash; shown with ``--show-traceback``."""
+
+    @wraps(hook)
+    def safe(ctx: C) -> Any:
+        try:
+            return hook(ctx)
+        except Exception:  # whatever mypy's internals do, a user's run must go on
+            if ctx.api.options.show_traceback:
+                raise
+            return getattr(ctx, default)
+
+    return safe
+
+
+def _read_field(name: str) -> Hook[AttributeContext]:
+    return _or_default(partial(attributes.read, name=name), "default_attr_type")
+
+
+def _active(ctx: FunctionContext) -> Type:
+    return LiteralType(True, ctx.api.named_generic_type("builtins.bool", []))
+
+
+_set_field = _or_default(attributes.set_field, "default_attr_type")
+_check_function: Hook[FunctionSigContext] = _or_default(arguments.check, "default_signature")
+_check_method: Hook[MethodSigContext] = _or_default(arguments.check, "default_signature")
+_ELSEWHERE = ("builtins.", "typing.", "numpy.", "torch.")  # nothing there asks for a protocol of batches
+_MEMBERS = frozenset({"shape"})
+_METHODS = {name: _or_default(hook) for name, hook in METHODS.items()}
+_FUNCTIONS: dict[str, Hook[FunctionContext]] = {
+    BATCH: _or_default(construct.construct),
+    "typedbatch.batch.cat": _or_default(construct.cat),
+    "typedbatch.batch.stack": _or_default(construct.stack),
+    f"{BATCH}.cat": _or_default(construct.cat),
+    f"{BATCH}.stack": _or_default(construct.stack),
+    "typedbatch.gate.extend": _or_default(gate.extend),
+    "typedbatch.stages.convert": _or_default(gate.convert),
+    "typedbatch.active.mypy_plugin_active": _or_default(_active),
+}

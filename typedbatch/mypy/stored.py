@@ -1,0 +1,223 @@
+"""What becomes of a value's type when a batch takes it in: the static side of ``typedbatch.construct``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy.nodes import (
+    ARG_NAMED,
+    ARG_POS,
+    ARG_STAR2,
+    CallExpr,
+    DictExpr,
+    Expression,
+    ListExpr,
+    RefExpr,
+    StrExpr,
+    TupleExpr,
+)
+from mypy.types import (
+    Instance,
+    LiteralType,
+    NoneType,
+    ProperType,
+    TupleType,
+    Type,
+    TypedDictType,
+    UnionType,
+    get_proper_type,
+)
+
+from typedbatch.mypy.fields import BATCH, REST, Fields, anything, batch_of, is_batch, known_fields, plain_batch
+from typedbatch.mypy.internals import Api, class_named, same, type_of
+
+TENSOR = "torch._tensor.Tensor"
+_NUMBERS = {"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"}
+_SEQUENCES = {"builtins.list", "builtins.tuple"}
+
+
+def stored(api: Api, value: Expression | None, type_: Type) -> Type:
+    """The type of a field that was given this value: a list becomes an array, a dict a Batch, a number an array."""
+    if value is not None and (isinstance(value, DictExpr) or _is_dict_call(value)):
+        fields = fields_of_data(api, value)
+        return batch_of(api, fields) if fields is not None else plain_batch(api)
+    if isinstance(value, (ListExpr, TupleExpr)) and value.items:
+        rows = _fields_of_rows(api, value)
+        if rows is not None:
+            return batch_of(api, rows)
+    return _stored_type(api, get_proper_type(type_))
+
+
+def fields_of_data(api: Api, data: Expression) -> Fields | None:
+    """The fields that ``Batch(data)`` has; None when they cannot be known."""
+    if isinstance(data, DictExpr):
+        return _fields_of_display(api, data)
+    if isinstance(data, CallExpr) and _is_dict_call(data):
+        return fields_of_arguments(api, data)
+    if isinstance(data, (ListExpr, TupleExpr)):
+        return _fields_of_rows(api, data)
+    return _fields_of_mapping(api, type_of(api, data))
+
+
+def fields_of_arguments(api: Api, call: CallExpr, skip: tuple[str, ...] = ()) -> Fields | None:
+    """The fields that the arguments of ``Batch(...)``, ``dict(...)`` or ``update(...)`` make; None when unknown."""
+    fields: Fields = {}
+    for value, kind, name in zip(call.args, call.arg_kinds, call.arg_names, strict=True):
+        if kind is ARG_NAMED and name is not None:
+            given: Fields | None = {} if name in skip else {name: stored(api, value, type_of(api, value))}
+        elif kind is ARG_POS or kind is ARG_STAR2:
+            given = fields_of_data(api, value)
+        else:
+            given = None
+        if given is None:
+            return None
+        fields.update(given)
+    return fields
+
+
+def _is_dict_call(value: Expression) -> bool:
+    return (
+        isinstance(value, CallExpr) and isinstance(value.callee, RefExpr) and value.callee.fullname == "builtins.dict"
+    )
+
+
+def _fields_of_display(api: Api, display: DictExpr) -> Fields | None:
+    fields: Fields = {}
+    for key, value in display.items:
+        if isinstance(key, StrExpr):
+            fields[key.value] = stored(api, value, type_of(api, value))
+            continue
+        unpacked = fields_of_data(api, value) if key is None else None
+        if unpacked is None:  # a computed key, or ** of something unknown
+            return None
+        fields.update(unpacked)
+    return fields
+
+
+def _fields_of_mapping(api: Api, type_: Type) -> Fields | None:
+    proper = get_proper_type(type_)
+    if isinstance(proper, NoneType):
+        return {}
+    if isinstance(proper, TypedDictType):
+        return {name: _stored_type(api, get_proper_type(item)) for name, item in proper.items.items()} | (
+            {} if proper.required_keys == set(proper.items) else {REST: anything()}
+        )
+    return known_fields(proper)
+
+
+def _fields_of_rows(api: Api, display: ListExpr | TupleExpr) -> Fields | None:
+    columns: dict[str, list[Type]] = {}
+    for item in display.items:
+        fields = fields_of_data(api, item) if isinstance(item, DictExpr) else known_fields(type_of(api, item))
+        if fields is None:
+            return None
+        for name, type_ in fields.items():
+            columns.setdefault(name, []).append(type_)
+    return {name: stacked(api, types) for name, types in columns.items()} if columns else None
+
+
+def stacked(api: Api, types: list[Type]) -> Type:
+    """The type of rows of these types, stacked: arrays gain a dimension."""
+    proper = [get_proper_type(type_) for type_ in types]
+    if all(is_tensor(one) for one in proper):
+        return proper[0]
+    if all(is_array(one) for one in proper):
+        return unranked(api, proper)
+    nested = [known_fields(one) for one in proper]
+    known = [fields for fields in nested if fields is not None]
+    if len(known) == len(nested):
+        names = sorted({name for fields in known for name in fields})
+        return batch_of(api, {n: stacked(api, [fields[n] for fields in known if n in fields]) for n in names})
+    return array(api) if all(isinstance(one, NoneType) or _is_text(one) for one in proper) else anything()
+
+
+def _stored_type(api: Api, type_: ProperType) -> Type:
+    if isinstance(type_, UnionType):
+        return UnionType.make_union([_stored_type(api, get_proper_type(item)) for item in type_.items])
+    if isinstance(type_, LiteralType):
+        return _stored_type(api, type_.fallback)
+    if isinstance(type_, TypedDictType):
+        fields = _fields_of_mapping(api, type_)
+        return batch_of(api, fields) if fields is not None else plain_batch(api)
+    if isinstance(type_, TupleType):
+        return _of_elements(api, [get_proper_type(item) for item in type_.items])
+    if not isinstance(type_, Instance):
+        return type_
+    if type_.type.fullname in _NUMBERS or type_.type.has_base("numpy.generic"):
+        return array(api)
+    if type_.type.fullname in _SEQUENCES and type_.args:
+        return _of_elements(api, [get_proper_type(type_.args[0])])
+    if type_.type.has_base("typing.Mapping") and not type_.type.has_base(BATCH):
+        return plain_batch(api)
+    if type_.last_known_value is not None:
+        return type_.copy_modified(last_known_value=None)
+    return type_
+
+
+def _of_elements(api: Api, elements: list[ProperType]) -> Type:
+    if elements and all(is_tensor(element) for element in elements):
+        return elements[0]
+    kept = [get_proper_type(_stored_type(api, element)) for element in elements]
+    if kept and all(is_array(element) or isinstance(element, NoneType) or _is_text(element) for element in kept):
+        return array(api)
+    if kept and all(isinstance(one, Instance) and one.type.has_base(BATCH) for one in kept):
+        known = [known_fields(one) for one in kept]
+        if all(is_batch(one) for one in kept) and None not in known:
+            return stacked(api, list(kept))
+        return plain_batch(api)
+    return anything()
+
+
+# ---- arrays and tensors ----------------------------------------------------------------------------------------------
+
+
+def is_tensor(type_: ProperType) -> bool:
+    """``torch.Tensor`` or a class derived from it."""
+    return isinstance(type_, Instance) and type_.type.has_base(TENSOR)
+
+
+def is_array(type_: ProperType) -> bool:
+    """``numpy.ndarray`` itself; of classes derived from it less is known."""
+    return isinstance(type_, Instance) and type_.type.fullname == "numpy.ndarray"
+
+
+def _is_text(type_: ProperType) -> bool:
+    return isinstance(type_, Instance) and type_.type.fullname == "builtins.str"
+
+
+def array(api: Api, dtype: Type | None = None) -> Type:
+    """``ndarray`` of any rank; of any dtype too, when none is given."""
+    info, dtypes = class_named(api, "numpy.ndarray"), class_named(api, "numpy.dtype")
+    if info is None or dtypes is None:
+        return anything()
+    shape = api.named_generic_type("builtins.tuple", [anything()])
+    return Instance(info, [shape, dtype if dtype is not None else Instance(dtypes, [anything()])])
+
+
+def unranked(api: Api, arrays: list[ProperType]) -> Type:
+    """An array of any rank, with the dtype if all have the same."""
+    dtypes = [one.args[1] for one in arrays if isinstance(one, Instance) and len(one.args) == 2]
+    same_dtype = dtypes and len(dtypes) == len(arrays) and all(same(dtypes[0], other) for other in dtypes[1:])
+    return array(api, dtypes[0] if same_dtype else None)
+
+
+def tensor(api: Api) -> Type:
+    """``torch.Tensor``, or Any where torch is not installed."""
+    info = class_named(api, TENSOR)
+    return Instance(info, []) if info is not None else anything()
+
+
+def map_fields(api: Api, type_: Type, change: Callable[[ProperType], Type]) -> Type:
+    """The batch with every leaf's type changed, those of nested batches too."""
+    fields = known_fields(type_)
+    if fields is None:
+        return type_
+    return batch_of(api, {name: map_leaf(api, item, change) for name, item in fields.items()})
+
+
+def map_leaf(api: Api, type_: Type, change: Callable[[ProperType], Type]) -> Type:
+    """One leaf's type changed; of a union each item."""
+    proper = get_proper_type(type_)
+    if isinstance(proper, UnionType):
+        return UnionType.make_union([map_leaf(api, item, change) for item in proper.items])
+    return map_fields(api, proper, change) if is_batch(proper) else change(proper)

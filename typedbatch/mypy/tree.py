@@ -1,0 +1,87 @@
+"""Walking the syntax tree that mypy made. Its own visitors are compiled and cannot be derived from in a plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mypy import nodes
+
+_CHILDREN: dict[type, tuple[str, ...]] = {
+    # statements
+    nodes.MypyFile: ("defs",),
+    nodes.ClassDef: ("defs",),
+    nodes.Block: ("body",),
+    nodes.FuncDef: ("arguments", "body"),
+    nodes.Argument: ("initializer",),
+    nodes.Decorator: ("func",),
+    nodes.OverloadedFuncDef: ("items",),
+    nodes.ExpressionStmt: ("expr",),
+    nodes.AssignmentStmt: ("lvalues", "rvalue"),
+    nodes.OperatorAssignmentStmt: ("lvalue", "rvalue"),
+    nodes.ReturnStmt: ("expr",),
+    nodes.AssertStmt: ("expr", "msg"),
+    nodes.DelStmt: ("expr",),
+    nodes.RaiseStmt: ("expr", "from_expr"),
+    nodes.IfStmt: ("expr", "body", "else_body"),
+    nodes.WhileStmt: ("expr", "body", "else_body"),
+    nodes.ForStmt: ("index", "expr", "body", "else_body"),
+    nodes.WithStmt: ("expr", "target", "body"),
+    nodes.TryStmt: ("body", "types", "handlers", "else_body", "finally_body"),
+    nodes.MatchStmt: ("subject", "guards", "bodies"),
+    # expressions
+    nodes.CallExpr: ("callee", "args"),
+    nodes.MemberExpr: ("expr",),
+    nodes.IndexExpr: ("base", "index"),
+    nodes.UnaryExpr: ("expr",),
+    nodes.OpExpr: ("left", "right"),
+    nodes.ComparisonExpr: ("operands",),
+    nodes.SliceExpr: ("begin_index", "end_index", "stride"),
+    nodes.ListExpr: ("items",),
+    nodes.TupleExpr: ("items",),
+    nodes.SetExpr: ("items",),
+    nodes.DictExpr: ("items",),
+    nodes.ConditionalExpr: ("cond", "if_expr", "else_expr"),
+    nodes.StarExpr: ("expr",),
+    nodes.AwaitExpr: ("expr",),
+    nodes.YieldExpr: ("expr",),
+    nodes.YieldFromExpr: ("expr",),
+    nodes.AssignmentExpr: ("target", "value"),
+    nodes.LambdaExpr: ("arguments", "body"),
+    nodes.ListComprehension: ("generator",),
+    nodes.SetComprehension: ("generator",),
+    nodes.GeneratorExpr: ("sequences", "indices", "condlists", "left_expr"),
+    nodes.DictionaryComprehension: ("sequences", "indices", "condlists", "key", "value"),
+    nodes.CastExpr: ("expr",),
+    nodes.AssertTypeExpr: ("expr",),
+    nodes.RevealExpr: ("expr",),
+}
+
+
+def children(node: Any) -> Iterator[Any]:
+    """The statements and expressions right inside a node, in the order of the source; patterns of match left out."""
+    for name in _CHILDREN.get(type(node), ()):
+        yield from _flat(getattr(node, name))
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+    elif value is not None:
+        yield value
+
+
+def last_name(node: Any) -> str:
+    """``x`` of ``x`` and of ``a.b.x``; empty for anything else."""
+    return node.name if isinstance(node, (nodes.NameExpr, nodes.MemberExpr)) else ""
+
+
+def walk(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """A node and all within it, each with the nodes around it, innermost last."""
+    todo: list[tuple[Any, tuple[Any, ...]]] = [(node, ())]
+    while todo:
+        current, around = todo.pop()
+        yield current, around
+        inner = (*around, current)
+        todo.extend((child, inner) for child in reversed(list(children(current))))
