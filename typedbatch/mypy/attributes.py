@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy.nodes import CallExpr, Expression, FuncItem, MemberExpr, NameExpr, Node
 from mypy.plugin import AttributeContext
-from mypy.types import AnyType, Instance, Type, TypeOfAny, UnionType, get_proper_type
+from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.fields import (
@@ -24,11 +24,11 @@ from typedbatch.mypy.internals import (
     narrow,
     report_no_attribute,
     same,
-    type_of,
+    value_type,
 )
 from typedbatch.mypy.places import change, type_here, was_followed
-from typedbatch.mypy.scopes import loops_left, same_condition, scope_around, scope_of
-from typedbatch.mypy.stored import stored
+from typedbatch.mypy.scopes import Binding, Scope, may_have_run, scope_around, scope_of
+from typedbatch.mypy.stored import either, stored
 from typedbatch.mypy.trust import Trust, trust_after, trust_in
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def read(ctx: AttributeContext, name: str) -> Type:
         return found
     found = field_type(ctx.api, owner, name, node.expr, node)
     here = current_type(ctx.api, node)
-    if here is not None and (is_batch(here) or isinstance(get_proper_type(here), AnyType)):
+    if here is not None and (is_batch(here) or _is_any(here)):
         narrow(ctx.api, node, found)  # mypy took what was set for Any, or does not know what has changed since
     return found
 
@@ -73,12 +73,25 @@ def field_type(api: Api, owner: Type, name: str, receiver: Expression, node: Exp
         if name in fields:
             found.append(fields[name])
         elif REST in fields:
-            found.append(anything())
+            found.append(_presumed(api, name))
         else:
             lacking.append(fields)
     if lacking and _is_missing(api, name, receiver, node, bool(found), names):
         return AnyType(TypeOfAny.from_error)
-    return UnionType.make_union(found) if found else anything()
+    return UnionType.make_union(found) if found else _presumed(api, name)
+
+
+def _presumed(api: Api, name: str) -> Type:
+    """What a field is that may be there: of the type that it is set to in this function, if that is one."""
+    scope = scope_around(api)
+    values = [binding.value for binding in scope.fields_set(name)] if scope is not None else []
+    seen = [(value, known_type(api, value)) for value in values if value is not None]
+    types = [stored(api, value, type_) for value, type_ in seen if type_ is not None and not _is_any(type_)]
+    return either(api, types) if types else anything()
+
+
+def _is_any(type_: Type) -> bool:
+    return isinstance(get_proper_type(type_), AnyType)
 
 
 def _is_missing(api: Api, name: str, receiver: Expression, node: Expression, somewhere: bool, names: set[str]) -> bool:
@@ -89,9 +102,11 @@ def _is_missing(api: Api, name: str, receiver: Expression, node: Expression, som
     trust = trust_in(api, scope, receiver)
     if trust is Trust.NONE or (trust is Trust.FILE and name in scope_of(api, module).made):
         return False
+    if somewhere and isinstance(receiver, NameExpr) and _set_unasked(api, scope, receiver.node):
+        return False
     writes = scope.writes(receiver.node, name, node) if isinstance(receiver, NameExpr) else []
     here = scope.around(node)
-    if any(loops_left(around, here) or same_condition(around, here) for around in writes):
+    if any(may_have_run(around, here) for around in writes):
         return False
     messages.report_missing(api, name, names, node, maybe=somewhere or bool(writes))
     return True
@@ -116,11 +131,17 @@ def changed_unseen(api: Api, type_: Type) -> bool:
     scope = scope_around(api)
     if scope is None or not isinstance(scope.root, FuncItem):
         return False
-    for uses in scope.uses.values():
-        here = current_type(api, uses[0][0])
-        if here is not None and is_batch(here) and same(here, type_):
-            return any(_handed_on(api, node, around) for node, around in uses)
+    for variable, uses in scope.uses.items():
+        ways = alternatives(current_type(api, uses[0][0]))
+        if any(is_batch(one) and same(one, type_) for one in ways):
+            by_item = len(ways) > 1 and _set_unasked(api, scope, variable)
+            return by_item or any(_handed_on(api, node, around) for node, around in uses)
     return False
+
+
+def _set_unasked(api: Api, scope: Scope, owner: object) -> bool:
+    """Is there ``batch["x"] = ...`` of which mypy asked no plugin, as it does where it knows several types of it."""
+    return any(known_type(api, item) is None for item in scope.items_set(owner))
 
 
 def _handed_on(api: Api, name: NameExpr, around: tuple[Node, ...]) -> bool:
@@ -139,17 +160,31 @@ def set_field(ctx: AttributeContext) -> Type:
     if not isinstance(node, MemberExpr):
         return ctx.default_attr_type
     owner = type_here(ctx.api, node.expr, ctx.type)
-    known = [known_fields(one) for one in alternatives(owner) if is_batch(one)]
-    if not known or None in known:
-        if not is_batch(owner) or (known_fields(owner) is None and len(known) == 1):
-            report_no_attribute(ctx.api, owner, node.name, node)
+    ways = alternatives(owner)
+    if len(ways) == 1 and known_fields(owner) is None:
+        report_no_attribute(ctx.api, owner, node.name, node)
         return ctx.default_attr_type
     scope = scope_around(ctx.api)
     binding = scope.bindings.get(id(node)) if scope is not None else None
-    value = binding.value if binding is not None and not binding.iterated else None
-    type_ = stored(ctx.api, value, type_of(ctx.api, value)) if value is not None else anything()
-    set_in(ctx.api, node.expr, owner, {node.name: type_})
+    if binding is None or binding.augmented:  # batch.x += 1 keeps an array an array
+        return ctx.default_attr_type
+    set_in(ctx.api, node.expr, owner, {node.name: _assigned(ctx.api, binding)})
     return ctx.default_attr_type
+
+
+def _assigned(api: Api, binding: Binding) -> Type:
+    """What a field is after an assignment to it."""
+    if binding.value is not None and not binding.iterated:
+        return stored(api, binding.value, value_type(api, binding.value))
+    if binding.unpacked is None:
+        return anything()
+    value, place = binding.unpacked
+    whole = get_proper_type(known_type(api, value))
+    if isinstance(whole, TupleType) and place < len(whole.items):
+        return stored(api, None, whole.items[place])
+    if isinstance(whole, Instance) and whole.type.has_base("typing.Iterable") and len(whole.args) > 0:
+        return stored(api, None, whole.args[0])
+    return anything()
 
 
 def set_in(api: Api, receiver: Expression, owner: Type, new: Fields) -> None:

@@ -8,13 +8,14 @@ from math import prod
 
 from mypy.nodes import CallExpr, DictExpr, Expression, FuncItem, ListExpr, MemberExpr, NameExpr, TupleExpr
 from mypy.plugin import FunctionContext, MethodContext
-from mypy.types import Type, UnionType, get_proper_type
+from mypy.types import Type, UnionType
 
 from typedbatch.mypy.fields import REST, Fields, alternatives, anything, batch_of, known_fields
-from typedbatch.mypy.internals import Api, module_around, same, type_of
+from typedbatch.mypy.internals import Api, current_type, module_around, type_of
 from typedbatch.mypy.places import become, field_of
 from typedbatch.mypy.scopes import scope_around, written_to
-from typedbatch.mypy.stored import fields_of_arguments, fields_of_data, is_array, stacked, unranked
+from typedbatch.mypy.stored import either, fields_of_arguments, fields_of_data, stacked
+from typedbatch.mypy.trust import Trust, trust_after_call
 
 
 def construct(ctx: FunctionContext) -> Type:
@@ -41,11 +42,20 @@ def bound(api: Api, call: Expression, type_: Type) -> Type:
     return type_
 
 
+def iterated(api: Api, batches: Expression, item: Type) -> None:
+    """A loop gives its variable batches; if the name held one before, it may now lose fields."""
+    scope = scope_around(api)
+    for binding in scope.bindings.values() if scope is not None else []:
+        if binding.iterated and binding.value is batches and isinstance(binding.target, NameExpr):
+            here = current_type(api, binding.target)
+            become(api, binding.target, here if here is not None else item)
+
+
 def _opened(api: Api, owner: NameExpr | MemberExpr, type_: Type) -> Type:
     module, fields = module_around(api), known_fields(type_)
     if module is None or fields is None:
         return type_
-    names, unseen = written_to(module, owner)
+    names, unseen = written_to(module, owner, lambda *handed: trust_after_call(api, *handed) > Trust.NONE)
     rest: Fields = {name: anything() for name in names - fields.keys()}
     if unseen or not fields:
         rest[REST] = anything()
@@ -60,7 +70,7 @@ _MOST_WAYS = 16
 
 def cat(ctx: FunctionContext | MethodContext) -> Type:
     """``cat``: the fields of the batches; as it refuses batches with different fields, those of any."""
-    return _joined(ctx, lambda types: _either(ctx.api, types))
+    return _joined(ctx, lambda types: either(ctx.api, types))
 
 
 def stack(ctx: FunctionContext | MethodContext) -> Type:
@@ -95,11 +105,3 @@ def _join_columns(api: Api, rows: Sequence[Fields | None], join: Callable[[list[
         for name, type_ in (row or {}).items():
             columns.setdefault(name, []).append(type_)
     return batch_of(api, {name: join(types) for name, types in columns.items()})
-
-
-def _either(api: Api, types: list[Type]) -> Type:
-    if all(same(types[0], other) for other in types[1:]):
-        return types[0]
-    return (
-        unranked(api, leaves) if all(map(is_array, leaves := [get_proper_type(one) for one in types])) else anything()
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mypy.nodes import ARG_POS, COVARIANT, MDEF, Argument, Decorator, FuncDef, SymbolTableNode, TypeInfo, Var
 from mypy.plugin import ClassDefContext
 from mypy.plugins.common import add_method_to_class
-from mypy.types import NoneType, Type, TypeVarId, TypeVarType
+from mypy.types import AnyType, CallableType, Instance, NoneType, Type, TypeVarId, TypeVarType, get_proper_type
 
 from typedbatch.mypy.fields import BATCH, anything
 
@@ -26,6 +26,9 @@ def open_batch(ctx: ClassDefContext) -> None:
     )
     ctx.cls.type_vars = [parameter]
     info.type_vars = [parameter.name]
+    for statement in ctx.cls.defs.body:
+        if isinstance(statement, FuncDef) and statement.name == "__init__":
+            _leave_parameter_open(info, statement)
     if "__getattr__" not in info.names:
         name, value = _argument("name", ctx.api.named_type("builtins.str")), _argument("value", anything())
         add_method_to_class(ctx.api, ctx.cls, "__getattr__", [name], anything())
@@ -38,6 +41,13 @@ def close_record(ctx: ClassDefContext) -> None:
     """Records stay closed: a variable of that name hides the method that they would inherit."""
     for name in _NAMES:
         _define(ctx.cls.info, name, _variable(ctx.cls.info, name, anything()))
+
+
+def _leave_parameter_open(info: TypeInfo, init: FuncDef) -> None:
+    """``map(Batch, rows)`` makes plain batches: without a type for ``self`` mypy would solve the parameter as Never."""
+    for signature in (init.type, init.unanalyzed_type):
+        if isinstance(signature, CallableType) and isinstance(get_proper_type(signature.arg_types[0]), AnyType):
+            signature.arg_types[0] = Instance(info, [anything()])
 
 
 def _decorate(info: TypeInfo, method: FuncDef) -> None:

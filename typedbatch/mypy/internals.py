@@ -40,6 +40,20 @@ def type_of(api: Api, expression: Expression) -> Type:
     return found if found is not None else api.get_expression_type(expression)
 
 
+def value_type(api: Api, value: Expression) -> Type:
+    """The type of what is about to be assigned, found once: mypy takes it over when it comes to the value itself.
+
+    It would find something else then, since the batch that is assigned to has changed by that time.
+    """
+    checker: Any = getattr(api, "expr_checker", None)
+    overrides: dict[Expression, Type] | None = getattr(checker, "type_overrides", None)
+    if overrides is None:
+        return api.get_expression_type(value)
+    overrides.pop(value, None)
+    overrides[value] = found = api.get_expression_type(value)
+    return found
+
+
 def current_type(api: Api, expression: Expression) -> Type | None:
     """What a name or attribute is known to be on this line, by the assignments before it; None without any."""
     binder: Any = getattr(api, "binder", None)
@@ -52,6 +66,8 @@ def narrow(api: Api, expression: Expression, type_: Type) -> None:
     binder: Any = getattr(api, "binder", None)
     if binder is not None:
         binder.put(expression, type_)
+        for frame in binder.try_frames:  # in a try, a handler may come right after this line
+            binder.allow_jump(frame)
 
 
 def widen_declaration(api: Api, name: NameExpr, type_: Type) -> None:

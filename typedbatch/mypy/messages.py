@@ -30,6 +30,8 @@ def report_missing(api: Api, name: str, names: Collection[str], node: Expression
 
 def _hint(name: str, names: Collection[str]) -> str:
     shown = sorted(set(names) - {REST})
+    if name in shown:
+        return ""
     near = nearest(name, shown)
     if near:
         return f'; did you mean "{near}"?'

@@ -9,9 +9,9 @@ from mypy.plugin import MethodContext
 from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, Type, UnionType, get_proper_type
 
 from typedbatch.mypy.attributes import field_type, set_in, take_out
-from typedbatch.mypy.construct import bound, cat, stack
-from typedbatch.mypy.fields import REST, alternatives, anything, is_batch, known_fields, plain_batch
-from typedbatch.mypy.internals import Api, type_of
+from typedbatch.mypy.construct import bound, cat, iterated, stack
+from typedbatch.mypy.fields import REST, Fields, alternatives, anything, is_batch, known_fields, plain_batch
+from typedbatch.mypy.internals import Api, remember_type, type_of
 from typedbatch.mypy.places import become, change, type_here
 from typedbatch.mypy.stored import (
     array,
@@ -70,7 +70,9 @@ def _get_item(ctx: MethodContext) -> Type:
     name = _name(ctx.api, index)
     owner = _owner(ctx)
     if name is None:
-        return _rows(ctx.api, owner, index) if not _is_text(ctx.api, index) else ctx.default_return_type
+        if _is_text(ctx.api, index) or not isinstance(ctx.context, Expression):
+            return ctx.default_return_type
+        return bound(ctx.api, ctx.context, _rows(ctx.api, owner, index))
     known = [known_fields(one) for one in alternatives(owner) if is_batch(one)]
     if None in known or not known or not isinstance(ctx.context, Expression):
         return ctx.default_return_type  # a plain Batch: item access is Any
@@ -106,22 +108,37 @@ def _any_rank(api: Api, leaf: ProperType) -> Type:
     return unranked(api, [leaf]) if is_array(leaf) else leaf
 
 
+def _split(ctx: MethodContext) -> Type:
+    if isinstance(ctx.context, Expression) and known_fields(ctx.type) is not None:
+        iterated(ctx.api, ctx.context, ctx.type)
+    return ctx.default_return_type
+
+
 def _iterate(ctx: MethodContext) -> Type:
     default = get_proper_type(ctx.default_return_type)
     if known_fields(ctx.type) is None or not isinstance(default, Instance):
         return ctx.default_return_type
-    return default.copy_modified(args=[map_fields(ctx.api, ctx.type, lambda leaf: _row(ctx.api, leaf))])
+    row = map_fields(ctx.api, ctx.type, lambda leaf: _row(ctx.api, leaf))
+    if isinstance(ctx.context, Expression):
+        iterated(ctx.api, ctx.context, row)
+    return default.copy_modified(args=[row])
 
 
 def _get(ctx: MethodContext) -> Type:
-    name, fields = _name(ctx.api, _argument(ctx, 0)), known_fields(_owner(ctx))
-    if name is None or fields is None:
+    name, ways = _name(ctx.api, _argument(ctx, 0)), _ways(ctx)
+    if name is None or None in ways:
         return ctx.default_return_type
-    if name in fields:
-        return fields[name]
-    fallback = _argument(ctx, 1)
-    if REST in fields:
-        return anything()
+    return UnionType.make_union([_found(ctx, fields or {}, name, _argument(ctx, 1)) for fields in ways])
+
+
+def _ways(ctx: MethodContext) -> list[Fields | None]:
+    """The fields that are known, one set for each way by which the line is reached."""
+    return [known_fields(one) for one in alternatives(_owner(ctx))] or [None]
+
+
+def _found(ctx: MethodContext, fields: Fields, name: str, fallback: Expression | None) -> Type:
+    if name in fields or REST in fields:
+        return fields.get(name, anything())
     return type_of(ctx.api, fallback) if fallback is not None else NoneType()
 
 
@@ -175,6 +192,8 @@ def _set_item(ctx: MethodContext) -> Type:
     key, value, receiver = _argument(ctx, 0), _argument(ctx, 1), _receiver(ctx)
     if receiver is None or key is None:
         return ctx.default_return_type
+    if isinstance(ctx.context, IndexExpr):
+        remember_type(ctx.api, ctx.context)  # that mypy asked
     name = _name(ctx.api, key)
     if name is not None and value is not None:
         expression = None if isinstance(value, TempNode) else value
@@ -194,40 +213,39 @@ def _update(ctx: MethodContext) -> Type:
 
 def _set_default(ctx: MethodContext) -> Type:
     name, value, receiver = _name(ctx.api, _argument(ctx, 0)), _argument(ctx, 1), _receiver(ctx)
-    fields = known_fields(_owner(ctx))
-    if fields is None or receiver is None:
+    ways = _ways(ctx)
+    if receiver is None or None in ways:
         return ctx.default_return_type
     if name is None:
         set_in(ctx.api, receiver, _owner(ctx), {REST: anything()})
         return ctx.default_return_type
-    if name not in fields:
-        given = stored(ctx.api, value, type_of(ctx.api, value)) if value is not None else NoneType()
-        set_in(ctx.api, receiver, _owner(ctx), {name: given if REST not in fields else anything()})
-        return given if REST not in fields else anything()
-    return fields[name]
+    given = stored(ctx.api, value, type_of(ctx.api, value)) if value is not None else NoneType()
+
+    def with_default(fields: Fields) -> Fields:
+        return {name: anything() if REST in fields else given, **fields}
+
+    found = [with_default(fields or {})[name] for fields in ways]
+    change(ctx.api, receiver, _owner(ctx), with_default)
+    return UnionType.make_union(found)
 
 
-def _take_away(ctx: MethodContext) -> Type:
-    """``pop`` and ``del batch["x"]``."""
-    name, receiver = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx)
-    fields = known_fields(_owner(ctx))
-    if fields is None or receiver is None or name is None:
+def _pop(ctx: MethodContext) -> Type:
+    name, receiver, ways = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx), _ways(ctx)
+    if receiver is None or name is None or None in ways:
         return ctx.default_return_type
-    taken: Type | None = fields.get(name)
-    is_pop = (
-        isinstance(ctx.context, CallExpr)
-        and isinstance(ctx.context.callee, MemberExpr)
-        and (ctx.context.callee.name == "pop")
-    )
-    if not is_pop and taken is None and isinstance(ctx.context, Expression):
-        field_type(ctx.api, _owner(ctx), name, receiver, ctx.context)
+    # mypy may look at a call more than once; what the first look has taken out is not known to the others
+    taken = [(fields or {}).get(name, anything()) for fields in ways]
     take_out(ctx.api, receiver, _owner(ctx), name)
-    if not is_pop:
-        return ctx.default_return_type
-    fallback = _argument(ctx, 1)
-    if taken is not None or REST in fields:
-        return taken if taken is not None else anything()
-    return type_of(ctx.api, fallback) if fallback is not None else NoneType()
+    return UnionType.make_union(taken)
+
+
+def _delete_item(ctx: MethodContext) -> Type:
+    """``del batch["x"]``, which mypy sees as a call of ``__delitem__``."""
+    name, receiver = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx)
+    if receiver is not None and name is not None and None not in _ways(ctx) and isinstance(ctx.context, Expression):
+        field_type(ctx.api, _owner(ctx), name, receiver, ctx.context)
+        take_out(ctx.api, receiver, _owner(ctx), name)
+    return ctx.default_return_type
 
 
 def _clear(ctx: MethodContext) -> Type:
@@ -280,6 +298,7 @@ def plain(ctx: MethodContext) -> Type:
 METHODS: dict[str, Hook] = {
     "__getitem__": _get_item,
     "__iter__": _iterate,
+    "split": _split,
     "get": _get,
     "to_torch": _mapped(_to_tensor),
     "to_numpy": _mapped(_to_array),
@@ -289,10 +308,10 @@ METHODS: dict[str, Hook] = {
     "dropnull": _same,
     "to_at_least_2d": _mapped(_to_two_dimensions),
     "__setitem__": _set_item,
-    "__delitem__": _take_away,
+    "__delitem__": _delete_item,
     "update": _update,
     "setdefault": _set_default,
-    "pop": _take_away,
+    "pop": _pop,
     "clear": _clear,
     "to_torch_": _in_place(_to_tensor),
     "to_numpy_": _in_place(_to_array),

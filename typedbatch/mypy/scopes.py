@@ -5,7 +5,7 @@ A scope is the outermost function around a line, or the file. It is looked at wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from mypy.nodes import (
     ARG_NAMED,
     AssignmentExpr,
     AssignmentStmt,
+    Block,
     CallExpr,
     ComparisonExpr,
     DelStmt,
@@ -28,6 +29,7 @@ from mypy.nodes import (
     MemberExpr,
     NameExpr,
     Node,
+    OperatorAssignmentStmt,
     RefExpr,
     StrExpr,
     TryStmt,
@@ -50,11 +52,15 @@ class Binding:
     Attributes:
         value: the expression; None when it is not written out, as an item of an unpacked call.
         iterated: the target gets the items of ``value``, one by one.
+        augmented: ``target += value``.
+        unpacked: the expression whose n-th item the target gets, and n.
     """
 
     target: Expression
     value: Expression | None
     iterated: bool = False
+    augmented: bool = False
+    unpacked: tuple[Expression, int] | None = None
 
 
 _kept: dict[int, tuple[Scope, Expression]] = {}
@@ -127,57 +133,93 @@ class Scope:
         return frozenset(_names_asked(self.root))
 
     def writes(self, owner: object, name: str, before: Expression) -> list[tuple[Node, ...]]:
-        """For each ``owner.name = ...`` that may have run before a line, the nodes around it."""
-        return [
-            around
-            for node, around in walk(self.root)
-            if _field_written(node, owner, self.bindings) == name and happens_before((node, around), before)
-        ]
+        """For each way of ``owner`` to the field that some runs take before a line, the nodes around it.
+
+        That is ``owner.name = ...`` in a branch or loop, or further down in a loop around both; and a binding of
+        ``owner`` to a batch that is made with the field.
+        """
+        here = self.around(before)
+        found = []
+        for node, around in walk(self.root):
+            if not self._gives(node, owner, name) or not happens_before((node, around), before):
+                continue
+            if position_of(node) > position_of(before) or _apart(around, here):
+                found.append(around)
+        return found
+
+    def items_set(self, owner: object) -> list[IndexExpr]:
+        """The targets of every ``owner[...] = ...``."""
+        targets = [binding.target for binding in self.bindings.values()]
+        items = [target for target in targets if isinstance(target, IndexExpr)]
+        return [item for item in items if isinstance(item.base, NameExpr) and item.base.node is owner]
+
+    def fields_set(self, name: str) -> list[Binding]:
+        """What every field of that name is set to, whatever batch it is in."""
+        return [b for b in self.bindings.values() if isinstance(b.target, MemberExpr) and b.target.name == name]
+
+    def _gives(self, node: Node, owner: object, name: str) -> bool:
+        binding = self.bindings.get(id(node))
+        if binding is None:
+            return False
+        if isinstance(node, NameExpr) and node.node is owner:
+            return isinstance(binding.value, CallExpr) and name in binding.value.arg_names
+        if isinstance(node, MemberExpr) and isinstance(node.expr, NameExpr):
+            return node.expr.node is owner and node.name == name
+        if isinstance(node, IndexExpr) and isinstance(node.base, NameExpr):
+            return node.base.node is owner and isinstance(node.index, StrExpr) and node.index.value == name
+        return False
 
     def around(self, node: Node) -> tuple[Node, ...]:
         """The nodes around an expression of this scope."""
         return next((around for one, around in walk(self.root) if one is node), ())
 
     def caught(self, node: Expression) -> bool:
-        """Is the line in a ``try`` that handles what a missing field raises."""
+        """Is the line in a ``try`` or ``with`` that handles what a missing field raises."""
+        around = self.around(node)
         return any(
-            _position(one.body.body[0]) <= _position(node) <= (one.body.body[-1].end_line or 0, 1 << 30)
-            for one in self._tries
+            handler.body in around and _handles_missing(handler)
+            for handler in around
+            if isinstance(handler, (TryStmt, WithStmt))
         )
 
-    @cached_property
-    def _tries(self) -> list[TryStmt]:
-        return [node for node, _ in walk(self.root) if isinstance(node, TryStmt) and _handles_missing(node)]
 
-
+_LOOPS = (ForStmt, WhileStmt)
+_HANDLERS = {"suppress", "raises"}
 _MISSING_ERRORS = {"AttributeError", "KeyError", "LookupError", "Exception", "BaseException", "MissingFieldError"}
 
 
-def _handles_missing(statement: TryStmt) -> bool:
-    for type_ in statement.types:
-        items = type_.items if isinstance(type_, TupleExpr) else [type_]
-        if any(item is None or (last_name(item) in _MISSING_ERRORS) for item in items):
-            return True
-    return False
+def _handles_missing(statement: TryStmt | WithStmt) -> bool:
+    if isinstance(statement, TryStmt):
+        types = [
+            item for type_ in statement.types for item in (type_.items if isinstance(type_, TupleExpr) else [type_])
+        ]
+    else:
+        calls = [call for call in statement.expr if isinstance(call, CallExpr) and last_name(call.callee) in _HANDLERS]
+        types = [item for call in calls for item in call.args]
+    return any(item is None or last_name(item) in _MISSING_ERRORS for item in types)
 
 
-def _position(node: Any) -> Position:
+def position_of(node: Any) -> Position:
+    """Line and column."""
     return node.line, node.column
 
 
 def happens_before(one: tuple[Node, tuple[Node, ...]], other: Expression) -> bool:
     """May ``one``, given with the nodes around it, run before ``other``: it is above, or in a loop with it."""
     node, around = one
-    if _position(node) < _position(other):
+    if position_of(node) < position_of(other):
         return True
-    loops = [loop for loop in around if isinstance(loop, (ForStmt, WhileStmt))]
-    return any(_position(loop) < _position(other) <= (loop.end_line or 0, 1 << 30) for loop in loops)
+    loops = [loop for loop in around if isinstance(loop, _LOOPS)]
+    return any(position_of(loop) < position_of(other) <= (loop.end_line or 0, 1 << 30) for loop in loops)
 
 
 def _bindings(node: Node) -> Iterator[Binding]:
     if isinstance(node, AssignmentStmt):
         for target in node.lvalues:
             yield from _pairs(target, node.rvalue)
+    elif isinstance(node, OperatorAssignmentStmt):
+        if not isinstance(node.lvalue, NameExpr):
+            yield Binding(node.lvalue, None, augmented=True)
     elif isinstance(node, AssignmentExpr):
         yield Binding(node.target, node.value)
     elif isinstance(node, ForStmt):
@@ -197,7 +239,10 @@ def _pairs(target: Expression, value: Expression | None) -> Iterator[Binding]:
         return
     items = value.items if isinstance(value, TupleExpr) and len(value.items) == len(target.items) else None
     for place, item in enumerate(target.items):
-        yield from _pairs(item, items[place] if items is not None else None)
+        if items is not None or isinstance(item, TupleExpr) or value is None:
+            yield from _pairs(item, items[place] if items is not None else None)
+        else:
+            yield Binding(item, None, unpacked=(value, place))
 
 
 def _loop_pairs(target: Expression, value: Expression) -> Iterator[Binding]:
@@ -215,12 +260,14 @@ def _loop_pairs(target: Expression, value: Expression) -> Iterator[Binding]:
 
 
 def _names_made(root: Node) -> Iterator[str]:
-    for node, _ in walk(root):
+    targets = {id(binding.target) for node, _ in walk(root) for binding in _bindings(node)}
+    for node, around in walk(root):
         if isinstance(node, CallExpr):
             names = zip(node.arg_names, node.arg_kinds, strict=True)
             yield from (name for name, kind in names if kind is ARG_NAMED and name is not None)
         elif isinstance(node, StrExpr):
-            yield node.value
+            if not (around and isinstance(around[-1], IndexExpr) and id(around[-1]) not in targets):
+                yield node.value
         else:
             yield from (b.target.name for b in _bindings(node) if isinstance(b.target, MemberExpr))
 
@@ -233,34 +280,41 @@ def _names_asked(root: Node) -> Iterator[str]:
             yield from (argument.value for argument in node.args if isinstance(argument, StrExpr))
 
 
-def _field_written(node: Node, owner: object, bindings: dict[int, Binding]) -> str | None:
-    if id(node) not in bindings:
-        return None
-    if isinstance(node, MemberExpr) and isinstance(node.expr, NameExpr) and node.expr.node is owner:
-        return node.name
-    if isinstance(node, IndexExpr) and isinstance(node.base, NameExpr) and node.base.node is owner:
-        return node.index.value if isinstance(node.index, StrExpr) else None
-    return None
+def _apart(writer: tuple[Node, ...], reader: tuple[Node, ...]) -> bool:
+    """Is a write in a branch or loop that the read is not in; the other branch of one ``if`` counts in loops only."""
+    arms = [node for node in writer if isinstance(node, Block) and node not in reader]
+    if not arms:
+        return False
+    choice = writer[writer.index(arms[0]) - 1]
+    return choice not in reader or any(isinstance(node, _LOOPS) and node in reader for node in writer)
 
 
-def loops_left(writer: tuple[Node, ...], reader: tuple[Node, ...]) -> bool:
-    """Was the write in a loop that the read is behind: it has run, or there was nothing to do."""
-    return any(isinstance(node, (ForStmt, WhileStmt)) and node not in reader for node in writer)
+def may_have_run(writer: tuple[Node, ...], reader: tuple[Node, ...]) -> bool:
+    """May a write have run whenever the program comes to a read; both are given by what is around them.
 
-
-def same_condition(writer: tuple[Node, ...], reader: tuple[Node, ...]) -> bool:
-    """Are both under an ``if`` of the same words, each in its own."""
+    So after a loop that it was in, which has run or had nothing to do; under an ``if`` of the same words; and under any
+    other ``if`` of a loop that both are in, as in ``if step > 0``.
+    """
+    if any(isinstance(node, _LOOPS) and node not in reader for node in writer):
+        return True
+    shared = [node for node in writer if node in reader]
+    loop = next((node for node in shared if isinstance(node, _LOOPS)), None)
+    if loop is not None and any(isinstance(node, IfStmt) for node in reader[reader.index(loop) :]):
+        return True
     tests = [
-        {str(test) for node in here if isinstance(node, IfStmt) and node not in there for test in node.expr}
-        for here, there in ((writer, reader), (reader, writer))
+        {str(test) for node in around if isinstance(node, IfStmt) and node not in shared for test in node.expr}
+        for around in (writer, reader)
     ]
     return bool(tests[0] & tests[1])
 
 
-def written_to(root: Node, owner: NameExpr | MemberExpr) -> tuple[set[str], bool]:
+def written_to(
+    root: Node, owner: NameExpr | MemberExpr, only_read: Callable[[CallExpr, Expression], bool]
+) -> tuple[set[str], bool]:
     """The fields that a file writes to whatever is called as ``owner`` is, and whether it may get others unseen.
 
-    That is so when it is bound more than once, handed to a function, or written under a computed name.
+    That is so when it is bound more than once, handed to a function that does not only read, or written under a
+    computed name.
     """
     names: set[str] = set()
     bound, unseen = 0, False
@@ -276,7 +330,7 @@ def written_to(root: Node, owner: NameExpr | MemberExpr) -> tuple[set[str], bool
                 else:
                     unseen = True
         if isinstance(node, CallExpr):
-            unseen |= any(_alike(argument, owner) for argument in node.args)
+            unseen |= any(_alike(argument, owner) and not only_read(node, argument) for argument in node.args)
             if isinstance(node.callee, MemberExpr) and _alike(node.callee.expr, owner):
                 unseen |= node.callee.name in ("update", "setdefault", "cat_", "stack_", "set_array_at_key")
     return names, unseen or bound > 1

@@ -13,6 +13,7 @@ from mypy.nodes import (
     Expression,
     ListExpr,
     RefExpr,
+    StarExpr,
     StrExpr,
     TupleExpr,
 )
@@ -33,6 +34,7 @@ from typedbatch.mypy.internals import Api, class_named, same, type_of
 
 TENSOR = "torch._tensor.Tensor"
 _NUMBERS = {"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"}
+_DEPTH = 6
 _SEQUENCES = {"builtins.list", "builtins.tuple"}
 
 
@@ -45,6 +47,9 @@ def stored(api: Api, value: Expression | None, type_: Type) -> Type:
         rows = _fields_of_rows(api, value)
         if rows is not None:
             return batch_of(api, rows)
+        if not any(isinstance(item, (StarExpr, DictExpr)) for item in value.items):  # mypy may have widened the list
+            kept = [get_proper_type(stored(api, item, type_of(api, item))) for item in value.items]
+            return _of_kept(api, kept)
     return _stored_type(api, get_proper_type(type_))
 
 
@@ -94,14 +99,13 @@ def _fields_of_display(api: Api, display: DictExpr) -> Fields | None:
     return fields
 
 
-def _fields_of_mapping(api: Api, type_: Type) -> Fields | None:
+def _fields_of_mapping(api: Api, type_: Type, depth: int = 0) -> Fields | None:
     proper = get_proper_type(type_)
     if isinstance(proper, NoneType):
         return {}
     if isinstance(proper, TypedDictType):
-        return {name: _stored_type(api, get_proper_type(item)) for name, item in proper.items.items()} | (
-            {} if proper.required_keys == set(proper.items) else {REST: anything()}
-        )
+        fields = {name: _stored_type(api, get_proper_type(item), depth + 1) for name, item in proper.items.items()}
+        return fields if proper.required_keys == set(proper.items) else {**fields, REST: anything()}
     return known_fields(proper)
 
 
@@ -131,22 +135,24 @@ def stacked(api: Api, types: list[Type]) -> Type:
     return array(api) if all(isinstance(one, NoneType) or _is_text(one) for one in proper) else anything()
 
 
-def _stored_type(api: Api, type_: ProperType) -> Type:
+def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
+    if depth > _DEPTH:  # a type may hold itself
+        return anything()
     if isinstance(type_, UnionType):
-        return UnionType.make_union([_stored_type(api, get_proper_type(item)) for item in type_.items])
+        return UnionType.make_union([_stored_type(api, get_proper_type(item), depth + 1) for item in type_.items])
     if isinstance(type_, LiteralType):
-        return _stored_type(api, type_.fallback)
+        return _stored_type(api, type_.fallback, depth)
     if isinstance(type_, TypedDictType):
-        fields = _fields_of_mapping(api, type_)
+        fields = _fields_of_mapping(api, type_, depth)
         return batch_of(api, fields) if fields is not None else plain_batch(api)
     if isinstance(type_, TupleType):
-        return _of_elements(api, [get_proper_type(item) for item in type_.items])
+        return _of_elements(api, type_.items, depth)
     if not isinstance(type_, Instance):
         return type_
     if type_.type.fullname in _NUMBERS or type_.type.has_base("numpy.generic"):
         return array(api)
     if type_.type.fullname in _SEQUENCES and type_.args:
-        return _of_elements(api, [get_proper_type(type_.args[0])])
+        return _of_elements(api, [type_.args[0]], depth)
     if type_.type.has_base("typing.Mapping") and not type_.type.has_base(BATCH):
         return plain_batch(api)
     if type_.last_known_value is not None:
@@ -154,16 +160,23 @@ def _stored_type(api: Api, type_: ProperType) -> Type:
     return type_
 
 
-def _of_elements(api: Api, elements: list[ProperType]) -> Type:
-    if elements and all(is_tensor(element) for element in elements):
+def _of_elements(api: Api, elements: list[Type], depth: int) -> Type:
+    kept = [get_proper_type(_stored_type(api, get_proper_type(element), depth + 1)) for element in elements]
+    return _of_kept(api, kept)
+
+
+def _of_kept(api: Api, elements: list[ProperType]) -> Type:
+    """What a list becomes whose elements a batch keeps as these: an array, a tensor, or a Batch of rows."""
+    if elements and all(map(is_tensor, elements)):
         return elements[0]
-    kept = [get_proper_type(_stored_type(api, element)) for element in elements]
-    if kept and all(is_array(element) or isinstance(element, NoneType) or _is_text(element) for element in kept):
+    if elements and all(
+        is_array(element) or isinstance(element, NoneType) or _is_text(element) for element in elements
+    ):
         return array(api)
-    if kept and all(isinstance(one, Instance) and one.type.has_base(BATCH) for one in kept):
-        known = [known_fields(one) for one in kept]
-        if all(is_batch(one) for one in kept) and None not in known:
-            return stacked(api, list(kept))
+    if elements and all(isinstance(one, Instance) and one.type.has_base(BATCH) for one in elements):
+        known = [known_fields(one) for one in elements]
+        if all(map(is_batch, elements)) and None not in known:
+            return stacked(api, list(elements))
         return plain_batch(api)
     return anything()
 
@@ -199,6 +212,14 @@ def unranked(api: Api, arrays: list[ProperType]) -> Type:
     dtypes = [one.args[1] for one in arrays if isinstance(one, Instance) and len(one.args) == 2]
     same_dtype = dtypes and len(dtypes) == len(arrays) and all(same(dtypes[0], other) for other in dtypes[1:])
     return array(api, dtypes[0] if same_dtype else None)
+
+
+def either(api: Api, types: list[Type]) -> Type:
+    """What is of one of these types: that type if they are the same, an array if all are arrays."""
+    if all(same(types[0], other) for other in types[1:]):
+        return types[0]
+    proper = [get_proper_type(one) for one in types]
+    return unranked(api, proper) if all(map(is_array, proper)) else anything()
 
 
 def tensor(api: Api) -> Type:

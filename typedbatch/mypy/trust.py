@@ -72,6 +72,7 @@ _KEEPING = {
     "split", "copy", "to_torch", "to_numpy", "to_at_least_2d", "dropnull", "isnull", "apply_values_transform",
     "cat", "stack", "empty", "empty_",
 }  # fmt: skip
+_CHANGING = {"update", "setdefault", "cat_", "stack_", "set_array_at_key", "__setitem__", "__setattr__", "__dict__"}
 _LOOKING = {
     "print", "len", "repr", "str", "isinstance", "type", "id", "hasattr", "getattr", "list", "tuple", "iter", "next",
     "enumerate", "zip", "reversed", "bool", "reveal_type", "assert_type",
@@ -127,10 +128,16 @@ def _trust_in_name(api: Api, scope: Scope, name: NameExpr, variable: Var, seen: 
 def _trust_in_binding(api: Api, scope: Scope, binding: Binding, seen: frozenset[Var]) -> Trust:
     if binding.value is None:
         return Trust.FILE
+    if isinstance(binding.value, NameExpr) and binding.value.fullname == "builtins.None":
+        return Trust.FILE  # where it is not None, it may be as some branch made it
     type_ = known_type(api, binding.value)
+    is_call = isinstance(binding.value, CallExpr)
+    if binding.iterated and type_ is not None and not is_call and not any(map(is_batch, alternatives(type_))):
+        return Trust.FILE  # the items of a list
     if not binding.iterated and (type_ is None or known_fields(type_) is None):
         return Trust.FULL  # what is known of the name does not come from here
-    if isinstance(binding.value, NameExpr) and not binding.iterated:  # an alias: writes to the one are writes to both
+    shared = not binding.iterated and len(scope.values[id(binding.value)]) > 1
+    if shared or (isinstance(binding.value, NameExpr) and not binding.iterated):  # what is written to one is in both
         return min(Trust.FILE, trust_in(api, scope, binding.value, seen))
     return trust_in(api, scope, binding.value, seen)
 
@@ -152,6 +159,8 @@ def trust_after(api: Api, name: NameExpr, around: tuple[Node, ...]) -> Trust:
     parent = around[-1] if around else None
     if isinstance(parent, ConditionalExpr) or (isinstance(parent, OpExpr) and parent.op in ("and", "or")):
         return trust_after(api, name, around[:-1])  # one of its two sides
+    if isinstance(parent, MemberExpr) and parent.name in _CHANGING and not _is_called(parent, around):
+        return Trust.NONE  # change = batch.update
     if isinstance(parent, (MemberExpr, IndexExpr, UnaryExpr, OpExpr, ComparisonExpr, RevealExpr, GeneratorExpr)):
         return Trust.FULL
     if isinstance(parent, (ExpressionStmt, ReturnStmt, AssertStmt, IfStmt, WhileStmt, ForStmt, DelStmt)):
@@ -159,10 +168,15 @@ def trust_after(api: Api, name: NameExpr, around: tuple[Node, ...]) -> Trust:
     if isinstance(parent, OperatorAssignmentStmt):
         return Trust.FULL
     if isinstance(parent, CallExpr):
-        return _trust_after_call(api, parent, name)
+        return trust_after_call(api, parent, name)
     if isinstance(parent, (ListExpr, TupleExpr)) and len(around) > 1 and _reads(around[-2]):
         return Trust.FULL
     return Trust.FILE
+
+
+def _is_called(method: MemberExpr, around: tuple[Node, ...]) -> bool:
+    call = around[-2] if len(around) > 1 else None
+    return isinstance(call, CallExpr) and call.callee is method
 
 
 def _reads(call: Any) -> bool:
@@ -173,7 +187,8 @@ def _reads(call: Any) -> bool:
     )
 
 
-def _trust_after_call(api: Api, call: CallExpr, argument: NameExpr) -> Trust:
+def trust_after_call(api: Api, call: CallExpr, argument: Expression) -> Trust:
+    """What is still known of a batch after it was handed to a function."""
     callee = call.callee
     if _reads(call) or (isinstance(callee, NameExpr) and callee.name in _LOOKING):
         return Trust.FULL
@@ -193,7 +208,7 @@ def _trust_after_call(api: Api, call: CallExpr, argument: NameExpr) -> Trust:
     return Trust.FULL if all(map(_only_reads, _asked_of(signature, call, argument))) else Trust.NONE
 
 
-def _asked_of(signature: CallableType, call: CallExpr, argument: NameExpr) -> list[ProperType]:
+def _asked_of(signature: CallableType, call: CallExpr, argument: Expression) -> list[ProperType]:
     place = next((i for i, given in enumerate(call.args) if given is argument), None)
     name = call.arg_names[place] if place is not None else None
     if name is not None:

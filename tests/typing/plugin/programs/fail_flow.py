@@ -1,0 +1,263 @@
+"""Fields that are there on some ways through a program only, or no more, or not yet."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch import Batch, BatchProtocol
+
+Array = NDArray[Any]
+
+
+class WithReturns(BatchProtocol, Protocol):
+    @property
+    def returns(self) -> Array: ...
+
+
+def learn(batch: WithReturns) -> None: ...
+def look(batch: BatchProtocol) -> None: ...
+def enrich(batch: Batch) -> None: ...
+
+
+@contextlib.contextmanager
+def timer(name: str) -> Iterator[str]:
+    yield name
+
+
+def one_branch(flag: bool) -> None:
+    b = Batch(rew=np.ones(3))
+    if flag:
+        b.returns = b.rew.cumsum()
+    print(b.returns)  # E: maybe-after-if: returns
+    learn(b)  # E: maybe-passed: returns
+    b.returns = b.rew
+    learn(b)
+
+
+def other_branch(flag: bool) -> None:
+    b = Batch(rew=np.ones(3))
+    if flag:
+        b.adv = b.rew
+        print(b.adv)
+    else:
+        print(b.adv)  # E: read-in-other-branch: adv
+        b.value = b.rew
+    print(b.rew, b.value)  # E: maybe-after-else: value
+
+
+def chain(kind: str) -> Array:
+    b = Batch(rew=np.ones(3))
+    if kind == "sum":
+        b.target = b.rew.sum()
+    elif kind == "mean":
+        b["target"] = b.rew.mean()
+    elif kind == "max":
+        b.tgt = b.rew.max()
+    else:
+        raise ValueError(kind)
+    return b.target  # E: maybe-after-elif: target
+
+
+def no_else(kind: str) -> None:
+    b = Batch(rew=np.ones(3))
+    if kind == "sum":
+        b.update(target=b.rew.sum())
+    elif kind == "mean":
+        b.update(target=b.rew.mean())
+    print(b["target"])  # E: maybe-item: target
+
+
+def deleted_in_branch(flag: bool) -> None:
+    b = Batch(rew=np.ones(3), mask=np.ones(3), weight=np.ones(3))
+    if flag:
+        del b.mask
+    else:
+        b.pop("weight")
+    print(b.mask)  # E: maybe-deleted: mask
+    print(b.weight)  # E: maybe-popped: weight
+    print(b.rew)
+
+
+def guarded(flag: bool) -> None:
+    b = Batch(rew=np.ones(3))
+    if flag:
+        b.mask = np.ones(3)
+        print(b.mask)
+        print(b.msak)  # E: misspelt-in-branch: msak
+    print(b.mask)  # E: maybe-after-if: mask
+
+
+def handled(raw: str) -> None:
+    b = Batch(rew=[1.0])
+    try:
+        b.scale = float(raw)
+    except ValueError:
+        print("no scale")
+    print(b.scale)  # E: maybe-after-try: scale
+
+
+def cleaned(raw: str) -> None:
+    b = Batch(rew=[1.0])
+    try:
+        value = float(raw)
+        b.scale = value
+    finally:
+        b.done = True
+    print(b.done, b.scale)
+    print(b.dnoe)  # E: misspelt-after-try: dnoe
+
+
+def measured() -> None:
+    b = Batch(rew=np.ones(3))
+    with timer("returns") as name:
+        b.returns = b.rew.cumsum()
+        b.name = name
+    print(b.name.upper(), b.returns)
+    print(b.names)  # E: misspelt-after-with: names
+
+
+def matched(kind: int) -> None:
+    b = Batch(rew=np.ones(3))
+    match kind:
+        case 0:
+            b.out = b.rew
+        case 1 | 2:
+            b.result = b.rew * kind
+        case _:
+            b.out = b.rew
+    print(b.out)  # E: maybe-after-match: out
+
+
+def two_batches(flag: bool) -> None:
+    if flag:
+        b = Batch(obs=np.ones(2), mask=np.ones(2))
+    else:
+        b = Batch(obs=np.ones(2))
+    print(b.obs)
+    print(b.mask)  # E: maybe-other-batch: mask
+
+
+def conditional(flag: bool) -> None:
+    b = Batch(rew=np.ones(3), done=np.zeros(3)) if flag else Batch(rew=np.zeros(3))
+    print(b.rew)
+    print(b.reward)  # E: misspelt-after-conditional: reward
+
+
+def rebound() -> None:
+    b = Batch(obs=np.zeros((2, 3)), rew=np.ones(2))
+    print(b.obs)
+    b = Batch(act=np.zeros(2, int))
+    print(b.act)
+    print(b.obs)  # E: read-of-old-batch: obs
+    b.obs = np.zeros(2)
+    print(b.obs)
+    b = b[:1]
+    print(b.rew)  # E: read-of-old-batch: rew
+
+
+def loops(steps: int) -> None:
+    b = Batch(rew=np.ones(3))
+    for step in range(steps):
+        b.step = step
+        print(b.steps)  # E: misspelt-in-loop: steps
+    print(b.step)
+    while steps:
+        print(b.lfet)  # E: misspelt-in-loop: lfet
+        b.left = steps
+        steps -= 1
+    b = Batch(rew=np.ones(3))
+    for row in b:
+        print(row.rew)
+        print(row.act)  # E: no-such-field-of-row: act
+    for i, row in enumerate(b):
+        print(i, row.reward)  # E: misspelt-in-row: reward
+
+
+def comprehensions() -> None:
+    batches = [Batch(rew=np.full(2, i), step=[i] * 2) for i in range(3)]
+    print([b.rew for b in batches])
+    print([b.reward for b in batches])  # E: misspelt-in-comprehension: reward
+    print({int(b.setp[0]) for b in batches})  # E: misspelt-in-comprehension: setp
+    whole = Batch.cat(batches)
+    print(whole.rew, whole.step)
+    print(whole.reward)  # E: misspelt-after-cat: reward
+    print(sum(row.rew for row in whole))
+    print(any(row.dones for row in whole))  # E: no-such-field-of-row: dones
+
+
+def walrus(n: int) -> None:
+    if (b := Batch(rew=np.ones(n))).rew.sum() > 2:
+        b.big = b.rew > 0
+        print(b.big)
+    print(b.big)  # E: maybe-after-if: big
+    if n and (row := b[0]) is not None:
+        print(row.rew)
+        print(row.rwe)  # E: misspelt-in-row: rwe
+
+
+def nested_function() -> None:
+    b = Batch(rew=np.ones(3))
+
+    def show() -> None:
+        print(b.rew)
+        print(b.rwe)  # E: misspelt-in-closure: rwe
+        own = Batch(obs=b.rew)
+        print(own.obs)
+        print(own.rew)  # E: other-batch: rew
+
+    show()
+
+
+def generated(n: int) -> Iterator[Array]:
+    b = Batch(rew=np.ones(3))
+    for step in range(n):
+        b.step = step
+        yield b.rew * b.step
+    yield b.total  # E: misspelt-in-generator: total
+
+
+def after_protocol() -> None:
+    b = Batch(rew=np.ones(3))
+    look(b)
+    print(b.bonus)  # E: read-after-look: bonus
+    print(len(b), b.keys(), b.obs)  # E: no-such-field: obs
+    enrich(b)
+    print(b.bonus, b.whatever)
+
+
+def augmented() -> None:
+    b = Batch(rew=np.ones(3))
+    b.rew += 1
+    b.count += 1  # E: augmented-before-write: count
+    b.rwe *= 2  # E: augmented-misspelt: rwe
+    b["total"] -= 1  # E: augmented-item: total
+
+
+def chained() -> None:
+    a, b = Batch(x=1.0), Batch(y=2.0)
+    a.z = b.z = 3.0
+    print(a.z, b.z, a.x, b.y)
+    print(a.y)  # E: other-batch: y
+    print(b.x)  # E: other-batch: x
+    a.x, b.y = b.y, a.xx  # E: misspelt-in-tuple: xx
+
+
+def deleted() -> None:
+    b = Batch(rew=np.ones(3), tmp=np.ones(3))
+    del b.tmp
+    print(b.tmp)  # E: read-after-delete: tmp
+    del b.tmp  # E: deleted-twice: tmp
+    del b["rew"]
+    print(b["rew"])  # E: read-after-delete: rew
+    del b["rwe"]  # E: delete-misspelt: rwe
+
+
+def cleared() -> None:
+    b = Batch(rew=np.ones(3))
+    b.clear()
+    print(b.rew)  # E: read-after-clear: rew
+    b.y = 2.0
+    print(b.y)
