@@ -19,12 +19,13 @@ $(VENV)/.dev: pyproject.toml $(CONSTRAINTS)
 	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[dev]'
 	@touch $@
 
-# each older mypy in an environment of its own, for tests/typing
-$(VENV)/.mypys: $(VENV)/.dev $(MYPYS)
+# each older mypy in an environment of its own, for tests/typing; it finds all other packages in $(VENV)
+$(VENV)/.mypys: $(VENV)/.dev $(MYPYS) tests/typing/share_packages.py
 	@rm -rf $(VENV)/mypy
 	@set -e; for version in $$(cat $(MYPYS)); do \
 		$(BIN)/python -m venv --without-pip $(VENV)/mypy/$$version; \
 		$(PIP) --python $(VENV)/mypy/$$version install mypy==$$version; \
+		$(BIN)/python tests/typing/share_packages.py $(VENV)/mypy/$$version; \
 	done
 	@touch $@
 

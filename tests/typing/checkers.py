@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +157,15 @@ _ALL = (
     ),
 )
 CHECKERS: dict[str, Checker] = {checker.name: checker for checker in _ALL}
+
+
+def with_plugin(checker: Checker) -> Checker:
+    """A mypy with ``plugins = typedbatch.mypy``; a fault of the plugin is shown, and then no report can be read."""
+    settings = {"mypy.ini": checker.settings["mypy.ini"] + "plugins = typedbatch.mypy\n"}
+    return replace(checker, command=f"{checker.command} --show-traceback", settings=settings)
+
+
+MYPYS = [name for name in CHECKERS if name.partition("-")[0] == "mypy"]
 
 
 def run(checker: Checker, folder: Path, cache: Path, timeout: float = 300) -> list[Diagnostic]:

@@ -34,7 +34,7 @@ from typedbatch.mypy.internals import Api, class_named, same, type_of
 
 TENSOR = "torch._tensor.Tensor"
 _NUMBERS = {"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"}
-_DEPTH = 6
+_DEPTH = 4
 _SEQUENCES = {"builtins.list", "builtins.tuple"}
 
 
@@ -149,6 +149,8 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
         return _of_elements(api, type_.items, depth)
     if not isinstance(type_, Instance):
         return type_
+    if is_batch(type_):
+        return type_ if _is_flatter(type_, _DEPTH) else anything()
     if type_.type.fullname in _NUMBERS or type_.type.has_base("numpy.generic"):
         return array(api)
     if type_.type.fullname in _SEQUENCES and type_.args:
@@ -158,6 +160,11 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
     if type_.last_known_value is not None:
         return type_.copy_modified(last_known_value=None)
     return type_
+
+
+def _is_flatter(type_: Type, depth: int) -> bool:
+    """Are fewer batches than ``depth`` nested in one another; ``batch = Batch(inner=batch)`` in a loop has no end."""
+    return depth > 0 and all(_is_flatter(item, depth - 1) for item in (known_fields(type_) or {}).values())
 
 
 def _of_elements(api: Api, elements: list[Type], depth: int) -> Type:

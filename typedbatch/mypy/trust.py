@@ -34,6 +34,7 @@ from mypy.nodes import (
     RefExpr,
     ReturnStmt,
     RevealExpr,
+    StrExpr,
     TupleExpr,
     UnaryExpr,
     Var,
@@ -154,14 +155,18 @@ def _after_uses(api: Api, scope: Scope, name: NameExpr, variable: Var) -> Trust:
     return trust
 
 
-def trust_after(api: Api, name: NameExpr, around: tuple[Node, ...]) -> Trust:
+def trust_after(api: Api, name: Expression, around: tuple[Node, ...]) -> Trust:
     """What is still known of a batch after it was used by its bare name."""
     parent = around[-1] if around else None
     if isinstance(parent, ConditionalExpr) or (isinstance(parent, OpExpr) and parent.op in ("and", "or")):
         return trust_after(api, name, around[:-1])  # one of its two sides
     if isinstance(parent, MemberExpr) and parent.name in _CHANGING and not _is_called(parent, around):
         return Trust.NONE  # change = batch.update
-    if isinstance(parent, (MemberExpr, IndexExpr, UnaryExpr, OpExpr, ComparisonExpr, RevealExpr, GeneratorExpr)):
+    if isinstance(parent, MemberExpr) or (isinstance(parent, IndexExpr) and isinstance(parent.index, StrExpr)):
+        if any(map(is_batch, alternatives(known_type(api, parent)))):
+            return trust_after(api, parent, around[:-1])  # a nested batch
+        return Trust.FULL
+    if isinstance(parent, (IndexExpr, UnaryExpr, OpExpr, ComparisonExpr, RevealExpr, GeneratorExpr)):
         return Trust.FULL
     if isinstance(parent, (ExpressionStmt, ReturnStmt, AssertStmt, IfStmt, WhileStmt, ForStmt, DelStmt)):
         return Trust.FULL

@@ -116,7 +116,7 @@ class Policy(nn.Module):
                 out.entropy = out.dist.entropy().mean()
                 loss = out.policy_loss + 0.5 * out.value_loss - 0.01 * out.entropy
                 loss.backward()
-                losses.append(float(loss))
+                losses.append(float(loss.detach()))
                 self.last = out
         self.stats.loss = losses
         self.stats.epochs = epochs
@@ -144,7 +144,7 @@ def plain_all_the_way(policy: Policy, steps: int) -> float:
     total = 0.0
     for mini in ready.split(3, shuffle=False, merge_last=True):
         logp = policy.dist(mini.obs).log_prob(mini.act)
-        total += float(surrogate(mini, logp, 0.2))
+        total += float(surrogate(mini, logp, 0.2).detach())
         mini.seen = True
         total += float(mini.seen)
     return total

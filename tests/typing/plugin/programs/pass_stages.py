@@ -1,6 +1,6 @@
 """From stage to stage with ``extend`` and ``convert``, starting from plain batches; protocols of one's own."""
 
-from typing import Any, Protocol, assert_type
+from typing import Any, Protocol, TypeAlias, assert_type
 
 import numpy as np
 import torch
@@ -29,6 +29,10 @@ from typedbatch import (
 )
 
 Array = NDArray[Any]
+
+# aliases, because of mypy#19192 before 2.2
+TensorRollout: TypeAlias = RolloutBatchProtocol[Tensor]
+TensorsWithLogp: TypeAlias = LogpOldProtocol[Tensor]
 
 
 class GoalBatch(BatchProtocol, Protocol):
@@ -73,7 +77,7 @@ def whole_chain(n: int) -> LogpOldProtocol[Tensor]:
     assert_type(c.adv, Array)
     d = convert(c, BatchWithAdvantagesProtocol[Tensor])
     assert_type(d.adv, Tensor)
-    return extend(d, LogpOldProtocol[Tensor], logp_old=torch.zeros(n))
+    return extend(d, TensorsWithLogp, logp_old=torch.zeros(n))
 
 
 def skip_with_all_fields(n: int) -> LogpOldProtocol:
@@ -88,7 +92,7 @@ def from_plain(n: int) -> float:
     b.terminated, b.truncated = np.zeros(n, bool), np.zeros(n, bool)
     again = extend(b, RolloutBatchProtocol)
     third = extend(again, BatchWithReturns, returns=again.rew)
-    tensors = convert(b, RolloutBatchProtocol[Tensor])
+    tensors = convert(b, TensorRollout)
     more = extend(tensors, BatchWithReturnsProtocol[Tensor], returns=tensors.rew.cumsum(0))
     b.weight = np.ones(n)
     prio: PrioBatchProtocol = b

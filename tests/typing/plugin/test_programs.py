@@ -1,0 +1,52 @@
+"""With the plugin mypy reports every marked statement of ``programs/``, each for its reason, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.typing import checkers
+from tests.typing.checkers import CHECKERS, MYPYS, CheckerMissingError, with_plugin
+from tests.typing.marks import Program, differences, prepare
+
+PROGRAMS = Path(__file__).parent / "programs"
+SOURCES = {path.name: path.read_text(encoding="utf-8") for path in sorted(PROGRAMS.glob("*.py"))}
+
+
+@pytest.fixture
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Kept between runs, because mypy needs most of its time for torch and numpy."""
+    kept = getattr(request.config, "cache", None)
+    return tmp_path / "cache" if kept is None else Path(kept.mkdir("mypy-plugin"))
+
+
+@pytest.mark.parametrize("name", MYPYS)
+def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, cache: Path) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    prepare(folder, SOURCES)
+    try:
+        diagnostics = checkers.run(with_plugin(CHECKERS[name]), folder, cache / name)
+    except CheckerMissingError as error:
+        if name.startswith("mypy-") and not os.environ.get("CI"):
+            pytest.skip(str(error))
+        raise
+    found = differences(name, folder, diagnostics)
+    if found:
+        pytest.fail(f"{name} differs from the marks in {len(found)} statements\n\n" + "\n\n".join(found), pytrace=False)
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("pass_")])
+def test_sound_programs_run(name: str) -> None:
+    runpy.run_path(str(PROGRAMS / name))
+
+
+def test_there_are_many_of_both_kinds() -> None:
+    marks = {name: Program(name, source).marks for name, source in SOURCES.items()}
+    assert {name.split("_")[0] for name in marks} == {"pass", "fail"}
+    assert not any(marks[name] for name in marks if name.startswith("pass_"))
+    assert sum(map(len, marks.values())) >= 100
+    assert not any(mark.only or mark.excluded for program in marks.values() for mark in program.values())
