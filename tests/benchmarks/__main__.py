@@ -6,6 +6,7 @@ import argparse
 
 import torch
 
+from .checking import measure_checking
 from .data import data_sets
 from .imports import measure_imports
 from .memory import check_memory
@@ -23,7 +24,9 @@ DESCRIPTIONS = {
 def main() -> int:
     """Exit status 1 if a result is wrong or something is copied that should not be; slowness is only shown."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", metavar="NAME", default="", help="operations with NAME in their name; memory; import")
+    parser.add_argument(
+        "--only", metavar="NAME", default="", help="operations with NAME in their name; memory; import; checking"
+    )
     parser.add_argument("--markdown", action="store_true", help="print tables for the docs")
     arguments = parser.parse_args()
 
@@ -31,7 +34,7 @@ def main() -> int:
     modules = installed()
     sets = data_sets()
     tables = [[row for row in operations(data, modules) if arguments.only in row.name] for data in sets]
-    if not any(tables) and arguments.only not in "memory" and arguments.only not in "import":
+    if not any(tables) and arguments.only not in "memory" and arguments.only not in ("import", "checking"):
         parser.error(f"no operation has {arguments.only!r} in its name")
     report = Report(arguments.markdown)
     report.heading(list(modules), [name for name in MODULES if name not in modules])
@@ -50,6 +53,8 @@ def main() -> int:
         imports = measure_imports()
         report.imports(imports)
         wrong |= bool(imports.loaded)
+    if arguments.only in "checking":
+        report.checking(measure_checking())
     report.summary()
     return int(wrong)
 

@@ -40,7 +40,7 @@ from mypy.nodes import (
 )
 
 from typedbatch.mypy.internals import Api, function_around, known_type, module_around, remember_type
-from typedbatch.mypy.tree import last_name, walk
+from typedbatch.mypy.tree import last_name, nodes_in, walk
 
 Position = tuple[int, int]
 
@@ -100,7 +100,7 @@ class Scope:
     deleted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        for node, _ in walk(self.root):
+        for node in nodes_in(self.root):
             for binding in _bindings(node):
                 self.bindings[id(binding.target)] = binding
                 if binding.value is not None and not binding.iterated:
@@ -260,7 +260,7 @@ def _loop_pairs(target: Expression, value: Expression) -> Iterator[Binding]:
 
 
 def _names_made(root: Node) -> Iterator[str]:
-    targets = {id(binding.target) for node, _ in walk(root) for binding in _bindings(node)}
+    targets = {id(binding.target) for node in nodes_in(root) for binding in _bindings(node)}
     for node, around in walk(root):
         if isinstance(node, CallExpr):
             names = zip(node.arg_names, node.arg_kinds, strict=True)
@@ -273,9 +273,9 @@ def _names_made(root: Node) -> Iterator[str]:
 
 
 def _names_asked(root: Node) -> Iterator[str]:
-    for node, _ in walk(root):
+    for node in nodes_in(root):
         if isinstance(node, ComparisonExpr) and any(operator in ("in", "not in") for operator in node.operators):
-            yield from (inner.value for inner, _ in walk(node) if isinstance(inner, StrExpr))
+            yield from (inner.value for inner in nodes_in(node) if isinstance(inner, StrExpr))
         elif isinstance(node, CallExpr) and last_name(node.callee) == "hasattr":
             yield from (argument.value for argument in node.args if isinstance(argument, StrExpr))
 
@@ -318,7 +318,7 @@ def written_to(
     """
     names: set[str] = set()
     bound, unseen = 0, False
-    for node, _ in walk(root):
+    for node in nodes_in(root):
         for binding in _bindings(node):
             target = binding.target
             bound += _alike(target, owner)

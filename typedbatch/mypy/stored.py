@@ -29,7 +29,17 @@ from mypy.types import (
     get_proper_type,
 )
 
-from typedbatch.mypy.fields import BATCH, REST, Fields, anything, batch_of, is_batch, known_fields, plain_batch
+from typedbatch.mypy.fields import (
+    BATCH,
+    REST,
+    Fields,
+    alternatives,
+    anything,
+    batch_of,
+    is_batch,
+    known_fields,
+    plain_batch,
+)
 from typedbatch.mypy.internals import Api, class_named, same, type_of
 
 TENSOR = "torch._tensor.Tensor"
@@ -164,7 +174,8 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
 
 def _is_flatter(type_: Type, depth: int) -> bool:
     """Are fewer batches than ``depth`` nested in one another; ``batch = Batch(inner=batch)`` in a loop has no end."""
-    return depth > 0 and all(_is_flatter(item, depth - 1) for item in (known_fields(type_) or {}).values())
+    items = [one for item in (known_fields(type_) or {}).values() for one in alternatives(item)]
+    return depth > 0 and all(_is_flatter(item, depth - 1) for item in items)
 
 
 def _of_elements(api: Api, elements: list[Type], depth: int) -> Type:

@@ -61,20 +61,33 @@ _CHILDREN: dict[type, tuple[str, ...]] = {
 def children(node: Any) -> Iterator[Any]:
     """The statements and expressions right inside a node, in the order of the source; patterns of match left out."""
     for name in _CHILDREN.get(type(node), ()):
-        yield from _flat(getattr(node, name))
+        value = getattr(node, name)
+        if isinstance(value, list):
+            yield from _flat(value)
+        elif value is not None:
+            yield value
 
 
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flat(item)
-    elif value is not None:
-        yield value
+def _flat(values: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        elif value is not None:
+            yield value
 
 
 def last_name(node: Any) -> str:
     """``x`` of ``x`` and of ``a.b.x``; empty for anything else."""
     return node.name if isinstance(node, (nodes.NameExpr, nodes.MemberExpr)) else ""
+
+
+def nodes_in(node: Any) -> Iterator[Any]:
+    """A node and all within it."""
+    todo = [node]
+    while todo:
+        current = todo.pop()
+        yield current
+        todo.extend(children(current))
 
 
 def walk(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
