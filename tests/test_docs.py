@@ -13,7 +13,7 @@ from sybil.parsers.rest import DocTestParser
 import typedbatch
 
 ROOT = Path(typedbatch.__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MODULES = sorted(path for path in (ROOT / "typedbatch").rglob("*.py") if ">>>" in path.read_text())
 
 pages = Sybil(parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()])

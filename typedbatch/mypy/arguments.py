@@ -15,6 +15,7 @@ from typedbatch.mypy.attributes import changed_unseen
 from typedbatch.mypy.fields import REST, alternatives, is_batch, known_fields, plain_batch
 from typedbatch.mypy.gate import PROTOCOL, declared_fields
 from typedbatch.mypy.internals import Api, fits, known_type, member_of, type_of
+from typedbatch.mypy.places import type_here
 
 
 def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
@@ -46,7 +47,7 @@ def asked_protocol(type_: Type) -> Instance | None:
 
 def _judge(api: Api, argument: Expression, asked: Instance) -> bool:
     """Report what keeps a batch from being what is asked for; False when that is left to mypy."""
-    type_ = type_of(api, argument)
+    type_ = type_here(api, argument, type_of(api, argument))
     fields = known_fields(type_) if is_batch(type_) else None
     if fields is None:
         return False

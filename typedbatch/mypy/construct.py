@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
 
-from mypy.nodes import CallExpr, DictExpr, Expression, FuncItem, ListExpr, MemberExpr, NameExpr, TupleExpr
+from mypy.nodes import CallExpr, DictExpr, Expression, FuncItem, ListExpr, MemberExpr, NameExpr, TupleExpr, Var
 from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Type, UnionType
 
@@ -28,18 +28,22 @@ def construct(ctx: FunctionContext) -> Type:
 
 
 def bound(api: Api, call: Expression, type_: Type) -> Type:
-    """The type of a call that makes a batch, once the name that it is assigned to is taken into account.
+    """The type of a call that makes a batch, once the places that it is assigned to are taken into account.
 
-    A local name is followed from here on. An attribute, or a name of a module or class, may get fields anywhere: those
-    that are written in its file count as there, and when it is bound or handed on elsewhere, any.
+    A name is followed from here on. An attribute, or the name of a module or class, is seen from elsewhere too, and may
+    get fields anywhere: those that its file writes count as there, and any, when it is bound again or handed on.
     """
     scope = scope_around(api)
+    declared = type_
     for target in scope.values.get(id(call), []) if scope is not None else []:
-        if isinstance(target, NameExpr) and scope is not None and isinstance(scope.root, FuncItem):
+        is_local = scope is not None and isinstance(scope.root, FuncItem)
+        if isinstance(target, NameExpr):
+            is_first = isinstance(target.node, Var) and target.node.type is None
+            declared = declared if is_local or not is_first else _opened(api, target, declared)
             become(api, target, type_)
-        elif isinstance(target, (NameExpr, MemberExpr)) and field_of(api, target) is None:
-            type_ = _opened(api, target, type_)
-    return type_
+        elif isinstance(target, MemberExpr) and field_of(api, target) is None:
+            declared = _opened(api, target, declared)
+    return declared
 
 
 def iterated(api: Api, batches: Expression, item: Type) -> None:

@@ -120,7 +120,7 @@ def _trust_in_call(api: Api, scope: Scope, call: CallExpr, seen: frozenset[Var])
 
 def _trust_in_name(api: Api, scope: Scope, name: NameExpr, variable: Var, seen: frozenset[Var]) -> Trust:
     bindings = scope.of(variable)
-    if not bindings or not isinstance(scope.root, FuncItem):
+    if not bindings or (not isinstance(scope.root, FuncItem) and functions_around(scope.around(name))):
         return min(Trust.FILE, _after_uses(api, scope, name, variable))
     trust = _after_uses(api, scope, name, variable)
     return min([trust, *(_trust_in_binding(api, scope, binding, seen) for binding in bindings)])

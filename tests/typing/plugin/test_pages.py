@@ -1,0 +1,53 @@
+"""The pages about the plugin say what mypy says, and each error code has one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from mypy.errorcodes import ErrorCode
+
+import typedbatch
+from tests.typing.checkers import run_tool
+from typedbatch.mypy import messages
+
+DOCS = Path(typedbatch.__file__).parent.parent / "docs"
+ERRORS = DOCS / "errors"
+CODES = {value.code for value in vars(messages).values() if isinstance(value, ErrorCode)}
+PAGES = [DOCS / "plugin.md", *sorted(ERRORS.glob("*.md"))]
+
+
+def blocks(page: Path) -> list[str]:
+    """The blocks of code that have a report in them."""
+    found = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return [block for block in found if "# error: " in block]
+
+
+@pytest.fixture(scope="module")
+def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kept = getattr(request.config, "cache", None)
+    return tmp_path_factory.mktemp("cache") if kept is None else Path(kept.mkdir("mypy-plugin-pages"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_shows_what_mypy_prints(page: Path, tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = True\nplugins = typedbatch.mypy\n", encoding="utf-8")
+    for block in blocks(page):
+        (tmp_path / "page.py").write_text(block, encoding="utf-8")
+        printed = run_tool(["mypy", f"--cache-dir={cache}", "--show-traceback", "page.py"], tmp_path).stdout
+        lines = enumerate(block.splitlines(), 1)
+        shown = [
+            f"page.py:{number}: error: {line.split('# error: ')[1]}" for number, line in lines if "# error: " in line
+        ]
+        assert printed.splitlines()[:-1] == shown
+
+
+def test_each_page_has_such_a_block() -> None:
+    assert all(blocks(page) for page in PAGES)
+
+
+def test_each_code_has_a_page_and_each_page_a_code() -> None:
+    assert {page.stem for page in ERRORS.glob("*.md")} == CODES
+    index = (DOCS / "plugin.md").read_text(encoding="utf-8")
+    assert all(f"[`{code}`](errors/{code}.md)" in index for code in CODES)
