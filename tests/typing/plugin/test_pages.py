@@ -15,7 +15,12 @@ from typedbatch.mypy import messages
 DOCS = Path(typedbatch.__file__).parent.parent / "docs"
 ERRORS = DOCS / "errors"
 CODES = {value.code for value in vars(messages).values() if isinstance(value, ErrorCode)}
-PAGES = [DOCS / "plugin.md", *sorted(ERRORS.glob("*.md"))]
+PAGES = [DOCS.parent / "README.md", DOCS / "plugin.md", *sorted(ERRORS.glob("*.md"))]
+BEFORE = """\
+import numpy as np
+from typedbatch import Batch, RolloutBatchProtocol
+def learn(batch: RolloutBatchProtocol) -> None: ...
+"""
 
 
 def blocks(page: Path) -> list[str]:
@@ -34,6 +39,7 @@ def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_a_page_shows_what_mypy_prints(page: Path, tmp_path: Path, cache: Path) -> None:
     (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = True\nplugins = typedbatch.mypy\n", encoding="utf-8")
     for block in blocks(page):
+        block = block if "import" in block else BEFORE + block
         (tmp_path / "page.py").write_text(block, encoding="utf-8")
         printed = run_tool(["mypy", f"--cache-dir={cache}", "--show-traceback", "page.py"], tmp_path).stdout
         lines = enumerate(block.splitlines(), 1)

@@ -1,0 +1,61 @@
+"""``python -m typedbatch.mypy`` tells how the plugin is switched on, and whether it is."""
+
+from __future__ import annotations
+
+import configparser
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from typedbatch.mypy.__main__ import LINES, main
+
+ON = "[mypy]\nplugins = typedbatch.mypy\n"
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "typedbatch.mypy", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_prints_lines_that_both_kinds_of_settings_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert capsys.readouterr().out == LINES
+    ini, toml = LINES.split("# or pyproject.toml")
+    settings = configparser.ConfigParser()
+    settings.read_string(ini)
+    assert settings["mypy"]["plugins"] == "typedbatch.mypy"
+    assert tomllib.loads(toml)["tool"]["mypy"]["plugins"] == ["typedbatch.mypy"]
+
+
+def test_on(tmp_path: Path) -> None:
+    (tmp_path / "mypy.ini").write_text(ON)
+    done = run(tmp_path, "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "typedbatch.mypy is on in the settings that mypy finds in this folder\n"
+
+
+def test_off(tmp_path: Path) -> None:
+    (tmp_path / "other.ini").write_text("[mypy]\nstrict = True\n")
+    done = run(tmp_path, "--check", "--config-file", "other.ini")
+    assert (done.returncode, done.stderr) == (1, "")
+    said = "typedbatch.mypy is off in other.ini. Add the line of the file that you have:\n\n"
+    assert done.stdout == said + LINES
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("[mypy]\nplugins = typedbatch.mypi\n", 'Error importing plugin "typedbatch.mypi"'),
+        (None, "Cannot find config file"),
+    ],
+)
+def test_mypy_cannot_run(settings: str | None, said: str, tmp_path: Path) -> None:
+    if settings is not None:
+        (tmp_path / "bad.ini").write_text(settings)
+    done = run(tmp_path, "--check", "--config-file", "bad.ini")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mypy could not be run with bad.ini:\n")
+    assert said in done.stderr
