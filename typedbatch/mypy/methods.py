@@ -10,7 +10,7 @@ from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, T
 
 from typedbatch.mypy.attributes import field_type, set_in, take_out
 from typedbatch.mypy.construct import bound, cat, iterated, stack
-from typedbatch.mypy.fields import REST, Fields, alternatives, anything, is_batch, known_fields, plain_batch
+from typedbatch.mypy.fields import REST, Fields, alternatives, anything, is_batch, known_fields
 from typedbatch.mypy.internals import Api, remember_type, type_of
 from typedbatch.mypy.places import become, change, type_here
 from typedbatch.mypy.stored import (
@@ -25,6 +25,7 @@ from typedbatch.mypy.stored import (
 )
 
 Hook = Callable[[MethodContext], Type]
+_NO_NUMBERS = {"numpy.object_", "numpy.str_", "numpy.bytes_", "numpy.datetime64", "numpy.timedelta64"}
 
 
 def _receiver(ctx: MethodContext) -> Expression | None:
@@ -93,7 +94,6 @@ def _row(api: Api, leaf: ProperType) -> Type:
     """One row of an array: a scalar of numpy, unless it surely has more dimensions."""
     if not is_array(leaf):
         return leaf
-    assert isinstance(leaf, Instance)
     shape = get_proper_type(leaf.args[0])
     if isinstance(shape, TupleType) and len(shape.items) > 1 and all(_is_size(item) for item in shape.items):
         return Instance(leaf.type, [shape.copy_modified(items=shape.items[1:]), *leaf.args[1:]])
@@ -157,19 +157,13 @@ def _only_batch(owner: Type, fallback: Type) -> Type:
 
 
 def _to_tensor(api: Api, leaf: ProperType) -> Type:
+    """Text and objects stay arrays; an array of unknown dtype is taken for one of numbers."""
     if not is_array(leaf):
         return leaf
-    assert isinstance(leaf, Instance)
     dtype = get_proper_type(leaf.args[1]) if len(leaf.args) == 2 else None
     scalar = get_proper_type(dtype.args[0]) if isinstance(dtype, Instance) and dtype.args else None
-    is_number = isinstance(scalar, Instance) and (
-        scalar.type.has_base("numpy.number") or scalar.type.fullname in ("numpy.bool", "numpy.bool_")
-    )
-    return tensor(api) if is_number else _tensor_or_array(api, leaf)
-
-
-def _tensor_or_array(api: Api, leaf: ProperType) -> Type:
-    """Arrays of unknown dtype: text and objects stay arrays, and are rare."""
+    if isinstance(scalar, Instance) and scalar.type.fullname in _NO_NUMBERS:
+        return leaf
     return tensor(api)
 
 
@@ -288,11 +282,6 @@ def _same(ctx: MethodContext) -> Type:
     if not isinstance(ctx.context, Expression) or not is_batch(ctx.default_return_type):
         return ctx.default_return_type
     return bound(ctx.api, ctx.context, _only_batch(_owner(ctx), ctx.default_return_type))
-
-
-def plain(ctx: MethodContext) -> Type:
-    """Nothing is known."""
-    return plain_batch(ctx.api)
 
 
 METHODS: dict[str, Hook] = {

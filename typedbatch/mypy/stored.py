@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 from mypy.nodes import (
     ARG_NAMED,
@@ -202,12 +203,12 @@ def _of_kept(api: Api, elements: list[ProperType]) -> Type:
 # ---- arrays and tensors ----------------------------------------------------------------------------------------------
 
 
-def is_tensor(type_: ProperType) -> bool:
+def is_tensor(type_: ProperType) -> TypeGuard[Instance]:
     """``torch.Tensor`` or a class derived from it."""
     return isinstance(type_, Instance) and type_.type.has_base(TENSOR)
 
 
-def is_array(type_: ProperType) -> bool:
+def is_array(type_: ProperType) -> TypeGuard[Instance]:
     """``numpy.ndarray`` itself; of classes derived from it less is known."""
     return isinstance(type_, Instance) and type_.type.fullname == "numpy.ndarray"
 
