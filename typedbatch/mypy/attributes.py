@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mypy.nodes import CallExpr, Expression, FuncItem, MemberExpr, NameExpr, Node
+from mypy.nodes import CallExpr, Expression, FuncItem, MemberExpr, NameExpr, Node, Var
 from mypy.plugin import AttributeContext
 from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, UnionType, get_proper_type
 
@@ -27,7 +27,7 @@ from typedbatch.mypy.internals import (
     value_type,
 )
 from typedbatch.mypy.places import change, type_here, was_followed
-from typedbatch.mypy.scopes import Binding, Scope, may_have_run, scope_around, scope_of
+from typedbatch.mypy.scopes import Binding, Scope, happens_before, may_have_run, scope_around, scope_of
 from typedbatch.mypy.stored import either, stored
 from typedbatch.mypy.trust import Trust, trust_after, trust_in
 
@@ -102,7 +102,7 @@ def _is_missing(api: Api, name: str, receiver: Expression, node: Expression, som
     trust = trust_in(api, scope, receiver)
     if trust is Trust.NONE or (trust is Trust.FILE and name in scope_of(api, module).made):
         return False
-    if somewhere and isinstance(receiver, NameExpr) and _set_unasked(api, scope, receiver.node):
+    if _set_unasked(api, scope, scope.sources(receiver), name, node):
         return False
     writes = scope.writes(receiver.node, name, node) if isinstance(receiver, NameExpr) else []
     here = scope.around(node)
@@ -134,14 +134,17 @@ def changed_unseen(api: Api, type_: Type) -> bool:
     for variable, uses in scope.uses.items():
         ways = alternatives(current_type(api, uses[0][0]))
         if any(is_batch(one) and same(one, type_) for one in ways):
-            by_item = len(ways) > 1 and _set_unasked(api, scope, variable)
+            by_item = len(ways) > 1 and _set_unasked(api, scope, {variable})
             return by_item or any(_handed_on(api, node, around) for node, around in uses)
     return False
 
 
-def _set_unasked(api: Api, scope: Scope, owner: object) -> bool:
+def _set_unasked(
+    api: Api, scope: Scope, owners: set[Var], name: str | None = None, before: Expression | None = None
+) -> bool:
     """Is there ``batch["x"] = ...`` of which mypy asked no plugin, as it does where it knows several types of it."""
-    return any(known_type(api, item) is None for item in scope.items_set(owner))
+    items = [item for item in scope.items_set(owners, name) if known_type(api, item) is None]
+    return any(before is None or happens_before((item, scope.around(item)), before) for item in items)
 
 
 def _handed_on(api: Api, name: NameExpr, around: tuple[Node, ...]) -> bool:

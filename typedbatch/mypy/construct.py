@@ -14,7 +14,7 @@ from typedbatch.mypy.fields import REST, Fields, alternatives, anything, batch_o
 from typedbatch.mypy.internals import Api, current_type, module_around, type_of
 from typedbatch.mypy.places import become, field_of
 from typedbatch.mypy.scopes import scope_around, written_to
-from typedbatch.mypy.stored import either, fields_of_arguments, fields_of_data, stacked
+from typedbatch.mypy.stored import batch_in_ways, either, fields_of_arguments, fields_of_data, stacked
 from typedbatch.mypy.trust import Trust, trust_after_call
 
 
@@ -23,8 +23,8 @@ def construct(ctx: FunctionContext) -> Type:
     call = ctx.context
     if not isinstance(call, CallExpr):  # functools.partial and the like: the arguments are not all here
         return ctx.default_return_type
-    fields = fields_of_arguments(ctx.api, call, skip=("copy",))
-    return ctx.default_return_type if fields is None else bound(ctx.api, call, batch_of(ctx.api, fields))
+    ways = fields_of_arguments(ctx.api, call, skip=("copy",))
+    return ctx.default_return_type if ways is None else bound(ctx.api, call, batch_in_ways(ctx.api, ways))
 
 
 def bound(api: Api, call: Expression, type_: Type) -> Type:
@@ -33,6 +33,7 @@ def bound(api: Api, call: Expression, type_: Type) -> Type:
     A name is followed from here on. An attribute, or the name of a module or class, is seen from elsewhere too, and may
     get fields anywhere: those that its file writes count as there, and any, when it is bound again or handed on.
     """
+    _loosen(api, call)
     scope = scope_around(api)
     declared = type_
     for target in scope.values.get(id(call), []) if scope is not None else []:
@@ -47,23 +48,31 @@ def bound(api: Api, call: Expression, type_: Type) -> Type:
 
 
 def iterated(api: Api, batches: Expression, item: Type) -> None:
-    """A loop gives its variable batches; if the name held one before, it may now lose fields."""
+    """A loop gives its variable batches."""
+    _loosen(api, batches, item)
+
+
+def _loosen(api: Api, source: Expression, new: Type | None = None) -> None:
+    """Names are about to get a batch from ``source``; one that holds a batch already may lose fields by that."""
     scope = scope_around(api)
-    for binding in scope.bindings.values() if scope is not None else []:
-        if binding.iterated and binding.value is batches and isinstance(binding.target, NameExpr):
-            here = current_type(api, binding.target)
-            become(api, binding.target, here if here is not None else item)
+    for target in scope.given_by.get(id(source), []) if scope is not None else []:
+        here = current_type(api, target) or new
+        if here is not None:
+            become(api, target, here)
 
 
 def _opened(api: Api, owner: NameExpr | MemberExpr, type_: Type) -> Type:
-    module, fields = module_around(api), known_fields(type_)
-    if module is None or fields is None:
+    module, ways = module_around(api), [known_fields(one) for one in alternatives(type_)]
+    if module is None or None in ways:
         return type_
     names, unseen = written_to(module, owner, lambda *handed: trust_after_call(api, *handed) > Trust.NONE)
-    rest: Fields = {name: anything() for name in names - fields.keys()}
-    if unseen or not fields:
-        rest[REST] = anything()
-    return batch_of(api, {**fields, **rest})
+    opened: list[Type] = []
+    for fields in ways:
+        rest: Fields = {name: anything() for name in names - (fields or {}).keys()}
+        if unseen or not fields:
+            rest[REST] = anything()
+        opened.append(batch_of(api, {**(fields or {}), **rest}))
+    return UnionType.make_union(opened)
 
 
 _MOST_WAYS = 16
@@ -96,10 +105,10 @@ def _joined(ctx: FunctionContext | MethodContext, join: Callable[[list[Type]], T
     return bound(ctx.api, ctx.context, joined) if isinstance(ctx.context, Expression) else joined
 
 
-def _fields_of_part(api: Api, part: Expression) -> list[Fields | None]:
+def _fields_of_part(api: Api, part: Expression) -> Sequence[Fields | None]:
     """The fields of one of the batches, one for each way by which the line is reached."""
     if isinstance(part, DictExpr):
-        return [fields_of_data(api, part)]
+        return fields_of_data(api, part) or [None]
     return [known_fields(one) for one in alternatives(type_of(api, part))] or [None]
 
 

@@ -11,10 +11,11 @@ from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, T
 from typedbatch.mypy.attributes import field_type, set_in, take_out
 from typedbatch.mypy.construct import bound, cat, iterated, stack
 from typedbatch.mypy.fields import REST, Fields, alternatives, anything, is_batch, known_fields
-from typedbatch.mypy.internals import Api, remember_type, type_of
+from typedbatch.mypy.internals import Api, remember_type, same, type_of
 from typedbatch.mypy.places import become, change, type_here
 from typedbatch.mypy.stored import (
     array,
+    batch_in_ways,
     fields_of_arguments,
     is_array,
     is_tensor,
@@ -116,11 +117,11 @@ def _split(ctx: MethodContext) -> Type:
 
 def _iterate(ctx: MethodContext) -> Type:
     default = get_proper_type(ctx.default_return_type)
-    if known_fields(ctx.type) is None or not isinstance(default, Instance):
+    if known_fields(ctx.type) is None or not isinstance(default, Instance) or not isinstance(ctx.context, Expression):
         return ctx.default_return_type
-    row = map_fields(ctx.api, ctx.type, lambda leaf: _row(ctx.api, leaf))
-    if isinstance(ctx.context, Expression):
-        iterated(ctx.api, ctx.context, row)
+    batches = alternatives(type_here(ctx.api, ctx.context, ctx.type))
+    row = UnionType.make_union([map_fields(ctx.api, one, lambda leaf: _row(ctx.api, leaf)) for one in batches])
+    iterated(ctx.api, ctx.context, row)
     return default.copy_modified(args=[row])
 
 
@@ -144,16 +145,17 @@ def _found(ctx: MethodContext, fields: Fields, name: str, fallback: Expression |
 
 def _mapped(leaf: Callable[[Api, ProperType], Type]) -> Hook:
     def hook(ctx: MethodContext) -> Type:
-        if known_fields(ctx.type) is None:
+        if known_fields(ctx.type) is None or not isinstance(ctx.context, Expression):
             return ctx.default_return_type
-        owner = map_fields(ctx.api, _only_batch(_owner(ctx), ctx.type), lambda one: leaf(ctx.api, one))
-        return bound(ctx.api, ctx.context, owner) if isinstance(ctx.context, Expression) else owner
+        return bound(ctx.api, ctx.context, _map_owner(ctx, leaf))
 
     return hook
 
 
-def _only_batch(owner: Type, fallback: Type) -> Type:
-    return owner if is_batch(owner) else fallback
+def _map_owner(ctx: MethodContext, leaf: Callable[[Api, ProperType], Type]) -> Type:
+    """All ways at once. mypy asks for one item of a union after the other, and joins the answers."""
+    changed = [map_fields(ctx.api, one, lambda item: leaf(ctx.api, item)) for one in alternatives(_owner(ctx))]
+    return UnionType.make_union(changed)
 
 
 def _to_tensor(api: Api, leaf: ProperType) -> Type:
@@ -198,10 +200,12 @@ def _set_item(ctx: MethodContext) -> Type:
 
 
 def _update(ctx: MethodContext) -> Type:
-    call, receiver = ctx.context, _receiver(ctx)
-    if receiver is not None and isinstance(call, CallExpr):
-        new = fields_of_arguments(ctx.api, call)
-        set_in(ctx.api, receiver, _owner(ctx), {REST: anything()} if new is None else new)
+    call, receiver, ways = ctx.context, _receiver(ctx), _ways(ctx)
+    if receiver is None or not isinstance(call, CallExpr) or None in ways:
+        return ctx.default_return_type
+    new = fields_of_arguments(ctx.api, call) or [{REST: anything()}]
+    changed = [{**(fields or {}), **more} for fields in ways for more in new]
+    become(ctx.api, receiver, batch_in_ways(ctx.api, changed))
     return ctx.default_return_type
 
 
@@ -236,7 +240,10 @@ def _pop(ctx: MethodContext) -> Type:
 def _delete_item(ctx: MethodContext) -> Type:
     """``del batch["x"]``, which mypy sees as a call of ``__delitem__``."""
     name, receiver = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx)
-    if receiver is not None and name is not None and None not in _ways(ctx) and isinstance(ctx.context, Expression):
+    # mypy asks for one item of a union after the other; what the first has changed is not asked for again
+    ways = alternatives(_owner(ctx))
+    is_first = len(ways) == 1 or same(ways[0], ctx.type)
+    if receiver is not None and name is not None and is_first and isinstance(ctx.context, Expression):
         field_type(ctx.api, _owner(ctx), name, receiver, ctx.context)
         take_out(ctx.api, receiver, _owner(ctx), name)
     return ctx.default_return_type
@@ -253,8 +260,7 @@ def _in_place(leaf: Callable[[Api, ProperType], Type]) -> Hook:
     def hook(ctx: MethodContext) -> Type:
         receiver = _receiver(ctx)
         if receiver is not None:
-            changed = [map_fields(ctx.api, o, lambda one: leaf(ctx.api, one)) for o in alternatives(_owner(ctx))]
-            become(ctx.api, receiver, UnionType.make_union(changed))
+            become(ctx.api, receiver, _map_owner(ctx, leaf))
         return ctx.default_return_type
 
     return hook
@@ -270,18 +276,19 @@ def _open(ctx: MethodContext) -> Type:
 
 def _transform(ctx: MethodContext) -> Type:
     receiver, call = _receiver(ctx), ctx.context
-    in_place = isinstance(call, CallExpr) and len(call.args) > 1
-    changed = map_fields(ctx.api, _only_batch(_owner(ctx), ctx.type), lambda leaf: anything())
-    if in_place and receiver is not None and known_fields(ctx.type) is not None:
+    if known_fields(ctx.type) is None or receiver is None or not isinstance(call, CallExpr):
+        return ctx.default_return_type
+    changed = _map_owner(ctx, _to_anything)
+    if len(call.args) > 1:  # in place
         become(ctx.api, receiver, changed)
-    return bound(ctx.api, call, changed) if isinstance(call, Expression) and is_batch(changed) else changed
+    return bound(ctx.api, call, changed)
 
 
 def _same(ctx: MethodContext) -> Type:
     """The fields stay as they are; a name that the result is assigned to is followed."""
-    if not isinstance(ctx.context, Expression) or not is_batch(ctx.default_return_type):
+    if not isinstance(ctx.context, Expression) or known_fields(ctx.type) is None:
         return ctx.default_return_type
-    return bound(ctx.api, ctx.context, _only_batch(_owner(ctx), ctx.default_return_type))
+    return bound(ctx.api, ctx.context, _owner(ctx))
 
 
 METHODS: dict[str, Hook] = {

@@ -17,6 +17,7 @@ from mypy.nodes import (
     Block,
     CallExpr,
     ComparisonExpr,
+    ConditionalExpr,
     DelStmt,
     DictionaryComprehension,
     EllipsisExpr,
@@ -97,17 +98,26 @@ class Scope:
     root: Node
     bindings: dict[int, Binding] = field(default_factory=dict)
     values: dict[int, list[Expression]] = field(default_factory=dict)
+    given_by: dict[int, list[NameExpr]] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for node in nodes_in(self.root):
             for binding in _bindings(node):
                 self.bindings[id(binding.target)] = binding
+                self._note_giver(binding)
                 if binding.value is not None and not binding.iterated:
                     self.values.setdefault(id(binding.value), []).append(binding.target)
             if isinstance(node, DelStmt):
                 targets = node.expr.items if isinstance(node.expr, TupleExpr) else [node.expr]
                 self.deleted.update(map(id, targets))
+
+    def _note_giver(self, binding: Binding) -> None:
+        """What a loop goes through, and the sides of a conditional expression, are not the value that a name gets."""
+        givers = [binding.value] if binding.iterated and binding.value is not None else sides_of(binding.value)
+        if isinstance(binding.target, NameExpr):
+            for giver in givers:
+                self.given_by.setdefault(id(giver), []).append(binding.target)
 
     def of(self, variable: Var) -> list[Binding]:
         """Every binding of a variable."""
@@ -147,11 +157,22 @@ class Scope:
                 found.append(around)
         return found
 
-    def items_set(self, owner: object) -> list[IndexExpr]:
-        """The targets of every ``owner[...] = ...``."""
-        targets = [binding.target for binding in self.bindings.values()]
-        items = [target for target in targets if isinstance(target, IndexExpr)]
-        return [item for item in items if isinstance(item.base, NameExpr) and item.base.node is owner]
+    def items_set(self, owners: set[Var], name: str | None = None) -> list[IndexExpr]:
+        """The targets of every ``owner["name"] = ...``; of any name, if none is given."""
+        targets = [binding.target for binding in self.bindings.values() if isinstance(binding.target, IndexExpr)]
+        items = [item for item in targets if isinstance(item.base, NameExpr) and item.base.node in owners]
+        return [i for i in items if name is None or not isinstance(i.index, StrExpr) or i.index.value == name]
+
+    def sources(self, receiver: Expression) -> set[Var]:
+        """The variables that an expression is made from, and those that they are bound to, and so on."""
+        found: set[Var] = set()
+        todo = [receiver]
+        while todo:
+            names = [node.node for node in nodes_in(todo.pop()) if isinstance(node, NameExpr)]
+            for variable in [v for v in names if isinstance(v, Var) and v not in found]:
+                found.add(variable)
+                todo.extend(b.value for b in self.of(variable) if b.value is not None)
+        return found
 
     def fields_set(self, name: str) -> list[Binding]:
         """What every field of that name is set to, whatever batch it is in."""
@@ -202,6 +223,11 @@ def _handles_missing(statement: TryStmt | WithStmt) -> bool:
 def position_of(node: Any) -> Position:
     """Line and column."""
     return node.line, node.column
+
+
+def sides_of(value: Expression | None) -> list[Expression]:
+    """The two sides of ``a if test else b``; none of anything else."""
+    return [value.if_expr, value.else_expr] if isinstance(value, ConditionalExpr) else []
 
 
 def happens_before(one: tuple[Node, tuple[Node, ...]], other: Expression) -> bool:

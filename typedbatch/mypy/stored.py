@@ -46,14 +46,15 @@ from typedbatch.mypy.internals import Api, class_named, same, type_of
 TENSOR = "torch._tensor.Tensor"
 _NUMBERS = {"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"}
 _DEPTH = 4
+_MOST_WAYS = 8
 _SEQUENCES = {"builtins.list", "builtins.tuple"}
 
 
 def stored(api: Api, value: Expression | None, type_: Type) -> Type:
     """The type of a field that was given this value: a list becomes an array, a dict a Batch, a number an array."""
     if value is not None and (isinstance(value, DictExpr) or _is_dict_call(value)):
-        fields = fields_of_data(api, value)
-        return batch_of(api, fields) if fields is not None else plain_batch(api)
+        ways = fields_of_data(api, value)
+        return batch_in_ways(api, ways) if ways is not None else plain_batch(api)
     if isinstance(value, (ListExpr, TupleExpr)) and value.items:
         rows = _fields_of_rows(api, value)
         if rows is not None:
@@ -64,31 +65,51 @@ def stored(api: Api, value: Expression | None, type_: Type) -> Type:
     return _stored_type(api, get_proper_type(type_))
 
 
-def fields_of_data(api: Api, data: Expression) -> Fields | None:
+Ways = list[Fields]
+"""The fields of a batch, once for each way by which the line is reached."""
+
+
+def batch_in_ways(api: Api, ways: Ways) -> Type:
+    """The type of a batch whose fields depend on how the line was reached."""
+    return UnionType.make_union(list(dict.fromkeys(batch_of(api, fields) for fields in ways)))
+
+
+def fields_of_data(api: Api, data: Expression) -> Ways | None:
     """The fields that ``Batch(data)`` has; None when they cannot be known."""
     if isinstance(data, DictExpr):
         return _fields_of_display(api, data)
     if isinstance(data, CallExpr) and _is_dict_call(data):
         return fields_of_arguments(api, data)
     if isinstance(data, (ListExpr, TupleExpr)):
-        return _fields_of_rows(api, data)
-    return _fields_of_mapping(api, type_of(api, data))
+        rows = _fields_of_rows(api, data)
+        return None if rows is None else [rows]
+    ways = [_fields_of_mapping(api, one) for one in alternatives(type_of(api, data))]
+    known = [fields for fields in ways if fields is not None]
+    return known if known and len(known) == len(ways) else None
 
 
-def fields_of_arguments(api: Api, call: CallExpr, skip: tuple[str, ...] = ()) -> Fields | None:
+def fields_of_arguments(api: Api, call: CallExpr, skip: tuple[str, ...] = ()) -> Ways | None:
     """The fields that the arguments of ``Batch(...)``, ``dict(...)`` or ``update(...)`` make; None when unknown."""
-    fields: Fields = {}
+    ways: Ways = [{}]
     for value, kind, name in zip(call.args, call.arg_kinds, call.arg_names, strict=True):
+        given: Ways | None = None
         if kind is ARG_NAMED and name is not None:
-            given: Fields | None = {} if name in skip else {name: stored(api, value, type_of(api, value))}
+            given = [{} if name in skip else {name: stored(api, value, type_of(api, value))}]
         elif kind is ARG_POS or kind is ARG_STAR2:
             given = fields_of_data(api, value)
-        else:
-            given = None
         if given is None:
             return None
-        fields.update(given)
-    return fields
+        ways = _together(api, ways, given)
+    return ways
+
+
+def _together(api: Api, ways: Ways, more: Ways) -> Ways:
+    """Each way of the one followed by each of the other; if those are too many, what all have and perhaps others."""
+    both = [{**first, **second} for first in ways for second in more]
+    if len(both) <= _MOST_WAYS:
+        return both
+    shared = set.intersection(*(set(fields) for fields in both))
+    return [{name: either(api, [fields[name] for fields in both]) for name in shared} | {REST: anything()}]
 
 
 def _is_dict_call(value: Expression) -> bool:
@@ -97,17 +118,17 @@ def _is_dict_call(value: Expression) -> bool:
     )
 
 
-def _fields_of_display(api: Api, display: DictExpr) -> Fields | None:
-    fields: Fields = {}
+def _fields_of_display(api: Api, display: DictExpr) -> Ways | None:
+    ways: Ways = [{}]
     for key, value in display.items:
         if isinstance(key, StrExpr):
-            fields[key.value] = stored(api, value, type_of(api, value))
-            continue
-        unpacked = fields_of_data(api, value) if key is None else None
-        if unpacked is None:  # a computed key, or ** of something unknown
+            given: Ways | None = [{key.value: stored(api, value, type_of(api, value))}]
+        else:  # ** of something, or a computed key
+            given = fields_of_data(api, value) if key is None else None
+        if given is None:
             return None
-        fields.update(unpacked)
-    return fields
+        ways = _together(api, ways, given)
+    return ways
 
 
 def _fields_of_mapping(api: Api, type_: Type, depth: int = 0) -> Fields | None:
@@ -123,10 +144,10 @@ def _fields_of_mapping(api: Api, type_: Type, depth: int = 0) -> Fields | None:
 def _fields_of_rows(api: Api, display: ListExpr | TupleExpr) -> Fields | None:
     columns: dict[str, list[Type]] = {}
     for item in display.items:
-        fields = fields_of_data(api, item) if isinstance(item, DictExpr) else known_fields(type_of(api, item))
-        if fields is None:
+        ways = fields_of_data(api, item) if isinstance(item, DictExpr) else [known_fields(type_of(api, item))]
+        if ways is None or len(ways) != 1 or ways[0] is None:
             return None
-        for name, type_ in fields.items():
+        for name, type_ in ways[0].items():
             columns.setdefault(name, []).append(type_)
     return {name: stacked(api, types) for name, types in columns.items()} if columns else None
 
