@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mypy.nodes import CallExpr, Expression, FuncItem, MemberExpr, NameExpr, Node, Var
+from mypy.nodes import CallExpr, Expression, FuncItem, IndexExpr, MemberExpr, NameExpr, Node
 from mypy.plugin import AttributeContext
 from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, UnionType, get_proper_type
 
@@ -102,7 +102,8 @@ def _is_missing(api: Api, name: str, receiver: Expression, node: Expression, som
     trust = trust_in(api, scope, receiver)
     if trust is Trust.NONE or (trust is Trust.FILE and name in scope_of(api, module).made):
         return False
-    if _set_unasked(api, scope, scope.sources(receiver), name, node):
+    items = [*scope.items_set(scope.sources(receiver), name), *scope.nested_items_set(receiver, name)]
+    if _unasked(api, scope, items, node):
         return False
     writes = scope.writes(receiver.node, name, node) if isinstance(receiver, NameExpr) else []
     here = scope.around(node)
@@ -134,17 +135,15 @@ def changed_unseen(api: Api, type_: Type) -> bool:
     for variable, uses in scope.uses.items():
         ways = alternatives(current_type(api, uses[0][0]))
         if any(is_batch(one) and same(one, type_) for one in ways):
-            by_item = len(ways) > 1 and _set_unasked(api, scope, {variable})
+            by_item = len(ways) > 1 and _unasked(api, scope, scope.items_set({variable}))
             return by_item or any(_handed_on(api, node, around) for node, around in uses)
     return False
 
 
-def _set_unasked(
-    api: Api, scope: Scope, owners: set[Var], name: str | None = None, before: Expression | None = None
-) -> bool:
-    """Is there ``batch["x"] = ...`` of which mypy asked no plugin, as it does where it knows several types of it."""
-    items = [item for item in scope.items_set(owners, name) if known_type(api, item) is None]
-    return any(before is None or happens_before((item, scope.around(item)), before) for item in items)
+def _unasked(api: Api, scope: Scope, items: list[IndexExpr], before: Expression | None = None) -> bool:
+    """Is one of ``batch["x"] = ...`` such that mypy asked no plugin, as it does where it knows several types of it."""
+    missed = [item for item in items if known_type(api, item) is None]
+    return any(before is None or happens_before((item, scope.around(item)), before) for item in missed)
 
 
 def _handed_on(api: Api, name: NameExpr, around: tuple[Node, ...]) -> bool:

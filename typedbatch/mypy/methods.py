@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mypy.nodes import CallExpr, Expression, IndexExpr, MemberExpr, StrExpr, TempNode
-from mypy.plugin import MethodContext
+from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, Type, UnionType, get_proper_type
 
 from typedbatch.mypy.attributes import field_type, set_in, take_out
@@ -122,6 +122,20 @@ def _iterate(ctx: MethodContext) -> Type:
     batches = alternatives(type_here(ctx.api, ctx.context, ctx.type))
     row = UnionType.make_union([map_fields(ctx.api, one, lambda leaf: _row(ctx.api, leaf)) for one in batches])
     iterated(ctx.api, ctx.context, row)
+    return default.copy_modified(args=[row])
+
+
+def numbered(ctx: FunctionContext) -> Type:
+    """``enumerate(batch)``: rows of each way by which the line is reached. mypy would join them to one type."""
+    default = get_proper_type(ctx.default_return_type)
+    batches = ctx.args[0][0] if ctx.args and ctx.args[0] else None
+    if not isinstance(default, Instance) or batches is None:
+        return ctx.default_return_type
+    ways = alternatives(type_here(ctx.api, batches, type_of(ctx.api, batches)))
+    if any(known_fields(one) is None for one in ways):
+        return ctx.default_return_type
+    row = UnionType.make_union([map_fields(ctx.api, one, lambda leaf: _row(ctx.api, leaf)) for one in ways])
+    iterated(ctx.api, batches, row)
     return default.copy_modified(args=[row])
 
 

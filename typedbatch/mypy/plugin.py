@@ -22,7 +22,7 @@ from mypy.types import LiteralType, Type
 
 from typedbatch.mypy import arguments, attributes, construct, declare, gate
 from typedbatch.mypy.fields import BATCH
-from typedbatch.mypy.methods import METHODS
+from typedbatch.mypy.methods import METHODS, numbered
 
 C = TypeVar("C", AttributeContext, FunctionContext, MethodContext, FunctionSigContext, MethodSigContext)
 Hook = Callable[[C], Any]
@@ -106,6 +106,7 @@ _MEMBERS = frozenset({"shape"})
 _METHODS = {name: _or_default(hook) for name, hook in METHODS.items()}
 _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
     BATCH: _or_default(construct.construct),
+    "builtins.enumerate": _or_default(numbered),
     "typedbatch.batch.cat": _or_default(construct.cat),
     "typedbatch.batch.stack": _or_default(construct.stack),
     f"{BATCH}.cat": _or_default(construct.cat),

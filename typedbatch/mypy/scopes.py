@@ -163,6 +163,13 @@ class Scope:
         items = [item for item in targets if isinstance(item.base, NameExpr) and item.base.node in owners]
         return [i for i in items if name is None or not isinstance(i.index, StrExpr) or i.index.value == name]
 
+    def nested_items_set(self, receiver: Expression, name: str) -> list[IndexExpr]:
+        """The targets of every ``b.obs["name"] = ...``, for ``b.obs`` or ``b["obs"]``."""
+        targets = [binding.target for binding in self.bindings.values() if isinstance(binding.target, IndexExpr)]
+        items = [item for item in targets if isinstance(item.index, StrExpr) and item.index.value == name]
+        path = _path_of(receiver)
+        return [item for item in items if path is not None and len(path) > 1 and _path_of(item.base) == path]
+
     def sources(self, receiver: Expression) -> set[Var]:
         """The variables that an expression is made from, and those that they are bound to, and so on."""
         found: set[Var] = set()
@@ -223,6 +230,19 @@ def _handles_missing(statement: TryStmt | WithStmt) -> bool:
 def position_of(node: Any) -> Position:
     """Line and column."""
     return node.line, node.column
+
+
+def _path_of(place: Expression) -> tuple[object, ...] | None:
+    """``b.obs["cam"]`` as ``b``, "obs", "cam"; None for what is no field of a name."""
+    if isinstance(place, NameExpr):
+        return (place.node,)
+    if isinstance(place, MemberExpr):
+        parent, name = _path_of(place.expr), place.name
+    elif isinstance(place, IndexExpr) and isinstance(place.index, StrExpr):
+        parent, name = _path_of(place.base), place.index.value
+    else:
+        return None
+    return None if parent is None else (*parent, name)
 
 
 def sides_of(value: Expression | None) -> list[Expression]:
