@@ -359,6 +359,19 @@ def _is_within(node: ast.stmt, loop: ast.stmt) -> bool:
     return loop.lineno <= node.lineno <= (loop.end_lineno or 0)
 
 
+def removed_in_loops(text: str) -> set[int]:
+    """Lines in a loop over rows that removes their field: they fail in its second round, if there is one."""
+    tree = ast.parse(text)
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For)]
+    return {
+        statement.lineno
+        for loop in loops
+        for statement in ast.walk(loop)
+        if isinstance(statement, ast.stmt)
+        and _names(statement) & _names(*(node for node in ast.walk(loop) if isinstance(node, ast.Delete)))
+    }
+
+
 def one_way(text: str, facts: Facts) -> dict[int, set[str]]:
     """Lines below an ``if`` that always goes one way, with the fields that they have and it does not ask for.
 
