@@ -1,0 +1,204 @@
+"""A project of three modules, and what is done to it, edit by edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+A = """
+from collections.abc import Sized
+import numpy as np
+from typedbatch import Batch
+
+rollout = Batch(obs=np.zeros((4, 2)), act=[0, 1, 0, 1], rew=[0.0, 1.0, 0.0, 1.0])
+nested = Batch(obs={"cam": np.zeros((4, 3)), "pos": [1, 2, 3, 4]}, act=[0, 1, 0, 1])
+
+
+def peek(batch: Batch) -> None:
+    print(batch)
+
+
+class Store:
+    shared = Batch(count=[0])
+
+    def __init__(self) -> None:
+        self.last = Batch(obs=np.zeros(2), done=[False])
+
+    def push(self) -> None:
+        self.last.steps = [1]
+"""
+
+B = """
+from typedbatch import Batch
+import a
+from a import Store, nested, rollout
+from c import train
+
+reveal_type(rollout)
+reveal_type(nested.obs)
+rollout.rwe
+nested.obs.depth
+train(rollout)
+
+
+def read(store: Store, flag: bool) -> None:
+    reveal_type(store.last)
+    reveal_type(a.Store.shared)
+    store.last.missing
+    local = rollout
+    local.returns = [1.0]
+    reveal_type(local.returns)
+    if flag:
+        local.adv = [1.0]
+    local.adv
+
+
+def follow(flag: bool) -> None:
+    local = Batch(obs=rollout.obs, old=[1])
+    if flag:
+        local.new = rollout.act
+    local.new
+    del local.old
+    local.old
+    a.peek(local)
+    local.later
+    train(local)
+
+
+def keep(flag: bool) -> None:
+    for part in rollout.split(2):
+        part.rew
+        part.returns
+    if flag:
+        unknown = Batch(rollout, extra=[1])
+        unknown.extra
+        unknown.other
+        reveal_type(unknown.rew)
+"""
+
+C = """
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+from typedbatch import Batch, BatchProtocol, cat, conforms, convert, extend
+from a import Store, rollout
+
+
+class Wanted(BatchProtocol, Protocol):
+    @property
+    def obs(self) -> NDArray[Any]: ...
+    @property
+    def act(self) -> NDArray[Any]: ...
+
+
+class WantedMore(Wanted, Protocol):
+    @property
+    def returns(self) -> NDArray[Any]: ...
+
+
+def train(batch: Wanted) -> None:
+    batch.obs
+
+
+def passes(store: Store) -> WantedMore:
+    train(rollout)
+    train(store.last)
+    train(Batch(obs=rollout.obs, act=[1]))
+    train(cat([rollout, rollout]))
+    if conforms(store.last, Wanted):
+        reveal_type(store.last.act)
+    extend(rollout, WantedMore)
+    rollout.returns = rollout.rew
+    reveal_type(convert(rollout, WantedMore))
+    return extend(rollout, WantedMore, returns=rollout.obs)
+"""
+
+START = {"a.py": A, "b.py": B, "c.py": C}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of one file.
+
+    Attributes:
+        says: what is changed.
+        text: from the text of the file, None where there is none, to its new one.
+    """
+
+    says: str
+    file: str
+    text: Callable[[str | None], str | None]
+
+
+def _replace(says: str, file: str, old: str, new: str) -> Edit:
+    def text(now: str | None) -> str:
+        if now is None or now.count(old) != 1:
+            raise ValueError(f"{says}: {old!r} is not there once")
+        return now.replace(old, new)
+
+    return Edit(says, file, text)
+
+
+STEPS: tuple[tuple[Edit, ...], ...] = (
+    (
+        _replace("module batch loses a field", "a.py", ", rew=[0.0, 1.0, 0.0, 1.0])", ")"),
+        _replace("batch of a class loses its fields", "a.py", "Batch(count=[0])", "Batch()"),
+    ),
+    (
+        _replace(
+            "module batch gains a field", "a.py", "act=[0, 1, 0, 1])\nnested", "act=[0, 1, 0, 1], rwe=[1])\nnested"
+        ),
+    ),
+    (
+        _replace("field is renamed", "a.py", "rwe=[1]", "rew=[1.0]"),
+        _replace("nested field is renamed", "a.py", '"cam": np.zeros((4, 3))', '"depth": None'),
+    ),
+    (
+        _replace("field is retyped", "a.py", "obs=np.zeros((4, 2))", 'obs={"depth": np.zeros(4)}'),
+        _replace("function sets no fields", "a.py", "def peek(batch: Batch)", "def peek(batch: Sized)"),
+    ),
+    (
+        _replace("batch of an instance gains a field", "a.py", "done=[False])", "done=[False], act=[1])"),
+        _replace("method sets another field", "a.py", "self.last.steps = ", "self.last.missing = "),
+    ),
+    (
+        _replace(
+            "protocol gains a member", "c.py", "\n\nclass WantedMore", "    rew: NDArray[Any]\n\n\nclass WantedMore"
+        ),
+    ),
+    (_replace("protocol loses a member", "c.py", "    @property\n    def act(self) -> NDArray[Any]: ...\n", ""),),
+    (
+        _replace(
+            "protocol is none of typedbatch", "c.py", "class Wanted(BatchProtocol, Protocol)", "class Wanted(Protocol)"
+        ),
+    ),
+    (_replace("protocol is a class", "c.py", "class Wanted(Protocol)", "class Wanted"),),
+    (
+        _replace("class is a protocol again", "c.py", "class Wanted:", "class Wanted(BatchProtocol, Protocol):"),
+        _replace("syntax error", "a.py", "def peek(", "def peek"),
+    ),
+    (_replace("syntax error is repaired", "a.py", "def peekbatch", "def peek(batch"),),
+    (
+        _replace("import is dropped", "b.py", "from c import train\n", ""),
+        _replace(
+            "import cycle", "a.py", "import Batch\n", "import Batch\nfrom c import Wanted\nreveal_type(Wanted.obs)\n"
+        ),
+    ),
+    (
+        _replace("import is back", "b.py", "import a\n", "import a\nfrom c import train\n"),
+        Edit("file is gone", "a.py", lambda _: None),
+    ),
+    (Edit("file is back", "a.py", lambda _: A),),
+)
+
+
+def states() -> Iterator[tuple[str, dict[str, str]]]:
+    """The project at first and after each step, with what was changed last."""
+    files = dict(START)
+    yield "start", dict(files)
+    for step in STEPS:
+        for edit in step:
+            text = edit.text(files.pop(edit.file, None))
+            if text is not None:
+                files[edit.file] = text
+        yield " and ".join(edit.says for edit in step), dict(files)
