@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def blocks(page: Path) -> list[str]:
     return [block for block in found if "# error: " in block]
 
 
+def shown(block: str) -> Iterator[str]:
+    """The reports that a block shows, each in a comment below its line."""
+    code = 0
+    for number, line in enumerate(block.splitlines(), 1):
+        if line.strip().startswith("# error: "):
+            yield f"page.py:{code}: {line.strip()[2:]}"
+        else:
+            code = number
+
+
 @pytest.fixture(scope="module")
 def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = getattr(request.config, "cache", None)
@@ -42,11 +53,7 @@ def test_a_page_shows_what_mypy_prints(page: Path, tmp_path: Path, cache: Path) 
         block = block if "import" in block else BEFORE + block
         (tmp_path / "page.py").write_text(block, encoding="utf-8")
         printed = run_tool(["mypy", f"--cache-dir={cache}", "--show-traceback", "page.py"], tmp_path).stdout
-        lines = enumerate(block.splitlines(), 1)
-        shown = [
-            f"page.py:{number}: error: {line.split('# error: ')[1]}" for number, line in lines if "# error: " in line
-        ]
-        assert printed.splitlines()[:-1] == shown
+        assert printed.splitlines()[:-1] == list(shown(block))
 
 
 def test_each_page_has_such_a_block() -> None:
