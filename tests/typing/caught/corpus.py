@@ -18,7 +18,8 @@ IDIOMS = {
     "tianshou": "Tianshou, protocols and `cast`",
     "tensorclass": "TensorDict, `TensorClass`",
     "typedtensordict": "TensorDict, `TypedTensorDict`",
-    "typedbatch": "typedbatch, no plugin",
+    "typedbatch": "typedbatch, protocols and records",
+    "plain": "typedbatch, plain `Batch`, mypy with the plugin",
 }
 
 MISTAKES = {

@@ -7,7 +7,7 @@ import textwrap
 from importlib.metadata import version
 
 from tests.typing.caught.corpus import IDIOMS, MISTAKES, fingerprint
-from tests.typing.caught.measure import CATCHERS, NAMES, RUN, Findings, kind
+from tests.typing.caught.measure import CATCHERS, NAMES, PLUGIN, RUN, Findings, kind, takes_part
 
 HEAD = """\
 # What is caught, by whom
@@ -26,6 +26,7 @@ understand better: `Rollout.cat`, not `torch.cat`.
 * *all*: all {checkers} checkers report the wrong line, in the settings of `tests/typing/checkers.py`: strict wherever
   there is such a mode. A report that the right version gets as well, but for the names in it, does not count.
 * *a name*: that checker does. *not ty*: all but ty.
+* *plugin*: mypy does, with `plugins = typedbatch.mypy`, and would not without. In the last column it alone is asked.
 * *run*: the function raises when it is called: at once or, for some, only where the value is used.
 * **nobody**: no checker reports it, and it runs.
 * *-*: the idiom cannot express the mistake. The reasons are below the table.
@@ -41,10 +42,12 @@ pass, and `cast` whatever it is given, so that misspelt and missing fields are l
 `TypedTensorDict` is much better understood by ty and zuban than by the others. Where pyright does report a misspelt
 read of it, it says that the type is unknown.
 
-typedbatch leaves to the run: {run}. The next stage is among them because `extend` takes the new fields alone, under any
-name; a constructor call that lists all fields is checked. Left to `validate`: {nobody}.
+typedbatch's protocols and records leave to the run: {run}. Left to `validate`: {nobody}. The plugin, which checks
+`extend` whole, catches of what other checkers do not: {plugin}.
 
-A plain `Batch` of typedbatch is read by key. That `loaded.rew` runs and yet is reported is meant so, and counts as
+Of plain batches the plugin leaves to the run: {plain_run}. To nobody: {plain_nobody}.
+
+Without the plugin a plain `Batch` is read by key. That `loaded.rew` runs and yet is reported is meant so, and counts as
 false all the same. pyright's other false reports are about unknown types: rules of its strict mode alone.
 
 The mistakes were chosen, and the programs written, by the authors of typedbatch. Each counts once, however often people
@@ -71,7 +74,7 @@ def page(findings: dict[str, Findings]) -> str:
             *_header("idiom", "mistakes", *CATCHERS),
             *(numbers(idiom, found) for idiom, found in findings.items()),
             "\n## Reading it\n",
-            *_reading(findings["typedbatch"].caught, findings["tensorclass"].caught),
+            *_reading(findings["typedbatch"].caught, findings["tensorclass"].caught, findings["plain"].caught),
             "\n## Right functions that are reported\n",
             *_false(findings),
         ]
@@ -85,7 +88,9 @@ def cells(findings: Findings) -> dict[str, str]:
 
 def numbers(idiom: str, findings: Findings) -> str:
     """An idiom's row of the table of numbers."""
-    counts = [f"{findings.count(name)}{_false_count(name, findings)}" for name in CATCHERS]
+    counts = [
+        f"{findings.count(name)}{_false_count(name, findings)}" if takes_part(name, idiom) else "-" for name in CATCHERS
+    ]
     return _row(IDIOMS[idiom], str(len(findings.caught)), *counts)
 
 
@@ -94,8 +99,10 @@ def _cell(catchers: set[str] | None) -> str:
         return "-"
     who = [name for name in NAMES if name in catchers]
     lacking = [name for name in NAMES if name not in catchers]
-    if len(lacking) <= 2:
+    if who and len(lacking) <= 2:
         who = [f"not {', '.join(lacking)}"] if lacking else ["all"]
+    if PLUGIN in catchers and "mypy" not in catchers:
+        who.append(PLUGIN)
     return "; ".join(filter(None, [", ".join(who), RUN if RUN in catchers else ""])) or "**nobody**"
 
 
@@ -104,15 +111,19 @@ def _false_count(name: str, findings: Findings) -> str:
     return f", {count} false" if count else ""
 
 
-def _reading(ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> list[str]:
+def _reading(ours: dict[str, set[str]], theirs: dict[str, set[str]], plain: dict[str, set[str]]) -> list[str]:
     both, everyone = ours.keys() & theirs.keys(), set(NAMES)
     lists = {
         "only_here": {name for name in both if everyone <= ours[name] and not everyone <= theirs[name]},
         "only_there": {name for name in both if everyone <= theirs[name] and not everyone <= ours[name]},
-        "run": {name for name in ours if ours[name] == {RUN}},
+        "run": {name for name in ours if ours[name] - {PLUGIN} == {RUN}},
         "nobody": {name for name in ours if not ours[name]},
+        "plugin": {name for name in ours if PLUGIN in ours[name] and not ours[name] & everyone},
+        "plain_run": {name for name in plain if plain[name] == {RUN}},
+        "plain_nobody": {name for name in plain if not plain[name]},
     }
     words = {key: "; ".join(MISTAKES[name] for name in MISTAKES if name in names) for key, names in lists.items()}
+    words = {key: text or "nothing" for key, text in words.items()}
     points = READING.format(**words).split("\n\n")
     return [textwrap.fill(f"* {point}", 118, subsequent_indent="  ") for point in points]
 
