@@ -16,9 +16,10 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Arrows run downwards only: a module imports from the rows above its own.
 ORDER = [
-    {"errors", "active", "mypy"},
-    {"leaves"},
-    {"_typing", "rows", "tensors", "distributions"},
+    {"report", "active", "mypy"},
+    {"errors"},
+    {"leaves", "level", "declaration"},
+    {"_typing", "rows", "rules", "tensors", "distributions"},
     {"combine", "copying", "display"},
     {"construct"},
     {"indexing", "conversion", "arithmetic", "equality"},
@@ -27,7 +28,8 @@ ORDER = [
     {"pytree", "protocols", "records"},
     {"schema"},
     {"gate"},
-    {"stages", "boundary"},
+    {"stages", "contents"},
+    {"boundary"},
     {"__init__"},
 ]
 TORCH_MODULES = {"tensors", "distributions"}  # the bridge to torch: imported once a tensor is at hand

@@ -144,7 +144,7 @@ def test_protocol_and_record_have_the_same_fields_in_the_same_order(protocol: st
     key = lambda field: field.name  # noqa: E731
     assert [f.name for f in one.fields] == [f.name for f in two.fields]
     for mine, other in zip(sorted(one.fields, key=key), sorted(two.fields, key=key), strict=True):
-        assert (mine.kinds, mine.optional, mine.rows) == (other.kinds, other.optional, other.rows), mine.name
+        assert (mine.kinds, mine.optional, mine.expects()) == (other.kinds, other.optional, other.expects()), mine.name
 
 
 def test_there_are_sixteen_protocols_each_with_a_twin_at_the_top_level():

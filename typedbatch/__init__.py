@@ -6,6 +6,7 @@ from typedbatch.batch import Batch, DynamicBatch, cat, stack
 from typedbatch.boundary import checked
 from typedbatch.errors import Problem, SchemaError
 from typedbatch.gate import conforms, extend, validate
+from typedbatch.level import checking
 from typedbatch.protocols import (
     ActBatchProtocol,
     ActStateBatchProtocol,
@@ -42,6 +43,8 @@ from typedbatch.records import (
     RecurrentState,
     RolloutBatch,
 )
+from typedbatch.rules import Finite, Rule, Sorted, Unique, rule
+from typedbatch.schema import Schema, schema_of
 from typedbatch.stages import convert
 
 __all__ = [
@@ -63,6 +66,7 @@ __all__ = [
     "DynamicBatch",
     "FQFBatch",
     "FQFBatchProtocol",
+    "Finite",
     "ImitationBatch",
     "ImitationBatchProtocol",
     "LogpOldBatch",
@@ -80,13 +84,20 @@ __all__ = [
     "RecurrentStateBatch",
     "RolloutBatch",
     "RolloutBatchProtocol",
+    "Rule",
+    "Schema",
     "SchemaError",
+    "Sorted",
+    "Unique",
     "cat",
     "checked",
+    "checking",
     "conforms",
     "convert",
     "extend",
     "mypy_plugin_active",
+    "rule",
+    "schema_of",
     "stack",
     "validate",
 ]

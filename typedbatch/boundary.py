@@ -4,115 +4,247 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from inspect import Parameter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, get_args, overload
 
+from typedbatch.batch import Batch
+from typedbatch.contents import Look, look_for, numbered, relay
+from typedbatch.declaration import show_place
 from typedbatch.errors import DeclarationError
 from typedbatch.gate import check
-from typedbatch.schema import is_schema
-from typedbatch.schema.hints import alternatives, resolve
+from typedbatch.level import Level, current_level, level_named
+from typedbatch.schema.hints import bare, resolve
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def checked(function: F, /) -> F:
+@overload
+def checked(function: F, /) -> F: ...
+@overload
+def checked(*, level: Level | None = None) -> Callable[[F], F]: ...
+def checked(function: Any = None, /, *, level: Level | None = None) -> Any:
     """Validate what a function takes and returns, by its annotations.
 
     Arguments annotated with a protocol or record, a union of them, or a type variable bound to one, are passed through
     :func:`validate`, each of ``*args`` and ``**kwargs`` too, and so is the return value; a coroutine's when it is
-    awaited. Defaults are not looked at, nor is what a generator yields. Annotations that cannot be read at run time,
-    because their names are imported under ``TYPE_CHECKING``, are left alone, unless they are typedbatch's own.
+    awaited, what a generator yields when it yields it. Batches inside ``list``, ``tuple``, ``dict``, ``Sequence`` and
+    ``Mapping`` are validated at once, those of an ``Iterator``, ``Iterable``, ``Generator`` and their asynchronous kin
+    when they are taken out. A list whose batches become records is a new list; all else is handed on as it is.
+    Defaults are not looked at. Annotations that cannot be read at run time, because their names are imported under
+    ``TYPE_CHECKING``, are left alone, unless they are typedbatch's own.
 
-    With ``TYPEDBATCH_CHECK=off`` in the environment the function itself is returned, at no cost.
+    On a class, a dataclass for one, it validates what the constructor takes; on a record, the finished record too.
+
+    While the level is ``"off"``, as under ``TYPEDBATCH_CHECK=off``, the function itself is returned, at no cost.
+
+    Args:
+        function: a function, method, coroutine function, generator function, class, or any other callable.
+        level: what is checked at this boundary, ``@checked(level="values")``; None for the level that holds at a call.
 
     Raises:
         SchemaError: at a call; ``boundary`` names the argument and the function.
         TypeError: ``function`` cannot be called.
+        SettingError: there is no such level.
     """
-    if os.environ.get("TYPEDBATCH_CHECK", "").lower() == "off":
+    if level is not None:
+        level = level_named(level, "the level of checked()")
+    if function is None:
+        return functools.partial(_checked, level=level)
+    return _checked(function, level)
+
+
+def _checked(function: Any, level: Level | None) -> Any:
+    now: Level = level or current_level()
+    if now == "off":
         return function
     if isinstance(function, (staticmethod, classmethod)):
-        return cast("F", type(function)(checked(function.__func__)))
+        return type(function)(_checked(function.__func__, level))
+    if isinstance(function, type):
+        return _checked_class(function, level)
     if not callable(function):
         raise TypeError(f"checked() takes a function, got {type(function).__name__}")
-    plan: list[_Plan] = []
+    return _wrapper(function, _Plans(function, level))
 
-    def planned() -> _Plan:  # at the first call, when names that are defined further down the module exist
-        if not plan:
-            plan.append(_Plan(function))
-        return plan[0]
 
-    if inspect.iscoroutinefunction(inspect.unwrap(function)):
+class _Plans:
+    """The plan of a function, made at its first call, when names that are defined further down the module exist."""
+
+    def __init__(self, function: Callable[..., Any], level: Level | None) -> None:
+        self.function, self.level = function, level
+        self.plan: _Plan | None = None
+
+    def now(self) -> _Plan | None:
+        """The plan, or None when nothing is to be checked at this call."""
+        if self.level is None and current_level() == "off":
+            return None
+        if self.plan is None:
+            self.plan = _Plan(self.function, self.level)
+        return self.plan
+
+
+def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
+    """A function of the same sort: frameworks ask whether it is a coroutine function or a generator function."""
+    if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            args, kwargs = planned().arguments(args, kwargs)
-            return planned().result(await function(*args, **kwargs))
+            plan = plans.now()
+            if plan is None:
+                return await function(*args, **kwargs)
+            args, kwargs = plan.arguments(args, kwargs)
+            return plan.result(await function(*args, **kwargs))
 
-        return cast("F", call_async)
+        return call_async
+
+    if inspect.isasyncgenfunction(function):
+
+        @functools.wraps(function)
+        async def generate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            plan = plans.now()
+            args, kwargs = (args, kwargs) if plan is None else plan.arguments(args, kwargs)
+            inner = function(*args, **kwargs)
+            look = _as_it_is if plan is None else plan.yielded()
+            try:  # what "yield from" does; the language has it for plain generators only
+                item = await anext(inner)
+                while True:
+                    try:
+                        sent = yield look(item)
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:  # noqa: BLE001  # it is the inner generator's to handle
+                        item = await inner.athrow(error)
+                    else:
+                        item = await inner.asend(sent)
+            except StopAsyncIteration:
+                return
+            finally:
+                await inner.aclose()
+
+        return generate_async
+
+    if inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            plan = plans.now()
+            if plan is None:
+                return (yield from function(*args, **kwargs))
+            args, kwargs = plan.arguments(args, kwargs)
+            return plan.returned((yield from relay(function(*args, **kwargs), plan.yielded())))
+
+        return generate
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = planned().arguments(args, kwargs)
-        return planned().result(function(*args, **kwargs))
+        plan = plans.now()
+        if plan is None:
+            return function(*args, **kwargs)
+        args, kwargs = plan.arguments(args, kwargs)
+        return plan.result(function(*args, **kwargs))
 
-    return cast("F", call)
+    return call
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 class _Plan:
     """Which arguments of a function are validated, and against what."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], level: Level | None) -> None:
         plain = _plain_function(function)
         code = plain.__code__
-        self.place = (
-            f"{plain.__module__}.{plain.__qualname__}()  {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-        )
-        self.positions: list[tuple[int, str, Any]] = []
-        self.keywords: dict[str, Any] = {}
-        self.rest: tuple[int, str, Any] | None = None
-        self.other_keywords: Any = None
-        signature, scope = inspect.signature(function), _scope_of(plain)
+        place = f"{plain.__module__}.{plain.__qualname__}()  {show_place(code.co_filename, code.co_firstlineno)}"
+        place = place.replace("{", "{{").replace("}", "}}")
+        self.argument_of, self.value_of = f"argument `{{}}` of {place}", f"{{}} of {place}"
+        self.level: Level | None = level
+        self.scope = _scope_of(plain)
+        self.positions: list[tuple[int, str, Look]] = []
+        self.keywords: dict[str, Look] = {}
+        self.rest: tuple[int, str, Look] | None = None
+        self.other_keywords: Look | None = None
+        signature = inspect.signature(function)
         for position, parameter in enumerate(signature.parameters.values()):
-            hint = _checkable(parameter.annotation, scope)
-            if hint is not None:
-                self._add(position, parameter, hint)
-        self.returns = _checkable(signature.return_annotation, scope)
+            look = self._look(parameter.annotation)
+            if look is not None:
+                self._add(position, parameter, look)
+        hint = self._readable(signature.return_annotation)
+        self.returns = None if hint is None else look_for(hint, level)
+        parts = get_args(hint) if hint is not None else ()
+        self.yields = look_for(parts[0], level) if parts else None
+        self.ends = look_for(parts[2], level) if len(parts) == 3 else None
 
-    def _add(self, position: int, parameter: Parameter, hint: Any) -> None:
+    def _look(self, annotation: Any) -> Look | None:
+        hint = self._readable(annotation)
+        return None if hint is None else look_for(hint, self.level)
+
+    def _readable(self, annotation: Any) -> Any:
+        """The annotation without strings and variables; None if there is none, or if it cannot be read."""
+        if annotation is Parameter.empty:
+            return None
+        try:
+            return bare(resolve(annotation, {}, self.scope))[0]
+        except DeclarationError:
+            return None
+
+    def _add(self, position: int, parameter: Parameter, look: Look) -> None:
         if parameter.kind is Parameter.VAR_POSITIONAL:
-            self.rest = position, parameter.name, hint
+            self.rest = position, parameter.name, look
         elif parameter.kind is Parameter.VAR_KEYWORD:
-            self.other_keywords = hint
+            self.other_keywords = look
         else:
             if parameter.kind is not Parameter.KEYWORD_ONLY:
-                self.positions.append((position, parameter.name, hint))
+                self.positions.append((position, parameter.name, look))
             if parameter.kind is not Parameter.POSITIONAL_ONLY:
-                self.keywords[parameter.name] = hint
+                self.keywords[parameter.name] = look
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         values = list(args)
-        for position, name, hint in self.positions:
+        for position, name, look in self.positions:
             if position < len(values):
-                values[position] = self._argument(values[position], name, hint)
+                values[position] = look(values[position], name, self.argument_of)
         if self.rest is not None:
-            start, name, hint = self.rest
-            values[start:] = [self._argument(value, f"*{name}", hint) for value in values[start:]]
+            start, name, look = self.rest
+            values[start:] = [look(value, f"*{name}", self.argument_of) for value in values[start:]]
         for name, value in kwargs.items():
-            hint = self.keywords.get(name, self.other_keywords)
-            if hint is not None:
-                kwargs = {**kwargs, name: self._argument(value, name, hint)}
+            found = self.keywords.get(name, self.other_keywords)
+            if found is not None:
+                kwargs = {**kwargs, name: found(value, name, self.argument_of)}
         return tuple(values), kwargs
 
-    def _argument(self, value: Any, name: str, hint: Any) -> Any:
-        return check(value, hint, f"argument `{name}` of {self.place}")
-
     def result(self, value: Any) -> Any:
-        return value if self.returns is None else check(value, self.returns, f"return value of {self.place}")
+        return value if self.returns is None else self.returns(value, "return value", self.value_of)
+
+    def yielded(self) -> Callable[[Any], Any]:
+        return _as_it_is if self.yields is None else numbered(self.yields, "yielded value", self.value_of)
+
+    def returned(self, value: Any) -> Any:
+        return value if self.ends is None else self.ends(value, "return value", self.value_of)
+
+
+def _checked_class(cls: Any, level: Level | None) -> Any:
+    """The same class, with a constructor that validates: ``__init__``, or ``__new__`` of a named tuple."""
+    if issubclass(cls, Batch):
+        cls.__init__ = _validating_itself(cls.__init__, f"{cls.__module__}.{cls.__qualname__}()", level)
+    elif cls.__init__ is not object.__init__:
+        cls.__init__ = _checked(cls.__init__, level)
+    elif cls.__new__ is not object.__new__:
+        cls.__new__ = staticmethod(_checked(cls.__new__, level))
+    return cls
+
+
+def _validating_itself(function: Callable[..., None], place: str, level: Level | None) -> Callable[..., None]:
+    @functools.wraps(function)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        function(self, *args, **kwargs)
+        if (level or current_level()) != "off":
+            check(self, type(self), f"constructor {place}", level)
+
+    return construct
 
 
 def _plain_function(function: Any) -> Any:
@@ -129,16 +261,3 @@ def _scope_of(function: Any) -> Mapping[str, Any]:
     parameters = {parameter.__name__: parameter for parameter in getattr(function, "__type_params__", ())}
     module = vars(sys.modules.get(function.__module__, types.ModuleType("")))
     return {**vars(sys.modules["typedbatch"]), **module, **closure, **parameters}
-
-
-def _checkable(annotation: Any, scope: Mapping[str, Any]) -> Any:
-    """The annotation if it asks for a protocol or record, else None."""
-    if annotation is Parameter.empty:
-        return None
-    try:
-        hint = resolve(annotation, {}, scope)
-    except DeclarationError:
-        return None
-    options = alternatives(hint)
-    schemas = [option for option in options if is_schema(option)]
-    return hint if schemas and all(option is type(None) or is_schema(option) for option in options) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,30 @@ def _object_text(value: Any) -> str:
 
 def summary(tree: Tree) -> str:
     """One line without values: ``Batch[N=256]  act i64[256]  obs f32[256,4]``."""
-    described = [(path, describe(leaf)) for path, leaf in leaves(tree.__dict__)]
-    sizes = {leading_shape(leaf)[0] for _, leaf in leaves(tree.__dict__) if leading_shape(leaf)}
+    found = list(islice(leaves(tree.__dict__, once=True), _MOST))
+    described = [f"{path} {_described(leaf)}" for path, leaf in found[:12]]
+    sizes = {size for _, leaf in found if (size := _rows(leaf)) is not None}
     rows = f"[N={sizes.pop()}]" if len(sizes) == 1 else ""
-    shown = [f"{path} {text}" for path, text in described[:12]]
-    more = [f"and {len(described) - 12} more"] if len(described) > 12 else []
-    return "  ".join([type(tree).__name__ + rows, *shown, *more])
+    left = len(found) - 12
+    more = [] if left <= 0 else [f"and {left} more" if len(found) < _MOST else "and many more"]
+    return "  ".join([type(tree).__name__ + rows, *described, *more])
+
+
+_MOST = 20_000
+
+
+def _rows(leaf: Any) -> int | None:
+    try:
+        return next(iter(leading_shape(leaf)), None)
+    except Exception:  # noqa: BLE001  # as below
+        return None
+
+
+def _described(leaf: Any) -> str:
+    try:
+        return describe(leaf)
+    except Exception:  # noqa: BLE001  # a leaf of a foreign class may raise anything, and this is for error messages
+        return type(leaf).__name__
 
 
 def html(tree: Tree) -> str:

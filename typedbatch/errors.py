@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from typedbatch.report import Part, as_rich, describe_problem, lines, plain
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 class TypedBatchError(Exception):
@@ -93,6 +97,10 @@ class DeclarationError(TypedBatchError, TypeError):
     """A protocol or record whose declaration cannot be read as a schema."""
 
 
+class SettingError(TypedBatchError, ValueError):
+    """A level of checking that does not exist."""
+
+
 def did_you_mean(name: str, names: Collection[str]) -> str:
     """``"; did you mean 'rew'?"`` when one of ``names`` is close to ``name``, else an empty string."""
     near = get_close_matches(name, names, n=1)
@@ -120,9 +128,7 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        where = f"batch.{self.path}" if self.path else "batch"
-        says = self.got if not self.expected else f"{self.got}, expected {self.expected}"
-        return f"{where}  {says}  [{self.code}]" + (f"\n    {self.hint}" if self.hint else "")
+        return describe_problem(self)
 
     def to_dict(self) -> dict[str, str]:
         """The problem as a plain dictionary, for JSON."""
@@ -137,47 +143,36 @@ class SchemaError(TypedBatchError, ValueError):
         problems: all differences, in the order of the schema's fields.
         got: one line about the batch, as in ``Batch[N=256]  obs f32[256,4]``.
         boundary: where the batch was checked, as in ``argument `batch` of update()  ppo.py:88``.
+        place: where the schema is declared, ``"typedbatch/protocols.py:169"``.
     """
 
     schema: str
     problems: tuple[Problem, ...]
     got: str
     boundary: str
+    place: str
 
-    def __init__(self, schema: str, problems: tuple[Problem, ...], got: str = "", boundary: str = "") -> None:
-        Exception.__init__(self, schema, problems, got, boundary)
-        self.schema, self.problems, self.got, self.boundary = schema, problems, got, boundary
+    def __init__(
+        self, schema: str, problems: tuple[Problem, ...], got: str = "", boundary: str = "", place: str = ""
+    ) -> None:
+        Exception.__init__(self, schema, problems, got, boundary, place)
+        self.schema, self.problems, self.got, self.boundary, self.place = schema, problems, got, boundary, place
 
     def __str__(self) -> str:
-        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        lines = [f"batch is not {_article(self.schema)} {self.schema} ({count})"]
-        if self.boundary:
-            lines.append(f"  boundary   {self.boundary}")
-        if self.got:
-            lines.append(_wrap(f"  got        {self.got}", 13))
-        lines += [_wrap(f"  {line}", 6) for problem in self.problems for line in str(problem).splitlines()]
-        return "\n".join(lines)
+        return plain(self._lines())
+
+    def __rich__(self) -> Text:
+        return as_rich(self._lines())
+
+    def _lines(self) -> Iterator[list[Part]]:
+        return lines(self.schema, self.place, self.boundary, self.got, self.problems)
 
     def to_dict(self) -> dict[str, object]:
         """The whole report as plain dictionaries and lists, for JSON."""
         return {
             "schema": self.schema,
+            "place": self.place,
             "boundary": self.boundary,
             "got": self.got,
             "problems": [problem.to_dict() for problem in self.problems],
         }
-
-
-def _wrap(line: str, indent: int) -> str:
-    # Two blanks part what belongs apart, as one field from the next; at those, lines are broken first.
-    lines = [""]
-    for part in line.removeprefix("  ").split("  "):
-        if lines[-1] and len(lines[-1]) + len(part) > 94:
-            lines.append(" " * (indent - 2))
-        lines[-1] += f"  {part}"
-    return "\n".join(lines)
-
-
-def _article(noun: str) -> str:
-    # By the sound: an ObsBatch, an RLBatch, a UserBatch.
-    return "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z])", noun) else "a"

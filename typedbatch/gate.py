@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import types
 from typing import Any, TypeVar, overload
@@ -11,29 +10,39 @@ from typing_extensions import TypeForm, TypeIs
 
 from typedbatch.batch import Batch
 from typedbatch.copying import shallow
+from typedbatch.declaration import show_place
 from typedbatch.display import summary
-from typedbatch.errors import DeclarationError, FieldNameError, LeafError, SchemaError, did_you_mean
+from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError, did_you_mean
 from typedbatch.leaves import Tree, describe, new_tree
+from typedbatch.level import Level, current_level, level_named
 from typedbatch.protocols import BatchProtocol
-from typedbatch.records import BatchRecord, fill_defaults
-from typedbatch.schema import Schema, find_problems, matches, options_of, schema_of
+from typedbatch.records import BatchRecord, fill_defaults, view
+from typedbatch.schema import Check, Schema, check_of, find_problems, find_violations, matches, options_of, schema_of
 
 T = TypeVar("T")
 
 
+_ONE: dict[Any, tuple[Check, type]] = {}
+"""For each protocol or record that was asked for: its check, and the class that a batch is handed out as."""
+
+
 @overload
-def validate(batch: object, schema: TypeForm[T], /) -> T: ...
+def validate(batch: object, schema: TypeForm[T], /, *, level: Level | None = None) -> T: ...
 @overload  # jedi knows no TypeForm; it reads this one, and checkers never reach it
-def validate(batch: object, schema: type[T], /) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
-def validate(batch: object, schema: Any, /) -> Any:
+def validate(batch: object, schema: type[T], /, *, level: Level | None = None) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+def validate(batch: object, schema: Any, /, *, level: Level | None = None) -> Any:
     """Check a batch against a protocol or record, and hand it out under that type.
 
-    Every declared field must be there, of a declared kind (array, tensor, Batch, distribution, object), and all with
-    the same number of rows, those of nested batches included. Fields that are not declared are no problem.
+    Every declared field must be there, of a declared kind (array, tensor, Batch, distribution, object), of the declared
+    dtype, and of the declared dimensions, whose names mean one size in the whole batch, nested batches included. A
+    plain array or tensor has N rows and anything behind them. Fields that are not declared are no problem.
 
     Args:
         batch: the batch; nothing in it is changed or copied.
         schema: a protocol, a record, or a union of them; ``| None`` lets ``None`` pass.
+        level: ``"values"`` checks rules on values as well, which reads every value; ``"structure"`` takes the same time
+            for any number of rows; ``"off"`` checks nothing. None for the level that :func:`checking` or
+            ``TYPEDBATCH_CHECK`` has set.
 
     Returns:
         For a protocol the very same object. For a record a view of that class: another object that shares the fields,
@@ -42,44 +51,84 @@ def validate(batch: object, schema: Any, /) -> Any:
     Raises:
         SchemaError: the batch differs; ``problems`` has every difference (a ``ValueError``).
         DeclarationError: ``schema`` is no protocol or record.
+        SettingError: there is no such level.
     """
-    return check(batch, schema, "")
+    return check(batch, schema, "", level)
 
 
 def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
-    """True when :func:`validate` would pass; narrows the type of ``batch`` for checkers. Never raises for bad data.
+    """True when the structure of ``batch`` is right; narrows its type for checkers. Never raises for bad data.
 
     Raises:
         DeclarationError: ``schema`` is no protocol or record.
     """
-    return any(_conforms(batch, option) for option in options_of(schema))
+    try:
+        matching, _ = _ONE[schema]
+    except (KeyError, TypeError):  # not asked for yet, a union, or not hashable and so no schema
+        return any(_conforms(batch, option) for option in _options(schema))
+    return matching(batch)
 
 
 def _conforms(batch: object, option: Any) -> bool:
     return batch is None if option is types.NoneType else matches(batch, schema_of(option))
 
 
-def check(batch: object, schema: Any, boundary: str) -> Any:
+def check(batch: object, schema: Any, boundary: str, level: Level | None = None) -> Any:
     """:func:`validate` for callers that name the boundary themselves; an empty one is the line that called."""
-    options = options_of(schema)
+    try:
+        matching, target = _ONE[schema]
+    except (KeyError, TypeError):
+        return _check_first(batch, schema, boundary, level)
+    level = current_level() if level is None else level
+    if level == "structure":
+        if not matching(batch):
+            return _check_any(batch, (schema,), boundary, level)
+        return batch if isinstance(batch, target) else view(batch, target)
+    return _check_any(batch, (schema,), boundary, level_named(level, "the level"))
+
+
+def _check_first(batch: object, schema: Any, boundary: str, level: Level | None) -> Any:
+    """What is no single schema, or is asked for the first time."""
+    options = _options(schema)
     if options == (types.NoneType,) and batch is not None:
         raise DeclarationError("None is no schema of a batch; a schema inherits from BatchProtocol or BatchRecord")
-    for option in options:
-        if _conforms(batch, option):
-            return batch if batch is None else _under(batch, schema_of(option).target)
-    # Of a union, explain the alternative that came closest.
-    reports = [(option, find_problems(batch, schema_of(option))) for option in options if option is not types.NoneType]
-    option, problems = min(reports, key=lambda report: len(report[1]))
+    if schema in _ONE:
+        return check(batch, schema, boundary, level)
+    return _check_any(batch, options, boundary, current_level() if level is None else level_named(level, "the level"))
+
+
+def _options(schema: Any) -> tuple[Any, ...]:
+    """The alternatives of a union; a single one is remembered, with its check."""
+    options = options_of(schema)
+    if len(options) == 1 and options[0] is not types.NoneType:
+        compiled = schema_of(options[0])
+        _ONE[schema] = check_of(compiled), compiled.target if issubclass(compiled.target, Batch) else object
+    return options
+
+
+def _check_any(batch: Any, options: tuple[Any, ...], boundary: str, level: Level) -> Any:
+    """The first alternative that the batch matches; if none, the report on the one that comes closest."""
+    if batch is None and types.NoneType in options:
+        return None
+    schemas = [schema_of(option) for option in options if option is not types.NoneType]
+    if level == "off":
+        return view(batch, schemas[0].target)
+    reports: list[tuple[Schema, tuple[Problem, ...]]] = []
+    for schema in schemas:
+        right = matches(batch, schema)
+        problems = () if right else find_problems(batch, schema) or (_unsteady(schema),)
+        problems = problems or (find_violations(batch, schema) if level == "values" else ())
+        if not problems:
+            return view(batch, schema.target)
+        reports.append((schema, problems))
+    schema, problems = min(reports, key=lambda report: len(report[1]))
     got = summary(batch) if isinstance(batch, Tree) else ""
-    raise SchemaError(schema_of(option).name, problems, got, boundary or _call_site())
+    raise SchemaError(schema.name, problems, got, boundary or _call_site(), schema.place)
 
 
-def _under(batch: Any, target: type) -> Any:
-    if not issubclass(target, Batch) or isinstance(batch, target):
-        return batch
-    view = object.__new__(target)
-    object.__setattr__(view, "__dict__", batch.__dict__)
-    return view
+def _unsteady(schema: Schema) -> Problem:
+    says = "differs each time it is looked at"
+    return Problem("", "TB105 unreadable-field", "", says, schema.name, "is another thread writing to it?")
 
 
 def _call_site() -> str:
@@ -90,7 +139,7 @@ def _call_site() -> str:
         asked, frame = frame.f_code.co_name, frame.f_back
     code = frame.f_code
     where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
-    return f"{asked}() in {where}  {os.path.basename(code.co_filename)}:{frame.f_lineno}"
+    return f"{asked}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
 
 
 @overload

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
+from itertools import islice
 from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -161,7 +163,12 @@ _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c"}
 
 def short_dtype(leaf: Any) -> str:
     """``"f32"``, ``"i64"``, ``"bool"``, ``"obj"`` ... for an array, a tensor or a numpy scalar."""
-    name = str(leaf.dtype).removeprefix("torch.")
+    return _short(leaf.dtype)
+
+
+@lru_cache(maxsize=256)
+def _short(dtype: Any) -> str:
+    name = str(dtype).removeprefix("torch.")
     if name == "object":
         return "obj"
     letters = name.rstrip("0123456789")
@@ -172,7 +179,8 @@ def describe(leaf: Any) -> str:
     """A leaf in a few characters, shape and dtype but never values: ``"f32[256,4]"``, ``"Normal[256]"``, ``"str"``."""
     kind = KINDS[type(leaf)]
     if kind is BATCH:
-        return f"{type(leaf).__name__}({', '.join(leaf.__dict__)})"
+        names = [*islice(leaf.__dict__, 9)]
+        return f"{type(leaf).__name__}({', '.join(names if len(names) < 9 else [*names[:8], '...'])})"
     if kind in (ARRAY, TENSOR):
         prefix = "torch " if kind is TENSOR else ""
         return f"{prefix}{short_dtype(leaf)}[{','.join(map(str, leaf.shape))}]"

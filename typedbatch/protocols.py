@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from typedbatch._typing import Act_co, Array, Distribution, Index, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
+from typedbatch.declaration import declare
 from typedbatch.splitting import Rng
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class BatchProtocol(Protocol):
     """Any batch: no fields yet, but rows, length, shape, minibatches and conversion. Base of protocols of your own."""
 
     if not TYPE_CHECKING:
+
+        def __init_subclass__(cls, **kwargs: Any) -> None:
+            super().__init_subclass__(**kwargs)
+            declare(cls)
 
         def __class_getitem__(cls, args: Any) -> Any:
             return super().__class_getitem__(with_defaults(cls, args))

@@ -18,6 +18,7 @@ from typing_extensions import Format, dataclass_transform, get_annotations
 from typedbatch import construct, copying
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
+from typedbatch.declaration import declare
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 
 _REQUIRED = object()
@@ -67,6 +68,7 @@ class BatchRecord(Batch):
         for name, default in fields.items():
             _check_declaration(cls, name, default)
         cls.__record_fields__ = fields
+        declare(cls)
 
 
 def bases_first(cls: type) -> Iterator[type]:
@@ -81,6 +83,15 @@ def is_class_var(hint: object) -> bool:
     if isinstance(hint, str):
         return re.match(r"(\w+\.)*ClassVar\b", hint) is not None
     return hint is ClassVar or get_origin(hint) is ClassVar
+
+
+def view(batch: Any, target: type) -> Any:
+    """The batch as an object of a record's class that shares its fields; itself if it is one, or for a protocol."""
+    if not issubclass(target, Batch) or isinstance(batch, target) or not isinstance(batch, Batch):
+        return batch
+    out = object.__new__(target)
+    object.__setattr__(out, "__dict__", batch.__dict__)
+    return out
 
 
 def fill_defaults(cls: type[Batch], fields: dict[str, Any]) -> None:

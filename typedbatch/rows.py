@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from numpy import ndarray
 
@@ -43,17 +43,65 @@ def _count_leaf(name: str, value: Any) -> int | None:
     return shape[0]
 
 
-def leaves(fields: Mapping[str, Any], prefix: str = "", outer: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+def leaves(fields: Mapping[str, Any], *, once: bool = False) -> Iterator[tuple[str, Any]]:
     """Every leaf with its dotted path, depth first; reserved fields come as the empty batch that they are.
 
-    A batch that holds itself is such a leaf as well.
+    A batch that holds itself is such a leaf as well. With ``once``, a batch that is in several places is gone through
+    in the first of them alone: with places enough, its leaves have more paths than anyone can wait for.
     """
-    inside = (*outer, id(fields))
-    for name, value in fields.items():
-        if KINDS[type(value)] is BATCH and value.__dict__ and id(value.__dict__) not in inside:
-            yield from leaves(value.__dict__, f"{prefix}{name}.", inside)
-        else:
+    stack = [("", id(fields), iter(fields.items()))]
+    inside, done = {id(fields)}, set[int]()
+    while stack:
+        prefix, own, items = stack[-1]
+        for name, value in items:
+            inner = value.__dict__ if KINDS[type(value)] is BATCH else {}
+            if inner and id(inner) in done:
+                continue
+            if inner and id(inner) not in inside:
+                stack.append((f"{prefix}{name}.", id(inner), iter(inner.items())))
+                inside.add(id(inner))
+                break
             yield prefix + name, value
+        else:
+            inside.remove(own)
+            if once:
+                done.add(own)
+            stack.pop()
+
+
+def rows_of(value: Any, rows: int | None) -> int | Literal[False] | None:
+    """The rows that the leaves of a batch share with those known so far; False if they differ, or if it holds itself.
+
+    Scalars, objects and ``None`` have no rows and do not count. A batch that is met again is not looked at again.
+    """
+    if KINDS[type(value)] is not BATCH:
+        return _shared(value, rows)
+    inner = value.__dict__
+    stack, met, done = [(id(inner), iter(inner.values()))], {id(inner)}, set[int]()
+    while stack:
+        own, values = stack[-1]
+        for leaf in values:
+            if KINDS[type(leaf)] is not BATCH:
+                rows = _shared(leaf, rows)
+                if rows is False:
+                    return False
+            elif id(inner := leaf.__dict__) not in done:
+                if id(inner) in met:
+                    return False
+                met.add(id(inner))
+                stack.append((id(inner), iter(inner.values())))
+                break
+        else:
+            done.add(own)
+            stack.pop()
+    return rows
+
+
+def _shared(leaf: Any, rows: int | None) -> int | Literal[False] | None:
+    shape = leading_shape(leaf)
+    if not shape:
+        return rows
+    return shape[0] if rows is None or rows == shape[0] else False
 
 
 def memory(fields: Mapping[str, Any]) -> set[int]:

@@ -121,18 +121,19 @@ def test_the_whole_message():
 
     with pytest.raises(SchemaError) as caught:
         update(batch)
-    text = re.sub(r"test_gate.py:\d+", "test_gate.py:LINE", str(caught.value))
+    text = re.sub(r"(test_gate|protocols)\.py:\d+", r"\1.py:LINE", str(caught.value))
     assert text.splitlines() == [
         "batch is not a RolloutBatchProtocol (3 problems)",
-        "  boundary   validate() in update()  test_gate.py:LINE",
+        "  boundary   validate() in update()  tests/gate/test_gate.py:LINE",
+        "  schema     typedbatch/protocols.py:LINE",
         "  got        Batch  obs f32[7,4]  obs_next f32[8,4]  act torch f32[8]  terminated bool[8]",
         "             truncated bool[8]  info Batch()  reward f64[8]",
         "  batch.act  torch f32[8], expected a numpy array  [TB202 wrong-kind]",
-        "      the field is at the torch stage; convert(batch, RolloutBatchProtocol) changes it",
+        "             the field is at the torch stage; convert(batch, RolloutBatchProtocol) changes it",
         "  batch.rew  missing, expected a numpy array  [TB101 missing-field]",
-        "      did you mean 'reward'?  (declared in typedbatch.protocols.RolloutBatchProtocol)",
+        "             did you mean 'reward'?  (declared in RolloutBatchProtocol, typedbatch/protocols.py:LINE)",
         "  batch.obs  N is 7 here, but 8 in obs_next, act, terminated, truncated",
-        "      [TB302 dimension-conflict]",
+        "             [TB302 dimension-conflict]",
     ]
 
 
@@ -323,7 +324,8 @@ def test_checked_validates_arguments_and_gives_the_return_its_class():
 
 def test_checked_names_the_argument_the_function_and_the_return():
     with pytest.raises(
-        SchemaError, match=r"boundary   argument `batch` of tests.gate.test_gate.returns_of\(\)  test_gate.py:\d+"
+        SchemaError,
+        match=r"boundary   argument `batch` of tests.gate.test_gate.returns_of\(\)  tests/gate/test_gate.py:\d+",
     ):
         returns_of(2.0, Batch())
     with pytest.raises(SchemaError, match="argument `batch`"):

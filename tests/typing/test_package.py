@@ -88,4 +88,4 @@ def test_twins_declare_the_same_fields(record: str, stage: str) -> None:
 
 
 def _what(field: Field) -> tuple[object, ...]:
-    return field.kinds, field.nested, field.classes, field.rows, field.optional
+    return field.kinds, field.nested, field.expects(), field.optional

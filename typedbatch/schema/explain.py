@@ -1,31 +1,38 @@
-"""Why a batch does not match: every problem, each with its path. Runs only after a "no"."""
+"""Why a batch does not match: every problem, each with its path. Runs after a "no".
+
+It walks batch and schema with generators on a stack of its own, so that no depth of nesting is too much. A generator
+yields a problem, the walk of a nested batch, or an ``_Attempt``: a walk that is given up at its first problem.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from typedbatch.errors import Problem, did_you_mean
+from typedbatch.errors import Problem
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
+    DISTRIBUTION,
     KINDS,
     MAPPING,
-    NONE,
-    OBJECT,
+    SCALAR,
     TENSOR,
+    Kind,
     describe,
     is_reserved,
     leading_shape,
 )
 from typedbatch.rows import leaves
-from typedbatch.schema.check import accepts
-from typedbatch.schema.fields import Field, Schema
+from typedbatch.schema.blame import Size, Votes, conflicts, show_sizes
+from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
+from typedbatch.schema.dtypes import names_of
+from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice
+from typedbatch.schema.generate import can_generate
+from typedbatch.schema.names import child, nearest
 
 _ABSENT = object()
-Sizes = dict[str, int]
-"""The rows of each leaf that counts for the shared dimension, by path."""
 
 
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
@@ -33,105 +40,315 @@ def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     if KINDS[type(batch)] is not BATCH:
         hint = "wrap it: Batch(data)" if KINDS[type(batch)] is MAPPING else ""
         return (Problem("", "TB102 not-a-batch", "a Batch", describe(batch), schema.name, hint),)
-    sizes: Sizes = {}
-    try:
-        problems = _Explainer(schema.name).fields(batch.__dict__, schema, "", sizes)
-    except RecursionError:
-        ends = "a batch with an end to its nesting"
-        return (Problem("", "TB104 endless-nesting", ends, "one that holds itself, or is too deep", schema.name),)
-    return (*problems, *_size_problems(sizes, schema.name))
+    walker = _Walker(schema)
+    problems = _run(walker, walker.fields(batch.__dict__, schema, ""))
+    return (*problems, *conflicts(walker.votes, schema.name))
 
 
-class _Explainer:
-    """Walks a batch beside a schema; ``root`` is the name of the schema that was asked for."""
+@dataclass(slots=True)
+class _Attempt:
+    """A walk that is to find nothing; the generator that yields it is told whether that is so."""
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    walk: _Walk
 
-    def fields(self, fields: Mapping[str, Any], schema: Schema, prefix: str, sizes: Sizes) -> list[Problem]:
-        declared = {field.name for field in schema.fields}
-        spare = [name for name in fields if name not in declared]
-        missing = sum(field.name not in fields for field in schema.fields)
-        spare = spare if len(spare) * missing < 2500 else []  # a look at every pair would take seconds
-        problems: list[Problem] = []
+
+_Walk = Generator["Problem | _Attempt | _Walk", Any, None]
+
+
+def _run(walker: _Walker, walk: _Walk) -> list[Problem]:
+    problems: list[Problem] = []
+    stack: list[tuple[_Walk, bool]] = [(walk, False)]
+    answer: bool | None = None
+    error: Exception | None = None
+    while stack:
+        walk, trying = stack[-1]
+        try:
+            item = walk.send(answer) if error is None else walk.throw(error)
+            answer = error = None
+        except StopIteration:
+            answer, error = (True if trying else None), None
+        except Exception as raised:  # noqa: BLE001  # a value may raise anything; it is told to the walk that asked
+            error = raised
+        else:
+            if not isinstance(item, Problem):
+                attempt = isinstance(item, _Attempt)
+                stack.append((item.walk, True) if isinstance(item, _Attempt) else (item, False))
+                walker.trying += attempt
+            elif walker.trying:
+                walker.give_up(stack)
+                answer = False
+            else:
+                problems.append(item)
+            continue
+        stack.pop()
+        walker.trying -= trying
+    if error is not None:
+        raise error
+    return problems
+
+
+class _Walker:
+    """Walks a batch beside a schema, ``root``."""
+
+    def __init__(self, root: Schema) -> None:
+        self.root = root.name
+        self.votes: Votes = {}
+        """The size that each dimension has, by path; who is to blame for a conflict is only known at the end."""
+        self.sizes: dict[str, Size] = {}
+        """The size that each dimension had first: an alternative of a union must fit these."""
+        self.several: dict[str, Several] = {}
+        self.trying = 0
+        self.outer: set[tuple[int, int]] = set()
+        self.done: set[tuple[int, int]] = set()
+        self.shares = not can_generate(root)
+        """A batch that is met again is not gone through again; only where the schema nests itself can it be often."""
+
+    def give_up(self, stack: list[tuple[_Walk, bool]]) -> None:
+        """Leave the innermost attempt."""
+        trying = False
+        while not trying:
+            walk, trying = stack.pop()
+            walk.close()
+        self.trying -= 1
+
+    def fields(self, fields: Mapping[str, Any], schema: Schema, path: str) -> _Walk:
+        """All declared fields of one batch."""
+        key = id(fields), id(schema)
+        if key in self.outer:
+            yield self.problem(path, "TB104 endless-nesting", "a batch with an end", "one that holds itself")
+            return
+        if key in self.done:
+            return
+        self.outer.add(key)
+        try:
+            yield from self.each_field(fields, schema, path)
+        finally:
+            self.outer.remove(key)
+        if self.shares:
+            self.done.add(key)
+
+    def each_field(self, fields: Mapping[str, Any], schema: Schema, outer: str) -> _Walk:
+        computed: list[tuple[str, Dim, int]] = []
+        spare = _Spare(fields, schema)
         for field in schema.fields:
             value = fields.get(field.name, _ABSENT)
-            path = prefix + field.name
+            path = child(outer, field.name)
             if value is not _ABSENT:
-                problems += self._value(value, field, path, sizes)
+                yield from self.readable(self.value(value, field, path, computed), path)
             elif not field.optional:
-                where = f"declared in {field.declared_in}"
-                near = did_you_mean(field.name, spare).removeprefix("; ")
-                hint = f"{near}  ({where})" if near else where
-                problems.append(self._problem(path, "TB101 missing-field", field.expects(), "missing", hint))
-        return problems
+                yield self.problem(path, "TB101 missing-field", field.expects(), "missing", spare.hint(field))
+        yield from self.computed(computed)
 
-    def _value(self, value: Any, field: Field, path: str, sizes: Sizes) -> Iterator[Problem]:
-        kind = KINDS[type(value)]
-        if not accepts(field, value):
-            if is_reserved(value):
-                yield self._problem(path, "TB103 reserved-field", field.expects(), "reserved, without a value")
+    def readable(self, walk: _Walk, path: str) -> _Walk:
+        """A walk that reports what a value of a foreign class raises when it is looked at."""
+        try:
+            yield from walk
+        except Exception as error:  # noqa: BLE001  # a property of the value may raise anything
+            says = f"raises {type(error).__name__} when it is looked at"
+            yield self.problem(path, "TB105 unreadable-field", "", says, "its class does not act as it should")
+
+    def value(self, value: Any, field: Field, path: str, computed: list[tuple[str, Dim, int]]) -> _Walk:
+        """One field: which alternative it is, and what is wrong with it then."""
+        kind = _kind(value)
+        options = [option for option in field.options if option.kind is kind]
+        if not field.options:
+            yield from self.anything(value, path)
+        elif not options:
+            yield from self.wrong_kind(value, field, path)
+        elif len(options) == 1:
+            yield from self.option(options[0], value, path, computed)
+        else:
+            yield from self.one_of(options, value, path)
+
+    def one_of(self, options: list[Option], value: Any, path: str) -> _Walk:
+        """The first alternative of its kind that fits; if none does, the closest is explained."""
+        saved = self.state()
+        for option in options:
+            fits = yield _Attempt(self.settled(option, value, path))
+            if fits:
                 return
-            yield self._problem(
-                path, "TB202 wrong-kind", field.expects(), describe(value), self._stage_hint(value, field)
-            )
-            if field.rows and leading_shape(value):
-                sizes[path] = leading_shape(value)[0]
-        elif kind is BATCH and field.nested:
-            yield from self._nested(value, field, path, sizes)
-        elif kind is BATCH:
-            inside = ((f"{path}.{name}", leading_shape(leaf)) for name, leaf in leaves(value.__dict__))
-            sizes.update((name, shape[0]) for name, shape in inside if shape)
-        elif kind not in (NONE, OBJECT):
-            shape = leading_shape(value)
-            if shape:
-                sizes[path] = shape[0]
-            elif not field.numbers:
-                hint = "one row keeps its rows as batch[i:i+1]"
-                yield self._problem(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", hint)
+            self.sizes, self.several, self.votes, self.done = saved
+            saved = self.state()
+        yield from self.settled(min(options, key=lambda option: _distance(option, value)), value, path)
 
-    def _nested(self, value: Any, field: Field, path: str, sizes: Sizes) -> list[Problem]:
-        """Of several nested schemas, the one that comes closest: fewest problems, then fewest different rows."""
-        attempts = []
-        for schema in field.nested:
-            inner: Sizes = {}
-            problems = self.fields(value.__dict__, schema, f"{path}.", inner)
-            rows = len({*sizes.values(), *inner.values()})
-            attempts.append(((len(problems), rows), problems, inner))
-        _, problems, inner = min(attempts, key=lambda attempt: attempt[0])
-        sizes.update(inner)
-        return problems
+    def state(self) -> tuple[dict[str, Size], dict[str, Several], Votes, set[tuple[int, int]]]:
+        votes = {name: dict(sizes) for name, sizes in self.votes.items()}
+        return dict(self.sizes), dict(self.several), votes, set(self.done)
+
+    def settled(self, option: Option, value: Any, path: str) -> _Walk:
+        computed: list[tuple[str, Dim, int]] = []
+        yield from self.option(option, value, path, computed)
+        yield from self.computed(computed)
+
+    def option(self, option: Option, value: Any, path: str, computed: list[tuple[str, Dim, int]]) -> _Walk:
+        """A value of the option's kind."""
+        if option.cls is not None and not isinstance(value, option.cls):
+            yield self.problem(path, "TB202 wrong-kind", str(option), describe(value))
+        elif option.choices and not is_choice(value, option.choices):
+            yield self.problem(path, "TB203 wrong-choice", str(option), f"another {describe(value)}")
+        elif option.kind is BATCH:
+            yield from self.batch(option, value, path)
+        elif option.kind in (ARRAY, TENSOR, DISTRIBUTION):
+            if option.dtypes is not None and not option.dtypes[value.dtype]:
+                yield self.problem(path, "TB201 wrong-dtype", option.dtypes.words, f"dtype {names_of(value.dtype)[-1]}")
+            yield from self.shape(option, value, path, computed)
+
+    def batch(self, option: Option, value: Any, path: str) -> _Walk:
+        if option.schema is not None and is_reserved(value) and not option.schema.may_be_empty():
+            yield self.problem(path, "TB103 reserved-field", str(option), "reserved, without a value")
+        elif option.schema is not None:
+            yield self.fields(value.__dict__, option.schema, path)
+        elif option.each is not None:
+            for name, leaf in value.__dict__.items():
+                inner: list[tuple[str, Dim, int]] = []
+                where = child(path, name)
+                yield from self.readable(self.value(leaf, option.each, where, inner), where)
+                yield from self.computed(inner)
+        else:
+            yield from self.anything(value, path)
+
+    def anything(self, value: Any, path: str) -> _Walk:
+        """A value of which nothing is declared: what has rows in it has the rows that all have."""
+        if KINDS[type(value)] is not BATCH:
+            yield from self.row_count(value, path)
+            return
+        for name, leaf in leaves(value.__dict__, once=True):
+            where = f"{path}.{name}"
+            if KINDS[type(leaf)] is BATCH and leaf.__dict__:
+                yield self.problem(where, "TB104 endless-nesting", "a batch with an end", "one that holds itself")
+            else:
+                yield from self.readable(self.row_count(leaf, where), where)
+
+    def row_count(self, leaf: Any, path: str) -> _Walk:
+        shape = leading_shape(leaf)
+        if shape:
+            conflict = self.size(ROWS, shape[0], path)
+            if conflict is not None:
+                yield conflict
+
+    def wrong_kind(self, value: Any, field: Field, path: str) -> _Walk:
+        if is_reserved(value):
+            yield self.problem(path, "TB103 reserved-field", field.expects(), "reserved, without a value")
+            return
+        hint = self._stage_hint(value, field)
+        yield self.problem(path, "TB202 wrong-kind", field.expects(), describe(value), hint)
+        if any(option.shape == WITH_ROWS for option in field.options):
+            yield from self.row_count(value, path)
+
+    def shape(self, option: Option, value: Any, path: str, computed: list[tuple[str, Dim, int]]) -> _Walk:
+        """The sizes of an array, a tensor or a distribution."""
+        sizes = tuple(value.batch_shape if option.kind is DISTRIBUTION else value.shape)
+        shape = option.shape
+        if not shape.has_rank(len(sizes)):
+            if shape == WITH_ROWS:
+                hint = "one row keeps its rows as batch[i:i+1]"
+                yield self.problem(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", hint)
+            else:
+                what = "a number" if shape == NO_DIMS else f"shape {shape}"
+                yield self.problem(path, "TB303 wrong-shape", what, f"shape {show_sizes(sizes)}")
+            return
+        after = len(sizes) - len(shape.after)
+        wrong = False
+        for dim, size in [*zip(shape.before, sizes, strict=False), *zip(shape.after, sizes[after:], strict=True)]:
+            if dim.broadcasts and size == 1:
+                continue
+            if dim.sort is Sort.NAMED:
+                conflict = self.size(dim.text, size, path)
+                if conflict is not None:
+                    yield conflict
+            elif dim.sort is Sort.FIXED:
+                wrong |= size != dim.size
+            elif dim.sort is Sort.COMPUTED:
+                computed.append((path, dim, size))
+        if wrong:
+            yield self.problem(path, "TB303 wrong-shape", f"shape {shape}", f"shape {show_sizes(sizes)}")
+        if shape.variadic is not None and shape.dims[shape.variadic].sort is Sort.SOME:
+            conflict = self.several_sizes(shape.dims[shape.variadic], sizes[len(shape.before) : after], path)
+            if conflict is not None:
+                yield conflict
+
+    def size(self, name: str, size: Size, path: str) -> Problem | None:
+        """One size of a dimension with a name. Outside of attempts a conflict between fields is left for the end."""
+        if self.sizes.setdefault(name, size) != size and self.trying:
+            return self.problem(path, "TB302 dimension-conflict", "", "")
+        other = self.votes.setdefault(name, {}).setdefault(path, size)
+        if other != size:
+            return self.problem(path, "TB302 dimension-conflict", "", f"{name} is both {other} and {size} here")
+        return None
+
+    def several_sizes(self, dim: Dim, sizes: tuple[int, ...], path: str) -> Problem | None:
+        known = self.several.get(dim.text)
+        if not dim.broadcasts and (known is None or not known[0]):
+            self.several.setdefault(dim.text, (False, sizes))
+            return self.size(f"*{dim.text}", sizes, path)
+        now = broadcast(known, sizes, dim.broadcasts)
+        if now is not None:
+            self.several[dim.text] = now
+            return None
+        before = "other sizes" if known is None else show_sizes(known[1])
+        says = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
+        return self.problem(path, "TB302 dimension-conflict", "", says)
+
+    def computed(self, computed: list[tuple[str, Dim, int]]) -> _Walk:
+        """The sizes that are expressions of others, as those are known by now."""
+        for path, dim, size in computed:
+            sizes = {name: size for name, size in self.sizes.items() if isinstance(size, int)}
+            wanted = compute(dim.text, sizes)
+            if wanted is not None and wanted != size:
+                given = ", ".join(f"{name} is {sizes[name]}" for name in dim.names)
+                expected = f"{dim.text} = {wanted:g}, as {given}"
+                yield self.problem(path, "TB304 wrong-size", expected, f"a size of {size}")
+
+    def problem(self, path: str, code: str, expected: str, got: str, hint: str = "") -> Problem:
+        return Problem(path, code, expected, got, self.root, hint)
 
     def _stage_hint(self, value: Any, field: Field) -> str:
         takes = (field.kinds or frozenset()) & {ARRAY, TENSOR}
-        if KINDS[type(value)] not in (ARRAY, TENSOR) or KINDS[type(value)] in takes or not takes:
+        if KINDS[type(value)] not in (ARRAY, TENSOR) or not takes:
             return ""
         if KINDS[type(value)] is ARRAY and value.dtype.kind not in "biufc":
             return ""  # no tensor can hold it
         there = "torch" if KINDS[type(value)] is TENSOR else "numpy"
         return f"the field is at the {there} stage; convert(batch, {self.root}) changes it"
 
-    def _problem(self, path: str, code: str, expected: str, got: str, hint: str = "") -> Problem:
-        return Problem(path, code, expected, got, self.root, hint)
+
+class _Spare:
+    """The fields that a batch has beyond the declared ones: one of them may be a missing one by another name."""
+
+    def __init__(self, fields: Mapping[str, Any], schema: Schema) -> None:
+        self.fields, self.schema = fields, schema
+        self.names: list[str] | None = None
+
+    def hint(self, field: Field) -> str:
+        if self.names is None:
+            declared = {field.name for field in self.schema.fields}
+            self.names = [name for name in self.fields if name not in declared]
+            missing = sum(field.name not in self.fields for field in self.schema.fields)
+            if len(self.names) * missing > 2500:  # a look at every pair would take seconds
+                self.names = []
+        near = nearest(field.name, tuple(self.names))
+        where = f"declared in {field.declared_in.rpartition('.')[2]}, {field.place}" if field.place else ""
+        where = where or f"declared in {field.declared_in}"
+        return f"did you mean {near!r}?  ({where})" if near else where
 
 
-def _size_problems(sizes: Sizes, schema: str) -> Iterator[Problem]:
-    """Blame the minority: the leaves whose rows differ from what most fields have. In a tie every one is named."""
-    # A field has one vote for each size in it, so that a nested batch of many leaves does not outvote the others.
-    votes = Counter(size for _, size in {(path.split(".")[0], size) for path, size in sizes.items()})
-    if len(votes) <= 1:
-        return
-    most = max(votes.values())
-    usual = [size for size, count in votes.items() if count == most]
-    by_size: dict[int, list[str]] = {}
-    for path, size in sizes.items():
-        by_size.setdefault(size, []).append(path)
-    for path, size in sizes.items():
-        if size not in usual or len(usual) > 1:
-            others = ", ".join(f"{other} in {_some(by_size[other])}" for other in usual if other != size)
-            yield Problem(path, "TB302 dimension-conflict", "", f"N is {size} here, but {others}", schema)
+def _kind(value: Any) -> Kind:
+    """The kind that the value passes for: a row's numpy scalar for an array."""
+    kind = KINDS[type(value)]
+    return ARRAY if kind is SCALAR else kind
 
 
-def _some(paths: list[str]) -> str:
-    shown = paths if len(paths) <= 12 else paths[:3]
-    return ", ".join(shown) + (f" and {len(paths) - 3} more" if shown is not paths else "")
+def _distance(option: Option, value: Any) -> int:
+    """How far an alternative is from a value, at a glance: the names of a batch, the dtype and rank of an array."""
+    if option.kind is BATCH and option.schema is not None:
+        fields = value.__dict__
+        return sum(
+            not field.optional
+            if field.name not in fields
+            else field.kinds is not None and _kind(fields[field.name]) not in field.kinds
+            for field in option.schema.fields
+        )
+    if option.kind in (ARRAY, TENSOR):
+        wrong_dtype = option.dtypes is not None and not option.dtypes[value.dtype]
+        return wrong_dtype + (not option.shape.has_rank(len(value.shape)))
+    return int(option.cls is not None and not isinstance(value, option.cls))

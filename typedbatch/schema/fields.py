@@ -2,9 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from typedbatch.leaves import Kind
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, TENSOR, Kind
+from typedbatch.rules import BatchRule, Rule
+from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
+from typedbatch.schema.dtypes import Dtypes
+
+WITH_ROWS = Shape((Dim(Sort.NAMED, ROWS), Dim(Sort.REST, "")), 1)
+"""What a plain array or tensor has: rows, and anything behind them."""
+
+NO_DIMS = Shape(())
+"""What a number has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One kind of value that a field takes.
+
+    Attributes:
+        kind: array, tensor, Batch, distribution, object or None.
+        cls: the class that it must be an instance of; None for any of that kind.
+        dtypes: the dtypes that an array or tensor may have; None for any.
+        shape: the shape of an array or tensor, or the ``batch_shape`` of a distribution.
+        schema: what a nested batch must match; None for any batch, whose leaves then have N rows each.
+        each: what every field of a nested batch must be, for ``dict[str, Array]``.
+        choices: the values of a ``Literal``; empty for any.
+        rules: what its values must fulfil, checked at the level ``"values"`` only.
+    """
+
+    kind: Kind
+    cls: type | None = None
+    dtypes: Dtypes | None = None
+    shape: Shape = WITH_ROWS
+    schema: Schema | None = None
+    each: Field | None = None
+    choices: tuple[object, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    def __str__(self) -> str:
+        if self.choices:
+            return f"one of {', '.join(map(repr, self.choices))}"
+        if self.kind is BATCH:
+            if self.schema is not None:
+                return self.schema.name
+            return "a Batch" if self.each is None else f"a Batch of {self.each.expects()} each"
+        if self.kind in (ARRAY, TENSOR):
+            return self._array()
+        if self.cls is not None:
+            return f"a {self.cls.__name__}"
+        return _WORDS[self.kind]
+
+    def _array(self) -> str:
+        if not self.shape.dims:
+            words = "number type" if self.dtypes is None else self.dtypes.words
+            return _NUMBERS.get(words, f"a {words} number")
+        words = f"a {self.cls.__name__}" if self.cls is not None else _WORDS[self.kind]
+        words += f" of {self.dtypes.words.removeprefix('a ').removeprefix('an ')}" if self.dtypes is not None else ""
+        return words + (f", shape {self.shape}" if self.shape != WITH_ROWS else "")
+
+
+_WORDS = {
+    ARRAY: "a numpy array",
+    TENSOR: "a torch tensor",
+    DISTRIBUTION: "a torch distribution",
+    OBJECT: "an object",
+    NONE: "None",
+}
+_NUMBERS = {
+    "an integer type": "an integer",
+    "a real number type": "a number",
+    "a number type": "a number",
+    "number type": "a number",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,56 +85,78 @@ class Field:
 
     Attributes:
         name: its name.
-        kinds: the kinds of value it takes; None for any.
-        nested: schemas of which a nested batch must match one; empty for any batch.
-        classes: classes of which an object or distribution must be an instance; empty for any.
-        rows: arrays and tensors with rows are taken; they count for the shared dimension.
-        numbers: a number, or an array or tensor without rows, is taken.
+        options: what it takes, in the order of the annotation; empty for any value.
         optional: it may be absent.
         declared_in: the class that declares it, ``"typedbatch.protocols.ObsBatchProtocol"``.
+        place: file and line of that declaration, as far as Python keeps it.
     """
 
     name: str
-    kinds: frozenset[Kind] | None = None
-    nested: tuple[Schema, ...] = ()
-    classes: tuple[type, ...] = ()
-    rows: bool = True
-    numbers: bool = False
+    options: tuple[Option, ...] = ()
     optional: bool = False
     declared_in: str = ""
+    place: str = ""
+
+    @property
+    def kinds(self) -> frozenset[Kind] | None:
+        """The kinds of value it takes; None for any."""
+        return frozenset(option.kind for option in self.options) or None
+
+    @property
+    def nested(self) -> tuple[Schema, ...]:
+        """Schemas of which a nested batch must match one; empty for any batch."""
+        batches = [option for option in self.options if option.kind is BATCH]
+        schemas = tuple(option.schema for option in batches if option.schema is not None)
+        return schemas if len(schemas) == len(batches) else ()
 
     def expects(self) -> str:
         """What the field takes, in words: ``"a numpy array"``, ``"a Batch or None"``."""
-        if self.kinds is None:
-            return "any value"
-        words = [schema.name for schema in self.nested] or [_WORDS[Kind.BATCH]] * (Kind.BATCH in self.kinds)
-        words += [word for kind, word in _ROWS.items() if kind in self.kinds and self.rows]
-        words += ["a number"] * self.numbers
-        words += [f"a {cls.__name__}" for cls in self.classes]
-        words += [word for kind, word in _OBJECTS.items() if kind in self.kinds and not self.classes]
-        words += ["None"] * (Kind.NONE in self.kinds)
-        return " or ".join(words)
+        return " or ".join(dict.fromkeys(map(str, self.options))) or "any value"
 
 
-_WORDS = {Kind.BATCH: "a Batch"}
-_ROWS = {Kind.ARRAY: "a numpy array", Kind.TENSOR: "a torch tensor"}
-_OBJECTS = {Kind.DISTRIBUTION: "a torch distribution", Kind.OBJECT: "an object"}
-
-
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Schema:
     """All fields of a protocol or record, in the order of the declaration, inherited ones first.
+
+    It is made once for each protocol or record, and never changes.
 
     Attributes:
         name: as a person writes it, ``"RolloutBatchProtocol[Tensor]"``.
         target: the protocol or record class.
-        fields: what it declares; filled in right after the Schema is made, so that a schema may contain itself.
+        place: file and line of its declaration.
+        fields: what it declares.
+        rules: what its values must fulfil together, checked at the level ``"values"`` only.
     """
 
     name: str
     target: type
+    place: str = ""
     fields: tuple[Field, ...] = ()
+    rules: tuple[BatchRule, ...] = ()
+
+    def __getitem__(self, name: str) -> Field:
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __repr__(self) -> str:
+        fields = (f"    {field.name}{'?' if field.optional else ''}: {field.expects()}," for field in self.fields)
+        return "\n".join([f"Schema({self.name}", *fields, ")"]) if self.fields else f"Schema({self.name})"
 
     def may_be_empty(self) -> bool:
         """True when every field may be absent."""
         return all(field.optional for field in self.fields)
+
+
+def is_choice(value: Any, choices: tuple[object, ...]) -> bool:
+    """True if an object, or a number without dimensions, is one of the values of a ``Literal``."""
+    if KINDS[type(value)] is OBJECT:
+        return any(type(value) is type(choice) and value == choice for choice in choices)
+    return not value.shape and value.item() in choices

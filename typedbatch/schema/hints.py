@@ -35,9 +35,10 @@ def scope_of(cls: type) -> Scope:
 
 
 def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
-    """``hint`` without strings, forward references, aliases, ``Annotated``, ``Final``, ``NewType`` and type variables.
+    """``hint`` without strings, forward references, aliases, ``Final`` and type variables.
 
-    A variable becomes what ``types_`` says, else its default, its constraints, its bound, or ``Any``.
+    A variable becomes what ``types_`` says, else its default, its constraints, its bound, or ``Any``. ``Annotated``
+    and ``NewType`` stay, as they say something about arrays; :func:`bare` takes them off.
 
     Raises:
         DeclarationError: a name in it cannot be found.
@@ -48,10 +49,10 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
         return _variable(hint, types_, scope)
     if isinstance(hint, _ALIASES):
         return resolve(hint.__value__, types_, scope)
-    if hasattr(hint, "__supertype__"):  # NewType
-        return resolve(hint.__supertype__, types_, scope)
     origin, args = get_origin(hint), get_args(hint)
-    if origin is Annotated or origin is Final:
+    if origin is Annotated:
+        return Annotated[(resolve(args[0], types_, scope), *args[1:])]
+    if origin is Final:
         return resolve(args[0], types_, scope)
     if isinstance(origin, _ALIASES):
         inner = dict(zip(origin.__type_params__, args, strict=False))
@@ -95,6 +96,19 @@ def _evaluate(text: str, scope: Scope) -> Any:
         ) from error
 
 
+def bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A resolved hint without ``Annotated`` and ``NewType``, and all that ``Annotated`` said."""
+    said: tuple[Any, ...] = ()
+    while True:
+        if get_origin(hint) is Annotated:
+            hint, more = get_args(hint)[0], get_args(hint)[1:]
+            said = (*more, *said)
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        else:
+            return hint, said
+
+
 def alternatives(hint: Any) -> tuple[Any, ...]:
     """The parts of a union; of anything else, itself."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
@@ -102,6 +116,7 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 
 def show(hint: Any) -> str:
     """A type as a person writes it, with the arguments that were given."""
+    hint, _ = bare(hint)
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         return " | ".join(map(show, get_args(hint)))

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from numbers import Number
-from typing import Any, Generic, Literal, Protocol, get_args, get_origin
+from collections.abc import Iterator
+from typing import Any, Generic, Protocol, get_args
 
 import numpy as np
 from typing_extensions import Format, get_annotations
 
-from typedbatch._typing import Distribution
 from typedbatch.batch import Batch
+from typedbatch.declaration import places, readers, show_place
 from typedbatch.errors import DeclarationError
-from typedbatch.leaves import Kind
+from typedbatch.leaves import BATCH
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, bases_first, is_class_var
-from typedbatch.schema.fields import Field, Schema
-from typedbatch.schema.hints import Types, alternatives, resolve, scope_of, show
+from typedbatch.rules import batch_rules
+from typedbatch.schema.dims import Sort
+from typedbatch.schema.fields import Field, Option, Schema
+from typedbatch.schema.hints import Types, alternatives, bare, resolve, scope_of, show
+from typedbatch.schema.values import class_of, is_jaxtyping, options
 
 _NOT_SCHEMAS = {*BatchRecord.__mro__, BatchProtocol, Protocol, Generic}
 _OPTIONS: dict[Any, tuple[Any, ...]] = {}
@@ -29,7 +30,7 @@ _READING = threading.RLock()
 
 def is_schema(hint: Any) -> bool:
     """True for a protocol or record, parametrised or not, and for ``Batch`` itself."""
-    cls = _class_of(hint)
+    cls = class_of(hint)
     return isinstance(cls, type) and (BatchProtocol in cls.__mro__ or issubclass(cls, Batch))
 
 
@@ -43,7 +44,8 @@ def options_of(schema: Any) -> tuple[Any, ...]:
         return _OPTIONS[schema]
     except (KeyError, TypeError):  # not seen yet, or not hashable and so no schema
         pass
-    options = alternatives(schema if isinstance(schema, str) else resolve(schema, {}, {}))
+    hint, _ = bare(schema if isinstance(schema, str) else resolve(schema, {}, {}))
+    options = tuple(bare(option)[0] for option in alternatives(hint))
     for option in options:
         if not is_schema(option) and option is not type(None):
             raise DeclarationError(
@@ -72,25 +74,45 @@ def schema_of(hint: Any) -> Schema:
 
 
 def _read(hint: Any) -> Schema:
-    outermost = not _UNFINISHED
-    schema = _UNFINISHED[hint] = Schema(show(hint), _class_of(hint))  # a field may be of this very type
+    """Read a schema and all that it nests, one after the other: they may nest one another, and deeply."""
+    schema = _started(hint)
     try:
-        schema.fields = tuple(_fields(hint))
-        if outermost:  # other threads, and later calls, see none of them before all of them can be read
-            _SCHEMAS.update(_UNFINISHED)
+        for one, unfinished in _each(_UNFINISHED):
+            object.__setattr__(unfinished, "fields", tuple(_fields(one)))  # the only time that a Schema changes
+            object.__setattr__(unfinished, "rules", tuple(batch_rules(unfinished.target)))
+        for finished in _UNFINISHED.values():
+            _check_computed(finished)
+        _SCHEMAS.update(_UNFINISHED)  # other threads, and later calls, see none before all of them can be read
     finally:
-        if outermost:
-            _UNFINISHED.clear()
+        _UNFINISHED.clear()
     return schema
 
 
-def _class_of(hint: Any) -> Any:
-    origin = get_origin(hint)
-    return hint if origin is None else origin
+def _each(growing: dict[Any, Schema]) -> Iterator[tuple[Any, Schema]]:
+    done = 0
+    while done < len(growing):
+        done += 1
+        yield list(growing.items())[done - 1]
+
+
+def _started(hint: Any) -> Schema:
+    """The schema of a declaration, which has its fields now or at the end of the reading."""
+    known = _SCHEMAS.get(hint) or _UNFINISHED.get(hint)
+    if known is None:
+        cls = class_of(hint)
+        known = _UNFINISHED[hint] = Schema(show(hint), cls, _place(cls))
+    return known
+
+
+def _place(cls: type, member: object = None) -> str:
+    if isinstance(member, property):
+        code = member.fget.__code__  # type: ignore[union-attr]  # only properties with a getter are members
+        return show_place(code.co_filename, code.co_firstlineno + 1)  # the line below @property
+    return show_place(*places[cls]) if cls in places else ""
 
 
 def _fields(hint: Any) -> Iterator[Field]:
-    cls = _class_of(hint)
+    cls = class_of(hint)
     bindings: dict[type, Types] = {}
     _bind(hint, {}, bindings)
     members: dict[str, tuple[type, Any, bool]] = {}
@@ -102,9 +124,15 @@ def _fields(hint: Any) -> Iterator[Field]:
         where = f"{base.__module__}.{base.__qualname__}"
         try:
             resolved = resolve(annotation, bindings.get(base, {}), scope_of(base))
-            yield _field(name, resolved, optional, where)
+            yield Field(name, options(resolved, _nested), optional, where, _place(base, base.__dict__.get(name)))
         except DeclarationError as error:
             raise DeclarationError(f"{error.reason} ({where}.{name})") from error.__cause__
+
+
+def _nested(hint: Any) -> Option | None:
+    if not is_schema(hint):
+        return None
+    return Option(BATCH) if class_of(hint) in _NOT_SCHEMAS else Option(BATCH, schema=_started(hint))
 
 
 def _names(cls: type) -> list[str]:
@@ -113,7 +141,7 @@ def _names(cls: type) -> list[str]:
 
 def _bind(hint: Any, outer: Types, bindings: dict[type, Types]) -> None:
     """Find what the type variables of a class and of all its bases stand for."""
-    cls = _class_of(hint)
+    cls = class_of(hint)
     if cls in bindings or not isinstance(cls, type):
         return
     args, bound = get_args(hint), dict[Any, Any]()
@@ -129,7 +157,7 @@ def _bind(hint: Any, outer: Types, bindings: dict[type, Types]) -> None:
 
 def _with_names(base: Any, cls: type) -> Any:
     """A base class with its forward references replaced, as in ``class A(RolloutBatch[Array, "Later"])``."""
-    if not get_args(base) or _class_of(base) in _NOT_SCHEMAS:
+    if not get_args(base) or class_of(base) in _NOT_SCHEMAS:
         return base
     keep = {parameter: parameter for parameter in getattr(base, "__parameters__", ())}
     return resolve(base, keep, scope_of(cls))
@@ -144,80 +172,64 @@ def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
             yield name, getattr(member.fget, "__annotations__", {}).get("return", Any), False
 
 
-def _field(name: str, hint: Any, optional: bool, where: str) -> Field:
-    kinds: set[Kind] = set()
-    nested: list[Schema] = []
-    classes: list[type] = []
-    any_batch = any_object = rows = numbers = False
-    for part in alternatives(hint):
-        cls = _class_of(part)
-        if part is Any or part is object:
-            return Field(name, rows=True, numbers=True, optional=optional, declared_in=where)
-        if is_schema(part):
-            kinds.add(Kind.BATCH)
-            any_batch |= cls in _NOT_SCHEMAS
-            nested += [] if cls in _NOT_SCHEMAS else [schema_of(part)]
-            continue
-        for kind, has_rows, asked in _values_of(part, cls):
-            kinds.add(kind)
-            if kind in (Kind.ARRAY, Kind.TENSOR):
-                rows, numbers = rows or has_rows, numbers or not has_rows
-            elif kind in (Kind.OBJECT, Kind.DISTRIBUTION):
-                any_object |= asked is None
-                classes += [] if asked is None else [asked]
-    return Field(
-        name,
-        frozenset(kinds),
-        () if any_batch else tuple(nested),
-        () if any_object else tuple(classes),
-        rows,
-        numbers,
-        optional,
-        where,
-    )
+def _check_computed(schema: Schema) -> None:
+    """Refuse a size that is computed from a name that no field has."""
+    for field in schema.fields:
+        for option in field.options:
+            for dim in option.shape.dims:
+                for name in dim.names if dim.sort is Sort.COMPUTED else ():
+                    if name not in dims_in(schema):
+                        raise DeclarationError(
+                            f"the size {dim.text!r} is computed from {name!r}, which is no dimension of any field "
+                            f"({field.declared_in}.{field.name})"
+                        )
 
 
-def _values_of(part: Any, cls: Any) -> Iterator[tuple[Kind, bool, type | None]]:
-    """Kind, whether with rows, and class of the values that one part of an annotation takes, as a batch stores them."""
-    if part is None or part is type(None):
-        yield Kind.NONE, False, None
-    elif cls is Literal:
-        for value in get_args(part):
-            yield from _values_of(type(value), type(value))
-    elif hasattr(part, "array_type"):  # a jaxtyping annotation, as Float[Tensor, "N"]
-        for array_type in alternatives(part.array_type):
-            yield (Kind.ARRAY if array_type is Any else _kind_of_class(array_type)), part.dims != (), None
-    elif not isinstance(cls, type):
-        yield Kind.OBJECT, False, None
-    elif issubclass(cls, (Number, np.generic)):
-        for kind in (Kind.ARRAY, Kind.SCALAR, Kind.TENSOR):
-            yield kind, False, None
-    elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes)):
-        yield Kind.ARRAY, True, None
-        yield Kind.TENSOR, True, None
-    else:
-        yield _kind_of_class(cls), True, _asked(cls)
+def dims_in(schema: Schema) -> set[str]:
+    """The names of single sizes in a schema and in all that it nests."""
+    seen: dict[int, Schema] = {id(schema): schema}
+    names: set[str] = set()
+    for _, one in _each(seen):
+        for option in (option for field in one.fields for option in _flat(field)):
+            names.update(dim.text for dim in option.shape.dims if dim.sort is Sort.NAMED)
+            if option.schema is not None:
+                seen.setdefault(id(option.schema), option.schema)
+    return names
 
 
-def _kind_of_class(cls: type) -> Kind:
-    if cls is Distribution:
-        return Kind.DISTRIBUTION
-    if issubclass(cls, np.ndarray):
-        return Kind.ARRAY
-    if issubclass(cls, Mapping):
-        return Kind.BATCH
-    torch: Any = sys.modules.get("torch")
-    if torch is not None and issubclass(cls, torch.Tensor):
-        return Kind.TENSOR
-    if torch is not None and issubclass(cls, torch.distributions.Distribution):
-        return Kind.DISTRIBUTION
-    return Kind.OBJECT
+def _flat(field: Field) -> Iterator[Option]:
+    for option in field.options:
+        yield option
+        if option.each is not None:
+            yield from _flat(option.each)
 
 
-def _asked(cls: type) -> type | None:
-    """``cls`` if ``isinstance`` can be asked about it; a plain Protocol cannot."""
+def _read_at_declaration(cls: type) -> None:
+    """Refuse a declaration that can never be read; one that names what is defined further down is read at its use."""
+    _refuse_assignments(cls)
     try:
-        isinstance(None, cls)
-    except TypeError:
-        return None
-    return None if cls is Distribution else cls
+        schema_of(cls)
+    except DeclarationError as error:
+        if not isinstance(error.__cause__, (NameError, AttributeError)):
+            raise
+
+
+def _refuse_assignments(cls: type) -> None:
+    for name, value in vars(cls).items():
+        if (
+            name[:2] != "__"
+            and name not in get_annotations(cls, format=Format.FORWARDREF)
+            and _is_annotation(value, cls)
+        ):
+            raise DeclarationError(
+                f"{cls.__name__}.{name} is given a type as its value; to declare a field write {name}: {show(value)}"
+            )
+
+
+def _is_annotation(value: object, cls: type) -> bool:
+    if isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}."):
+        return False  # a class that is defined inside this one
+    return is_jaxtyping(value) or is_schema(value) or class_of(value) is np.ndarray
+
+
+readers.append(_read_at_declaration)

@@ -1,0 +1,183 @@
+"""Batches inside other things: what a boundary validates in ``list[RolloutBatch]``, ``Iterator[RolloutBatch]``."""
+
+from __future__ import annotations
+
+import collections.abc as abc
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from itertools import count
+from typing import Any, get_args
+
+from typedbatch.gate import check
+from typedbatch.leaves import Tree
+from typedbatch.level import Level
+from typedbatch.schema import is_schema
+from typedbatch.schema.hints import alternatives, bare
+from typedbatch.schema.values import class_of
+
+Look = Callable[[Any, str, str], Any]
+"""Validates a value: takes it, its name and the boundary with ``{}`` for the name; answers with what is handed on."""
+
+
+def look_for(hint: Any, level: Level | None) -> Look | None:
+    """What to do with values of that annotation, which must be resolved; None if there is no batch in it."""
+    hint, _ = bare(hint)
+    options = [bare(option)[0] for option in alternatives(hint)]
+    schemas = [option for option in options if is_schema(option)]
+    if schemas and all(is_schema(option) or option is type(None) for option in options):
+        return lambda value, name, boundary: check(value, hint, boundary.format(name), level)
+    if len(options) > 1:
+        return _one_of(options, level)
+    cls, args = class_of(hint), get_args(hint)
+    if not isinstance(cls, type) or not args:
+        return None
+    return _inside(cls, args, level)
+
+
+def _one_of(options: list[Any], level: Level | None) -> Look | None:
+    """A union of more than batches: the class of the value tells which it is."""
+    looks: list[tuple[type, Look]] = []
+    schemas = tuple(option for option in options if is_schema(option))
+    for option in options:
+        look = None if option in schemas else look_for(option, level)
+        if look is not None:
+            looks.append((class_of(option), look))
+    if schemas:
+        looks.append((Tree, _of_schemas(schemas, level)))
+    if not looks:
+        return None
+
+    def look_at(value: Any, name: str, boundary: str) -> Any:
+        for cls, look in looks:
+            if isinstance(value, cls):
+                return look(value, name, boundary)
+        return value
+
+    return look_at
+
+
+def _of_schemas(schemas: tuple[Any, ...], level: Level | None) -> Look:
+    hint = schemas[0]
+    for schema in schemas[1:]:
+        hint = hint | schema
+    return lambda value, name, boundary: check(value, hint, boundary.format(name), level)
+
+
+def _inside(cls: type, args: tuple[Any, ...], level: Level | None) -> Look | None:
+    if issubclass(cls, tuple):
+        return _tuple(args, level)
+    if issubclass(cls, abc.Mapping):
+        return _values(look_for(args[-1], level))
+    look = look_for(args[0], level)
+    if look is None:
+        return None
+    if issubclass(cls, abc.Collection):
+        return _each(look)
+    if issubclass(cls, abc.Awaitable) and not issubclass(cls, abc.Coroutine):
+        return lambda value, name, boundary: _awaited(value, look, name, boundary)
+    if issubclass(cls, (abc.AsyncIterable, abc.Iterable)):
+        return lambda value, name, boundary: _lazily(value, look, name, boundary)
+    return None
+
+
+def _each(look: Look) -> Look:
+    def look_at(value: Any, name: str, boundary: str) -> Any:
+        if not isinstance(value, abc.Collection) or isinstance(value, Tree):
+            return value
+        items = [look(item, f"{name}[{position}]", boundary) for position, item in enumerate(value)]
+        same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if same else tuple(items) if isinstance(value, tuple) else items
+
+    return look_at
+
+
+def _tuple(args: tuple[Any, ...], level: Level | None) -> Look | None:
+    if len(args) == 2 and args[1] is Ellipsis:
+        look = look_for(args[0], level)
+        return None if look is None else _each(look)
+    looks = [look_for(arg, level) for arg in args]
+    if not any(looks):
+        return None
+
+    def look_at(value: Any, name: str, boundary: str) -> Any:
+        if not isinstance(value, tuple) or len(value) != len(looks):
+            return value
+        items = tuple(
+            item if look is None else look(item, f"{name}[{position}]", boundary)
+            for position, (look, item) in enumerate(zip(looks, value, strict=True))
+        )
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+
+    return look_at
+
+
+def _values(look: Look | None) -> Look | None:
+    if look is None:
+        return None
+
+    def look_at(value: Any, name: str, boundary: str) -> Any:
+        if not isinstance(value, abc.Mapping):
+            return value
+        items = {key: look(item, f"{name}[{key!r}]", boundary) for key, item in value.items()}
+        return value if all(items[key] is value[key] for key in value) else items
+
+    return look_at
+
+
+def _lazily(value: Any, look: Look, name: str, boundary: str) -> Any:
+    """What is gone through later is validated then, item by item; what can be looked at now, now."""
+    if isinstance(value, abc.Collection) and not isinstance(value, Tree):
+        return _each(look)(value, name, boundary)
+    if isinstance(value, abc.Generator):
+        return relay(value, numbered(look, name, boundary))
+    if isinstance(value, abc.Iterator):
+        return map(numbered(look, name, boundary), value)
+    if isinstance(value, abc.AsyncIterable):
+        return _async_items(value, numbered(look, name, boundary))
+    return _Again(value, look, name, boundary) if isinstance(value, abc.Iterable) else value
+
+
+def numbered(look: Look, name: str, boundary: str) -> Callable[[Any], Any]:
+    """``look`` for one item after the other: ``name[0]``, ``name[1]``."""
+    position = count()
+    return lambda item: look(item, f"{name}[{next(position)}]", boundary)
+
+
+async def _async_items(values: Any, look: Callable[[Any], Any]) -> AsyncIterator[Any]:
+    async for item in values:
+        yield look(item)
+
+
+class _Again:
+    """An iterable that may be gone through more than once, as a data loader is."""
+
+    def __init__(self, values: Any, look: Look, name: str, boundary: str) -> None:
+        self.values, self.look, self.name, self.boundary = values, look, name, boundary
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(numbered(self.look, self.name, self.boundary), self.values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.values, name)
+
+
+async def _awaited(value: Any, look: Look, name: str, boundary: str) -> Any:
+    return look(await value, name, boundary)
+
+
+def relay(inner: Generator[Any, Any, Any], look: Callable[[Any], Any]) -> Generator[Any, Any, Any]:
+    """A generator that hands on what another yields, validated; what is sent or thrown into it reaches the other."""
+    try:
+        item = next(inner)
+        while True:
+            try:
+                sent = yield look(item)
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001  # it is the inner generator's to handle
+                item = inner.throw(error)
+            else:
+                item = inner.send(sent)
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        inner.close()

@@ -1,0 +1,49 @@
+"""What happens when a protocol or record is declared: its place in the source is kept, and its annotations are read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+
+places: dict[type, tuple[str, int]] = {}
+"""File and line of each class that was declared."""
+
+readers: list[Callable[[type], None]] = []
+"""Called with each class that is declared; ``typedbatch.schema`` refuses there what can never be read."""
+
+
+def declare(cls: type) -> None:
+    """Note where a class is declared, and let it be read.
+
+    Raises:
+        DeclarationError: what a reader has against it.
+    """
+    frame = sys._getframe(1)
+    hooks = ("__init_subclass__", "__new__")
+    while frame.f_back is not None and (frame.f_code.co_name in hooks or frame.f_globals["__name__"] != cls.__module__):
+        frame = frame.f_back
+    if frame.f_globals["__name__"] == cls.__module__:
+        places[cls] = frame.f_code.co_filename, frame.f_lineno
+    for reader in readers:
+        reader(cls)
+
+
+def show_place(file: str, line: int) -> str:
+    """``"myalgo/ppo.py:88"``: from the current directory or ``site-packages`` on, else the last folder and the file."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it is gone
+        here = ""
+    return f"{_short(file, here)}:{line}"
+
+
+@lru_cache(maxsize=256)
+def _short(file: str, here: str) -> str:
+    _, installed, inside = file.rpartition(f"site-packages{os.sep}")
+    if installed:
+        return inside
+    if here and file.startswith(here + os.sep):
+        return file[len(here) + 1 :]
+    return os.path.join(*file.split(os.sep)[-2:])

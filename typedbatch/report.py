@@ -1,0 +1,100 @@
+"""The report of a ``SchemaError``, as lines of parts: for the console as plain text, under rich with colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Part = tuple[str, str]
+"""Text that is not broken, and the style that rich gives it."""
+
+WIDTH = 100
+
+
+class Told(Protocol):
+    """What the report tells of one problem."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def expected(self) -> str: ...
+    @property
+    def got(self) -> str: ...
+    @property
+    def hint(self) -> str: ...
+
+
+def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[Told]) -> Iterator[list[Part]]:
+    """The report, line by line."""
+    problems = list(problems)
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    yield [(f"batch is not {_article(schema)} {schema} ({count})", "bold")]
+    for label, text in (("boundary", boundary), ("schema", place), ("got", got)):
+        if text:
+            parts = _printable(text).split("  ")
+            yield from _flow([(f"  {label:<9}", "dim"), *((part, "") for part in parts)], 13)
+    names = [_where(problem.path) for problem in problems]
+    width = min(max(map(len, names), default=0), 24)
+    for name, problem in zip(names, problems, strict=True):
+        says = problem.got if problem.expected in problem.got else f"{problem.got}, expected {problem.expected}"
+        yield from _flow([(f"  {name:<{width}}", "bold red"), (says, ""), (f"[{problem.code}]", "dim")], width + 4)
+        if problem.hint:
+            yield from _flow(
+                [(" " * (width + 2), ""), *((part, "green") for part in problem.hint.split("  "))], width + 4
+            )
+
+
+def plain(report: Iterable[list[Part]]) -> str:
+    """The report as text."""
+    return "\n".join(_join(parts) for parts in report)
+
+
+def as_rich(report: Iterable[list[Part]]) -> Text:
+    """The report as rich text: the same characters."""
+    from rich.text import Text
+
+    return Text("\n").join(Text("  ").join(Text(text, style) for text, style in parts) for parts in report)
+
+
+def _join(parts: Iterable[Part]) -> str:
+    return "  ".join(text for text, _ in parts)
+
+
+def _flow(parts: list[Part], indent: int) -> Iterator[list[Part]]:
+    """One line, or several that are broken between its parts; what follows is indented."""
+    line, length = parts[:1], len(parts[0][0])
+    for part in parts[1:]:
+        length += 2 + len(part[0])
+        if length > WIDTH and len(line) > 1:
+            yield line
+            line, length = [(" " * (indent - 2), "")], indent + len(part[0])
+        line.append(part)
+    yield line
+
+
+def _where(path: str) -> str:
+    return f"batch{'' if path.startswith('[') or not path else '.'}{_printable(path)}"
+
+
+def _printable(text: str) -> str:
+    # A field may be called anything; the report stays a report.
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def _article(noun: str) -> str:
+    # By the sound: an ObsBatch, an RLBatch, a UserBatch.
+    return "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z]|$)", noun) else "a"
+
+
+def describe_problem(problem: Told) -> str:
+    """One problem in a line, and its hint in another."""
+    rows = list(lines("", "", "", "", [problem]))[1:]
+    return plain(rows).replace("\n  ", "\n").strip()

@@ -1,0 +1,49 @@
+"""Who is to blame when fields disagree on a size: the minority; in a tie, both sides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from typedbatch.errors import Problem
+from typedbatch.schema.names import outermost
+
+Size = int | tuple[int, ...]
+"""The size of a dimension, or the sizes of several under one name, as in ``*obs``."""
+
+Votes = dict[str, dict[str, Size]]
+"""Dimension -> path of a field -> the size it has there."""
+
+
+def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
+    """The fields whose size of a dimension differs from what most fields have."""
+    for name, sizes in votes.items():
+        yield from _minority(name, sizes, schema)
+
+
+def _minority(name: str, sizes: dict[str, Size], schema: str) -> Iterator[Problem]:
+    # A field has one vote for each size in it, so that a nested batch of many leaves does not outvote the others.
+    counts = Counter(size for _, size in {(outermost(path), size) for path, size in sizes.items()})
+    if len(counts) <= 1:
+        return
+    most = max(counts.values())
+    usual = [size for size, count in counts.items() if count == most]
+    by_size: dict[Size, list[str]] = {}
+    for path, size in sizes.items():
+        by_size.setdefault(size, []).append(path)
+    for path, size in sizes.items():
+        if size not in usual or len(usual) > 1:
+            others = ", ".join(f"{show_sizes(other)} in {_some(by_size[other])}" for other in usual if other != size)
+            yield Problem(
+                path, "TB302 dimension-conflict", "", f"{name} is {show_sizes(size)} here, but {others}", schema
+            )
+
+
+def _some(paths: list[str]) -> str:
+    shown = paths if len(paths) <= 12 else paths[:3]
+    return ", ".join(shown) + (f" and {len(paths) - 3} more" if shown is not paths else "")
+
+
+def show_sizes(sizes: Size) -> str:
+    """``"5"`` for one size, ``"(3, 4)"`` for several."""
+    return str(sizes) if isinstance(sizes, int) else f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"

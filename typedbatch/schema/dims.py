@@ -1,0 +1,204 @@
+"""Shapes in jaxtyping's language: ``"N 4"``, ``"N *obs"``, ``"#N"``, ``"_"``, ``"..."``, ``"2*n"``.
+
+Read from the text, so that jaxtyping itself need not be there, and so that what makes no sense in a batch is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from typedbatch.errors import DeclarationError
+
+ROWS = "N"
+"""The dimension that every array and tensor without declared dimensions begins with."""
+
+
+class Sort(Enum):
+    """What one element of a shape stands for."""
+
+    NAMED = "a name for one size"
+    FIXED = "a number"
+    ANY = "any size"
+    COMPUTED = "an expression of named sizes"
+    SOME = "a name for any number of sizes"
+    REST = "any number of any sizes"
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """One element of a shape.
+
+    Attributes:
+        sort: what it stands for.
+        text: as it was written, without the marks: ``"N"``, ``"4"``, ``"2*n"``.
+        broadcasts: written with ``#``: a size of 1 passes too.
+    """
+
+    sort: Sort
+    text: str
+    broadcasts: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number, of a FIXED one."""
+        return int(self.text)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in a COMPUTED one."""
+        tree = ast.parse(self.text, mode="eval")
+        return tuple(
+            dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in FUNCTIONS)
+        )
+
+    def __str__(self) -> str:
+        star = {Sort.SOME: "*", Sort.REST: "..."}.get(self.sort, "")
+        return ("#" if self.broadcasts else "") + star + ("" if self.sort is Sort.REST else self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The dimensions that an array must have.
+
+    Attributes:
+        dims: one element each.
+        variadic: the position of the one that stands for any number of dimensions; None if there is none.
+    """
+
+    dims: tuple[Dim, ...]
+    variadic: int | None = None
+
+    @property
+    def before(self) -> tuple[Dim, ...]:
+        """The elements in front of the variadic one; all of them if there is none."""
+        return self.dims[: self.variadic]
+
+    @property
+    def after(self) -> tuple[Dim, ...]:
+        """The elements behind the variadic one."""
+        return () if self.variadic is None else self.dims[self.variadic + 1 :]
+
+    def has_rank(self, rank: int) -> bool:
+        """True if an array of that many dimensions can have this shape."""
+        fixed = len(self.before) + len(self.after)
+        return rank == fixed if self.variadic is None else rank >= fixed
+
+    def __str__(self) -> str:
+        inside = ", ".join(map(str, self.dims))
+        return f"({inside},)" if len(self.dims) == 1 and self.variadic is None else f"({inside})"
+
+
+def shape_of_text(text: str) -> Shape:
+    """Read a shape.
+
+    Raises:
+        DeclarationError: it cannot be read, or makes no sense in a batch.
+    """
+    dims = tuple(_dim(word, text) for word in text.split())
+    variadic = [i for i, dim in enumerate(dims) if dim.sort in (Sort.SOME, Sort.REST)]
+    if len(variadic) > 1:
+        raise DeclarationError(f"the shape {text!r} has two elements for any number of dimensions; one is allowed")
+    return Shape(dims, variadic[0] if variadic else None)
+
+
+def _dim(word: str, text: str) -> Dim:
+    if word == "...":
+        return Dim(Sort.REST, "")
+    rest = word.lstrip("#*_?")
+    marks = word[: len(word) - len(rest)]
+    if rest.count("=") == 1:  # rows=3 is 3, with a name for people
+        rest = rest.split("=")[1]
+    if "?" in marks:
+        raise DeclarationError(f"the shape {text!r} has {word!r}, which is for trees of arrays and not for a field")
+    if "{" in rest:
+        raise DeclarationError(
+            f"the shape {text!r} has {word!r}, which is for arguments of functions; a batch has none"
+        )
+    broadcasts = "#" in marks
+    if "_" in marks:
+        return Dim(Sort.REST if "*" in marks else Sort.ANY, "" if "*" in marks else "_")
+    if rest.isidentifier():
+        return Dim(Sort.SOME if "*" in marks else Sort.NAMED, rest, broadcasts)
+    if "*" in marks:
+        raise DeclarationError(f"the shape {text!r} has {word!r}: only a name can stand for any number of dimensions")
+    if rest.lstrip("+-").isdigit():
+        return Dim(Sort.FIXED, str(int(rest)), broadcasts)
+    _check_expression(rest, text)
+    return Dim(Sort.COMPUTED, rest, broadcasts)
+
+
+FUNCTIONS = {"min": min, "max": max, "abs": abs}
+"""What an expression may call."""
+_ALLOWED = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.operator,
+    ast.unaryop,
+    ast.Name,
+    ast.Load,
+    ast.Constant,
+    ast.Call,
+)
+
+
+def _check_expression(expression: str, text: str) -> None:
+    try:
+        nodes = list(ast.walk(ast.parse(expression, mode="eval")))
+    except (SyntaxError, ValueError):
+        nodes = []
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    known = all(isinstance(call, ast.Name) and call.id in FUNCTIONS for call in calls)
+    numbers = all(type(node.value) is int for node in nodes if isinstance(node, ast.Constant))
+    if not nodes or not known or not numbers or not all(isinstance(node, _ALLOWED) for node in nodes):
+        raise DeclarationError(
+            f"the shape {text!r} has {expression!r}, which is neither a name nor a number nor an expression of them; "
+            "dimensions are separated by blanks"
+        )
+
+
+def compute(expression: str, sizes: Mapping[str, int]) -> float | None:
+    """The value of a COMPUTED element; None if a name in it has no size yet, -1 if it has no value, as 1 // 0."""
+    # What may be in it was checked when the declaration was read: names, whole numbers, arithmetic, min, max, abs.
+    try:
+        value: float = eval(expression, {"__builtins__": {}, **FUNCTIONS}, dict(sizes))
+    except NameError:
+        return None
+    except ArithmeticError:
+        return -1
+    return value
+
+
+Several = tuple[bool, tuple[int, ...]]
+"""What a name for any number of sizes stands for: the sizes, and whether they may be broadcast."""
+
+
+def broadcast(known: Several | None, sizes: tuple[int, ...], may: bool) -> Several | None:
+    """What a name for several sizes stands for, after one more array; None if that array does not fit.
+
+    Args:
+        known: what it stood for, and whether that may be broadcast; None the first time.
+        sizes: the array's.
+        may: written with ``#``: the array's sizes may be broadcast.
+    """
+    if known is None:
+        return may, sizes
+    may_too, before = known
+    if not may and not may_too:
+        return known if sizes == before else None
+    together = _broadcast_shapes(before, sizes)
+    if together is None:
+        return None
+    if may_too:
+        return (may, together) if may or together == sizes else None
+    return known if together == before else None
+
+
+def _broadcast_shapes(one: tuple[int, ...], two: tuple[int, ...]) -> tuple[int, ...] | None:
+    longer = max(len(one), len(two))
+    pairs = zip((1,) * (longer - len(one)) + one, (1,) * (longer - len(two)) + two, strict=True)
+    out = tuple(b if a == 1 else a if b in (1, a) else -1 for a, b in pairs)
+    return None if -1 in out else out

@@ -1,0 +1,116 @@
+"""Dtypes as an annotation names them: one, or a family such as all integers; for numpy and torch alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_FLOATS = ("bfloat16", "float16", "float32", "float64", "longdouble")
+_COMPLEX = ("complex64", "complex128", "clongdouble")
+_FAMILIES = {
+    "Bool": "bool",
+    "Int": "a signed integer type",
+    "UInt": "an unsigned integer type",
+    "Integer": "an integer type",
+    "Float": "a floating type",
+    "Complex": "a complex type",
+    "Inexact": "a floating or complex type",
+    "Real": "a floating or integer type",
+    "Num": "a number type",
+    "signedinteger": "a signed integer type",
+    "unsignedinteger": "an unsigned integer type",
+    "integer": "an integer type",
+    "floating": "a floating type",
+    "complexfloating": "a complex type",
+    "inexact": "a floating or complex type",
+    "number": "a number type",
+}
+_ABSTRACT = {np.generic, np.flexible, np.character, *np.number.__mro__, *np.floating.__mro__, *np.integer.__mro__} | {
+    np.signedinteger,
+    np.unsignedinteger,
+    np.complexfloating,
+}
+_MOST = 1000  # text and structured dtypes have no end, what is kept of them has
+
+
+class Dtypes(dict[Any, bool]):
+    """A set of dtypes: ``dtypes[array.dtype]`` is the answer, worked out once per dtype.
+
+    Attributes:
+        words: the set as a person says it: ``"float32"``, ``"an integer type"``.
+        names: names of dtypes, or patterns that they match.
+        scalars: numpy scalar types, abstract ones too, of which the elements must be.
+    """
+
+    def __init__(self, words: str, names: Iterable[str | re.Pattern[str]] = (), scalars: tuple[type, ...] = ()) -> None:
+        super().__init__()
+        self.words, self.names, self.scalars = words, tuple(names), scalars
+
+    def __missing__(self, dtype: Any) -> bool:
+        spellings = names_of(dtype)
+        answer = any(_matches(name, spelling) for name in self.names for spelling in spellings)
+        answer = answer or (isinstance(dtype, np.dtype) and self._has_scalar(dtype))
+        if len(self) < _MOST:
+            self[dtype] = answer
+        return answer
+
+    def usual(self) -> np.dtype[Any] | None:
+        """The one numpy dtype that nearly all members are, as far as there is one."""
+        try:
+            return np.dtype(self.words)
+        except TypeError:
+            return None
+
+    def _has_scalar(self, dtype: np.dtype[Any]) -> bool:
+        # The second question is for longlong, which is int64 by another name and no subclass of it.
+        native = dtype.newbyteorder("=")
+        return any(
+            issubclass(dtype.type, scalar) or (scalar not in _ABSTRACT and native == np.dtype(scalar))
+            for scalar in self.scalars
+        )
+
+    def __repr__(self) -> str:
+        return f"Dtypes({self.words!r})"
+
+
+def names_of(dtype: Any) -> tuple[str, ...]:
+    """What a numpy or torch dtype is called; numpy has two names for some."""
+    if isinstance(dtype, np.dtype):
+        if dtype.names is not None:
+            return (str(dtype),)
+        return dtype.type.__name__, dtype.name
+    return (str(dtype).removeprefix("torch."),)
+
+
+def _matches(name: str | re.Pattern[str], spelling: str) -> bool:
+    return name == spelling if isinstance(name, str) else name.match(spelling) is not None
+
+
+def jaxtyping_dtypes(annotation: Any) -> Dtypes | None:
+    """The dtypes of a jaxtyping annotation, ``Float32[np.ndarray, "N"]``; None for ``Shaped``, which takes any."""
+    if not isinstance(annotation.dtypes, (tuple, list)):
+        return None
+    family = annotation.dtype.__name__
+    names = tuple(annotation.dtypes)
+    single = names[0] if len(names) == 1 and isinstance(names[0], str) else family
+    return Dtypes(_FAMILIES.get(family, single), names)
+
+
+def scalar_dtypes(*scalars: type) -> Dtypes | None:
+    """The dtypes whose elements are of one of these numpy scalar types; None for any."""
+    if np.generic in scalars:
+        return None
+    return Dtypes(" or ".join(_FAMILIES.get(one.__name__, one.__name__.rstrip("_")) for one in scalars), (), scalars)
+
+
+BUILTINS: dict[type, Dtypes] = {
+    bool: Dtypes("bool", ("bool",)),
+    int: Dtypes("an integer type", ("bool", *_INTEGERS)),
+    float: Dtypes("a real number type", ("bool", *_INTEGERS, *_FLOATS)),
+    complex: Dtypes("a number type", ("bool", *_INTEGERS, *_FLOATS, *_COMPLEX)),
+}
+"""What Python's own numbers become, and what Python takes for them: an ``int`` where a ``float`` is asked for."""

@@ -1,0 +1,414 @@
+"""The yes or no of validation, as Python source that is written once per schema and then compiled.
+
+Written by hand, such a check would be the same ``if`` statements; that is how fast it is (docs/performance.md). What it
+says no to, ``explain`` looks at again; the two agree, and a test compares them on random schemas and batches. For ::
+
+    class Pixels(BatchRecord):
+        cam: Float32[np.ndarray, "N 3 8"]
+        pos: Array
+
+it writes ::
+
+    def check(batch):
+        if KINDS[type(batch)] is not BATCH:
+            return False
+        try:
+            f0 = batch.__dict__
+            v0 = f0['cam']
+            v1 = f0['pos']
+            if type(v0) is not ndarray and KINDS[type(v0)] is not ARRAY and KINDS[type(v0)] is not SCALAR:
+                return False
+            if not c0[v0.dtype]:
+                return False
+            s0 = v0.shape
+            if len(s0) != 3 or s0[1] != 3 or s0[2] != 8:
+                return False
+            d0 = s0[0]
+            ...
+            s1 = v1.shape
+            if not s1 or s1[0] != d0:
+                return False
+        except Exception:
+            return False
+        return True
+
+Names of dimensions become the locals ``d0``, ``d1``; None while they are not known. What cannot be written in a line is
+a function of its own, which takes and returns all of them, or returns None for no: the alternatives of a union that
+differ in more than their kind, and batches that may be absent or hold any names.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import Any
+
+from numpy import ndarray
+
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind
+from typedbatch.rows import rows_of
+from typedbatch.schema.dims import FUNCTIONS, ROWS, Dim, Shape, Sort, broadcast
+from typedbatch.schema.dtypes import Dtypes
+from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, is_choice
+
+Check = Callable[[object], bool]
+
+_GLOBALS: dict[str, Any] = {
+    "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
+    "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast, "is_choice": is_choice,
+    "rows_of": rows_of, "ABSENT": object(), **FUNCTIONS,
+}  # fmt: skip
+
+
+def source_of(schema: Schema) -> str:
+    """The source of the check, for the curious; constants are called ``c0``, ``c1``."""
+    return _Writer(schema).source
+
+
+def generate(schema: Schema) -> Check:
+    """Write and compile the check of a schema that does not nest itself."""
+    writer = _Writer(schema)
+    torch: Any = sys.modules.get("torch")
+    names = {**_GLOBALS, "Tensor": getattr(torch, "Tensor", None), **writer.constants}
+    exec(compile(writer.source, f"<check of {schema.name}>", "exec"), names)  # our own text; names in it are quoted
+    check: Check = names["check"]
+    return check
+
+
+class _Writer:
+    """Writes the functions of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.constants: dict[str, Any] = {}
+        self.dims: dict[str, str] = {}
+        self.functions: list[str] = []
+        _name_dims(schema, self.dims)
+        body = _Body(self, "return False", 2)
+        body.fields(schema, "batch.__dict__")
+        head = ["def check(batch):", "    if KINDS[type(batch)] is not BATCH:", "        return False", "    try:"]
+        unknown = [f"        {' = '.join([*self.dims.values(), '_'])} = None"]
+        end = ["    except Exception:", "        return False", "    return True"]
+        self.source = "\n".join([*self.functions, *head, *unknown, *body.lines, *end, ""])
+
+    @property
+    def state(self) -> str:
+        """All dimensions, as parameters and as what is returned; with one more, so that it is never an empty tuple."""
+        return ", ".join([*self.dims.values(), "_"])
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def function(self, write: Callable[[_Body], None], argument: str, guard: str = "") -> str:
+        """Add a function whose body is written by ``write``; its name."""
+        body = _Body(self, "return None", 2 if guard else 1)
+        write(body)
+        name = f"g{len(self.functions)}"
+        lines = [f"def {name}({argument}, {self.state}):", *(["    try:"] if guard else []), *body.lines]
+        lines += [f"    except {guard}:", "        return None"] if guard else []
+        self.functions.append("\n".join([*lines, f"    return {self.state}"]))
+        return name
+
+
+def _name_dims(schema: Schema, dims: dict[str, str]) -> None:
+    for option in _options(schema):
+        for dim in option.shape.dims:
+            if dim.sort is Sort.NAMED:
+                dims.setdefault(dim.text, f"d{len(dims)}")
+            elif dim.sort is Sort.SOME:
+                dims.setdefault(f"*{dim.text}", f"d{len(dims)}")
+
+
+def _options(schema: Schema) -> Iterable[Option]:
+    todo = [option for field in schema.fields for option in field.options or _ANYTHING]
+    seen = {id(schema)}
+    while todo:
+        option = todo.pop()
+        yield option
+        if option.each is not None:
+            todo += option.each.options
+        if option.schema is not None and id(option.schema) not in seen:
+            seen.add(id(option.schema))
+            todo += (one for field in option.schema.fields for one in field.options or _ANYTHING)
+
+
+@cache
+def can_generate(schema: Schema) -> bool:
+    """False for a schema that nests itself, and for one so deep or so branched that its check would be a book."""
+    todo, count = [(schema, 0)], 0
+    while todo:
+        one, depth = todo.pop()
+        count += 1
+        if depth > _DEEPEST or count > _MOST:
+            return False
+        options = [option for field in one.fields for option in field.options]
+        options += [option for outer in options if outer.each is not None for option in outer.each.options]
+        todo += ((option.schema, depth + 1) for option in options if option.schema is not None)
+    return True
+
+
+_DEEPEST, _MOST = 20, 300
+_ANYTHING = (Option(ARRAY), Option(TENSOR), Option(DISTRIBUTION), Option(BATCH))
+
+
+class _Body:
+    """The statements of one function, up to ``fail``, the statement that says no."""
+
+    def __init__(self, writer: _Writer, fail: str, indent: int) -> None:
+        self.writer, self.fail, self.indent = writer, fail, indent
+        self.lines: list[str] = []
+        self.known: set[str] = set()
+        """Dimensions that have a size by now on every way here."""
+        self.count = 0
+        self.inlined = 0
+        self.computed: list[tuple[str, Dim]] = []
+
+    def write(self, *lines: str) -> None:
+        self.lines += ("    " * self.indent + line for line in lines)
+
+    def refuse(self, condition: str) -> None:
+        self.write(f"if {condition}:", f"    {self.fail}")
+
+    def new(self, letter: str) -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def fields(self, schema: Schema, mapping: str) -> None:
+        """All fields of a batch, first looked up, then checked, then the sizes that are computed from others."""
+        fields, values = self.new("f"), [self.new("v") for _ in schema.fields]
+        self.write(f"{fields} = {mapping}")
+        for field, value in zip(schema.fields, values, strict=True):
+            name = repr(field.name)
+            self.write(f"{value} = {fields}.get({name}, ABSENT)" if field.optional else f"{value} = {fields}[{name}]")
+        self.settled(partial(self._each_field, schema, values))
+
+    def _each_field(self, schema: Schema, values: list[str]) -> None:
+        for field, value in zip(schema.fields, values, strict=True):
+            if field.optional:
+                self.branch(f"if {value} is not ABSENT:", partial(self.field, field, value))
+            else:
+                self.field(field, value)
+
+    def settled(self, write: Callable[[], None]) -> None:
+        """Statements, and behind them the sizes that are computed from others, as those are known by then."""
+        outer, self.computed = self.computed, []
+        start, indent = len(self.lines), self.indent
+        write()
+        if self.computed:
+            self.lines.insert(start, "    " * indent + " = ".join([*(size for size, _ in self.computed), "None"]))
+        for size, dim in self.computed:
+            self.refuse_computed(size, dim)
+        self.computed = outer
+
+    def branch(self, condition: str, write: Callable[[], None]) -> set[str]:
+        """Statements under a condition. What they make known is not known behind them; it is returned."""
+        before, self.known = self.known, set(self.known)
+        self.write(condition)
+        self.indent += 1
+        length = len(self.lines)
+        write()
+        if len(self.lines) == length:
+            self.write("pass")
+        self.indent -= 1
+        inside, self.known = self.known, before
+        return inside
+
+    def field(self, field: Field, value: str) -> None:
+        options = field.options
+        if not options:
+            self.anything(value)
+        elif len(options) == 1:
+            self.refuse(_is_other(value, options[0].kind))
+            self.option(options[0], value)
+        else:
+            self.one_of(options, value)
+
+    def one_of(self, options: tuple[Option, ...], value: str) -> None:
+        """The kind of the value tells which alternatives there are for it."""
+        known: list[set[str]] = []
+        for kind in dict.fromkeys(option.kind for option in options):
+            same = [option for option in options if option.kind is kind]
+            condition = f"{'elif' if known else 'if'} {_is_kind(value, kind)}:"
+            known.append(self.branch(condition, partial(self.first_of, same, value)))
+        self.write("else:", f"    {self.fail}")
+        self.known = set.intersection(*known)
+
+    def first_of(self, options: list[Option], value: str) -> None:
+        """Of several alternatives of a kind each is a function, and the first that says yes decides."""
+        if len(options) == 1:
+            self.option(options[0], value, nest=False)
+            return
+        answer = self.new("r")
+        self.write(f"{answer} = None")
+        for option in options:
+            name = self.writer.function(partial(_Body.whole, option=option, value="value"), "value")
+            self.write(f"if {answer} is None:", f"    {answer} = {name}({value}, {self.writer.state})")
+        self.take(answer)
+
+    def whole(self, option: Option, value: str) -> None:
+        self.settled(partial(self.option, option, value, nest=False))
+
+    def take(self, answer: str) -> None:
+        self.refuse(f"{answer} is None")
+        self.write(f"{self.writer.state} = {answer}")
+
+    def option(self, option: Option, value: str, nest: bool = True) -> None:
+        """The value is of the option's kind; all the rest."""
+        if option.cls is not None:
+            self.refuse(f"not isinstance({value}, {self.writer.constant(option.cls)})")
+        if option.choices:
+            self.refuse(f"not is_choice({value}, {self.writer.constant(option.choices)})")
+        if option.kind in (ARRAY, TENSOR):
+            if option.dtypes is not None:
+                self.dtype(option, option.dtypes, value)
+            self.shape(option, f"{value}.shape")
+        elif option.kind is DISTRIBUTION:
+            self.shape(option, f"{value}.batch_shape")
+        elif option.kind is BATCH:
+            self.batch(option, value, nest)
+
+    def dtype(self, option: Option, dtypes: Dtypes, value: str) -> None:
+        known = self.writer.constant(dtypes)
+        usual = dtypes.usual() if option.kind is ARRAY else getattr(sys.modules.get("torch"), dtypes.words, None)
+        is_usual = "" if usual is None else f"{value}.dtype is not {self.writer.constant(usual)} and "
+        self.refuse(f"{is_usual}not {known}[{value}.dtype]")
+
+    def batch(self, option: Option, value: str, nest: bool) -> None:
+        if option.schema is not None and nest and self.inlined < 50:
+            self.inlined += 1
+            self.fields(option.schema, f"{value}.__dict__")
+        elif option.schema is not None:
+            name = self.writer.function(partial(_Body.nested, schema=option.schema), "fields", "KeyError")
+            self.call(f"{name}({value}.__dict__, {self.writer.state})")
+        elif option.each is not None:
+            name = self.writer.function(partial(_Body.each, each=option.each), "fields")
+            self.call(f"{name}({value}.__dict__, {self.writer.state})")
+        else:
+            self.rows(value)
+
+    def nested(self, schema: Schema) -> None:
+        self.fields(schema, "fields")
+
+    def each(self, each: Field) -> None:
+        self.branch("for value in fields.values():", partial(self.settled, partial(self.field, each, "value")))
+
+    def call(self, call: str) -> None:
+        answer = self.new("r")
+        self.write(f"{answer} = {call}")
+        self.take(answer)
+
+    def rows(self, value: str) -> None:
+        """A batch of which nothing is declared: its leaves have the rows that all have."""
+        rows = self.writer.dims["N"]
+        self.write(f"if {value}.__dict__:", f"    {rows} = rows_of({value}, {rows})", f"    if {rows} is False:")
+        self.write(f"        {self.fail}")
+
+    def anything(self, value: str) -> None:
+        """Any value; arrays, tensors and distributions with dimensions have the rows that all have."""
+        rows, kind = self.writer.dims["N"], self.new("k")
+        self.write(f"{kind} = KINDS[type({value})]")
+        self.branch(f"if {kind} is BATCH:", partial(self.rows, value))
+        self.branch(
+            f"elif {kind} is ARRAY or {kind} is TENSOR or {kind} is DISTRIBUTION:", lambda: self._any_rows(value, rows)
+        )
+
+    def _any_rows(self, value: str, rows: str) -> None:
+        name = self.writer.constant(rows_of)
+        self.write(f"{rows} = {name}({value}, {rows})")
+        self.refuse(f"{rows} is False")
+
+    def shape(self, option: Option, shape: str) -> None:
+        """The sizes: first all that can say no, then what they make known."""
+        exact = self.exact(option.shape) if option.kind is ARRAY else ""
+        if exact:
+            self.refuse(f"{shape} != ({exact})")
+            return
+        if option.shape == WITH_ROWS and self.writer.dims[ROWS] in self.known and self.fail == "return False":
+            # an IndexError is a no here, as any error is; in the functions of alternatives it is not
+            self.refuse(f"{shape}[0] != {self.writer.dims[ROWS]}")
+            return
+        name = self.new("s")
+        self.write(f"{name} = {shape}")
+        before, after = option.shape.before, option.shape.after
+        rank = len(before) + len(after)
+        no = [f"len({name}) {'!=' if option.shape.variadic is None else '<'} {rank}"]
+        makes: dict[str, str] = {}
+        places = [(dim, f"{name}[{i}]") for i, dim in enumerate(before)]
+        places += [(dim, f"{name}[{i - len(after)}]") for i, dim in enumerate(after)]
+        for dim, size in places:
+            no += self.size(dim, size, makes)
+        if no:
+            self.refuse(" or ".join(no))
+        several = option.shape.dims[option.shape.variadic] if option.shape.variadic is not None else None
+        if several is not None and several.sort is Sort.SOME:
+            end = f"len({name}) - {len(after)}" if after else ""
+            self.several(several, f"tuple({name}[{len(before)}:{end}])")
+        for made, size in makes.items():
+            self.write(f"{made} = {size}")
+        self.known.update(made for made, size in makes.items() if " if " not in size)
+        for dim, size in places:
+            if dim.sort is Sort.COMPUTED:
+                self.computed.append((self.new("z"), dim))
+                self.write(f"{self.computed[-1][0]} = {size}")
+
+    def exact(self, shape: Shape) -> str:
+        """The whole shape, when every size in it is known by now; else empty."""
+        sizes: list[str] = []
+        for dim in shape.dims:
+            name = dim.text if dim.sort is Sort.FIXED else self.writer.dims.get(dim.text, "")
+            if dim.broadcasts or not (dim.sort is Sort.FIXED or (dim.sort is Sort.NAMED and name in self.known)):
+                return ""
+            sizes.append(f"{name},")
+        return " ".join(sizes)
+
+    def size(self, dim: Dim, size: str, makes: dict[str, str]) -> list[str]:
+        """When one size says no; what it makes known is added to ``makes``."""
+        passes = f"{size} != 1 and " if dim.broadcasts else ""
+        if dim.sort is Sort.FIXED:
+            return [f"{passes}{size} != {dim.text}"]
+        if dim.sort is not Sort.NAMED:
+            return []
+        name = self.writer.dims[dim.text]
+        before = makes.get(name, name)
+        sure = name in self.known or (name in makes and " if " not in before)
+        if not sure:  # with "#" a size of 1 makes nothing known
+            makes[name] = f"({before} if {size} == 1 else {size})" if dim.broadcasts else size
+        return [f"{passes}{'' if sure else f'{before} is not None and '}{size} != {before}"]
+
+    def several(self, dim: Dim, sizes: str) -> None:
+        name = self.writer.dims[f"*{dim.text}"]
+        answer = self.new("b")
+        self.write(f"{answer} = broadcast({name}, {sizes}, {dim.broadcasts})")
+        self.refuse(f"{answer} is None")
+        self.write(f"{name} = {answer}")
+
+    def refuse_computed(self, size: str, dim: Dim) -> None:
+        names = [self.writer.dims[name] for name in dim.names]
+        known = "".join(f"{name} is not None and " for name in names)
+        passes = f"{size} != 1 and " if dim.broadcasts else ""
+        self.refuse(f"{size} is not None and {known}{passes}{size} != {_in_locals(dim.text, self.writer.dims)}")
+
+
+def _is_kind(value: str, kind: Kind) -> str:
+    if kind is ARRAY:
+        return f"type({value}) is ndarray or KINDS[type({value})] in (ARRAY, SCALAR)"
+    return f"{value} is None" if kind is NONE else f"KINDS[type({value})] is {kind.name}"
+
+
+def _is_other(value: str, kind: Kind) -> str:
+    if kind is TENSOR and "torch" in sys.modules:
+        return f"type({value}) is not Tensor and KINDS[type({value})] is not TENSOR"
+    if kind is ARRAY:
+        return f"type({value}) is not ndarray and KINDS[type({value})] not in (ARRAY, SCALAR)"
+    return f"{value} is not None" if kind is NONE else f"KINDS[type({value})] is not {kind.name}"
+
+
+def _in_locals(expression: str, dims: dict[str, str]) -> str:
+    tree = ast.parse(expression, mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = dims.get(node.id, node.id)
+    return f"({ast.unparse(tree)})"

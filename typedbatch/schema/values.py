@@ -1,0 +1,204 @@
+"""From one annotation, without its names, to the kinds of value that a field takes."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Number, Real
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import numpy as np
+
+from typedbatch._typing import Distribution
+from typedbatch.errors import DeclarationError
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, TENSOR, Kind
+from typedbatch.rules import rules_in
+from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
+from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
+from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
+from typedbatch.schema.hints import alternatives, bare, show
+
+Nested = Callable[[Any], Option | None]
+"""The option for an annotation that is itself a protocol, a record or Batch; None for any other."""
+
+
+def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
+    """What a field of that annotation takes; empty if anything.
+
+    Raises:
+        DeclarationError: it says nothing that can be checked.
+    """
+    hint, said = bare(hint)
+    shared = tuple(rules_in(said))
+    out: list[Option] = []
+    anything = False
+    for part in alternatives(hint):
+        kind, said = bare(part)
+        rules = (*shared, *rules_in(said))
+        anything |= kind is Any or kind is object
+        if anything and rules:
+            raise DeclarationError("rules need a kind of value to hold for, as in Annotated[Array, Finite]")
+        out += (replace(option, rules=rules) if rules else option for option in _options(kind, nested))
+    return () if anything else tuple(out)
+
+
+def _options(hint: Any, nested: Nested) -> Iterator[Option]:
+    cls = class_of(hint)
+    batch = nested(hint)
+    if batch is not None:
+        yield batch
+    elif hint is None or hint is type(None):
+        yield Option(NONE)
+    elif cls is Literal:
+        yield from _literal(get_args(hint))
+    elif is_jaxtyping(hint):
+        yield from _jaxtyping(hint)
+    elif not isinstance(cls, type):
+        if not isinstance(hint, TypeVar) and type(hint).__module__ not in ("typing", "typing_extensions"):
+            raise DeclarationError(f"{_short(hint)} is no type")
+        yield Option(OBJECT)
+    elif issubclass(cls, np.ndarray):
+        yield _array(cls, get_args(hint))
+    elif issubclass(cls, (Number, np.generic)) and not issubclass(cls, (str, bytes)):
+        yield from _number(cls)
+    elif issubclass(cls, Mapping):
+        yield _mapping(get_args(hint), nested)
+    elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes)):
+        yield Option(ARRAY)
+        yield Option(TENSOR)
+    else:
+        kind = _kind_of_class(cls)
+        yield Option(kind, None if kind is TENSOR and cls.__name__ == "Tensor" else _asked(cls))
+
+
+def class_of(hint: Any) -> Any:
+    """The class of a hint: ``dict`` of ``dict[str, int]``."""
+    origin = get_origin(hint)
+    return hint if origin is None else origin
+
+
+def is_jaxtyping(hint: Any) -> bool:
+    """True for a jaxtyping annotation, ``Float[Tensor, "N"]``. Looked at, not imported: it may not be installed."""
+    return (
+        isinstance(hint, type) and type(hint).__module__.partition(".")[0] == "jaxtyping" and hasattr(hint, "dim_str")
+    )
+
+
+def _jaxtyping(hint: Any) -> Iterator[Option]:
+    shape, dtypes = shape_of_text(hint.dim_str), jaxtyping_dtypes(hint)
+    for cls in alternatives(hint.array_type):
+        if cls is Any:
+            yield Option(ARRAY, None, dtypes, shape)
+            yield Option(TENSOR, None, dtypes, shape)
+            continue
+        kind = ARRAY if issubclass(cls, np.ndarray) else _kind_of_class(cls)
+        if kind not in (ARRAY, TENSOR):
+            raise DeclarationError(f"{show(cls)} is neither a numpy array nor a torch tensor, so it has no shape here")
+        plain = cls is np.ndarray or (kind is TENSOR and cls.__name__ == "Tensor")
+        yield Option(kind, None if plain else cls, dtypes, shape)
+
+
+def _array(cls: type, args: tuple[Any, ...]) -> Option:
+    """Numpy's own annotation: ``NDArray[np.float32]``, ``ndarray[tuple[int, int], dtype[float32]]``."""
+    shape, dtype = (*args, Any, Any)[:2]
+    return Option(ARRAY, None if cls is np.ndarray else cls, _numpy_dtypes(dtype), _numpy_shape(shape))
+
+
+def _numpy_shape(hint: Any) -> Shape:
+    hint, _ = bare(hint)
+    sizes = get_args(hint)
+    if hint is Any or hint is tuple or (len(sizes) == 2 and sizes[1] is Ellipsis):
+        return WITH_ROWS
+    if get_origin(hint) is not tuple:
+        raise DeclarationError(f"{_short(hint)} is no shape; numpy's are tuples, as in ndarray[tuple[int, int], Any]")
+    return Shape(tuple(_numpy_dim(size, position) for position, size in enumerate(sizes)))
+
+
+def _numpy_dim(size: Any, position: int) -> Dim:
+    if hasattr(size, "__supertype__"):  # Rows = NewType("Rows", int) names a size
+        return Dim(Sort.NAMED, size.__name__)
+    if get_origin(size) is Literal and len(get_args(size)) == 1:
+        return Dim(Sort.FIXED, str(get_args(size)[0]))
+    if size is int and position == 0:
+        return Dim(Sort.NAMED, ROWS)
+    if size is int or size is Any:
+        return Dim(Sort.ANY, "_")
+    raise DeclarationError(f"{_short(size)} is no size; sizes are int, Literal[4], or a NewType of int for a name")
+
+
+def _numpy_dtypes(hint: Any) -> Dtypes | None:
+    hint, _ = bare(hint)
+    if hint is Any:
+        return None
+    cls = class_of(hint)
+    if not isinstance(cls, type) or not issubclass(cls, np.dtype):
+        raise DeclarationError(
+            f"{_short(hint)} is no dtype; write np.dtype[{_short(hint)}], or NDArray[{_short(hint)}]"
+        )
+    (scalar,) = get_args(hint) or (getattr(cls, "type", None) or Any,)
+    scalars = tuple(map(_scalar, alternatives(bare(scalar)[0])))
+    return None if Any in scalars else scalar_dtypes(*scalars)
+
+
+def _scalar(hint: Any) -> Any:
+    if hint is not Any and not (isinstance(hint, type) and issubclass(hint, np.generic)):
+        raise DeclarationError(f"{_short(hint)} is no numpy scalar type, as np.float32 and np.integer are")
+    return hint
+
+
+def _number(cls: type) -> Iterator[Option]:
+    if issubclass(cls, np.generic):
+        yield Option(ARRAY, None, scalar_dtypes(cls), NO_DIMS)
+        return
+    abstract: dict[type, type] = {Integral: int, Real: float}
+    dtypes = BUILTINS.get(abstract.get(cls, cls))
+    yield Option(ARRAY, None, dtypes, NO_DIMS)
+    yield Option(TENSOR, None, dtypes, NO_DIMS)
+
+
+def _literal(choices: tuple[Any, ...]) -> Iterator[Option]:
+    numbers = tuple(choice for choice in choices if isinstance(choice, int))
+    others = tuple(choice for choice in choices if not isinstance(choice, int) and choice is not None)
+    if numbers:
+        yield Option(ARRAY, None, None, NO_DIMS, choices=numbers)
+        yield Option(TENSOR, None, None, NO_DIMS, choices=numbers)
+    if others:
+        yield Option(OBJECT, choices=others)
+    if None in choices:
+        yield Option(NONE)
+
+
+def _mapping(args: tuple[Any, ...], nested: Nested) -> Option:
+    if len(args) != 2:
+        return Option(BATCH)
+    each = options(args[1], nested)
+    return Option(BATCH, each=Field("*", each)) if each else Option(BATCH)
+
+
+def _kind_of_class(cls: type) -> Kind:
+    if cls is Distribution:
+        return DISTRIBUTION
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and issubclass(cls, torch.Tensor):
+        return TENSOR
+    if torch is not None and issubclass(cls, torch.distributions.Distribution):
+        return DISTRIBUTION
+    return OBJECT
+
+
+def _asked(cls: type) -> type | None:
+    """``cls`` if ``isinstance`` can be asked about it; a plain Protocol cannot."""
+    try:
+        isinstance(None, cls)
+    except TypeError:
+        return None
+    return None if cls is Distribution else cls
+
+
+def _short(hint: Any) -> str:
+    if isinstance(hint, (type, types.GenericAlias)):
+        return show(hint)
+    text = repr(hint)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,132 @@
+"""The second tier: rules on values, asked of a batch whose structure is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from typedbatch.errors import Problem
+from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Kind
+from typedbatch.records import view
+from typedbatch.rows import leaves
+from typedbatch.rules import BatchRule, Rule
+from typedbatch.schema.check import matches
+from typedbatch.schema.fields import Field, Option, Schema
+from typedbatch.schema.names import child
+
+
+def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
+    """Every rule that does not hold: of fields in the order of the declaration, then across fields."""
+    problems: list[Problem] = []
+    todo: list[tuple[Any, Schema, str]] = [(batch, schema, "")]
+    seen: set[tuple[int, int]] = set()
+    while todo:
+        one, inner, path = todo.pop(0)
+        if (id(one.__dict__), id(inner)) in seen:
+            continue
+        seen.add((id(one.__dict__), id(inner)))
+        for field in inner.fields:
+            if field.name in one.__dict__:
+                name = child(path, field.name)
+                problems += _field(one.__dict__[field.name], field, name, schema.name)
+                todo += _nested(one.__dict__[field.name], field, name)
+        for rule in inner.rules:
+            problems += _across(one, inner, rule, path, schema.name)
+    return tuple(problems)
+
+
+def _nested(value: Any, field: Field, path: str) -> Iterator[tuple[Any, Schema, str]]:
+    option = _option(value, field)
+    if option is not None and option.schema is not None:
+        yield value, option.schema, path
+    elif option is not None and option.each is not None:
+        for name, inner in value.__dict__.items():
+            yield from _nested(inner, option.each, child(path, name))
+
+
+def _field(value: Any, field: Field, path: str, schema: str) -> Iterator[Problem]:
+    option = _option(value, field)
+    if option is None:
+        return
+    if option.each is not None:
+        for name, inner in value.__dict__.items():
+            yield from _field(inner, option.each, child(path, name), schema)
+    for rule in option.rules:
+        if KINDS[type(value)] is BATCH:
+            for name, leaf in leaves(value.__dict__, once=True):
+                yield from _ask(leaf, rule, f"{path}.{name}", schema)
+        elif value is not None:
+            yield from _ask(value, rule, path, schema)
+
+
+def _option(value: Any, field: Field) -> Option | None:
+    """The alternative that a value is: the first of its kind that it fits."""
+    kind = KINDS[type(value)]
+    same = [option for option in field.options if option.kind is (ARRAY if kind is SCALAR else kind)]
+    return same[0] if len(same) == 1 else next((option for option in same if _fits(value, option, kind)), None)
+
+
+def _fits(value: Any, option: Option, kind: Kind) -> bool:
+    if kind is BATCH:
+        return option.schema is None or matches(value, option.schema)
+    if kind in (ARRAY, TENSOR, SCALAR):
+        return (option.dtypes is None or option.dtypes[value.dtype]) and option.shape.has_rank(len(value.shape))
+    return option.cls is None or isinstance(value, option.cls)
+
+
+def _ask(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
+    try:
+        wrong = _wrong(rule.holds(values))
+    except Exception as error:  # noqa: BLE001  # a predicate is the user's own code, and may not like what it gets
+        yield Problem(path, "TB403 rule-raised", rule.words, f"{rule.words}: {_raises(error)}", schema)
+        return
+    if wrong is not None:
+        says = f"{_some(wrong)} not {rule.words}{wrong.where}"
+        yield Problem(path, "TB401 wrong-values", rule.words, says, schema)
+
+
+def _across(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -> Iterator[Problem]:
+    hint = f"the rule {schema.name}.{rule.name}"
+    try:
+        wrong = _wrong(rule.holds(view(batch, schema.target)))
+    except Exception as error:  # noqa: BLE001  # as above
+        yield Problem(path, "TB403 rule-raised", rule.words, f"{rule.words}: {_raises(error)}", root, hint)
+        return
+    if wrong is not None:
+        says = f"not so: {rule.words}" if wrong.total is None else f"not so in {wrong.count} of {wrong.total} rows: "
+        says += "" if wrong.total is None else f"{rule.words}{wrong.where}"
+        yield Problem(path, "TB402 broken-rule", rule.words, says, root, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """How many answers were no, of how many, and where the first is; of a single answer, neither."""
+
+    count: int = 1
+    total: int | None = None
+    where: str = ""
+
+
+def _wrong(answer: Any) -> _Wrong | None:
+    kind = KINDS[type(answer)]
+    if kind not in (ARRAY, TENSOR) or not answer.shape:
+        return None if bool(answer) else _Wrong()
+    wrong = ~answer.astype(bool) if kind is ARRAY else answer.logical_not()
+    count = int(wrong.sum())
+    if not count:
+        return None
+    at = wrong.nonzero() if kind is ARRAY else wrong.nonzero().T
+    first = ", ".join(str(int(axis[0])) for axis in at)
+    return _Wrong(count, wrong.size if kind is ARRAY else wrong.numel(), f", the first at [{first}]")
+
+
+def _some(wrong: _Wrong) -> str:
+    if wrong.total is None:
+        return "values are"
+    return f"{wrong.count} of {wrong.total} values {'is' if wrong.count == 1 else 'are'}"
+
+
+def _raises(error: Exception) -> str:
+    first = str(error).partition("\n")[0][:100]
+    return f"raises {type(error).__name__}{': ' if first else ''}{first}"
