@@ -73,7 +73,8 @@ class _Plans:
     """The plan of a function, made at its first call, when names that are defined further down the module exist."""
 
     def __init__(self, function: Callable[..., Any], level: Level | None) -> None:
-        self.function, self.level = function, level
+        self.function = function
+        self.level: Level | None = level
         self.plan: _Plan | None = None
 
     def now(self) -> _Plan | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from typedbatch.report import Part, as_rich, describe_problem, lines, plain
 
@@ -107,13 +107,33 @@ def did_you_mean(name: str, names: Collection[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+Code = Literal[
+    "TB101 missing-field",
+    "TB102 not-a-batch",
+    "TB103 reserved-field",
+    "TB104 endless-nesting",
+    "TB105 unreadable-field",
+    "TB201 wrong-dtype",
+    "TB202 wrong-kind",
+    "TB203 wrong-choice",
+    "TB301 no-rows",
+    "TB302 dimension-conflict",
+    "TB303 wrong-shape",
+    "TB304 wrong-size",
+    "TB401 wrong-values",
+    "TB402 broken-rule",
+    "TB403 rule-raised",
+]
+"""Every kind of problem; docs/errors has a page for each. TB1: names, TB2: kinds, TB3: dimensions, TB4: values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One way in which a batch differs from a schema.
 
     Attributes:
         path: where, inside the batch: ``"rew"``, ``"obs.cam"``; empty for the batch itself.
-        code: stable code with its name, as in ``"TB101 missing-field"``.
+        code: stable code with its name, as in ``"TB101 missing-field"``; ``docs/errors/TB101.md`` explains it.
         expected: what the schema asks for.
         got: what was there; shapes and dtypes, never values.
         schema: name of the protocol or record.
@@ -121,7 +141,7 @@ class Problem:
     """
 
     path: str
-    code: str
+    code: Code
     expected: str
     got: str
     schema: str

@@ -132,8 +132,7 @@ def test_the_whole_message():
         "             the field is at the torch stage; convert(batch, RolloutBatchProtocol) changes it",
         "  batch.rew  missing, expected a numpy array  [TB101 missing-field]",
         "             did you mean 'reward'?  (declared in RolloutBatchProtocol, typedbatch/protocols.py:LINE)",
-        "  batch.obs  N is 7 here, but 8 in obs_next, act, terminated, truncated",
-        "             [TB302 dimension-conflict]",
+        "  batch.obs  N is 7 here, but 8 in obs_next, act, terminated, truncated  [TB302 dimension-conflict]",
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from typedbatch.errors import Problem
+from typedbatch.errors import Code, Problem
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
@@ -299,7 +299,7 @@ class _Walker:
                 expected = f"{dim.text} = {wanted:g}, as {given}"
                 yield self.problem(path, "TB304 wrong-size", expected, f"a size of {size}")
 
-    def problem(self, path: str, code: str, expected: str, got: str, hint: str = "") -> Problem:
+    def problem(self, path: str, code: Code, expected: str, got: str, hint: str = "") -> Problem:
         return Problem(path, code, expected, got, self.root, hint)
 
     def _stage_hint(self, value: Any, field: Field) -> str:

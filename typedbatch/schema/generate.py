@@ -43,7 +43,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 from numpy import ndarray
 
@@ -73,8 +73,7 @@ def generate(schema: Schema) -> Check:
     torch: Any = sys.modules.get("torch")
     names = {**_GLOBALS, "Tensor": getattr(torch, "Tensor", None), **writer.constants}
     exec(compile(writer.source, f"<check of {schema.name}>", "exec"), names)  # our own text; names in it are quoted
-    check: Check = names["check"]
-    return check
+    return cast("Check", names["check"])
 
 
 class _Writer:
