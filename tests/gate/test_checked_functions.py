@@ -124,7 +124,7 @@ def test_checked_does_not_stumble_over_an_annotation_that_is_none_of_its_busines
     """``model: nn.Module`` with the import under TYPE_CHECKING is how most training code is written."""
 
     @checked
-    def update(model: OnlyForCheckers, batch: ActBatch) -> AlsoOnlyForCheckers:  # type: ignore[name-defined]  # noqa: F821
+    def update(model: OnlyForCheckers, batch: ActBatch) -> AlsoOnlyForCheckers:  # type: ignore[name-defined]
         return len(batch)
 
     assert update(object(), good) == 2

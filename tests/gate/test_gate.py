@@ -210,7 +210,7 @@ def test_what_is_no_schema_is_refused_by_name(schema: Any):
 
 def test_an_unreadable_annotation_says_which_and_why():
     class Lost(BatchRecord):
-        obs: NoSuchName  # noqa: F821
+        obs: NoSuchName
 
     with pytest.raises(DeclarationError, match=r"cannot read the annotation 'NoSuchName': .*Lost\.obs\)"):
         validate(Batch(), Lost)

@@ -1,0 +1,227 @@
+"""The generated check and the explanation say the same, for random declarations and batches near to them."""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import Any, Literal, NewType, Optional, Union, get_args, get_origin
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from jaxtyping import Float, Float32, Int, Shaped
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.distributions import Categorical, Distribution, Normal
+
+from tests.gate.helpers import Array, Cam, CamPos, TensorCam, Tree, record
+from typedbatch import Batch, BatchRecord, RolloutBatch, conforms, schema_of, validate
+from typedbatch.errors import Code, SchemaError
+from typedbatch.schema import check_of, find_problems
+from typedbatch.schema.generate import can_generate, source_of
+
+Rows = NewType("Rows", int)
+
+
+class Sized(BatchRecord):
+    grid: Shaped[np.ndarray, "N d"]
+    flat: Shaped[np.ndarray, "N 2*d"] | None = None
+
+
+N, D = 2, 3
+f4, i8 = np.zeros((N, D), "f4"), np.zeros(N, "i8")
+LEAVES: list[tuple[Any, Any]] = [
+    # an annotation, and a value that fits it as long as N is 2, d is 3 and *s nothing
+    (Array, f4),
+    (Tensor, torch.zeros(N)),
+    (NDArray[np.float32], f4),
+    (NDArray[np.integer], i8),
+    (np.ndarray[tuple[int, int], np.dtype[np.float32]], f4),
+    (np.ndarray[tuple[Rows, Literal[2]], Any], np.zeros((5, 2))),
+    (Float[np.ndarray, "N"], np.zeros(N)),
+    (Float32[np.ndarray, "N d"], f4),
+    (Int[np.ndarray, "N *s"], i8),
+    (Shaped[np.ndarray, "#N *s"], np.zeros(1)),
+    (Shaped[np.ndarray, "d d"], np.zeros((D, D))),
+    (Shaped[np.ndarray, "*#s 2"], np.zeros(2)),
+    (Shaped[np.ndarray, "N 2*d"], np.zeros((N, 2 * D))),
+    (Shaped[np.ndarray, "..."], np.zeros((1, 1))),
+    (Shaped[np.ndarray, "#d #d"], np.zeros((1, D))),
+    (Float[Tensor, "N d"], torch.zeros(N, D)),
+    (Float[Tensor, ""], torch.tensor(0.5)),
+    (int, np.array(3)),
+    (float, np.float32(1.5)),
+    (Literal[0, 2], np.array(2)),
+    (Literal["a", "b"], "a"),
+    (Distribution, Normal(torch.zeros(N), 1.0)),
+    (Categorical, Categorical(torch.ones(N, 4))),
+    (None, None),
+    (str, "text"),
+    (Any, np.zeros((N, 1, 1))),
+    (Batch, Batch(x=np.zeros(N), y=Batch(z=np.zeros((N, 2))))),
+]
+FITTING = {repr(hint): value for hint, value in LEAVES}
+CHANGED = [np.float32(1.5), torch.tensor(2.0), "a", "c", None, 2, Batch(), object()]
+sizes = st.sampled_from([2, 2, 3, 1, 0])
+
+
+@st.composite
+def leaf(draw: Any) -> Any:
+    shape = draw(st.lists(sizes, max_size=3))
+    dtype = draw(st.sampled_from(["f4", "f4", "f8", "i8", "?", "O"]))
+    value = np.zeros(shape, dtype)
+    other = draw(st.integers(0, 9))
+    if other < 2 and dtype != "O":
+        return torch.from_numpy(value)
+    if other == 2 and 0 not in shape:
+        return Normal(torch.zeros(shape), 1.0) if shape else Categorical(torch.ones(3, 2))
+    return draw(st.sampled_from(CHANGED)) if other == 3 else value
+
+
+def batches(depth: int) -> st.SearchStrategy[Batch]:
+    inside = leaf() if depth == 0 else st.one_of(leaf(), leaf(), batches(depth - 1))
+    names = st.sampled_from(["a", "b", "cam", "pos", "grid", "flat", "value"])
+    return st.dictionaries(names, inside, max_size=3).map(raw)
+
+
+def raw(fields: dict[str, Any]) -> Batch:
+    """A batch with just these values: the constructor would turn some of them into arrays."""
+    batch = Batch()
+    batch.__dict__.update(fields)
+    return batch
+
+
+def hints(depth: int = 2) -> st.SearchStrategy[Any]:
+    simple = st.sampled_from([*(hint for hint, _ in LEAVES), Cam, CamPos, TensorCam, Sized])
+    if depth == 0:
+        return simple
+    inner = hints(depth - 1)
+    return st.one_of(
+        simple,
+        st.lists(inner, min_size=2, max_size=3).map(union),
+        inner.map(lambda hint: dict[str, hint]),
+        records(depth - 1),
+    )
+
+
+def union(parts: list[Any]) -> Any:
+    out = parts[0]
+    for part in parts[1:]:
+        out = Optional[out] if part is None else out | part if out is not None else Optional[part]  # noqa: UP045
+    return out
+
+
+def records(depth: int) -> st.SearchStrategy[Any]:
+    return st.dictionaries(st.sampled_from(["a", "b", "c"]), hints(depth), min_size=1, max_size=3).map(known)
+
+
+def known(fields: dict[str, Any]) -> Any:
+    """A record of these fields, and of one that has all the names that sizes are computed from."""
+    return record(**fields, d=Shaped[np.ndarray, "N d"] | None)
+
+
+def near(hint: Any, draw: Any) -> Any:
+    """A value that fits the annotation, but for a change here and there."""
+    if draw(st.integers(0, 19)) == 17:
+        return draw(st.one_of(leaf(), batches(1)))
+    if isinstance(hint, type) and issubclass(hint, BatchRecord):
+        kept = [name for name in hints_of(hint) if draw(st.integers(0, 19)) != 17]
+        return raw({name: near(hints_of(hint)[name], draw) for name in kept})
+    if get_origin(hint) is dict:
+        return raw({name: near(get_args(hint)[1], draw) for name in draw(st.sets(st.sampled_from("xyz")))})
+    if get_origin(hint) in (Union, UnionType):
+        return near(draw(st.sampled_from(get_args(hint))), draw)
+    if repr(hint) not in FITTING and hint is not type(None):
+        return f4  # an array, of a record's own annotations
+    return FITTING.get(repr(hint))
+
+
+def hints_of(cls: Any) -> dict[str, Any]:
+    return {
+        name: hint for base in reversed(cls.__mro__) for name, hint in vars(base).get("__annotations__", {}).items()
+    }
+
+
+@given(st.data())
+def test_the_check_says_no_exactly_where_there_is_a_problem(data: st.DataObject):
+    schema = data.draw(records(2))
+    batch = near(schema, data.draw)
+    compiled = schema_of(schema)
+    assert can_generate(compiled)
+    problems = find_problems(batch, compiled)
+    assert check_of(compiled)(batch) == (not problems), (schema_of(schema), source_of(compiled), problems)
+
+
+@given(batches(2), st.sampled_from([RolloutBatch, Tree, CamPos, Cam | Tree | None, RolloutBatch[Tensor]]))
+def test_a_refusal_always_has_a_reason(batch: Batch, schema: Any):
+    if conforms(batch, schema):
+        assert validate(batch, schema).keys() == batch.keys()
+        return
+    with pytest.raises(SchemaError) as caught:
+        validate(batch, schema)
+    assert caught.value.problems
+    assert all(problem.code in get_args(Code) for problem in caught.value.problems)
+
+
+def test_of_the_random_batches_many_are_right_and_many_are_not():
+    """The test above would pass on batches that are all wrong; this one counts."""
+    verdicts: list[bool] = []
+
+    @given(st.data())
+    def count(data: st.DataObject) -> None:
+        schema = data.draw(records(1))
+        verdicts.append(conforms(near(schema, data.draw), schema))
+
+    count()
+    assert len(verdicts) / 10 < sum(verdicts) < len(verdicts) * 9 / 10
+
+
+def test_the_source_can_be_read():
+    class Pixels(BatchRecord):
+        cam: Float32[np.ndarray, "N 3 8"]
+        pos: Array
+
+    assert source_of(schema_of(Pixels)) == SOURCE
+
+
+SOURCE = """\
+def check(batch):
+    if KINDS[type(batch)] is not BATCH:
+        return False
+    try:
+        d0 = _ = None
+        f1 = batch.__dict__
+        v2 = f1['cam']
+        v3 = f1['pos']
+        if type(v2) is not ndarray and KINDS[type(v2)] not in (ARRAY, SCALAR):
+            return False
+        if v2.dtype is not c1 and not c0[v2.dtype]:
+            return False
+        s4 = v2.shape
+        if len(s4) != 3 or d0 is not None and s4[0] != d0 or s4[1] != 3 or s4[2] != 8:
+            return False
+        d0 = s4[0]
+        if type(v3) is not ndarray and KINDS[type(v3)] not in (ARRAY, SCALAR):
+            return False
+        if v3.shape[0] != d0:
+            return False
+    except Exception:
+        return False
+    return True
+"""
+
+
+def test_ten_thousand_fields_and_a_hundred_records_deep():
+    wide = record(**{f"f{i}": Array for i in range(10_000)})
+    assert conforms(Batch({f"f{i}": np.zeros(2) for i in range(10_000)}), wide)
+    deep, batch = Cam, Batch(cam=np.zeros(2))
+    for _ in range(300):
+        deep, batch = record(inner=deep, act=Array), Batch(inner=batch, act=np.zeros(2))
+    assert not can_generate(schema_of(deep))
+    assert conforms(batch, deep)
+    innermost = batch
+    while "inner" in innermost:
+        innermost = innermost["inner"]
+    innermost["cam"] = np.zeros(3)
+    assert [problem.path for problem in find_problems(batch, schema_of(deep))] == [f"{'inner.' * 300}cam"]
