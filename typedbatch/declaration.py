@@ -41,6 +41,8 @@ def show_place(file: str, line: int) -> str:
 
 @lru_cache(maxsize=256)
 def _short(file: str, here: str) -> str:
+    if file.startswith("<"):  # no file: typed in, or a doctest
+        return file
     _, installed, inside = file.rpartition(f"site-packages{os.sep}")
     if installed:
         return inside

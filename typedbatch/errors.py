@@ -160,7 +160,7 @@ class SchemaError(TypedBatchError, ValueError):
 
     Args:
         schema: name of the protocol or record that was asked for.
-        problems: all differences, in the order of the schema's fields.
+        problems: all differences, in the order of the schema's fields; conflicts of dimensions come last.
         got: one line about the batch, as in ``Batch[N=256]  obs f32[256,4]``.
         boundary: where the batch was checked, as in ``argument `batch` of update()  ppo.py:88``.
         place: where the schema is declared, ``"typedbatch/protocols.py:169"``.

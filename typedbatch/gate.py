@@ -76,9 +76,12 @@ def _conforms(batch: object, option: Any) -> bool:
 def check(batch: object, schema: Any, boundary: str, level: Level | None = None) -> Any:
     """:func:`validate` for callers that name the boundary themselves; an empty one is the line that called."""
     try:
-        matching, target = _ONE[schema]
-    except (KeyError, TypeError):
+        known = _ONE.get(schema)
+    except TypeError:  # not hashable, and so no schema
+        known = None
+    if known is None:
         return _check_first(batch, schema, boundary, level)
+    matching, target = known
     level = current_level() if level is None else level
     if level == "structure":
         if not matching(batch):

@@ -13,6 +13,8 @@ Part = tuple[str, str]
 """Text that is not broken, and the style that rich gives it."""
 
 WIDTH = 100
+MOST = 50
+"""More problems than that nobody reads one by one."""
 
 
 class Told(Protocol):
@@ -39,15 +41,20 @@ def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[T
         if text:
             parts = _printable(text).split("  ")
             yield from _flow([(f"  {label:<9}", "dim"), *((part, "") for part in parts)], 13)
-    names = [_where(problem.path) for problem in problems]
+    names = [_where(problem.path) for problem in problems[:MOST]]
+    shown: set[str] = set()
     width = min(max(map(len, names), default=0), 24)
-    for name, problem in zip(names, problems, strict=True):
+    for name, problem in zip(names, problems[:MOST], strict=True):
         says = problem.got if problem.expected in problem.got else f"{problem.got}, expected {problem.expected}"
         yield from _flow([(f"  {name:<{width}}", "bold red"), (says, ""), (f"[{problem.code}]", "dim")], width + 4)
-        if problem.hint:
+        if problem.hint and problem.hint not in shown:  # the same hint for every field is one hint
+            shown.add(problem.hint)
             yield from _flow(
                 [(" " * (width + 2), ""), *((part, "green") for part in problem.hint.split("  "))], width + 4
             )
+
+    if len(problems) > MOST:
+        yield [(f"  and {len(problems) - MOST} more; error.problems has them all", "dim")]
 
 
 def plain(report: Iterable[list[Part]]) -> str:
@@ -79,7 +86,12 @@ def _flow(parts: list[Part], indent: int) -> Iterator[list[Part]]:
 
 
 def _where(path: str) -> str:
-    return f"batch{'' if path.startswith('[') or not path else '.'}{_printable(path)}"
+    return f"batch{'' if path.startswith('[') or not path else '.'}{shorten(_printable(path))}"
+
+
+def shorten(path: str) -> str:
+    """A path that fits into a line."""
+    return path if len(path) <= 80 else f"{path[:38]}...{path[-38:]}"
 
 
 def _printable(text: str) -> str:
@@ -91,7 +103,7 @@ def _printable(text: str) -> str:
 
 def _article(noun: str) -> str:
     # By the sound: an ObsBatch, an RLBatch, a UserBatch.
-    return "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z]|$)", noun) else "a"
+    return "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z0-9]|$)", noun) else "a"
 
 
 def describe_problem(problem: Told) -> str:

@@ -98,22 +98,25 @@ def _finite(values: Any) -> Any:
 
 
 def _sorted(values: Any) -> Any:
-    return values[:-1] <= values[1:]
+    right = np.ones(values.shape, bool) if KINDS[type(values)] is not TENSOR else values == values
+    right[1:] = values[1:] >= values[:-1]
+    return right
 
 
-def _unique(values: Any) -> bool:
-    if KINDS[type(values)] is TENSOR:
-        return len(sys.modules["torch"].unique(values, dim=0)) == len(values)
-    return len(np.unique(values, axis=0)) == len(values)
+def _unique(values: Any) -> Any:
+    rows = values.detach().cpu().numpy() if KINDS[type(values)] is TENSOR else values
+    first = np.zeros(len(rows), bool)
+    first[np.unique(rows, axis=0, return_index=True)[1]] = True
+    return first
 
 
 Finite = Rule("finite", _finite)
 """Neither infinite nor NaN."""
 
 Sorted = Rule("in ascending order of rows", _sorted)
-"""Each row at least the row before it."""
+"""Nothing is less than what the row before it has in its place."""
 
-Unique = Rule("different in every row", _unique)
+Unique = Rule("unique", _unique)
 """No row twice."""
 
 

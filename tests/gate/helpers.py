@@ -109,4 +109,4 @@ class TensorCam(BatchRecord):
 
 class Tree(BatchRecord):
     value: Array
-    child: Optional["Tree"]  # noqa: UP037, UP045  # so that a file without string annotations has a ForwardRef here
+    child: Optional["Tree"]  # noqa: UP045  # so that a file without string annotations has a ForwardRef here

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from typedbatch.errors import Problem
+from typedbatch.report import shorten
 from typedbatch.schema.names import outermost
 
 Size = int | tuple[int, ...]
@@ -22,15 +23,16 @@ def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
 
 
 def _minority(name: str, sizes: dict[str, Size], schema: str) -> Iterator[Problem]:
-    # A field has one vote for each size in it, so that a nested batch of many leaves does not outvote the others.
+    # A field has one vote for each size in it, so that a nested batch of many leaves does not outvote the others; how
+    # many leaves there are decides between equals.
     counts = Counter(size for _, size in {(outermost(path), size) for path, size in sizes.items()})
     if len(counts) <= 1:
         return
-    most = max(counts.values())
-    usual = [size for size, count in counts.items() if count == most]
     by_size: dict[Size, list[str]] = {}
     for path, size in sizes.items():
         by_size.setdefault(size, []).append(path)
+    weight = {size: (count, len(by_size[size])) for size, count in counts.items()}
+    usual = [size for size in weight if weight[size] == max(weight.values())]
     for path, size in sizes.items():
         if size not in usual or len(usual) > 1:
             others = ", ".join(f"{show_sizes(other)} in {_some(by_size[other])}" for other in usual if other != size)
@@ -41,7 +43,7 @@ def _minority(name: str, sizes: dict[str, Size], schema: str) -> Iterator[Proble
 
 def _some(paths: list[str]) -> str:
     shown = paths if len(paths) <= 12 else paths[:3]
-    return ", ".join(shown) + (f" and {len(paths) - 3} more" if shown is not paths else "")
+    return ", ".join(map(shorten, shown)) + (f" and {len(paths) - 3} more" if shown is not paths else "")
 
 
 def show_sizes(sizes: Size) -> str:

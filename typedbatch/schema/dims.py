@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from typedbatch.errors import DeclarationError
@@ -66,25 +66,24 @@ class Shape:
     Attributes:
         dims: one element each.
         variadic: the position of the one that stands for any number of dimensions; None if there is none.
+        before: the elements in front of the variadic one; all of them if there is none.
+        after: the elements behind the variadic one.
     """
 
     dims: tuple[Dim, ...]
     variadic: int | None = None
+    before: tuple[Dim, ...] = field(init=False, repr=False, compare=False)
+    after: tuple[Dim, ...] = field(init=False, repr=False, compare=False)
 
-    @property
-    def before(self) -> tuple[Dim, ...]:
-        """The elements in front of the variadic one; all of them if there is none."""
-        return self.dims[: self.variadic]
-
-    @property
-    def after(self) -> tuple[Dim, ...]:
-        """The elements behind the variadic one."""
-        return () if self.variadic is None else self.dims[self.variadic + 1 :]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "before", self.dims[: self.variadic])
+        object.__setattr__(self, "after", () if self.variadic is None else self.dims[self.variadic + 1 :])
 
     def has_rank(self, rank: int) -> bool:
         """True if an array of that many dimensions can have this shape."""
-        fixed = len(self.before) + len(self.after)
-        return rank == fixed if self.variadic is None else rank >= fixed
+        if self.variadic is None:
+            return rank == len(self.dims)
+        return rank >= len(self.dims) - 1
 
     def __str__(self) -> str:
         inside = ", ".join(map(str, self.dims))

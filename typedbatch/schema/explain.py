@@ -1,13 +1,8 @@
-"""Why a batch does not match: every problem, each with its path. Runs after a "no".
-
-It walks batch and schema with generators on a stack of its own, so that no depth of nesting is too much. A generator
-yields a problem, the walk of a nested batch, or an ``_Attempt``: a walk that is given up at its first problem.
-"""
+"""Why a batch does not match: every problem, each with its path. Runs after a "no"."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from typedbatch.errors import Code, Problem
@@ -25,66 +20,28 @@ from typedbatch.leaves import (
     leading_shape,
 )
 from typedbatch.rows import leaves
-from typedbatch.schema.blame import Size, Votes, conflicts, show_sizes
-from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
+from typedbatch.schema.blame import Size, conflicts, show_sizes
+from typedbatch.schema.dims import ROWS, Dim, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice
 from typedbatch.schema.generate import can_generate
 from typedbatch.schema.names import child, nearest
+from typedbatch.schema.walk import Attempt, Known, Walk, problems_of
 
 _ABSENT = object()
+_ABOUT_SIZES = ("TB302 dimension-conflict", "TB304 wrong-size")
+_RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
 
 
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     """Every way in which ``batch`` differs from ``schema``, in the order of the fields; empty when it matches."""
     if KINDS[type(batch)] is not BATCH:
-        hint = "wrap it: Batch(data)" if KINDS[type(batch)] is MAPPING else ""
+        hint = "" if KINDS[type(batch)] is not MAPPING else "wrap it: Batch(data)"
+        hint = "wrap it: Batch(data.to_dict())" if hint and hasattr(type(batch), "to_dict") else hint
         return (Problem("", "TB102 not-a-batch", "a Batch", describe(batch), schema.name, hint),)
     walker = _Walker(schema)
-    problems = _run(walker, walker.fields(batch.__dict__, schema, ""))
-    return (*problems, *conflicts(walker.votes, schema.name))
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """A walk that is to find nothing; the generator that yields it is told whether that is so."""
-
-    walk: _Walk
-
-
-_Walk = Generator["Problem | _Attempt | _Walk", Any, None]
-
-
-def _run(walker: _Walker, walk: _Walk) -> list[Problem]:
-    problems: list[Problem] = []
-    stack: list[tuple[_Walk, bool]] = [(walk, False)]
-    answer: bool | None = None
-    error: Exception | None = None
-    while stack:
-        walk, trying = stack[-1]
-        try:
-            item = walk.send(answer) if error is None else walk.throw(error)
-            answer = error = None
-        except StopIteration:
-            answer, error = (True if trying else None), None
-        except Exception as raised:  # noqa: BLE001  # a value may raise anything; it is told to the walk that asked
-            error = raised
-        else:
-            if not isinstance(item, Problem):
-                attempt = isinstance(item, _Attempt)
-                stack.append((item.walk, True) if isinstance(item, _Attempt) else (item, False))
-                walker.trying += attempt
-            elif walker.trying:
-                walker.give_up(stack)
-                answer = False
-            else:
-                problems.append(item)
-            continue
-        stack.pop()
-        walker.trying -= trying
-    if error is not None:
-        raise error
-    return problems
+    problems = problems_of(walker.fields(batch.__dict__, schema, ""), walker.known)
+    return (*problems, *conflicts(walker.known.by_name(), schema.name))
 
 
 class _Walker:
@@ -92,32 +49,20 @@ class _Walker:
 
     def __init__(self, root: Schema) -> None:
         self.root = root.name
-        self.votes: Votes = {}
-        """The size that each dimension has, by path; who is to blame for a conflict is only known at the end."""
-        self.sizes: dict[str, Size] = {}
-        """The size that each dimension had first: an alternative of a union must fit these."""
-        self.several: dict[str, Several] = {}
-        self.trying = 0
+        self.known = Known()
+        self.hopeless: set[tuple[int, int]] = set()
+        """Values and alternatives that do not go together, whatever the sizes of other fields."""
         self.outer: set[tuple[int, int]] = set()
-        self.done: set[tuple[int, int]] = set()
         self.shares = not can_generate(root)
         """A batch that is met again is not gone through again; only where the schema nests itself can it be often."""
 
-    def give_up(self, stack: list[tuple[_Walk, bool]]) -> None:
-        """Leave the innermost attempt."""
-        trying = False
-        while not trying:
-            walk, trying = stack.pop()
-            walk.close()
-        self.trying -= 1
-
-    def fields(self, fields: Mapping[str, Any], schema: Schema, path: str) -> _Walk:
+    def fields(self, fields: Mapping[str, Any], schema: Schema, path: str) -> Walk:
         """All declared fields of one batch."""
         key = id(fields), id(schema)
         if key in self.outer:
-            yield self.problem(path, "TB104 endless-nesting", "a batch with an end", "one that holds itself")
+            yield self.problem(path, "TB104 endless-nesting", "", "holds itself, so its nesting has no end")
             return
-        if key in self.done:
+        if key in self.known.done:
             return
         self.outer.add(key)
         try:
@@ -125,9 +70,9 @@ class _Walker:
         finally:
             self.outer.remove(key)
         if self.shares:
-            self.done.add(key)
+            self.known.set(self.known.done, key, True)
 
-    def each_field(self, fields: Mapping[str, Any], schema: Schema, outer: str) -> _Walk:
+    def each_field(self, fields: Mapping[str, Any], schema: Schema, outer: str) -> Walk:
         computed: list[tuple[str, Dim, int]] = []
         spare = _Spare(fields, schema)
         for field in schema.fields:
@@ -139,15 +84,16 @@ class _Walker:
                 yield self.problem(path, "TB101 missing-field", field.expects(), "missing", spare.hint(field))
         yield from self.computed(computed)
 
-    def readable(self, walk: _Walk, path: str) -> _Walk:
+    def readable(self, walk: Walk, path: str) -> Walk:
         """A walk that reports what a value of a foreign class raises when it is looked at."""
         try:
             yield from walk
         except Exception as error:  # noqa: BLE001  # a property of the value may raise anything
             says = f"raises {type(error).__name__} when it is looked at"
-            yield self.problem(path, "TB105 unreadable-field", "", says, "its class does not act as it should")
+            hint = "its class does not act as it should; does its __init__ call super().__init__()?"
+            yield self.problem(path, "TB105 unreadable-field", "", says, hint)
 
-    def value(self, value: Any, field: Field, path: str, computed: list[tuple[str, Dim, int]]) -> _Walk:
+    def value(self, value: Any, field: Field, path: str, computed: list[tuple[str, Dim, int]]) -> Walk:
         """One field: which alternative it is, and what is wrong with it then."""
         kind = _kind(value)
         options = [option for option in field.options if option.kind is kind]
@@ -160,42 +106,46 @@ class _Walker:
         else:
             yield from self.one_of(options, value, path)
 
-    def one_of(self, options: list[Option], value: Any, path: str) -> _Walk:
+    def one_of(self, options: list[Option], value: Any, path: str) -> Walk:
         """The first alternative of its kind that fits; if none does, the closest is explained."""
-        saved = self.state()
+        mark = len(self.known.undo)
         for option in options:
-            fits = yield _Attempt(self.settled(option, value, path))
-            if fits:
+            if (id(value), id(option)) in self.hopeless:
+                continue
+            problem = yield Attempt(self.settled(option, value, path))
+            if problem is None:
                 return
-            self.sizes, self.several, self.votes, self.done = saved
-            saved = self.state()
+            self.known.back_to(mark)
+            if problem.code not in _ABOUT_SIZES:
+                self.hopeless.add((id(value), id(option)))
+        if self.known.trying:  # it is a no already; to explain it would take twice as long at each level
+            never = all((id(value), id(option)) in self.hopeless for option in options)
+            yield self.problem(path, "TB202 wrong-kind" if never else "TB302 dimension-conflict", "", "")
+            return
         yield from self.settled(min(options, key=lambda option: _distance(option, value)), value, path)
 
-    def state(self) -> tuple[dict[str, Size], dict[str, Several], Votes, set[tuple[int, int]]]:
-        votes = {name: dict(sizes) for name, sizes in self.votes.items()}
-        return dict(self.sizes), dict(self.several), votes, set(self.done)
-
-    def settled(self, option: Option, value: Any, path: str) -> _Walk:
+    def settled(self, option: Option, value: Any, path: str) -> Walk:
         computed: list[tuple[str, Dim, int]] = []
         yield from self.option(option, value, path, computed)
         yield from self.computed(computed)
 
-    def option(self, option: Option, value: Any, path: str, computed: list[tuple[str, Dim, int]]) -> _Walk:
+    def option(self, option: Option, value: Any, path: str, computed: list[tuple[str, Dim, int]]) -> Walk:
         """A value of the option's kind."""
         if option.cls is not None and not isinstance(value, option.cls):
             yield self.problem(path, "TB202 wrong-kind", str(option), describe(value))
-        elif option.choices and not is_choice(value, option.choices):
-            yield self.problem(path, "TB203 wrong-choice", str(option), f"another {describe(value)}")
+        elif option.choices and not leading_shape(value) and not is_choice(value, option.choices):
+            yield self.problem(path, "TB203 wrong-choice", str(option), f"{describe(value)} of another value")
         elif option.kind is BATCH:
             yield from self.batch(option, value, path)
         elif option.kind in (ARRAY, TENSOR, DISTRIBUTION):
             if option.dtypes is not None and not option.dtypes[value.dtype]:
-                yield self.problem(path, "TB201 wrong-dtype", option.dtypes.words, f"dtype {names_of(value.dtype)[-1]}")
+                has = f"dtype {names_of(value.dtype)[-1]}"
+                yield self.problem(path, "TB201 wrong-dtype", option.dtypes.words, has, _cast(option, path))
             yield from self.shape(option, value, path, computed)
 
-    def batch(self, option: Option, value: Any, path: str) -> _Walk:
+    def batch(self, option: Option, value: Any, path: str) -> Walk:
         if option.schema is not None and is_reserved(value) and not option.schema.may_be_empty():
-            yield self.problem(path, "TB103 reserved-field", str(option), "reserved, without a value")
+            yield self.problem(path, "TB103 reserved-field", str(option), _RESERVED, _SET_IT)
         elif option.schema is not None:
             yield self.fields(value.__dict__, option.schema, path)
         elif option.each is not None:
@@ -207,7 +157,7 @@ class _Walker:
         else:
             yield from self.anything(value, path)
 
-    def anything(self, value: Any, path: str) -> _Walk:
+    def anything(self, value: Any, path: str) -> Walk:
         """A value of which nothing is declared: what has rows in it has the rows that all have."""
         if KINDS[type(value)] is not BATCH:
             yield from self.row_count(value, path)
@@ -215,27 +165,27 @@ class _Walker:
         for name, leaf in leaves(value.__dict__, once=True):
             where = f"{path}.{name}"
             if KINDS[type(leaf)] is BATCH and leaf.__dict__:
-                yield self.problem(where, "TB104 endless-nesting", "a batch with an end", "one that holds itself")
+                yield self.problem(where, "TB104 endless-nesting", "", "holds itself, so its nesting has no end")
             else:
                 yield from self.readable(self.row_count(leaf, where), where)
 
-    def row_count(self, leaf: Any, path: str) -> _Walk:
+    def row_count(self, leaf: Any, path: str) -> Walk:
         shape = leading_shape(leaf)
         if shape:
             conflict = self.size(ROWS, shape[0], path)
             if conflict is not None:
                 yield conflict
 
-    def wrong_kind(self, value: Any, field: Field, path: str) -> _Walk:
+    def wrong_kind(self, value: Any, field: Field, path: str) -> Walk:
         if is_reserved(value):
-            yield self.problem(path, "TB103 reserved-field", field.expects(), "reserved, without a value")
+            yield self.problem(path, "TB103 reserved-field", field.expects(), _RESERVED, _SET_IT)
             return
         hint = self._stage_hint(value, field)
         yield self.problem(path, "TB202 wrong-kind", field.expects(), describe(value), hint)
-        if any(option.shape == WITH_ROWS for option in field.options):
+        if any(option.shape == WITH_ROWS for option in field.options if option.kind in (ARRAY, TENSOR, DISTRIBUTION)):
             yield from self.row_count(value, path)
 
-    def shape(self, option: Option, value: Any, path: str, computed: list[tuple[str, Dim, int]]) -> _Walk:
+    def shape(self, option: Option, value: Any, path: str, computed: list[tuple[str, Dim, int]]) -> Walk:
         """The sizes of an array, a tensor or a distribution."""
         sizes = tuple(value.batch_shape if option.kind is DISTRIBUTION else value.shape)
         shape = option.shape
@@ -269,32 +219,36 @@ class _Walker:
 
     def size(self, name: str, size: Size, path: str) -> Problem | None:
         """One size of a dimension with a name. Outside of attempts a conflict between fields is left for the end."""
-        if self.sizes.setdefault(name, size) != size and self.trying:
+        known = self.known
+        if known.sizes.get(name, size) != size and self.known.trying:
             return self.problem(path, "TB302 dimension-conflict", "", "")
-        other = self.votes.setdefault(name, {}).setdefault(path, size)
-        if other != size:
-            return self.problem(path, "TB302 dimension-conflict", "", f"{name} is both {other} and {size} here")
-        return None
+        known.set(known.sizes, name, known.sizes.get(name, size))
+        other = known.votes.get((name, path), size)
+        known.set(known.votes, (name, path), None if other != size else size)
+        if other is None or other == size:
+            return None
+        return self.problem(path, "TB302 dimension-conflict", "", f"{name} is both {other} and {size} here")
 
     def several_sizes(self, dim: Dim, sizes: tuple[int, ...], path: str) -> Problem | None:
-        known = self.several.get(dim.text)
+        several = self.known.several
+        known = several.get(dim.text)
         if not dim.broadcasts and (known is None or not known[0]):
-            self.several.setdefault(dim.text, (False, sizes))
+            self.known.set(several, dim.text, known or (False, sizes))
             return self.size(f"*{dim.text}", sizes, path)
         now = broadcast(known, sizes, dim.broadcasts)
         if now is not None:
-            self.several[dim.text] = now
+            self.known.set(several, dim.text, now)
             return None
         before = "other sizes" if known is None else show_sizes(known[1])
         says = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
         return self.problem(path, "TB302 dimension-conflict", "", says)
 
-    def computed(self, computed: list[tuple[str, Dim, int]]) -> _Walk:
+    def computed(self, computed: list[tuple[str, Dim, int]]) -> Walk:
         """The sizes that are expressions of others, as those are known by now."""
         for path, dim, size in computed:
-            sizes = {name: size for name, size in self.sizes.items() if isinstance(size, int)}
+            sizes = {name: size for name, size in self.known.sizes.items() if isinstance(size, int)}
             wanted = compute(dim.text, sizes)
-            if wanted is not None and wanted != size:
+            if wanted is not None and wanted != size and (self.known.trying or not self.known.disputed(dim.names)):
                 given = ", ".join(f"{name} is {sizes[name]}" for name in dim.names)
                 expected = f"{dim.text} = {wanted:g}, as {given}"
                 yield self.problem(path, "TB304 wrong-size", expected, f"a size of {size}")
@@ -330,6 +284,14 @@ class _Spare:
         where = f"declared in {field.declared_in.rpartition('.')[2]}, {field.place}" if field.place else ""
         where = where or f"declared in {field.declared_in}"
         return f"did you mean {near!r}?  ({where})" if near else where
+
+
+def _cast(option: Option, path: str) -> str:
+    """What to write, where just one dtype is asked for."""
+    dtype = option.dtypes.words if option.dtypes is not None else ""
+    if not dtype.isidentifier():
+        return ""
+    return f"batch.{path}.to(torch.{dtype})" if option.kind is TENSOR else f"batch.{path}.astype({dtype!r})"
 
 
 def _kind(value: Any) -> Kind:

@@ -44,7 +44,7 @@ class Option:
 
     def __str__(self) -> str:
         if self.choices:
-            return f"one of {', '.join(map(repr, self.choices))}"
+            return f"{'one of ' * (len(self.choices) > 1)}{', '.join(map(repr, self.choices))}"
         if self.kind is BATCH:
             if self.schema is not None:
                 return self.schema.name
@@ -158,5 +158,5 @@ class Schema:
 def is_choice(value: Any, choices: tuple[object, ...]) -> bool:
     """True if an object, or a number without dimensions, is one of the values of a ``Literal``."""
     if KINDS[type(value)] is OBJECT:
-        return any(type(value) is type(choice) and value == choice for choice in choices)
+        return any(isinstance(value, type(choice)) and value == choice for choice in choices)
     return not value.shape and value.item() in choices

@@ -123,8 +123,8 @@ def show(hint: Any) -> str:
     if origin is None:
         return hint.__name__ if isinstance(hint, type) else repr(hint)
     name = getattr(origin, "__name__", str(origin))
-    args = get_args(hint)
-    while len(args) > 1 and with_defaults(origin, args[:-1]) == args:
+    full = args = get_args(hint)
+    while len(args) > 1 and with_defaults(origin, args[:-1]) == full:
         args = args[:-1]
     # numpy's own arguments, as in NDArray[Any], are long and say little
     given = [] if name == "ndarray" else [arg for arg in args if not isinstance(arg, TypeVar)]

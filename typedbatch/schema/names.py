@@ -60,5 +60,7 @@ _OUTERMOST = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]*"
 
 def outermost(path: str) -> str:
     """The field of the batch itself that a path goes through."""
+    if "." not in path and "[" not in path:
+        return path
     found = _OUTERMOST.match(path)
     return found.group() if found else path

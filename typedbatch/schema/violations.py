@@ -15,28 +15,40 @@ from typedbatch.schema.check import matches
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.names import child
 
+Place = tuple[Any, Schema, str]
+"""A batch, what it must match, and its path."""
+
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
-    """Every rule that does not hold: of fields in the order of the declaration, then across fields."""
+    """Every rule that does not hold, in the order of the fields; those across the fields of a batch come last."""
     problems: list[Problem] = []
-    todo: list[tuple[Any, Schema, str]] = [(batch, schema, "")]
     seen: set[tuple[int, int]] = set()
-    while todo:
-        one, inner, path = todo.pop(0)
-        if (id(one.__dict__), id(inner)) in seen:
-            continue
-        seen.add((id(one.__dict__), id(inner)))
-        for field in inner.fields:
-            if field.name in one.__dict__:
-                name = child(path, field.name)
-                problems += _field(one.__dict__[field.name], field, name, schema.name)
-                todo += _nested(one.__dict__[field.name], field, name)
-        for rule in inner.rules:
-            problems += _across(one, inner, rule, path, schema.name)
+    stack = [_in_batch((batch, schema, ""), schema.name)]
+    while stack:  # and no recursion: batches may be nested deeply
+        for found in stack[-1]:
+            if isinstance(found, Problem):
+                problems.append(found)
+            elif (key := (id(found[0].__dict__), id(found[1]))) not in seen:
+                seen.add(key)
+                stack.append(_in_batch(found, schema.name))
+                break
+        else:
+            stack.pop()
     return tuple(problems)
 
 
-def _nested(value: Any, field: Field, path: str) -> Iterator[tuple[Any, Schema, str]]:
+def _in_batch(place: Place, root: str) -> Iterator[Problem | Place]:
+    batch, schema, path = place
+    for field in schema.fields:
+        if field.name in batch.__dict__:
+            name = child(path, field.name)
+            yield from _field(batch.__dict__[field.name], field, name, root)
+            yield from _nested(batch.__dict__[field.name], field, name)
+    for rule in schema.rules:
+        yield from _across(batch, schema, rule, path, root)
+
+
+def _nested(value: Any, field: Field, path: str) -> Iterator[Place]:
     option = _option(value, field)
     if option is not None and option.schema is not None:
         yield value, option.schema, path
@@ -94,7 +106,8 @@ def _across(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -
         yield Problem(path, "TB403 rule-raised", rule.words, f"{rule.words}: {_raises(error)}", root, hint)
         return
     if wrong is not None:
-        says = f"not so: {rule.words}" if wrong.total is None else f"not so in {wrong.count} of {wrong.total} rows: "
+        each = "rows" if wrong.dims == 1 else "places"
+        says = f"not so: {rule.words}" if wrong.total is None else f"not so in {wrong.count} of {wrong.total} {each}: "
         says += "" if wrong.total is None else f"{rule.words}{wrong.where}"
         yield Problem(path, "TB402 broken-rule", rule.words, says, root, hint)
 
@@ -106,6 +119,7 @@ class _Wrong:
     count: int = 1
     total: int | None = None
     where: str = ""
+    dims: int = 0
 
 
 def _wrong(answer: Any) -> _Wrong | None:
@@ -118,7 +132,7 @@ def _wrong(answer: Any) -> _Wrong | None:
         return None
     at = wrong.nonzero() if kind is ARRAY else wrong.nonzero().T
     first = ", ".join(str(int(axis[0])) for axis in at)
-    return _Wrong(count, wrong.size if kind is ARRAY else wrong.numel(), f", the first at [{first}]")
+    return _Wrong(count, wrong.size if kind is ARRAY else wrong.numel(), f", the first at [{first}]", len(at))
 
 
 def _some(wrong: _Wrong) -> str:
@@ -128,5 +142,6 @@ def _some(wrong: _Wrong) -> str:
 
 
 def _raises(error: Exception) -> str:
-    first = str(error).partition("\n")[0][:100]
-    return f"raises {type(error).__name__}{': ' if first else ''}{first}"
+    # Their text is about types and names; that of other errors may hold values.
+    says = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
+    return f"raises {type(error).__name__}{': ' if says else ''}{says if len(says) <= 100 else says[:97] + '...'}"

@@ -1,5 +1,5 @@
 # ruff: noqa: C408, C417, E402, E501, E701, E702, F403, F405, I001, PIE800, PIE804, PT018, RET502, RUF009
-# ruff: noqa: RUF015, RUF021, UP007, UP036, UP037, UP045
+# ruff: noqa: RUF015, RUF021, UP007, UP036, UP045
 # fmt: off
 """Every way to write ``Batch`` that the plugin may not expect. Much of it is wrong, and none of it is ever run."""
 

@@ -1,0 +1,177 @@
+"""Which declarations are refused when the class is made, and which are not."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import pathlib
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Final, Literal, NewType, Optional, Protocol, Self, TypedDict
+
+import annotated_types as at
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Float, Float32, Shaped
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tests.gate.helpers import Array, Cam, load, record
+from typedbatch import Batch, BatchProtocol, BatchRecord, Finite, conforms, rule, schema_of
+from typedbatch.errors import DeclarationError
+
+
+def refused(reason: str, **hints: Any) -> None:
+    with pytest.raises(DeclarationError, match=re.escape(reason)):
+        record(**hints)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("?foo", "which is for trees of arrays and not for a field"),
+        ("{n}", "which is for arguments of functions; a batch has none"),
+        ("N 2*d", "the size '2*d' is computed from 'd', which is no dimension of any field"),
+        ("N 2**", "neither a name nor a number nor an expression of them"),
+        ("N f(N)", "neither a name nor a number nor an expression of them"),
+        ("N N.real", "neither a name nor a number nor an expression of them"),
+        ("N 1.5", "neither a name nor a number nor an expression of them"),
+        ("N int('4')", "neither a name nor a number nor an expression of them"),
+    ],
+)
+def test_shapes_that_make_no_sense_in_a_batch(text: str, reason: str):
+    refused(reason, x=Shaped[np.ndarray, text])
+
+
+def test_the_refusal_names_the_class_and_the_field():
+    with pytest.raises(DeclarationError, match=r"Own\.pos\)$"):
+
+        class Own(BatchRecord):
+            cam: Array
+            pos: Shaped[np.ndarray, "N {d}"]
+
+
+def test_what_jaxtyping_refuses_is_refused_when_the_annotation_is_a_string():
+    with pytest.raises(DeclarationError, match="Axes should be separated with spaces"):
+        load(
+            "class Own(BatchRecord):\n    x: 'Float[Array, \"N,d\"]'\nfrom jaxtyping import Float\n".replace(
+                "class", "from jaxtyping import Float\nclass", 1
+            ),
+            strings=False,
+        )
+
+
+@pytest.mark.parametrize(
+    ("hint", "reason"),
+    [
+        (np.ndarray[tuple[int, int], np.float32], "float32 is no dtype; write np.dtype[float32], or NDArray[float32]"),
+        (np.ndarray[int, np.dtype[Any]], "int is no shape; numpy's are tuples"),
+        (np.ndarray[tuple[str], Any], "str is no size; sizes are int, Literal[4], or a NewType of int for a name"),
+        (np.ndarray[tuple[Any, ...], np.dtype[int]], "int is no numpy scalar type"),
+        (Float[str, "N"], "str is neither a numpy array nor a torch tensor"),
+        (Annotated[Array, at.Ge], "Ge is a class; give it its value, as in Ge(0)"),
+        (Annotated[Array, at.Gt(5), at.Lt(3)], "no value is both above 5 and below 3"),
+        (Annotated[Any, Finite], "rules need a kind of value to hold for"),
+        (5, "5 is no type"),
+        (np.zeros(2), "array([0., 0.]) is no type"),
+        ((Array, Tensor), "is no type"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_annotations_that_are_mistakes(hint: Any, reason: str):
+    refused(reason, x=hint)
+
+
+@pytest.mark.parametrize("value", [Float32[np.ndarray, "N"], np.ndarray, NDArray[Any], Cam], ids=lambda value: type(value).__name__)
+def test_a_type_that_is_assigned_in_place_of_an_annotation(value: Any):
+    """The field would be lost without a word."""
+    with pytest.raises(DeclarationError, match=r"Own\.rew is given a type as its value; to declare a field write rew:"):
+        type("Own", (BatchRecord,), {"rew": value})
+
+
+def test_a_class_inside_a_record_is_no_such_mistake():
+    class Own(BatchRecord):
+        class Inner(BatchRecord):
+            x: Array
+
+        limit: ClassVar[type] = np.ndarray
+        inner: Array
+
+    assert [field.name for field in schema_of(Own)] == ["inner"]
+
+
+def test_protocols_are_read_when_they_are_made_too():
+    with pytest.raises(DeclarationError, match="which is for trees of arrays"):
+
+        class Own(BatchProtocol, Protocol):
+            @property
+            def x(self) -> Shaped[np.ndarray, "?N"]: ...
+
+
+def test_a_rule_needs_words():
+    with pytest.raises(DeclarationError, match=re.escape('@rule("adv has mean 0")')):
+
+        class Own(BatchRecord):
+            @rule  # type: ignore[arg-type]
+            def centred(self) -> bool:
+                return True
+
+
+def test_names_that_are_defined_later_are_read_at_the_first_use():
+    module = load(
+        "class Own(BatchRecord):\n    inner: 'Later'\nclass Later(BatchRecord):\n    x: Array\n", strings=False
+    )
+    assert conforms(Batch(inner=Batch(x=[1.0])), module.Own)
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Options(TypedDict):
+    x: int
+
+
+Id = NewType("Id", int)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (Colour, Colour.RED),
+        (Options, {"x": 1}),
+        (pathlib.Path, pathlib.Path(".")),
+        (datetime.datetime, datetime.datetime(2020, 1, 1)),
+        (Callable[[int], str], str),
+        (type[Array], np.ndarray),
+        (torch.nn.Module, torch.nn.Linear(1, 1)),
+        (torch.nn.Parameter, torch.nn.Parameter(torch.zeros(2))),
+        (np.random.Generator, np.random.default_rng(0)),
+        (Id, 3),
+        (Annotated[Array, "any note", at.doc("words")] if hasattr(at, "doc") else Annotated[Array, "note"], [1.0]),
+        (Optional[Annotated[Array, at.Ge(0)]], None),  # noqa: UP045
+        (Final[Array], [1.0]),
+        (Literal["a"] | Array, "a"),
+        (dict[str, Float[np.ndarray, "N"]], {"x": [1.0]}),
+        (dict[str, Any], {"x": [1.0]}),
+        (list[str], ["a", "b"]),
+        (np.ndarray[tuple[Id, Literal[2]], Any], np.zeros((3, 2))),
+        (np.ndarray[Any, np.dtypes.Float64DType], [1.0]),
+        (NDArray[np.float32 | np.float64], [1.0]),
+        (np.datetime64, np.datetime64("2020-01-01")),
+        (bool, True),
+        (complex, 1j),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_declarations_that_people_write(hint: Any, value: Any):
+    assert conforms(record(x=hint)(x=value), record(x=hint))
+
+
+def test_a_record_of_its_own_kind():
+    class Node(BatchRecord):
+        value: Array
+        child: Self | None = None
+
+    assert [field.name for field in schema_of(Node)] == ["value", "child"]
