@@ -23,6 +23,7 @@ ORDER = [
     {"combine", "copying", "display"},
     {"construct"},
     {"indexing", "conversion", "arithmetic", "equality"},
+    {"differences"},
     {"assignment", "missing", "splitting", "functions"},
     {"batch"},
     {"pytree", "protocols", "records"},
@@ -31,6 +32,7 @@ ORDER = [
     {"stages", "contents"},
     {"boundary"},
     {"__init__"},
+    {"pytest_plugin"},
 ]
 TORCH_MODULES = {"tensors", "distributions"}  # the bridge to torch: imported once a tensor is at hand
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, overload
 
 from typedbatch.batch import Batch
 from typedbatch.contents import Look, look_for, numbered, relay
-from typedbatch.declaration import show_place
+from typedbatch.declaration import outside, show_place
 from typedbatch.errors import DeclarationError
 from typedbatch.gate import check
 from typedbatch.level import Level, current_level, level_named
@@ -66,14 +66,14 @@ def _checked(function: Any, level: Level | None) -> Any:
         return _checked_class(function, level)
     if not callable(function):
         raise TypeError(f"checked() takes a function, got {type(function).__name__}")
-    return _wrapper(function, _Plans(function, level))
+    return _wrapper(function, _Plans(function, level, ""))
 
 
 class _Plans:
     """The plan of a function, made at its first call, when names that are defined further down the module exist."""
 
-    def __init__(self, function: Callable[..., Any], level: Level | None) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], level: Level | None, place: str) -> None:
+        self.function, self.place = function, place
         self.level: Level | None = level
         self.plan: _Plan | None = None
 
@@ -82,7 +82,7 @@ class _Plans:
         if self.level is None and current_level() == "off":
             return None
         if self.plan is None:
-            self.plan = _Plan(self.function, self.level)
+            self.plan = _Plan(self.function, self.level, self.place)
         return self.plan
 
 
@@ -156,11 +156,11 @@ def _as_it_is(value: Any) -> Any:
 class _Plan:
     """Which arguments of a function are validated, and against what."""
 
-    def __init__(self, function: Callable[..., Any], level: Level | None) -> None:
+    def __init__(self, function: Callable[..., Any], level: Level | None, place: str) -> None:
         plain = _plain_function(function)
         code = plain.__code__
-        place = f"{plain.__module__}.{plain.__qualname__}()  {show_place(code.co_filename, code.co_firstlineno)}"
-        place = place.replace("{", "{{").replace("}", "}}")
+        where = f"{plain.__module__}.{plain.__qualname__}()  {show_place(code.co_filename, code.co_firstlineno)}"
+        place = (place or where).replace("{", "{{").replace("}", "}}")
         self.argument_of, self.value_of = f"argument `{{}}` of {place}", f"{{}} of {place}"
         self.level: Level | None = level
         self.scope = _scope_of(plain)
@@ -229,13 +229,19 @@ class _Plan:
 
 def _checked_class(cls: Any, level: Level | None) -> Any:
     """The same class, with a constructor that validates: ``__init__``, or ``__new__`` of a named tuple."""
+    place = f"{cls.__module__}.{cls.__qualname__}()  {_decorated_at()}"  # a dataclass's constructor has no file
     if issubclass(cls, Batch):
-        cls.__init__ = _validating_itself(cls.__init__, f"{cls.__module__}.{cls.__qualname__}()", level)
+        cls.__init__ = _validating_itself(cls.__init__, place, level)
     elif cls.__init__ is not object.__init__:
-        cls.__init__ = _checked(cls.__init__, level)
+        cls.__init__ = _wrapper(cls.__init__, _Plans(cls.__init__, level, place))
     elif cls.__new__ is not object.__new__:
-        cls.__new__ = staticmethod(_checked(cls.__new__, level))
+        cls.__new__ = staticmethod(_wrapper(cls.__new__, _Plans(cls.__new__, level, place)))
     return cls
+
+
+def _decorated_at() -> str:
+    frame = outside(sys._getframe())
+    return show_place(frame.f_code.co_filename, frame.f_lineno)
 
 
 def _validating_itself(function: Callable[..., None], place: str, level: Level | None) -> Callable[..., None]:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from types import FrameType
 
 places: dict[type, tuple[str, int]] = {}
 """File and line of each class that was declared."""
@@ -28,6 +29,13 @@ def declare(cls: type) -> None:
         places[cls] = frame.f_code.co_filename, frame.f_lineno
     for reader in readers:
         reader(cls)
+
+
+def outside(frame: FrameType) -> FrameType:
+    """The frame itself, or the first further out, that is not of this package."""
+    while frame.f_globals.get("__package__") == __package__ and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def show_place(file: str, line: int) -> str:

@@ -72,7 +72,7 @@ def _compare(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
     if kind in arrays and other in arrays:
         if kind is TENSOR and other is TENSOR and same_arrays is _equal_arrays:
             return _equal_tensors(a, b)
-        return same_arrays(_as_array(a), _as_array(b))
+        return same_arrays(as_array(a), as_array(b))
     if kind is not other:
         return False
     if kind is BATCH:
@@ -84,7 +84,13 @@ def _compare(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
     return _equal_objects(a, b)
 
 
-def _as_array(leaf: Any) -> Any:
+def same_leaf(one: Any, two: Any) -> bool:
+    """Whether two leaves, or nested batches, are equal as fields of equal batches are."""
+    return _same(one, two, _equal, _equal_arrays)
+
+
+def as_array(leaf: Any) -> Any:
+    """An array of the same values: itself, or that of a tensor."""
     if KINDS[type(leaf)] is not TENSOR:
         return np.asarray(leaf)
     from typedbatch.tensors import to_array

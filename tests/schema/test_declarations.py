@@ -22,6 +22,11 @@ from typedbatch import Batch, BatchProtocol, BatchRecord, Finite, conforms, rule
 from typedbatch.errors import DeclarationError
 
 
+def kind_of_value(value: object) -> str:
+    """An id that is the same in every process."""
+    return type(value).__name__
+
+
 def refused(reason: str, **hints: Any) -> None:
     with pytest.raises(DeclarationError, match=re.escape(reason)):
         record(**hints)
@@ -77,13 +82,13 @@ def test_what_jaxtyping_refuses_is_refused_when_the_annotation_is_a_string():
         (np.zeros(2), "array([0., 0.]) is no type"),
         ((Array, Tensor), "is no type"),
     ],
-    ids=lambda value: type(value).__name__,
+    ids=kind_of_value,
 )
 def test_annotations_that_are_mistakes(hint: Any, reason: str):
     refused(reason, x=hint)
 
 
-@pytest.mark.parametrize("value", [Float32[np.ndarray, "N"], np.ndarray, NDArray[Any], Cam], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("value", [Float32[np.ndarray, "N"], np.ndarray, NDArray[Any], Cam], ids=kind_of_value)
 def test_a_type_that_is_assigned_in_place_of_an_annotation(value: Any):
     """The field would be lost without a word."""
     with pytest.raises(DeclarationError, match=r"Own\.rew is given a type as its value; to declare a field write rew:"):
@@ -163,7 +168,7 @@ Id = NewType("Id", int)
         (bool, True),
         (complex, 1j),
     ],
-    ids=lambda value: type(value).__name__,
+    ids=kind_of_value,
 )
 def test_declarations_that_people_write(hint: Any, value: Any):
     assert conforms(record(x=hint)(x=value), record(x=hint))
