@@ -99,8 +99,4 @@ def test_what_a_failed_comparison_says(pytester: pytest.Pytester):
         "x  1 of 2 values differs, the first at [1]: nan != nan; nan is equal to nothing, see allclose(equal_nan=True)",
         "y  1 of 2 values differs, the first at [1]: 'b' != 'c'",
         "z  the value differs: 2 != 3",
-        "assert Batch(\\n    x: array([1]),\\n) != Batch(\\n    x: array([1]),\\n)".replace("\\n", "\n").splitlines()[
-            0
-        ],
-        *["x: array([1]),", ") != Batch("],
     ]
