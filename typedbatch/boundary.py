@@ -77,13 +77,11 @@ class _Plans:
         self.level: Level | None = level
         self.plan: _Plan | None = None
 
-    def now(self) -> _Plan | None:
-        """The plan, or None when nothing is to be checked at this call."""
-        if self.level is None and current_level() == "off":
-            return None
+    def now(self) -> tuple[_Plan, Level]:
+        """The plan, and the level of this call."""
         if self.plan is None:
-            self.plan = _Plan(self.function, self.level, self.place)
-        return self.plan
+            self.plan = _Plan(self.function, self.place)
+        return self.plan, self.level or current_level()
 
 
 def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
@@ -92,11 +90,11 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            plan = plans.now()
-            if plan is None:
+            plan, level = plans.now()
+            if level == "off":
                 return await function(*args, **kwargs)
-            args, kwargs = plan.arguments(args, kwargs)
-            return plan.result(await function(*args, **kwargs))
+            args, kwargs = plan.arguments(args, kwargs, level)
+            return plan.result(await function(*args, **kwargs), level)
 
         return call_async
 
@@ -104,10 +102,12 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
 
         @functools.wraps(function)
         async def generate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            plan = plans.now()
-            args, kwargs = (args, kwargs) if plan is None else plan.arguments(args, kwargs)
+            plan, level = plans.now()
+            look: Callable[[Any], Any] = _as_it_is
+            if level != "off":
+                args, kwargs = plan.arguments(args, kwargs, level)
+                look = plan.yielded(level)
             inner = function(*args, **kwargs)
-            look = _as_it_is if plan is None else plan.yielded()
             try:  # what "yield from" does; the language has it for plain generators only
                 item = await anext(inner)
                 while True:
@@ -130,21 +130,22 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
 
         @functools.wraps(function)
         def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            plan = plans.now()
-            if plan is None:
+            plan, level = plans.now()
+            if level == "off":
                 return (yield from function(*args, **kwargs))
-            args, kwargs = plan.arguments(args, kwargs)
-            return plan.returned((yield from relay(function(*args, **kwargs), plan.yielded())))
+            args, kwargs = plan.arguments(args, kwargs, level)
+            return plan.returned((yield from relay(function(*args, **kwargs), plan.yielded(level))), level)
 
         return generate
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        plan = plans.now()
-        if plan is None:
+        plan, level = plans.now()
+        if level == "off":
             return function(*args, **kwargs)
-        args, kwargs = plan.arguments(args, kwargs)
-        return plan.result(function(*args, **kwargs))
+        args, kwargs = plan.arguments(args, kwargs, level)
+        result = function(*args, **kwargs)
+        return result if plan.returns is None else plan.result(result, level)
 
     return call
 
@@ -156,13 +157,12 @@ def _as_it_is(value: Any) -> Any:
 class _Plan:
     """Which arguments of a function are validated, and against what."""
 
-    def __init__(self, function: Callable[..., Any], level: Level | None, place: str) -> None:
+    def __init__(self, function: Callable[..., Any], place: str) -> None:
         plain = _plain_function(function)
         code = plain.__code__
         where = f"{plain.__module__}.{plain.__qualname__}()  {show_place(code.co_filename, code.co_firstlineno)}"
         place = (place or where).replace("{", "{{").replace("}", "}}")
         self.argument_of, self.value_of = f"argument `{{}}` of {place}", f"{{}} of {place}"
-        self.level: Level | None = level
         self.scope = _scope_of(plain)
         self.positions: list[tuple[int, str, Look]] = []
         self.keywords: dict[str, Look] = {}
@@ -174,14 +174,14 @@ class _Plan:
             if look is not None:
                 self._add(position, parameter, look)
         hint = self._readable(signature.return_annotation)
-        self.returns = None if hint is None else look_for(hint, level)
+        self.returns = None if hint is None else look_for(hint)
         parts = get_args(hint) if hint is not None else ()
-        self.yields = look_for(parts[0], level) if parts else None
-        self.ends = look_for(parts[2], level) if len(parts) == 3 else None
+        self.yields = look_for(parts[0]) if parts else None
+        self.ends = look_for(parts[2]) if len(parts) == 3 else None
 
     def _look(self, annotation: Any) -> Look | None:
         hint = self._readable(annotation)
-        return None if hint is None else look_for(hint, self.level)
+        return None if hint is None else look_for(hint)
 
     def _readable(self, annotation: Any) -> Any:
         """The annotation without strings and variables; None if there is none, or if it cannot be read."""
@@ -203,28 +203,30 @@ class _Plan:
             if parameter.kind is not Parameter.POSITIONAL_ONLY:
                 self.keywords[parameter.name] = look
 
-    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         values = list(args)
         for position, name, look in self.positions:
             if position < len(values):
-                values[position] = look(values[position], name, self.argument_of)
+                values[position] = look(values[position], name, self.argument_of, level)
         if self.rest is not None:
             start, name, look = self.rest
-            values[start:] = [look(value, f"*{name}", self.argument_of) for value in values[start:]]
+            values[start:] = [look(value, f"*{name}", self.argument_of, level) for value in values[start:]]
         for name, value in kwargs.items():
             found = self.keywords.get(name, self.other_keywords)
             if found is not None:
-                kwargs = {**kwargs, name: found(value, name, self.argument_of)}
+                kwargs = {**kwargs, name: found(value, name, self.argument_of, level)}
         return tuple(values), kwargs
 
-    def result(self, value: Any) -> Any:
-        return value if self.returns is None else self.returns(value, "return value", self.value_of)
+    def result(self, value: Any, level: Level) -> Any:
+        return value if self.returns is None else self.returns(value, "return value", self.value_of, level)
 
-    def yielded(self) -> Callable[[Any], Any]:
-        return _as_it_is if self.yields is None else numbered(self.yields, "yielded value", self.value_of)
+    def yielded(self, level: Level) -> Callable[[Any], Any]:
+        return _as_it_is if self.yields is None else numbered(self.yields, "yielded value", self.value_of, level)
 
-    def returned(self, value: Any) -> Any:
-        return value if self.ends is None else self.ends(value, "return value", self.value_of)
+    def returned(self, value: Any, level: Level) -> Any:
+        return value if self.ends is None else self.ends(value, "return value", self.value_of, level)
 
 
 def _checked_class(cls: Any, level: Level | None) -> Any:
@@ -249,7 +251,7 @@ def _validating_itself(function: Callable[..., None], place: str, level: Level |
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         function(self, *args, **kwargs)
         if (level or current_level()) != "off":
-            check(self, type(self), f"constructor {place}", level)
+            check(self, type(self), "constructor {}", level, place)
 
     return construct
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc as abc
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from functools import partial
 from itertools import count
 from typing import Any, get_args
 
@@ -14,95 +15,96 @@ from typedbatch.schema import is_schema
 from typedbatch.schema.hints import alternatives, bare
 from typedbatch.schema.values import class_of
 
-Look = Callable[[Any, str, str], Any]
-"""Validates a value: takes it, its name and the boundary with ``{}`` for the name; answers with what is handed on."""
+Look = Callable[[Any, str, str, Level], Any]
+"""Validates a value: takes it, its name, the boundary with ``{}`` for the name, and the level; answers with what is
+handed on."""
 
 
-def look_for(hint: Any, level: Level | None) -> Look | None:
+def look_for(hint: Any) -> Look | None:
     """What to do with values of that annotation, which must be resolved; None if there is no batch in it."""
     hint, _ = bare(hint)
     options = [bare(option)[0] for option in alternatives(hint)]
     schemas = [option for option in options if is_schema(option)]
     if schemas and all(is_schema(option) or option is type(None) for option in options):
-        return lambda value, name, boundary: check(value, hint, boundary.format(name), level)
+        return lambda value, name, boundary, level: check(value, hint, boundary, level, name)
     if len(options) > 1:
-        return _one_of(options, level)
+        return _one_of(options)
     cls, args = class_of(hint), get_args(hint)
     if not isinstance(cls, type) or not args:
         return None
-    return _inside(cls, args, level)
+    return _inside(cls, args)
 
 
-def _one_of(options: list[Any], level: Level | None) -> Look | None:
+def _one_of(options: list[Any]) -> Look | None:
     """A union of more than batches: the class of the value tells which it is."""
     looks: list[tuple[type, Look]] = []
     schemas = tuple(option for option in options if is_schema(option))
     for option in options:
-        look = None if option in schemas else look_for(option, level)
+        look = None if option in schemas else look_for(option)
         if look is not None:
             looks.append((class_of(option), look))
     if schemas:
-        looks.append((Tree, _of_schemas(schemas, level)))
+        looks.append((Tree, _of_schemas(schemas)))
     if not looks:
         return None
 
-    def look_at(value: Any, name: str, boundary: str) -> Any:
+    def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
         for cls, look in looks:
             if isinstance(value, cls):
-                return look(value, name, boundary)
+                return look(value, name, boundary, level)
         return value
 
     return look_at
 
 
-def _of_schemas(schemas: tuple[Any, ...], level: Level | None) -> Look:
+def _of_schemas(schemas: tuple[Any, ...]) -> Look:
     hint = schemas[0]
     for schema in schemas[1:]:
         hint = hint | schema
-    return lambda value, name, boundary: check(value, hint, boundary.format(name), level)
+    return lambda value, name, boundary, level: check(value, hint, boundary, level, name)
 
 
-def _inside(cls: type, args: tuple[Any, ...], level: Level | None) -> Look | None:
+def _inside(cls: type, args: tuple[Any, ...]) -> Look | None:
     if issubclass(cls, tuple):
-        return _tuple(args, level)
+        return _tuple(args)
     if issubclass(cls, abc.Mapping):
-        return _values(look_for(args[-1], level))
-    look = look_for(args[0], level)
+        return _values(look_for(args[-1]))
+    look = look_for(args[0])
     if look is None:
         return None
     if issubclass(cls, abc.Collection):
         return _each(look)
     if issubclass(cls, abc.Awaitable) and not issubclass(cls, abc.Coroutine):
-        return lambda value, name, boundary: _awaited(value, look, name, boundary)
+        return lambda value, name, boundary, level: _awaited(value, look, name, boundary, level)
     if issubclass(cls, (abc.AsyncIterable, abc.Iterable)):
-        return lambda value, name, boundary: _lazily(value, look, name, boundary)
+        return lambda value, name, boundary, level: _lazily(value, look, name, boundary, level)
     return None
 
 
 def _each(look: Look) -> Look:
-    def look_at(value: Any, name: str, boundary: str) -> Any:
+    def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
         if not isinstance(value, abc.Collection) or isinstance(value, Tree):
             return value
-        items = [look(item, f"{name}[{position}]", boundary) for position, item in enumerate(value)]
+        items = [look(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
         same = all(new is old for new, old in zip(items, value, strict=True))
         return value if same else tuple(items) if isinstance(value, tuple) else items
 
     return look_at
 
 
-def _tuple(args: tuple[Any, ...], level: Level | None) -> Look | None:
+def _tuple(args: tuple[Any, ...]) -> Look | None:
     if len(args) == 2 and args[1] is Ellipsis:
-        look = look_for(args[0], level)
+        look = look_for(args[0])
         return None if look is None else _each(look)
-    looks = [look_for(arg, level) for arg in args]
+    looks = [look_for(arg) for arg in args]
     if not any(looks):
         return None
 
-    def look_at(value: Any, name: str, boundary: str) -> Any:
+    def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
         if not isinstance(value, tuple) or len(value) != len(looks):
             return value
         items = tuple(
-            item if look is None else look(item, f"{name}[{position}]", boundary)
+            item if look is None else look(item, f"{name}[{position}]", boundary, level)
             for position, (look, item) in enumerate(zip(looks, value, strict=True))
         )
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
@@ -114,32 +116,32 @@ def _values(look: Look | None) -> Look | None:
     if look is None:
         return None
 
-    def look_at(value: Any, name: str, boundary: str) -> Any:
+    def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
         if not isinstance(value, abc.Mapping):
             return value
-        items = {key: look(item, f"{name}[{key!r}]", boundary) for key, item in value.items()}
+        items = {key: look(item, f"{name}[{key!r}]", boundary, level) for key, item in value.items()}
         return value if all(items[key] is value[key] for key in value) else items
 
     return look_at
 
 
-def _lazily(value: Any, look: Look, name: str, boundary: str) -> Any:
+def _lazily(value: Any, look: Look, name: str, boundary: str, level: Level) -> Any:
     """What is gone through later is validated then, item by item; what can be looked at now, now."""
     if isinstance(value, abc.Collection) and not isinstance(value, Tree):
-        return _each(look)(value, name, boundary)
+        return _each(look)(value, name, boundary, level)
     if isinstance(value, abc.Generator):
-        return relay(value, numbered(look, name, boundary))
+        return relay(value, numbered(look, name, boundary, level))
     if isinstance(value, abc.Iterator):
-        return map(numbered(look, name, boundary), value)
+        return map(numbered(look, name, boundary, level), value)
     if isinstance(value, abc.AsyncIterable):
-        return _async_items(value, numbered(look, name, boundary))
-    return _Again(value, look, name, boundary) if isinstance(value, abc.Iterable) else value
+        return _async_items(value, numbered(look, name, boundary, level))
+    return _Again(value, partial(numbered, look, name, boundary, level)) if isinstance(value, abc.Iterable) else value
 
 
-def numbered(look: Look, name: str, boundary: str) -> Callable[[Any], Any]:
+def numbered(look: Look, name: str, boundary: str, level: Level) -> Callable[[Any], Any]:
     """``look`` for one item after the other: ``name[0]``, ``name[1]``."""
     position = count()
-    return lambda item: look(item, f"{name}[{next(position)}]", boundary)
+    return lambda item: look(item, f"{name}[{next(position)}]", boundary, level)
 
 
 async def _async_items(values: Any, look: Callable[[Any], Any]) -> AsyncIterator[Any]:
@@ -150,18 +152,18 @@ async def _async_items(values: Any, look: Callable[[Any], Any]) -> AsyncIterator
 class _Again:
     """An iterable that may be gone through more than once, as a data loader is."""
 
-    def __init__(self, values: Any, look: Look, name: str, boundary: str) -> None:
-        self.values, self.look, self.name, self.boundary = values, look, name, boundary
+    def __init__(self, values: Any, looks: Callable[[], Callable[[Any], Any]]) -> None:
+        self.values, self.looks = values, looks
 
     def __iter__(self) -> Iterator[Any]:
-        return map(numbered(self.look, self.name, self.boundary), self.values)
+        return map(self.looks(), self.values)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.values, name)
 
 
-async def _awaited(value: Any, look: Look, name: str, boundary: str) -> Any:
-    return look(await value, name, boundary)
+async def _awaited(value: Any, look: Look, name: str, boundary: str, level: Level) -> Any:
+    return look(await value, name, boundary, level)
 
 
 def relay(inner: Generator[Any, Any, Any], look: Callable[[Any], Any]) -> Generator[Any, Any, Any]:

@@ -71,7 +71,8 @@ _MOST = 20_000
 
 def _rows(leaf: Any) -> int | None:
     try:
-        return next(iter(leading_shape(leaf)), None)
+        shape = leading_shape(leaf)
+        return shape[0] if shape else None
     except Exception:  # noqa: BLE001  # as below
         return None
 

@@ -16,7 +16,7 @@ from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Probl
 from typedbatch.leaves import Tree, describe, new_tree
 from typedbatch.level import Level, current_level, level_named
 from typedbatch.protocols import BatchProtocol
-from typedbatch.records import BatchRecord, fill_defaults, view
+from typedbatch.records import BatchRecord, fill_defaults, new_view, view
 from typedbatch.schema import Check, Schema, check_of, find_problems, find_violations, matches, options_of, schema_of
 
 T = TypeVar("T")
@@ -73,31 +73,30 @@ def _conforms(batch: object, option: Any) -> bool:
     return batch is None if option is types.NoneType else matches(batch, schema_of(option))
 
 
-def check(batch: object, schema: Any, boundary: str, level: Level | None = None) -> Any:
-    """:func:`validate` for callers that name the boundary themselves; an empty one is the line that called."""
+def check(batch: Any, schema: Any, boundary: str, level: Level | None = None, name: str = "") -> Any:
+    """:func:`validate` for callers that name the boundary themselves; an empty one is the line that called.
+
+    ``boundary`` has ``{}`` where ``name`` goes; the text is only made for a report.
+    """
     try:
         known = _ONE.get(schema)
     except TypeError:  # not hashable, and so no schema
         known = None
-    if known is None:
-        return _check_first(batch, schema, boundary, level)
-    matching, target = known
     level = current_level() if level is None else level
-    if level == "structure":
-        if not matching(batch):
-            return _check_any(batch, (schema,), boundary, level)
-        return batch if isinstance(batch, target) else view(batch, target)
-    return _check_any(batch, (schema,), boundary, level_named(level, "the level"))
+    if known is None:
+        return _check_first(batch, schema, boundary, level, name)
+    matching, target = known
+    if level == "structure" and matching(batch):
+        return batch if isinstance(batch, target) else new_view(batch, target)
+    return _check_any(batch, (schema,), boundary, level, name)
 
 
-def _check_first(batch: object, schema: Any, boundary: str, level: Level | None) -> Any:
+def _check_first(batch: object, schema: Any, boundary: str, level: Level, name: str) -> Any:
     """What is no single schema, or is asked for the first time."""
     options = _options(schema)
     if options == (types.NoneType,) and batch is not None:
         raise DeclarationError("None is no schema of a batch; a schema inherits from BatchProtocol or BatchRecord")
-    if schema in _ONE:
-        return check(batch, schema, boundary, level)
-    return _check_any(batch, options, boundary, current_level() if level is None else level_named(level, "the level"))
+    return _check_any(batch, options, boundary, level, name)
 
 
 def _options(schema: Any) -> tuple[Any, ...]:
@@ -109,8 +108,9 @@ def _options(schema: Any) -> tuple[Any, ...]:
     return options
 
 
-def _check_any(batch: Any, options: tuple[Any, ...], boundary: str, level: Level) -> Any:
+def _check_any(batch: Any, options: tuple[Any, ...], boundary: str, level: Level, name: str) -> Any:
     """The first alternative that the batch matches; if none, the report on the one that comes closest."""
+    level = level_named(level, "the level")
     if batch is None and types.NoneType in options:
         return None
     schemas = [schema_of(option) for option in options if option is not types.NoneType]
@@ -126,7 +126,8 @@ def _check_any(batch: Any, options: tuple[Any, ...], boundary: str, level: Level
         reports.append((schema, problems))
     schema, problems = min(reports, key=lambda report: len(report[1]))
     got = summary(batch) if isinstance(batch, Tree) else ""
-    raise SchemaError(schema.name, problems, got, boundary or _call_site(), schema.place)
+    where = boundary.format(name) if boundary else _call_site()
+    raise SchemaError(schema.name, problems, got, where, schema.place)
 
 
 def _unsteady(schema: Schema) -> Problem:

@@ -89,7 +89,12 @@ def view(batch: Any, target: type) -> Any:
     """The batch as an object of a record's class that shares its fields; itself if it is one, or for a protocol."""
     if not issubclass(target, Batch) or isinstance(batch, target) or not isinstance(batch, Batch):
         return batch
-    out = object.__new__(target)
+    return new_view(batch, target)
+
+
+def new_view(batch: Batch, target: type) -> Any:
+    """Another object, of a record's class, that shares the fields of a batch."""
+    out: Any = object.__new__(target)
     object.__setattr__(out, "__dict__", batch.__dict__)
     return out
 

@@ -14,6 +14,7 @@ from .operations import operations
 from .peers import MODULES, installed
 from .report import Report
 from .timing import measure
+from .validation import measure_validation
 
 DESCRIPTIONS = {
     "flat": "256 rows, 7 fields, obs f32[256,4], info nested",
@@ -25,7 +26,10 @@ def main() -> int:
     """Exit status 1 if a result is wrong or something is copied that should not be; slowness is only shown."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument(
-        "--only", metavar="NAME", default="", help="operations with NAME in their name; memory; import; checking"
+        "--only",
+        metavar="NAME",
+        default="",
+        help="operations with NAME in their name; memory; validation; import; checking",
     )
     parser.add_argument("--markdown", action="store_true", help="print tables for the docs")
     arguments = parser.parse_args()
@@ -34,7 +38,7 @@ def main() -> int:
     modules = installed()
     sets = data_sets()
     tables = [[row for row in operations(data, modules) if arguments.only in row.name] for data in sets]
-    if not any(tables) and arguments.only not in "memory" and arguments.only not in ("import", "checking"):
+    if not any(tables) and not any(arguments.only in name for name in ("memory", "validation", "import", "checking")):
         parser.error(f"no operation has {arguments.only!r} in its name")
     report = Report(arguments.markdown)
     report.heading(list(modules), [name for name in MODULES if name not in modules])
@@ -44,6 +48,9 @@ def main() -> int:
             rows = [measure(operation, list(modules)) for operation in table]
             report.times(data.name, DESCRIPTIONS[data.name], rows, list(modules))
             wrong |= any("typedbatch" in row.wrong for row in rows)
+    if arguments.only in "validation":
+        for torch_ in (False, True):
+            report.validation(measure_validation(torch_))
     if arguments.only in "memory":
         for data in sets:
             checks = check_memory(data)

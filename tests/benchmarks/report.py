@@ -15,6 +15,8 @@ from .checking import SHARE_BAR, Checking
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
 from .timing import Measured, Ratio
+from .validation import BAR as VALIDATION_BAR
+from .validation import FAILURE_BAR, Validation
 
 LEGEND = (
     "Ratios to the floor, the loop over a dict of arrays that does the same by hand: 1.00 costs nothing beyond it. "
@@ -79,6 +81,31 @@ class Report:
         heavy = " or ".join(HEAVY)
         loaded = ", ".join(imports.loaded)
         self.say(f"import typedbatch loads {loaded}" if loaded else f"import typedbatch does not load {heavy}")
+
+    def validation(self, result: Validation) -> None:
+        title = f"validation of {result.name}: 256 rows; the floor is {result.floor * 1e6:.2f} us"
+        table = self._table(title, "contender", "ratio", "bar", "finds rew missing", "act float32", "obs 255 rows")
+        ours = [row for row in result.contenders if row.bar is not None]
+        for row in result.contenders:
+            assert row.ratio is not None
+            missed = row.bar is not None and row.ratio.median > row.bar
+            behind = any(one.ratio is not None and row.ratio.median < one.ratio.median for one in ours)
+            if missed or (behind and row not in ours):
+                self.missed.setdefault(f"validation: {row.name}", []).append(result.name)
+            finds = ["yes" if name in row.finds else "-" for name in ("missing", "dtype", "rows")]
+            bar = "" if row.bar is None else f"{row.bar:.2f}"
+            table.add_row(row.name, _own(row.ratio, missed), bar, *finds)
+        for name, ratio, limit in (
+            ("generated check, 256,000 rows", result.many_rows, VALIDATION_BAR),
+            ("a failure with 3 problems", result.failure, FAILURE_BAR),
+            ("the same, and its text", result.failure_and_text, None),
+        ):
+            assert ratio is not None
+            missed = limit is not None and ratio.median > limit
+            if missed:
+                self.missed.setdefault(name, []).append(result.name)
+            table.add_row(name, _own(ratio, missed), "" if limit is None else f"{limit:.2f}", "", "", "")
+        self._print(table)
 
     def checking(self, checking: Checking) -> None:
         missed = checking.ratio.median > CHECKING_BAR
