@@ -54,6 +54,8 @@ caught-docs: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=fuzz tests
+	$(PIP) install atheris
+	$(BIN)/python -m tests.fuzz.validate -max_total_time=120 -max_len=400
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -49,6 +49,11 @@ def test_shapes_that_make_no_sense_in_a_batch(text: str, reason: str):
     refused(reason, x=Shaped[np.ndarray, text])
 
 
+def test_a_size_in_a_dict_of_arrays_is_computed_from_names_of_fields_too():
+    refused("computed from 'd', which is no dimension", x=dict[str, Shaped[np.ndarray, "N 2*d"]])
+    record(x=dict[str, Shaped[np.ndarray, "N 2*d"]], y=Shaped[np.ndarray, "N d"])
+
+
 def test_the_refusal_names_the_class_and_the_field():
     with pytest.raises(DeclarationError, match=r"Own\.pos\)$"):
 

@@ -116,6 +116,13 @@ class Field:
         schemas = tuple(option.schema for option in batches if option.schema is not None)
         return schemas if len(schemas) == len(batches) else ()
 
+    def every_option(self) -> Iterator[Option]:
+        """What it takes, and what the fields of a ``dict[str, ...]`` take."""
+        for option in self.options:
+            yield option
+            if option.each is not None:
+                yield from option.each.every_option()
+
     def expects(self) -> str:
         """What the field takes, in words: ``"a numpy array"``, ``"a Batch or None"``."""
         return " or ".join(dict.fromkeys(map(str, self.options))) or "any value"

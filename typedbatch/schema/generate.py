@@ -143,8 +143,7 @@ def can_generate(schema: Schema) -> bool:
         count += 1
         if depth > _DEEPEST or count > _MOST:
             return False
-        options = [option for field in one.fields for option in field.options]
-        options += [option for outer in options if outer.each is not None for option in outer.each.options]
+        options = (option for field in one.fields for option in field.every_option())
         todo += ((option.schema, depth + 1) for option in options if option.schema is not None)
     return True
 

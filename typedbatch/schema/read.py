@@ -175,7 +175,7 @@ def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
 def _check_computed(schema: Schema) -> None:
     """Refuse a size that is computed from a name that no field has."""
     for field in schema.fields:
-        for option in field.options:
+        for option in field.every_option():
             for dim in option.shape.dims:
                 for name in dim.names if dim.sort is Sort.COMPUTED else ():
                     if name not in dims_in(schema):
@@ -190,18 +190,11 @@ def dims_in(schema: Schema) -> set[str]:
     seen: dict[int, Schema] = {id(schema): schema}
     names: set[str] = set()
     for _, one in _each(seen):
-        for option in (option for field in one.fields for option in _flat(field)):
+        for option in (option for field in one.fields for option in field.every_option()):
             names.update(dim.text for dim in option.shape.dims if dim.sort is Sort.NAMED)
             if option.schema is not None:
                 seen.setdefault(id(option.schema), option.schema)
     return names
-
-
-def _flat(field: Field) -> Iterator[Option]:
-    for option in field.options:
-        yield option
-        if option.each is not None:
-            yield from _flat(option.each)
 
 
 def _read_at_declaration(cls: type) -> None:
