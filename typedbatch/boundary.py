@@ -11,7 +11,7 @@ from inspect import Parameter
 from typing import Any, TypeVar, get_args, overload
 
 from typedbatch.batch import Batch
-from typedbatch.contents import Look, look_for, numbered, relay
+from typedbatch.contents import Look, is_awaitable, look_for, numbered, relay
 from typedbatch.declaration import outside, show_place
 from typedbatch.errors import DeclarationError
 from typedbatch.gate import check
@@ -66,6 +66,8 @@ def _checked(function: Any, level: Level | None) -> Any:
         return _checked_class(function, level)
     if not callable(function):
         raise TypeError(f"checked() takes a function, got {type(function).__name__}")
+    if _plain_function(function) is None:  # a builtin, which has no annotations
+        return function
     return _wrapper(function, _Plans(function, level, ""))
 
 
@@ -145,7 +147,9 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
             return function(*args, **kwargs)
         args, kwargs = plan.arguments(args, kwargs, level)
         result = function(*args, **kwargs)
-        return result if plan.returns is None else plan.result(result, level)
+        if plan.returns is None:
+            return result
+        return plan.awaited(result, level) if inspect.iscoroutine(result) else plan.result(result, level)
 
     return call
 
@@ -165,17 +169,19 @@ class _Plan:
         self.argument_of, self.value_of = f"argument `{{}}` of {place}", f"{{}} of {place}"
         self.scope = _scope_of(plain)
         self.positions: list[tuple[int, str, Look]] = []
-        self.keywords: dict[str, Look] = {}
+        self.keywords: dict[str, Look | None] = {}
+        """Of every parameter that can be named, so that none is taken for one of ``**kwargs``."""
         self.rest: tuple[int, str, Look] | None = None
         self.other_keywords: Look | None = None
         signature = inspect.signature(function)
         for position, parameter in enumerate(signature.parameters.values()):
             look = self._look(parameter.annotation)
-            if look is not None:
-                self._add(position, parameter, look)
+            self._add(position, parameter, look)
         hint = self._readable(signature.return_annotation)
         self.returns = None if hint is None else look_for(hint)
         parts = get_args(hint) if hint is not None else ()
+        if is_awaitable(hint):  # a plain function that returns a coroutine
+            self.returns = look_for(parts[-1]) if parts else None
         self.yields = look_for(parts[0]) if parts else None
         self.ends = look_for(parts[2]) if len(parts) == 3 else None
 
@@ -192,13 +198,13 @@ class _Plan:
         except DeclarationError:
             return None
 
-    def _add(self, position: int, parameter: Parameter, look: Look) -> None:
+    def _add(self, position: int, parameter: Parameter, look: Look | None) -> None:
         if parameter.kind is Parameter.VAR_POSITIONAL:
-            self.rest = position, parameter.name, look
+            self.rest = None if look is None else (position, parameter.name, look)
         elif parameter.kind is Parameter.VAR_KEYWORD:
             self.other_keywords = look
         else:
-            if parameter.kind is not Parameter.KEYWORD_ONLY:
+            if parameter.kind is not Parameter.KEYWORD_ONLY and look is not None:
                 self.positions.append((position, parameter.name, look))
             if parameter.kind is not Parameter.POSITIONAL_ONLY:
                 self.keywords[parameter.name] = look
@@ -222,6 +228,10 @@ class _Plan:
     def result(self, value: Any, level: Level) -> Any:
         return value if self.returns is None else self.returns(value, "return value", self.value_of, level)
 
+    async def awaited(self, coroutine: Any, level: Level) -> Any:
+        """What a coroutine returns; one from a plain function has a coroutine function below, under a decorator."""
+        return self.result(await coroutine, level)
+
     def yielded(self, level: Level) -> Callable[[Any], Any]:
         return _as_it_is if self.yields is None else numbered(self.yields, "yielded value", self.value_of, level)
 
@@ -234,9 +244,9 @@ def _checked_class(cls: Any, level: Level | None) -> Any:
     place = f"{cls.__module__}.{cls.__qualname__}()  {_decorated_at()}"  # a dataclass's constructor has no file
     if issubclass(cls, Batch):
         cls.__init__ = _validating_itself(cls.__init__, place, level)
-    elif cls.__init__ is not object.__init__:
+    elif hasattr(cls.__init__, "__code__"):
         cls.__init__ = _wrapper(cls.__init__, _Plans(cls.__init__, level, place))
-    elif cls.__new__ is not object.__new__:
+    elif hasattr(cls.__new__, "__code__"):
         cls.__new__ = staticmethod(_wrapper(cls.__new__, _Plans(cls.__new__, level, place)))
     return cls
 
@@ -261,7 +271,10 @@ def _plain_function(function: Any) -> Any:
     function = inspect.unwrap(function)
     while isinstance(function, functools.partial):
         function = inspect.unwrap(function.func)
-    return getattr(function, "__func__", function) if hasattr(function, "__code__") else type(function).__call__
+    if hasattr(function, "__code__"):
+        return getattr(function, "__func__", function)
+    call = type(function).__call__
+    return call if hasattr(call, "__code__") else None
 
 
 def _scope_of(function: Any) -> Mapping[str, Any]:

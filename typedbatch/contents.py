@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections.abc as abc
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from itertools import count
 from typing import Any, get_args
@@ -65,20 +65,24 @@ def _of_schemas(schemas: tuple[Any, ...]) -> Look:
 
 
 def _inside(cls: type, args: tuple[Any, ...]) -> Look | None:
-    if issubclass(cls, tuple):
+    """Other classes, a buffer or a task, are left alone: who looks inside would hand on something else."""
+    if cls is tuple:
         return _tuple(args)
-    if issubclass(cls, abc.Mapping):
+    if cls in (dict, abc.Mapping, abc.MutableMapping):
         return _values(look_for(args[-1]))
     look = look_for(args[0])
     if look is None:
         return None
-    if issubclass(cls, abc.Collection):
+    if cls in (list, abc.Sequence, abc.MutableSequence, abc.Collection):
         return _each(look)
-    if issubclass(cls, abc.Awaitable) and not issubclass(cls, abc.Coroutine):
-        return lambda value, name, boundary, level: _awaited(value, look, name, boundary, level)
-    if issubclass(cls, (abc.AsyncIterable, abc.Iterable)):
+    if cls in (abc.Iterable, abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator):
         return lambda value, name, boundary, level: _lazily(value, look, name, boundary, level)
     return None
+
+
+def is_awaitable(hint: Any) -> bool:
+    """True for ``Awaitable[...]`` and ``Coroutine[...]``."""
+    return class_of(hint) in (abc.Awaitable, abc.Coroutine)
 
 
 def _each(look: Look) -> Look:
@@ -87,7 +91,9 @@ def _each(look: Look) -> Look:
             return value
         items = [look(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
         same = all(new is old for new, old in zip(items, value, strict=True))
-        return value if same else tuple(items) if isinstance(value, tuple) else items
+        if same or type(value) not in (list, tuple):
+            return value
+        return tuple(items) if type(value) is tuple else items
 
     return look_at
 
@@ -107,7 +113,8 @@ def _tuple(args: tuple[Any, ...]) -> Look | None:
             item if look is None else look(item, f"{name}[{position}]", boundary, level)
             for position, (look, item) in enumerate(zip(looks, value, strict=True))
         )
-        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+        same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if same or type(value) is not tuple else items
 
     return look_at
 
@@ -119,10 +126,15 @@ def _values(look: Look | None) -> Look | None:
     def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
         if not isinstance(value, abc.Mapping):
             return value
-        items = {key: look(item, f"{name}[{key!r}]", boundary, level) for key, item in value.items()}
-        return value if all(items[key] is value[key] for key in value) else items
+        items = {key: look(item, f"{name}[{_key(key)}]", boundary, level) for key, item in value.items()}
+        same = all(items[key] is item for key, item in value.items())
+        return value if same or type(value) is not dict else items
 
     return look_at
+
+
+def _key(key: Any) -> str:
+    return repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
 
 
 def _lazily(value: Any, look: Look, name: str, boundary: str, level: Level) -> Any:
@@ -133,6 +145,8 @@ def _lazily(value: Any, look: Look, name: str, boundary: str, level: Level) -> A
         return relay(value, numbered(look, name, boundary, level))
     if isinstance(value, abc.Iterator):
         return map(numbered(look, name, boundary, level), value)
+    if isinstance(value, abc.AsyncGenerator):
+        return _AsyncRelay(value, numbered(look, name, boundary, level))
     if isinstance(value, abc.AsyncIterable):
         return _async_items(value, numbered(look, name, boundary, level))
     return _Again(value, partial(numbered, look, name, boundary, level)) if isinstance(value, abc.Iterable) else value
@@ -142,6 +156,19 @@ def numbered(look: Look, name: str, boundary: str, level: Level) -> Callable[[An
     """``look`` for one item after the other: ``name[0]``, ``name[1]``."""
     position = count()
     return lambda item: look(item, f"{name}[{next(position)}]", boundary, level)
+
+
+class _AsyncRelay(AsyncGenerator[Any, Any]):
+    """An asynchronous generator that hands on what another yields, validated."""
+
+    def __init__(self, inner: AsyncGenerator[Any, Any], look: Callable[[Any], Any]) -> None:
+        self.inner, self.look = inner, look
+
+    async def asend(self, value: Any, /) -> Any:
+        return self.look(await self.inner.asend(value))
+
+    async def athrow(self, *error: Any) -> Any:
+        return self.look(await self.inner.athrow(*error))
 
 
 async def _async_items(values: Any, look: Callable[[Any], Any]) -> AsyncIterator[Any]:
@@ -160,10 +187,6 @@ class _Again:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.values, name)
-
-
-async def _awaited(value: Any, look: Look, name: str, boundary: str, level: Level) -> Any:
-    return look(await value, name, boundary, level)
 
 
 def relay(inner: Generator[Any, Any, Any], look: Callable[[Any], Any]) -> Generator[Any, Any, Any]:

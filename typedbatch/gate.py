@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeForm, TypeIs
@@ -104,7 +105,8 @@ def _options(schema: Any) -> tuple[Any, ...]:
     options = options_of(schema)
     if len(options) == 1 and options[0] is not types.NoneType:
         compiled = schema_of(options[0])
-        _ONE[schema] = check_of(compiled), compiled.target if issubclass(compiled.target, Batch) else object
+        with suppress(TypeError):  # Annotated[Rollout, ["a note"]] is not hashable
+            _ONE[schema] = check_of(compiled), compiled.target if issubclass(compiled.target, Batch) else object
     return options
 
 
@@ -118,16 +120,29 @@ def _check_any(batch: Any, options: tuple[Any, ...], boundary: str, level: Level
         return view(batch, schemas[0].target)
     reports: list[tuple[Schema, tuple[Problem, ...]]] = []
     for schema in schemas:
-        right = matches(batch, schema)
-        problems = () if right else find_problems(batch, schema) or (_unsteady(schema),)
-        problems = problems or (find_violations(batch, schema) if level == "values" else ())
+        problems = _problems(batch, schema, level)
         if not problems:
             return view(batch, schema.target)
         reports.append((schema, problems))
     schema, problems = min(reports, key=lambda report: len(report[1]))
-    got = summary(batch) if isinstance(batch, Tree) else ""
     where = boundary.format(name) if boundary else _call_site()
-    raise SchemaError(schema.name, problems, got, where, schema.place)
+    raise SchemaError(schema.name, problems, _summary(batch), where, schema.place)
+
+
+def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...]:
+    try:
+        if not matches(batch, schema):
+            return find_problems(batch, schema) or (_unsteady(schema),)
+        return find_violations(batch, schema) if level == "values" else ()
+    except Exception:  # noqa: BLE001  # a batch that another thread writes to, an object that cannot be described
+        return (_unsteady(schema),)
+
+
+def _summary(batch: object) -> str:
+    try:
+        return summary(batch) if isinstance(batch, Tree) else ""
+    except Exception:  # noqa: BLE001  # as above
+        return ""
 
 
 def _unsteady(schema: Schema) -> Problem:

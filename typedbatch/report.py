@@ -46,11 +46,14 @@ def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[T
     width = min(max(map(len, names), default=0), 24)
     for name, problem in zip(names, problems[:MOST], strict=True):
         says = problem.got if problem.expected in problem.got else f"{problem.got}, expected {problem.expected}"
-        yield from _flow([(f"  {name:<{width}}", "bold red"), (says, ""), (f"[{problem.code}]", "dim")], width + 4)
+        yield from _flow(
+            [(f"  {name:<{width}}", "bold red"), (_printable(says), ""), (f"[{problem.code}]", "dim")], width + 4
+        )
         if problem.hint and problem.hint not in shown:  # the same hint for every field is one hint
             shown.add(problem.hint)
             yield from _flow(
-                [(" " * (width + 2), ""), *((part, "green") for part in problem.hint.split("  "))], width + 4
+                [(" " * (width + 2), ""), *((part, "green") for part in _printable(problem.hint).split("  "))],
+                width + 4,
             )
 
     if len(problems) > MOST:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,7 +73,10 @@ def rule(words: str, /) -> Callable[[M], M]:
         raise DeclarationError('rule() takes what must be so, in words: @rule("adv has mean 0")')
 
     def mark(method: M) -> M:
-        method.__typedbatch_rule__ = words  # type: ignore[attr-defined]  # functions take attributes
+        marked: Any = method
+        if not isinstance(marked, FunctionType):
+            raise DeclarationError(f"@rule({words!r}) marks a plain method, and stands right above its def")
+        marked.__typedbatch_rule__ = words  # type: ignore[attr-defined]  # functions take attributes
         return method
 
     return mark
@@ -83,12 +87,14 @@ def batch_rules(cls: type) -> Iterator[BatchRule]:
     names = (name for base in reversed(cls.__mro__) for name, value in vars(base).items() if _is_rule(value))
     for name in dict.fromkeys(names):
         method = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+        if isinstance(method, (staticmethod, classmethod)):
+            raise DeclarationError(f"the rule {cls.__name__}.{name} is a plain method, no {type(method).__name__}")
         if _is_rule(method):
             yield BatchRule(name, method.__typedbatch_rule__, method)
 
 
 def _is_rule(value: object) -> bool:
-    return callable(value) and hasattr(value, "__typedbatch_rule__")
+    return hasattr(getattr(value, "__func__", value), "__typedbatch_rule__")
 
 
 def _finite(values: Any) -> Any:
@@ -110,13 +116,13 @@ def _unique(values: Any) -> Any:
     return first
 
 
-Finite = Rule("finite", _finite)
+Finite: Rule = Rule("finite", _finite)
 """Neither infinite nor NaN."""
 
-Sorted = Rule("in ascending order of rows", _sorted)
+Sorted: Rule = Rule("in ascending order of rows", _sorted)
 """Nothing is less than what the row before it has in its place."""
 
-Unique = Rule("unique", _unique)
+Unique: Rule = Rule("unique", _unique)
 """No row twice."""
 
 
@@ -137,7 +143,7 @@ def rules_in(metadata: Iterable[object]) -> Iterator[Rule]:
         elif type(item).__module__.partition(".")[0] == "annotated_types":
             yield from _annotated_type(item, bounds)
     low, high = bounds.get("low"), bounds.get("high")
-    if low is not None and high is not None and low > high:
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low > high:
         raise DeclarationError(f"no value is both above {low} and below {high}")
 
 
@@ -147,7 +153,7 @@ def _annotated_type(item: Any, bounds: dict[str, Any]) -> Iterator[Rule]:
         attribute, sign, side, holds = _BOUNDS[name]
         limit = getattr(item, attribute)
         bounds[side] = limit
-        yield Rule(f"{sign} {limit}", lambda values: holds(values, limit))
+        yield Rule(f"{sign} {limit}", lambda values: holds(_wide(values), limit))
     elif name == "MultipleOf":
         yield Rule(f"multiples of {item.multiple_of}", lambda values: values % item.multiple_of == 0)
     elif name in ("MinLen", "MaxLen"):
@@ -167,9 +173,17 @@ _BOUNDS: dict[str, tuple[str, str, str, Callable[[Any, Any], Any]]] = {
 }
 
 
+def _wide(values: Any) -> Any:
+    """Small integers in torch as int64: torch would turn a limit of 256 into the uint8 that is 0."""
+    if KINDS[type(values)] is TENSOR and not values.is_floating_point() and values.element_size() < 8:
+        return values.to(sys.modules["torch"].int64)
+    return values
+
+
 def _ask(function: Callable[[Any], Any], values: Any) -> Any:
     """The answer of a predicate to an array; one that knows numbers only, as ``math.isfinite``, is asked of each."""
+    numbers = values.detach().cpu() if KINDS[type(values)] is TENSOR else np.asarray(values)
     try:
-        return function(values)
-    except (TypeError, ValueError):
-        return np.array([bool(function(value)) for value in np.asarray(values).ravel().tolist()])
+        return function(numbers)
+    except (TypeError, ValueError, AttributeError):
+        return np.array([bool(function(value)) for value in numbers.reshape(-1).tolist()]).reshape(values.shape)

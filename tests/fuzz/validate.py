@@ -41,7 +41,7 @@ def hint_from(data: atheris.FuzzedDataProvider, depth: int) -> Any:
 def record_from(data: atheris.FuzzedDataProvider, depth: int) -> Any:
     names = {data.PickValueInList(NAMES) for _ in range(data.ConsumeIntInRange(1, 4))}
     fields = {name: hint_from(data, depth) for name in sorted(names)}
-    return record(**{**fields, "d": GRID if data.ConsumeBool() else Any})
+    return record(**{"d": GRID if data.ConsumeBool() else Any, **fields})
 
 
 def batch_from(data: atheris.FuzzedDataProvider, depth: int) -> Batch:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import functools
 import inspect
 import pickle
 import re
-from collections.abc import AsyncIterator, Awaitable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,16 +53,14 @@ def test_lists():
     assert many([]) == []
 
 
-@pytest.mark.parametrize(
-    "hint", [Sequence[ActBatch], Iterable[ActBatch], tuple[ActBatch, ...], collections.deque[ActBatch]]
-)
+@pytest.mark.parametrize("hint", [Sequence[ActBatch], Iterable[ActBatch], tuple[ActBatch, ...]])
 def test_other_collections(hint: Any):
     def take(batches: Any) -> Any:
         return batches
 
     take.__annotations__ = {"batches": hint}
     function = checked(take)
-    values = (good, good) if "tuple" in str(hint) else collections.deque([good, good])
+    values: Any = (good, good) if "tuple" in str(hint) else [good, good]
     assert [type(batch) for batch in function(values)] == [ActBatch, ActBatch]
     assert refusal(function, type(values)([good, bad])) == "argument `batches[1]`"
 
@@ -368,3 +367,99 @@ def test_a_context_manager_is_no_generator_to_be_gone_through():
 def test_what_cannot_be_called_is_refused():
     with pytest.raises(TypeError, match=r"checked\(\) takes a function, got int"):
         checked(5)  # type: ignore[call-overload]
+
+
+# ---- what it must not do -------------------------------------------------------------------------------------------
+
+
+def test_a_named_argument_is_none_of_the_other_keywords():
+    @checked
+    def train(scale: float = 1.0, /, rate: float = 0.1, *, name: str = "", **batches: ActBatch) -> Any:
+        return rate, name, {key: type(batch) for key, batch in batches.items()}
+
+    assert train(rate=0.5, name="n", one=good) == (0.5, "n", {"one": ActBatch})
+    assert refusal(train, one=bad) == "argument `one`"
+
+
+class Buffer(list[ActBatch]):
+    def add(self, batch: Any) -> None:
+        self.append(batch)
+
+
+def test_a_class_of_somebody_else_is_handed_on_as_it_is():
+    @checked
+    def fill(buffer: Buffer, queue: collections.deque[ActBatch], task: asyncio.Future[ActBatch] | None = None) -> Any:
+        return buffer, queue, task
+
+    @checked
+    def either(values: Sequence[ActBatch]) -> Any:
+        return values
+
+    buffer, queue = Buffer([good]), collections.deque([good])
+    assert fill(buffer, queue)[0] is buffer
+    assert fill(buffer, queue)[1] is queue
+    assert either(buffer) is buffer  # validated, and still a buffer
+    assert refusal(either, Buffer([bad])) == "argument `values[0]`"
+    pair = collections.namedtuple("pair", "a b")(good, good)
+    assert checked(annotated(tuple[ActBatch, ActBatch]))(pair) is pair
+    default = collections.defaultdict(list, a=good)
+    assert checked(annotated(dict[str, ActBatch]))(default) is default
+
+
+def annotated(hint: Any) -> Any:
+    def function(value: Any) -> Any:
+        return value
+
+    function.__annotations__ = {"value": hint}
+    return function
+
+
+def test_a_key_of_a_dict_is_not_asked_for_its_text():
+    class Key:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    assert checked(annotated(dict[Any, ActBatchProtocol]))({Key(): good})
+    assert refusal(checked(annotated(dict[Any, ActBatchProtocol])), {Key(): bad}) == "argument `value[Key]`"
+
+
+def test_a_coroutine_function_under_another_decorator():
+    def retry(function: Any) -> Any:
+        @functools.wraps(function)
+        def again(*args: Any) -> Any:
+            return function(*args)
+
+        return again
+
+    @checked
+    @retry
+    async def act(batch: ActBatch) -> ActBatch:
+        return batch if len(batch) == 2 else bad  # type: ignore[return-value]
+
+    assert type(asyncio.run(act(good))) is ActBatch
+    assert refusal(lambda: asyncio.run(act(Batch(act=np.zeros(3))))) == "return value"
+
+
+def test_an_asynchronous_generator_from_a_plain_function_takes_what_is_sent():
+    async def source() -> Any:
+        sent = yield good
+        yield Batch(act=np.full(1, sent))
+
+    @checked
+    def stream() -> AsyncGenerator[ActBatch, int]:
+        return source()
+
+    async def main() -> None:
+        found = stream()
+        assert type(await anext(found)) is ActBatch
+        assert (await found.asend(7)).act.tolist() == [7]
+
+    asyncio.run(main())
+
+
+def test_builtins_and_classes_that_inherit_their_constructor():
+    @checked
+    class Broken(Exception): ...
+
+    assert str(Broken("x")) == "x"
+    assert checked(len)([1]) == 1

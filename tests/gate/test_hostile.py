@@ -291,3 +291,48 @@ def test_a_batch_that_another_thread_writes_to():
     finally:
         stop.set()
         thread.join()
+
+
+class Aa(BatchRecord):
+    child: Aa | Bb | None
+    a: Array
+
+
+class Bb(BatchRecord):
+    child: Aa | Bb | None
+    b: Array
+
+
+@pytest.mark.parametrize("levels", [30, 1_000])
+def test_alternatives_that_only_differ_behind_the_nested_batch(levels: int):
+    def chain(last: int) -> Batch:
+        batch = raw(child=None, b=np.zeros(last))
+        for _ in range(levels):
+            batch = raw(child=batch, b=np.zeros(3))
+        return batch
+
+    assert judged(chain(3), Bb) == []
+    assert judged(chain(4), Bb) == ["TB302"]
+
+
+def test_what_is_handed_over_in_place_of_a_batch():
+    for leaf in leaves().values():
+        assert not conforms(leaf, RolloutBatch)
+        error = raised(leaf, RolloutBatch, None)
+        assert error is not None
+        assert error.problems[0].code[:5] in ("TB102", "TB105")
+
+
+def test_a_report_on_fields_that_all_differ_can_be_read():
+    schema = record(**{f"f{i}": Array for i in range(2_000)})
+    error = raised(Batch({f"f{i}": np.zeros(i + 1) for i in range(2_000)}), schema, None)
+    assert len(str(error)) < 20_000
+    assert error is not None
+    assert len(str(error.to_dict())) < 1_000_000
+
+
+def test_a_name_cannot_forge_a_line_of_the_report():
+    batch = Batch({"bad\n  batch.x  fine": np.zeros(3), "x": np.zeros(4), "\ud800": np.zeros(4), "y": np.zeros(4)})
+    text = str(raised(batch, record(x=Array, more=Batch, **{"bad\n  batch.x  fine": Array}), None))
+    assert "\n  batch.x  fine" not in text
+    assert text.encode()

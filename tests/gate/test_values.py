@@ -27,6 +27,7 @@ from typedbatch import (
     rule,
     validate,
 )
+from typedbatch.errors import DeclarationError
 
 
 def kind_of_value(value: object) -> str:
@@ -192,3 +193,66 @@ def test_nothing_is_changed_or_copied():
     before = dict(batch.__dict__)
     codes(batch, Rollout)
     assert all(batch.__dict__[name] is value for name, value in before.items())
+
+
+def test_small_integers_of_torch_are_compared_as_they_are():
+    """Torch turns the limit into the tensor's dtype, where 256 is 0."""
+    schema = record(x=Annotated[Tensor, at.Lt(256), at.Ge(-1)])
+    assert codes(Batch(x=torch.tensor([0, 255], dtype=torch.uint8)), schema) == []
+    assert codes(Batch(x=torch.tensor([0, 255], dtype=torch.uint8)), record(x=Annotated[Tensor, at.Lt(255)])) == [
+        "x TB401"
+    ]
+
+
+def test_rules_on_a_batch_are_for_its_numbers():
+    schema = record(x=Annotated[Batch, Finite])
+    assert codes(Batch(x=Batch(a=[1.0], reserved=Batch(), none=None, text="a")), schema) == []
+
+
+def test_a_predicate_on_tensors_that_require_grad():
+    schema = record(x=Annotated[Tensor, at.Predicate(math.isfinite)])
+    assert codes(Batch(x=torch.ones(2).requires_grad_()), schema) == []
+    assert codes(Batch(x=torch.tensor([[1.0], [math.inf]])), schema) == ["x TB401"]
+
+
+@pytest.mark.parametrize("answer", [[True, False], (False,), np.array([True, False]), torch.tensor([False])])
+def test_answers_for_each_row_may_come_in_a_list(answer: Any):
+    class Own(BatchRecord):
+        x: Array
+
+        @rule("so")
+        def so(self) -> Any:
+            return answer
+
+    assert codes(Batch(x=[1.0]), Own) == [" TB402"]
+
+
+@pytest.mark.parametrize("answer", ["yes", NotImplemented, None, (x for x in [True])])
+def test_what_is_no_answer_is_a_rule_that_fails(answer: Any):
+    class Own(BatchRecord):
+        x: Array
+
+        @rule("so")
+        def so(self) -> Any:
+            return answer
+
+    assert codes(Batch(x=[1.0]), Own) == [" TB403"]
+
+
+@pytest.mark.parametrize("wrapper", [staticmethod, classmethod, property])
+def test_a_rule_is_a_plain_method(wrapper: Any):
+    for order in (lambda f: wrapper(rule("so")(f)), lambda f: rule("so")(wrapper(f))):
+        try:
+            type("Own", (BatchRecord,), {"so": order(lambda self: True)})
+        except DeclarationError as error:
+            assert "plain method" in str(error)  # noqa: PT017  # a property above the mark is none, and no rule either
+
+
+def test_of_nested_records_that_differ_in_sizes_the_right_ones_rules_are_asked():
+    one, two = record(a=Float[np.ndarray, "N"]), record(a=Annotated[Float[np.ndarray, "m"], at.Ge(0)])
+    schema = record(x=Array, p=one | two)
+    assert codes(Batch(x=[0.0] * 3, p=Batch(a=[-1.0] * 3)), schema) == []
+    assert codes(Batch(x=[0.0] * 3, p=Batch(a=[-1.0] * 4)), schema) == ["p.a TB401"]
+    three = record(x=Annotated[Float[np.ndarray, "N 3"], at.Ge(0)] | Float[np.ndarray, "N 4"])
+    assert codes(Batch(x=-np.ones((5, 4))), three) == []
+    assert codes(Batch(x=-np.ones((5, 3))), three) == ["x TB401"]

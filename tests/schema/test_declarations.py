@@ -51,7 +51,14 @@ def test_shapes_that_make_no_sense_in_a_batch(text: str, reason: str):
 
 def test_a_size_in_a_dict_of_arrays_is_computed_from_names_of_fields_too():
     refused("computed from 'd', which is no dimension", x=dict[str, Shaped[np.ndarray, "N 2*d"]])
-    record(x=dict[str, Shaped[np.ndarray, "N 2*d"]], y=Shaped[np.ndarray, "N d"])
+    refused("computed from 'd', which is no dimension of a field before it", x=TWICE, y=Shaped[np.ndarray, "N d"])
+    record(y=Shaped[np.ndarray, "N d"], x=TWICE)
+    either = Shaped[np.ndarray, "N 2*d"] | Float[np.ndarray, "N"]
+    refused("computed from 'd', which is no dimension of a field before it", x=either, y=Shaped[np.ndarray, "N d"])
+    record(x=Shaped[np.ndarray, "N 2*d"] | Tensor | None, y=Shaped[np.ndarray, "N d"])
+
+
+TWICE = dict[str, Shaped[np.ndarray, "N 2*d"]]
 
 
 def test_the_refusal_names_the_class_and_the_field():
@@ -133,6 +140,45 @@ def test_names_that_are_defined_later_are_read_at_the_first_use():
         "class Own(BatchRecord):\n    inner: 'Later'\nclass Later(BatchRecord):\n    x: Array\n", strings=False
     )
     assert conforms(Batch(inner=Batch(x=[1.0])), module.Own)
+
+
+@pytest.mark.parametrize(
+    ("hint", "reason"),
+    [
+        (Float32, "Float32 needs an array type and a shape"),
+        (Shaped[np.ndarray, "N min(N)"], "neither a name nor a number"),
+        (Shaped[np.ndarray, "N N@N"], "neither a name nor a number"),
+        (np.ndarray[tuple[Literal["N"]], Any], "is no size"),
+        (np.ndarray[tuple[Literal[True]], Any], "is no size"),
+    ],
+    ids=kind_of_value,
+)
+def test_more_mistakes(hint: Any, reason: str):
+    refused(reason, x=hint)
+
+
+def test_an_alias_that_stands_for_itself():
+    with pytest.raises(DeclarationError, match="stands for itself, with no record between"):
+        load("Nest = Array | dict[str, 'Nest']\nclass Own(BatchRecord):\n    x: Nest\n", strings=False)
+
+
+def test_a_name_in_quotes_inside_another_annotation():
+    module = load(
+        "class Own(BatchRecord):\n    x: dict[str, 'Later']\nclass Later(BatchRecord):\n    x: Array\n", strings=False
+    )
+    assert conforms(Batch(x={"a": {"x": [1.0]}}), module.Own)
+    assert not conforms(Batch(x={"a": {"y": [1.0]}}), module.Own)
+
+
+def test_a_schema_without_fields_is_one_schema():
+    empty = record()
+    schema = schema_of(empty)
+    record(inner=empty)
+    assert schema_of(empty) is schema
+
+
+def test_a_schema_with_a_note_that_cannot_be_hashed():
+    assert conforms(Batch(cam=[1.0]), Annotated[Cam, ["a note"]])
 
 
 class Colour(enum.Enum):

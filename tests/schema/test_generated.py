@@ -21,6 +21,13 @@ from typedbatch.errors import Code, SchemaError
 from typedbatch.schema import check_of, find_problems
 from typedbatch.schema.generate import can_generate, source_of
 
+
+class Refuses(Tensor):
+    @classmethod
+    def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("hands off")
+
+
 Rows = NewType("Rows", int)
 
 
@@ -118,7 +125,7 @@ def records(depth: int) -> st.SearchStrategy[Any]:
 
 def known(fields: dict[str, Any]) -> Any:
     """A record of these fields, and of one that has all the names that sizes are computed from."""
-    return record(**fields, d=Shaped[np.ndarray, "N d"] | None)
+    return record(**{"d": Shaped[np.ndarray, "N d"] | None, **fields})
 
 
 def near(hint: Any, draw: Any) -> Any:
@@ -187,9 +194,9 @@ def test_the_source_can_be_read():
 
 SOURCE = """\
 def check(batch):
-    if KINDS[type(batch)] is not BATCH:
-        return False
     try:
+        if KINDS[type(batch)] is not BATCH:
+            return False
         d0 = _ = None
         f1 = batch.__dict__
         v2 = f1['cam']
@@ -225,3 +232,50 @@ def test_ten_thousand_fields_and_a_hundred_records_deep():
         innermost = innermost["inner"]
     innermost["cam"] = np.zeros(3)
     assert [problem.path for problem in find_problems(batch, schema_of(deep))] == [f"{'inner.' * 300}cam"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "values", "right"),
+    [
+        # no name of a dimension anywhere
+        ({"lr": int | float}, {"lr": np.array(1)}, True),
+        ({"x": Literal[1, 2] | float}, {"x": np.array(0.5)}, True),
+        ({"x": Float[np.ndarray, "_"] | Int[np.ndarray, "_"]}, {"x": i8}, True),
+        # a name for several sizes, fixed after it was broadcast
+        (
+            {"x": Float32[np.ndarray, "*#b"], "y": Float32[np.ndarray, "*b"], "w": Float32[np.ndarray, "*b"]},
+            {"x": np.zeros(1, "f4"), "y": np.zeros(3, "f4"), "w": np.zeros(4, "f4")},
+            False,
+        ),
+        # sizes without a value
+        (
+            {"x": Float[np.ndarray, "n k"], "y": Shaped[np.ndarray, "n 12//k"] | Float[np.ndarray, "n 3"]},
+            {"x": np.zeros((2, 0)), "y": np.zeros((2, 3))},
+            True,
+        ),
+        ({"x": Shaped[np.ndarray, "n"], "y": Shaped[np.ndarray, "2**n"]}, {"x": np.zeros(2000), "y": i8}, False),
+        # an alternative that raises is no reason not to try the next
+        (
+            {"u": record(v=Tensor) | record(o=Array)},
+            {"u": raw({"v": torch.zeros(2).as_subclass(Refuses), "o": f4})},
+            True,
+        ),
+        # of records that differ in sizes alone
+        (
+            {"x": Array, "p": record(a=Float[np.ndarray, "N"]) | record(a=Float[np.ndarray, "m"])},
+            {"x": f4, "p": raw({"a": np.zeros(5)})},
+            True,
+        ),
+        # dicts in dicts
+        ({"x": dict[str, dict[str, Tree]]}, {"x": raw({})}, True),
+        # stacked records
+        ({"x": list[Cam]}, {"x": raw({"cam": f4})}, True),
+        ({"x": list[Cam]}, {"x": raw({"pos": f4})}, False),
+        ({"x": torch.LongTensor}, {"x": torch.zeros(2, dtype=torch.int64)}, True),
+        ({"x": torch.LongTensor}, {"x": torch.zeros(2)}, False),
+    ],
+)
+def test_verdicts_that_were_once_wrong(fields: dict[str, Any], values: dict[str, Any], right: bool):
+    compiled = schema_of(record(**fields))
+    assert check_of(compiled)(raw(values)) is right
+    assert (not find_problems(raw(values), compiled)) is right

@@ -9,6 +9,9 @@ from typedbatch.errors import Problem
 from typedbatch.report import shorten
 from typedbatch.schema.names import outermost
 
+_MOST = 1000
+"""Conflicts on one dimension that are listed; who has more has not read the first."""
+
 Size = int | tuple[int, ...]
 """The size of a dimension, or the sizes of several under one name, as in ``*obs``."""
 
@@ -33,12 +36,16 @@ def _minority(name: str, sizes: dict[str, Size], schema: str) -> Iterator[Proble
         by_size.setdefault(size, []).append(path)
     weight = {size: (count, len(by_size[size])) for size, count in counts.items()}
     usual = [size for size in weight if weight[size] == max(weight.values())]
-    for path, size in sizes.items():
-        if size not in usual or len(usual) > 1:
-            others = ", ".join(f"{show_sizes(other)} in {_some(by_size[other])}" for other in usual if other != size)
-            yield Problem(
-                path, "TB302 dimension-conflict", "", f"{name} is {show_sizes(size)} here, but {others}", schema
-            )
+    wrong = [(path, size) for path, size in sizes.items() if size not in usual or len(usual) > 1]
+    for path, size in wrong[:_MOST]:
+        others = _others([other for other in usual if other != size], by_size)
+        yield Problem(path, "TB302 dimension-conflict", "", f"{name} is {show_sizes(size)} here, but {others}", schema)
+
+
+def _others(sizes: list[Size], by_size: dict[Size, list[str]]) -> str:
+    more = f" and {len(sizes) - 3} more sizes" if len(sizes) > 4 else ""
+    shown = sizes if not more else sizes[:3]
+    return ", ".join(f"{show_sizes(size)} in {_some(by_size[size])}" for size in shown) + more
 
 
 def _some(paths: list[str]) -> str:

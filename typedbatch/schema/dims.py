@@ -6,9 +6,13 @@ Read from the text, so that jaxtyping itself need not be there, and so that what
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
+from types import CodeType
+from typing import Any
 
 from typedbatch.errors import DeclarationError
 
@@ -130,20 +134,19 @@ def _dim(word: str, text: str) -> Dim:
         return Dim(Sort.SOME if "*" in marks else Sort.NAMED, rest, broadcasts)
     if "*" in marks:
         raise DeclarationError(f"the shape {text!r} has {word!r}: only a name can stand for any number of dimensions")
-    if rest.lstrip("+-").isdigit():
+    if re.fullmatch(r"[+-]?\d+", rest, re.ASCII):
         return Dim(Sort.FIXED, str(int(rest)), broadcasts)
     _check_expression(rest, text)
     return Dim(Sort.COMPUTED, rest, broadcasts)
 
 
-FUNCTIONS = {"min": min, "max": max, "abs": abs}
+FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
 """What an expression may call."""
 _ALLOWED = (
     ast.Expression,
     ast.BinOp,
     ast.UnaryOp,
-    ast.operator,
-    ast.unaryop,
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.UAdd, ast.USub),
     ast.Name,
     ast.Load,
     ast.Constant,
@@ -156,8 +159,9 @@ def _check_expression(expression: str, text: str) -> None:
         nodes = list(ast.walk(ast.parse(expression, mode="eval")))
     except (SyntaxError, ValueError):
         nodes = []
-    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
-    known = all(isinstance(call, ast.Name) and call.id in FUNCTIONS for call in calls)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    known = all(isinstance(call.func, ast.Name) and _takes(call.func.id, len(call.args)) for call in calls)
+    known &= not any(call.keywords for call in calls)
     numbers = all(type(node.value) is int for node in nodes if isinstance(node, ast.Constant))
     if not nodes or not known or not numbers or not all(isinstance(node, _ALLOWED) for node in nodes):
         raise DeclarationError(
@@ -166,16 +170,25 @@ def _check_expression(expression: str, text: str) -> None:
         )
 
 
+def _takes(function: str, arguments: int) -> bool:
+    return arguments == 1 if function == "abs" else function in FUNCTIONS and arguments > 1
+
+
 def compute(expression: str, sizes: Mapping[str, int]) -> float | None:
     """The value of a COMPUTED element; None if a name in it has no size yet, -1 if it has no value, as 1 // 0."""
     # What may be in it was checked when the declaration was read: names, whole numbers, arithmetic, min, max, abs.
     try:
-        value: float = eval(expression, {"__builtins__": {}, **FUNCTIONS}, dict(sizes))
+        value: float = eval(_compiled(expression), {"__builtins__": {}, **FUNCTIONS}, dict(sizes))
     except NameError:
         return None
-    except ArithmeticError:
+    except Exception:  # noqa: BLE001  # arithmetic fails in many ways
         return -1
     return value
+
+
+@lru_cache(maxsize=1024)
+def _compiled(expression: str) -> CodeType:
+    return compile(expression, "<size>", "eval")
 
 
 Several = tuple[bool, tuple[int, ...]]

@@ -46,6 +46,10 @@ class Dtypes(dict[Any, bool]):
         scalars: numpy scalar types, abstract ones too, of which the elements must be.
     """
 
+    words: str
+    names: tuple[str | re.Pattern[str], ...]
+    scalars: tuple[type, ...]
+
     def __init__(self, words: str, names: Iterable[str | re.Pattern[str]] = (), scalars: tuple[type, ...] = ()) -> None:
         super().__init__()
         self.words, self.names, self.scalars = words, tuple(names), scalars

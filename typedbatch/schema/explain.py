@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from typedbatch.errors import Code, Problem
@@ -26,11 +26,19 @@ from typedbatch.schema.dtypes import names_of
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice
 from typedbatch.schema.generate import can_generate
 from typedbatch.schema.names import child, nearest
-from typedbatch.schema.walk import Attempt, Known, Walk, problems_of
+from typedbatch.schema.walk import Attempt, Judgement, Known, Walk, problems_of
 
 _ABSENT = object()
+_WHATEVER = "whatever the sizes"
 _ABOUT_SIZES = ("TB302 dimension-conflict", "TB304 wrong-size")
 _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
+
+
+def choices(batch: Any, schema: Schema) -> dict[tuple[int, int], Option]:
+    """Which alternative each value of a union is, in a batch that matches, by the ids of value and field."""
+    walker = _Walker(schema)
+    problems_of(walker.fields(batch.__dict__, schema, ""), walker.known)
+    return walker.known.choices
 
 
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
@@ -50,8 +58,8 @@ class _Walker:
     def __init__(self, root: Schema) -> None:
         self.root = root.name
         self.known = Known()
-        self.hopeless: set[tuple[int, int]] = set()
-        """Values and alternatives that do not go together, whatever the sizes of other fields."""
+        self.answers: dict[tuple[int, int, Hashable], bool] = {}
+        """Whether a value is an alternative of a union, at the sizes that were known then, or whatever they are."""
         self.outer: set[tuple[int, int]] = set()
         self.shares = not can_generate(root)
         """A batch that is met again is not gone through again; only where the schema nests itself can it be often."""
@@ -126,25 +134,38 @@ class _Walker:
         elif len(options) == 1:
             yield from self.option(options[0], value, path, computed)
         else:
-            yield from self.one_of(options, value, path)
+            yield from self.one_of(options, value, field, path)
 
-    def one_of(self, options: list[Option], value: Any, path: str) -> Walk:
+    def one_of(self, options: list[Option], value: Any, field: Field, path: str) -> Walk:
         """The first alternative of its kind that fits; if none does, the closest is explained."""
-        mark = len(self.known.undo)
+        mark, state = len(self.known.undo), self.known.state()
         for option in options:
-            if (id(value), id(option)) in self.hopeless:
-                continue
-            problem = yield Attempt(self.settled(option, value, path))
-            if problem is None:
+            key = id(value), id(option)
+            fits = self.answers.get((*key, state), self.answers.get((*key, _WHATEVER)))
+            if fits is None:
+                fits = yield from self.attempt(option, value, path, state)
+            if fits:
+                self.known.set(self.known.choices, (id(value), id(field)), option)
                 return
             self.known.back_to(mark)
-            if problem.code not in _ABOUT_SIZES:
-                self.hopeless.add((id(value), id(option)))
         if self.known.trying:  # it is a no already; to explain it would take twice as long at each level
-            never = all((id(value), id(option)) in self.hopeless for option in options)
+            never = all((id(value), id(option), _WHATEVER) in self.answers for option in options)
             yield self.problem(path, "TB202 wrong-kind" if never else "TB302 dimension-conflict", "", "")
             return
-        yield from self.settled(min(options, key=lambda option: _distance(option, value)), value, path)
+        yield from self.settled(min(options, key=lambda option: distance(option, value)), value, path)
+
+    def attempt(self, option: Option, value: Any, path: str, state: Hashable) -> Judgement:
+        """Whether a value is that alternative; remembered, since in deep unions the same is asked again and again."""
+        key = id(value), id(option)
+        if option.kind is BATCH and distance(option, value):  # that can be seen without going inside
+            self.answers[*key, _WHATEVER] = False
+            return False
+        problem = yield Attempt(self.readable(self.settled(option, value, path), path))
+        if problem is not None and problem.code not in _ABOUT_SIZES:
+            self.answers[*key, _WHATEVER] = False
+        elif problem is not None or self.known.state() == state:  # a yes that made sizes known is asked again
+            self.answers[*key, state] = problem is None
+        return problem is None
 
     def settled(self, option: Option, value: Any, path: str) -> Walk:
         computed: list[tuple[str, Dim, int]] = []
@@ -259,7 +280,7 @@ class _Walker:
         now = broadcast(known, sizes, dim.broadcasts)
         if now is not None:
             self.known.set(several, dim.text, now)
-            return None
+            return None if dim.broadcasts else self.size(f"*{dim.text}", sizes, path)
         before = "other sizes" if known is None else show_sizes(known[1])
         says = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
         return self.problem(path, "TB302 dimension-conflict", "", says)
@@ -271,7 +292,7 @@ class _Walker:
             wanted = compute(dim.text, sizes)
             if wanted is not None and wanted != size and (self.known.trying or not self.known.disputed(dim.names)):
                 given = ", ".join(f"{name} is {sizes[name]}" for name in dim.names)
-                expected = f"{dim.text} = {wanted:g}, as {given}"
+                expected = f"{dim.text} = {str(wanted)[:20]}, as {given}"
                 yield self.problem(path, "TB304 wrong-size", expected, f"a size of {size}")
 
     def problem(self, path: str, code: Code, expected: str, got: str, hint: str = "") -> Problem:
@@ -321,7 +342,7 @@ def _kind(value: Any) -> Kind:
     return ARRAY if kind is SCALAR else kind
 
 
-def _distance(option: Option, value: Any) -> int:
+def distance(option: Option, value: Any) -> int:
     """How far an alternative is from a value, at a glance: the names of a batch, the dtype and rank of an array."""
     if option.kind is BATCH and option.schema is not None:
         fields = value.__dict__

@@ -39,7 +39,6 @@ differ in more than their kind, and batches that may be absent or hold any names
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache, partial
@@ -49,7 +48,7 @@ from numpy import ndarray
 
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind
 from typedbatch.rows import rows_of
-from typedbatch.schema.dims import FUNCTIONS, ROWS, Dim, Shape, Sort, broadcast
+from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, is_choice
 
@@ -58,7 +57,7 @@ Check = Callable[[object], bool]
 _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast, "is_choice": is_choice,
-    "rows_of": rows_of, "ABSENT": object(), **FUNCTIONS,
+    "rows_of": rows_of, "ABSENT": object(), "compute": compute,
 }  # fmt: skip
 
 
@@ -86,7 +85,12 @@ class _Writer:
         _name_dims(schema, self.dims)
         body = _Body(self, "return False", 2)
         body.fields(schema, "batch.__dict__")
-        head = ["def check(batch):", "    if KINDS[type(batch)] is not BATCH:", "        return False", "    try:"]
+        head = [
+            "def check(batch):",
+            "    try:",
+            "        if KINDS[type(batch)] is not BATCH:",
+            "            return False",
+        ]
         unknown = [f"        {' = '.join([*self.dims.values(), '_'])} = None"]
         end = ["    except Exception:", "        return False", "    return True"]
         self.source = "\n".join([*self.functions, *head, *unknown, *body.lines, *end, ""])
@@ -94,21 +98,21 @@ class _Writer:
     @property
     def state(self) -> str:
         """All dimensions, as parameters and as what is returned; with one more, so that it is never an empty tuple."""
-        return ", ".join([*self.dims.values(), "_"])
+        return ", ".join([*self.dims.values(), "_"])  # "_" so that there is always one
 
     def constant(self, value: Any) -> str:
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
 
-    def function(self, write: Callable[[_Body], None], argument: str, guard: str = "") -> str:
+    def function(self, write: Callable[[_Body], None], argument: str) -> str:
         """Add a function whose body is written by ``write``; its name."""
-        body = _Body(self, "return None", 2 if guard else 1)
+        body = _Body(self, "return None", 2)
         write(body)
         name = f"g{len(self.functions)}"
-        lines = [f"def {name}({argument}, {self.state}):", *(["    try:"] if guard else []), *body.lines]
-        lines += [f"    except {guard}:", "        return None"] if guard else []
-        self.functions.append("\n".join([*lines, f"    return {self.state}"]))
+        lines = [f"def {name}({argument}, {self.state}):", "    try:", *body.lines]
+        lines += ["    except Exception:", "        return None"]
+        self.functions.append("\n".join([*lines, f"    return ({self.state},)"]))
         return name
 
 
@@ -251,7 +255,7 @@ class _Body:
 
     def take(self, answer: str) -> None:
         self.refuse(f"{answer} is None")
-        self.write(f"{self.writer.state} = {answer}")
+        self.write(f"({self.writer.state},) = {answer}")
 
     def option(self, option: Option, value: str, nest: bool = True) -> None:
         """The value is of the option's kind; all the rest."""
@@ -279,7 +283,7 @@ class _Body:
             self.inlined += 1
             self.fields(option.schema, f"{value}.__dict__")
         elif option.schema is not None:
-            name = self.writer.function(partial(_Body.nested, schema=option.schema), "fields", "KeyError")
+            name = self.writer.function(partial(_Body.nested, schema=option.schema), "fields")
             self.call(f"{name}({value}.__dict__, {self.writer.state})")
         elif option.each is not None:
             name = self.writer.function(partial(_Body.each, each=option.each), "fields")
@@ -387,7 +391,8 @@ class _Body:
         names = [self.writer.dims[name] for name in dim.names]
         known = "".join(f"{name} is not None and " for name in names)
         passes = f"{size} != 1 and " if dim.broadcasts else ""
-        self.refuse(f"{size} is not None and {known}{passes}{size} != {_in_locals(dim.text, self.writer.dims)}")
+        sizes = ", ".join(f"{name!r}: {self.writer.dims[name]}" for name in dim.names)
+        self.refuse(f"{size} is not None and {known}{passes}{size} != compute({dim.text!r}, {{{sizes}}})")
 
 
 def _is_kind(value: str, kind: Kind) -> str:
@@ -402,11 +407,3 @@ def _is_other(value: str, kind: Kind) -> str:
     if kind is ARRAY:
         return f"type({value}) is not ndarray and KINDS[type({value})] not in (ARRAY, SCALAR)"
     return f"{value} is not None" if kind is NONE else f"KINDS[type({value})] is not {kind.name}"
-
-
-def _in_locals(expression: str, dims: dict[str, str]) -> str:
-    tree = ast.parse(expression, mode="eval")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            node.id = dims.get(node.id, node.id)
-    return f"({ast.unparse(tree)})"

@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Mapping
 from functools import reduce
-from typing import Annotated, Any, Final, ForwardRef, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, ForwardRef, Literal, TypeVar, Union, get_args, get_origin
 
 import typing_extensions
 from typing_extensions import NoDefault
@@ -25,6 +25,9 @@ Scope = Mapping[str, Any]
 _ALIASES: Any = tuple(
     {typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType)}
 )
+
+
+_SELF = (typing.Self, typing_extensions.Self)
 
 
 def scope_of(cls: type) -> Scope:
@@ -45,7 +48,7 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
     """
     if isinstance(hint, (str, ForwardRef)):
         return resolve(_evaluate(hint if isinstance(hint, str) else hint.__forward_arg__, scope), types_, scope)
-    if isinstance(hint, TypeVar):
+    if isinstance(hint, TypeVar) or any(hint is one for one in _SELF):
         return _variable(hint, types_, scope)
     if isinstance(hint, _ALIASES):
         return resolve(hint.__value__, types_, scope)
@@ -54,6 +57,8 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
         return Annotated[(resolve(args[0], types_, scope), *args[1:])]
     if origin is Final:
         return resolve(args[0], types_, scope)
+    if origin is Literal:
+        return hint
     if isinstance(origin, _ALIASES):
         inner = dict(zip(origin.__type_params__, args, strict=False))
         return resolve(resolve(origin.__value__, inner, scope), types_, scope)
@@ -65,8 +70,8 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
 
 
 def _argument(arg: Any, types_: Types, scope: Scope) -> Any:
-    # In Callable[[int], str] and Literal["a"] an argument may be no type at all.
-    return arg if isinstance(arg, (list, str)) or arg is Ellipsis else resolve(arg, types_, scope)
+    # In Callable[[int], str] an argument may be no type at all.
+    return arg if isinstance(arg, list) or arg is Ellipsis else resolve(arg, types_, scope)
 
 
 def _rebuild(hint: Any, origin: type, args: tuple[Any, ...]) -> Any:
@@ -75,9 +80,9 @@ def _rebuild(hint: Any, origin: type, args: tuple[Any, ...]) -> Any:
     return hint.copy_with(args) if hasattr(hint, "copy_with") else origin[args]  # type: ignore[index]
 
 
-def _variable(variable: TypeVar, types_: Types, scope: Scope) -> Any:
-    if variable in types_:
-        return types_[variable]
+def _variable(variable: Any, types_: Types, scope: Scope) -> Any:
+    if variable in types_ or variable in _SELF:
+        return types_.get(variable, Any)
     default = getattr(variable, "__default__", NoDefault)
     if default is not NoDefault:
         return resolve(default, types_, scope)

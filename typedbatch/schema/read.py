@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import typing
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Generic, Protocol, get_args
 
 import numpy as np
+import typing_extensions
 from typing_extensions import Format, get_annotations
 
 from typedbatch.batch import Batch
@@ -51,7 +54,8 @@ def options_of(schema: Any) -> tuple[Any, ...]:
             raise DeclarationError(
                 f"{show(option)} is no schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
             )
-    _OPTIONS[schema] = options
+    with suppress(TypeError):  # Annotated[Rollout, ["a note"]] is not hashable
+        _OPTIONS[schema] = options
     return options
 
 
@@ -70,7 +74,10 @@ def schema_of(hint: Any) -> Schema:
         raise DeclarationError(f"{show(hint)} is a union; what a batch becomes is one protocol or record")
     (hint,) = options
     with _READING:
-        return _SCHEMAS.get(hint) or _UNFINISHED.get(hint) or _read(hint)
+        try:
+            return _SCHEMAS[hint] if hint in _SCHEMAS else _read(hint)
+        except RecursionError:
+            raise DeclarationError(f"an annotation of {show(hint)} stands for itself, with no record between") from None
 
 
 def _read(hint: Any) -> Schema:
@@ -97,7 +104,7 @@ def _each(growing: dict[Any, Schema]) -> Iterator[tuple[Any, Schema]]:
 
 def _started(hint: Any) -> Schema:
     """The schema of a declaration, which has its fields now or at the end of the reading."""
-    known = _SCHEMAS.get(hint) or _UNFINISHED.get(hint)
+    known = _SCHEMAS.get(hint, _UNFINISHED.get(hint))
     if known is None:
         cls = class_of(hint)
         known = _UNFINISHED[hint] = Schema(show(hint), cls, _place(cls))
@@ -106,8 +113,9 @@ def _started(hint: Any) -> Schema:
 
 def _place(cls: type, member: object = None) -> str:
     if isinstance(member, property):
-        code = member.fget.__code__  # type: ignore[union-attr]  # only properties with a getter are members
-        return show_place(code.co_filename, code.co_firstlineno + 1)  # the line below @property
+        code = getattr(member.fget, "__code__", None)
+        if code is not None:
+            return show_place(code.co_filename, code.co_firstlineno + 1)  # the line below @property
     return show_place(*places[cls]) if cls in places else ""
 
 
@@ -123,7 +131,8 @@ def _fields(hint: Any) -> Iterator[Field]:
         base, annotation, optional = members[name]
         where = f"{base.__module__}.{base.__qualname__}"
         try:
-            resolved = resolve(annotation, bindings.get(base, {}), scope_of(base))
+            known = {**bindings.get(base, {}), typing.Self: hint, typing_extensions.Self: hint}
+            resolved = resolve(annotation, known, scope_of(base))
             yield Field(name, options(resolved, _nested), optional, where, _place(base, base.__dict__.get(name)))
         except DeclarationError as error:
             raise DeclarationError(f"{error.reason} ({where}.{name})") from error.__cause__
@@ -173,16 +182,30 @@ def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _check_computed(schema: Schema) -> None:
-    """Refuse a size that is computed from a name that no field has."""
+    """Refuse a size that is computed from a name that no field has, or has too late.
+
+    In a union, and in a ``dict[str, ...]``, a value is judged at once, by the sizes that are known from fields before.
+    """
+    names, before = dims_in(schema), set[str]()
     for field in schema.fields:
+        kinds = [option.kind for option in field.options]
         for option in field.every_option():
-            for dim in option.shape.dims:
-                for name in dim.names if dim.sort is Sort.COMPUTED else ():
-                    if name not in dims_in(schema):
+            own = _named_dims(option)
+            at_once = all(option is not one for one in field.options) or kinds.count(option.kind) > 1
+            for dim in (dim for dim in option.shape.dims if dim.sort is Sort.COMPUTED):
+                for name in dim.names:
+                    if name not in (before | own if at_once else names):
+                        where = "a field before it" if name in names else "any field"
                         raise DeclarationError(
-                            f"the size {dim.text!r} is computed from {name!r}, which is no dimension of any field "
+                            f"the size {dim.text!r} is computed from {name!r}, which is no dimension of {where} "
                             f"({field.declared_in}.{field.name})"
                         )
+        for option in field.every_option():
+            before |= _named_dims(option) | (dims_in(option.schema) if option.schema is not None else set())
+
+
+def _named_dims(option: Option) -> set[str]:
+    return {dim.text for dim in option.shape.dims if dim.sort is Sort.NAMED}
 
 
 def dims_in(schema: Schema) -> set[str]:
@@ -191,7 +214,7 @@ def dims_in(schema: Schema) -> set[str]:
     names: set[str] = set()
     for _, one in _each(seen):
         for option in (option for field in one.fields for option in field.every_option()):
-            names.update(dim.text for dim in option.shape.dims if dim.sort is Sort.NAMED)
+            names |= _named_dims(option)
             if option.schema is not None:
                 seen.setdefault(id(option.schema), option.schema)
     return names
@@ -200,6 +223,8 @@ def dims_in(schema: Schema) -> set[str]:
 def _read_at_declaration(cls: type) -> None:
     """Refuse a declaration that can never be read; one that names what is defined further down is read at its use."""
     _refuse_assignments(cls)
+    if _UNFINISHED:  # an annotation that is being read has made this class
+        return
     try:
         schema_of(cls)
     except DeclarationError as error:

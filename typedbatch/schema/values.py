@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Number, Real
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
     for part in alternatives(hint):
         kind, said = bare(part)
         rules = (*shared, *rules_in(said))
-        anything |= kind is Any or kind is object
+        anything |= kind is Any or kind is object or kind is Final
         if anything and rules:
             raise DeclarationError("rules need a kind of value to hold for, as in Annotated[Array, Finite]")
         out += (replace(option, rules=rules) if rules else option for option in _options(kind, nested))
@@ -55,6 +55,11 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
         yield from _literal(get_args(hint))
     elif is_jaxtyping(hint):
         yield from _jaxtyping(hint)
+    elif type(cls).__module__.partition(".")[0] == "jaxtyping":
+        raise DeclarationError(f"{cls.__name__} needs an array type and a shape, as in {cls.__name__}[np.ndarray, 'N']")
+    elif type(cls).__name__ == "tensortype":  # torch.FloatTensor, a name of old for a tensor of one dtype
+        name = str(cls.dtype).removeprefix("torch.")
+        yield Option(TENSOR, None, Dtypes(name, (name,)))
     elif not isinstance(cls, type):
         if not isinstance(hint, TypeVar) and type(hint).__module__ not in ("typing", "typing_extensions"):
             raise DeclarationError(f"{_short(hint)} is no type")
@@ -65,9 +70,9 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
         yield from _number(cls)
     elif issubclass(cls, Mapping):
         yield _mapping(get_args(hint), nested)
-    elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes)):
-        yield Option(ARRAY)
-        yield Option(TENSOR)
+    elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray, memoryview)):
+        inner = nested(get_args(hint)[0]) if get_args(hint) else None
+        yield from [Option(ARRAY), Option(TENSOR)] if inner is None else [inner]  # batches are stored stacked
     else:
         kind = _kind_of_class(cls)
         yield Option(kind, None if kind is TENSOR and cls.__name__ == "Tensor" else _asked(cls))
@@ -119,8 +124,9 @@ def _numpy_shape(hint: Any) -> Shape:
 def _numpy_dim(size: Any, position: int) -> Dim:
     if hasattr(size, "__supertype__"):  # Rows = NewType("Rows", int) names a size
         return Dim(Sort.NAMED, size.__name__)
-    if get_origin(size) is Literal and len(get_args(size)) == 1:
-        return Dim(Sort.FIXED, str(get_args(size)[0]))
+    choices = get_args(size) if get_origin(size) is Literal else ()
+    if len(choices) == 1 and type(choices[0]) is int and choices[0] >= 0:
+        return Dim(Sort.FIXED, str(choices[0]))
     if size is int and position == 0:
         return Dim(Sort.NAMED, ROWS)
     if size is int or size is Any:
@@ -192,7 +198,7 @@ def _asked(cls: type) -> type | None:
     """``cls`` if ``isinstance`` can be asked about it; a plain Protocol cannot."""
     try:
         isinstance(None, cls)
-    except TypeError:
+    except Exception:  # noqa: BLE001  # a protocol raises TypeError, a class with its own check anything
         return None
     return None if cls is Distribution else cls
 

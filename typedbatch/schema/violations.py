@@ -6,85 +6,87 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from typedbatch.errors import Problem
-from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Kind
+from typedbatch.leaves import ARRAY, BATCH, KINDS, NUMBER, SCALAR, TENSOR
 from typedbatch.records import view
 from typedbatch.rows import leaves
 from typedbatch.rules import BatchRule, Rule
-from typedbatch.schema.check import matches
+from typedbatch.schema.explain import choices, distance
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.names import child
 
 Place = tuple[Any, Schema, str]
 """A batch, what it must match, and its path."""
 
+Choices = dict[tuple[int, int], Option]
+"""The alternative of a union that a value is, by the ids of value and field."""
+
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
     """Every rule that does not hold, in the order of the fields; those across the fields of a batch come last."""
     problems: list[Problem] = []
     seen: set[tuple[int, int]] = set()
-    stack = [_in_batch((batch, schema, ""), schema.name)]
+    chosen = choices(batch, schema)
+    stack = [_in_batch((batch, schema, ""), schema.name, chosen)]
     while stack:  # and no recursion: batches may be nested deeply
         for found in stack[-1]:
             if isinstance(found, Problem):
                 problems.append(found)
             elif (key := (id(found[0].__dict__), id(found[1]))) not in seen:
                 seen.add(key)
-                stack.append(_in_batch(found, schema.name))
+                stack.append(_in_batch(found, schema.name, chosen))
                 break
         else:
             stack.pop()
     return tuple(problems)
 
 
-def _in_batch(place: Place, root: str) -> Iterator[Problem | Place]:
+def _in_batch(place: Place, root: str, chosen: Choices) -> Iterator[Problem | Place]:
     batch, schema, path = place
     for field in schema.fields:
         if field.name in batch.__dict__:
             name = child(path, field.name)
-            yield from _field(batch.__dict__[field.name], field, name, root)
-            yield from _nested(batch.__dict__[field.name], field, name)
+            value = batch.__dict__[field.name]
+            yield from _field(value, field, name, root, chosen)
+            yield from _nested(value, field, name, chosen)
     for rule in schema.rules:
         yield from _across(batch, schema, rule, path, root)
 
 
-def _nested(value: Any, field: Field, path: str) -> Iterator[Place]:
-    option = _option(value, field)
+def _nested(value: Any, field: Field, path: str, chosen: Choices) -> Iterator[Place]:
+    option = _option(value, field, chosen)
     if option is not None and option.schema is not None:
         yield value, option.schema, path
     elif option is not None and option.each is not None:
         for name, inner in value.__dict__.items():
-            yield from _nested(inner, option.each, child(path, name))
+            yield from _nested(inner, option.each, child(path, name), chosen)
 
 
-def _field(value: Any, field: Field, path: str, schema: str) -> Iterator[Problem]:
-    option = _option(value, field)
+def _field(value: Any, field: Field, path: str, schema: str, chosen: Choices) -> Iterator[Problem]:
+    option = _option(value, field, chosen)
     if option is None:
         return
     if option.each is not None:
         for name, inner in value.__dict__.items():
-            yield from _field(inner, option.each, child(path, name), schema)
+            yield from _field(inner, option.each, child(path, name), schema, chosen)
     for rule in option.rules:
         if KINDS[type(value)] is BATCH:
             for name, leaf in leaves(value.__dict__, once=True):
-                yield from _ask(leaf, rule, f"{path}.{name}", schema)
+                if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR):
+                    yield from _ask(leaf, rule, f"{path}.{name}", schema)
         elif value is not None:
             yield from _ask(value, rule, path, schema)
 
 
-def _option(value: Any, field: Field) -> Option | None:
-    """The alternative that a value is: the first of its kind that it fits."""
+def _option(value: Any, field: Field, chosen: Choices) -> Option | None:
+    """The alternative that a value is: the one of its kind, or what the walk over the batch decided."""
     kind = KINDS[type(value)]
     same = [option for option in field.options if option.kind is (ARRAY if kind is SCALAR else kind)]
-    return same[0] if len(same) == 1 else next((option for option in same if _fits(value, option, kind)), None)
-
-
-def _fits(value: Any, option: Option, kind: Kind) -> bool:
-    if kind is BATCH:
-        return option.schema is None or matches(value, option.schema)
-    if kind in (ARRAY, TENSOR, SCALAR):
-        return (option.dtypes is None or option.dtypes[value.dtype]) and option.shape.has_rank(len(value.shape))
-    return option.cls is None or isinstance(value, option.cls)
+    if len(same) <= 1:
+        return same[0] if same else None
+    return chosen.get((id(value), id(field))) or min(same, key=lambda option: distance(option, value))
 
 
 def _ask(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
@@ -123,7 +125,11 @@ class _Wrong:
 
 
 def _wrong(answer: Any) -> _Wrong | None:
+    if isinstance(answer, (list, tuple)):
+        answer = np.asarray(answer)
     kind = KINDS[type(answer)]
+    if kind not in (ARRAY, TENSOR, SCALAR, NUMBER):
+        raise TypeError(f"a rule answers with bools, not with {type(answer).__name__}")
     if kind not in (ARRAY, TENSOR) or not answer.shape:
         return None if bool(answer) else _Wrong()
     wrong = ~answer.astype(bool) if kind is ARRAY else answer.logical_not()

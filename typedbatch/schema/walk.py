@@ -6,13 +6,14 @@ problem, as an alternative of a union is. What was found out about dimensions is
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from typedbatch.errors import Problem
 from typedbatch.schema.blame import Size, Votes
 from typedbatch.schema.dims import Several
+from typedbatch.schema.fields import Option
 
 _ABSENT = object()
 
@@ -25,6 +26,8 @@ class Attempt:
 
 
 Walk = Generator["Problem | Attempt | Walk", Any, None]
+Judgement = Generator["Problem | Attempt | Walk", Any, bool]
+"""A walk that is part of another, and answers."""
 
 
 class Known:
@@ -37,6 +40,8 @@ class Known:
         """The size of each dimension at each path; None in an array that has two. Who is to blame shows at the end."""
         self.several: dict[str, Several] = {}
         self.done: dict[tuple[int, int], bool] = {}
+        self.choices: dict[tuple[int, int], Option] = {}
+        """The alternative of a union that a value is, by the ids of value and field."""
         self.trying = 0
         """How many attempts this is inside of."""
         self.undo: list[tuple[dict[Any, Any], Any, Any]] = []
@@ -56,9 +61,13 @@ class Known:
             else:
                 mapping[key] = value
 
+    def state(self) -> Hashable:
+        """The sizes as they are now, to compare with later."""
+        return tuple(self.sizes.items()), tuple(self.several.items())
+
     def disputed(self, names: tuple[str, ...]) -> bool:
         """True if fields disagree on one of the dimensions."""
-        return any(len(set(sizes.values())) > 1 for name, sizes in self.by_name().items() if name in names)
+        return any(name in names and size != self.sizes[name] for (name, _), size in self.votes.items())
 
     def by_name(self) -> Votes:
         """The votes, dimension by dimension."""

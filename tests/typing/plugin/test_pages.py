@@ -16,7 +16,7 @@ from typedbatch.mypy import messages
 DOCS = Path(typedbatch.__file__).parent.parent / "docs"
 ERRORS = DOCS / "errors"
 CODES = {value.code for value in vars(messages).values() if isinstance(value, ErrorCode)}
-PAGES = [DOCS.parent / "README.md", DOCS / "plugin.md", *sorted(ERRORS.glob("*.md"))]
+PAGES = [DOCS.parent / "README.md", DOCS / "plugin.md", *sorted(ERRORS.glob("batch-*.md"))]
 BEFORE = """\
 import numpy as np
 from typedbatch import Batch, RolloutBatchProtocol
@@ -61,6 +61,6 @@ def test_each_page_has_such_a_block() -> None:
 
 
 def test_each_code_has_a_page_and_each_page_a_code() -> None:
-    assert {page.stem for page in ERRORS.glob("*.md")} == CODES
+    assert {page.stem for page in ERRORS.glob("batch-*.md")} == CODES
     index = (DOCS / "plugin.md").read_text(encoding="utf-8")
     assert all(f"[`{code}`](errors/{code}.md)" in index for code in CODES)

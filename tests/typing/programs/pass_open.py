@@ -93,7 +93,7 @@ def gate(table: list[dict[str, float]], b: Batch) -> int:
         return len(validate(b, RolloutBatchProtocol).rew)
     except SchemaError as error:
         assert_type(error.problems[0].path, str)
-        code: str = error.problems[0].code
+        assert_type(error.problems[0].code.split(), list[str])
         return len(error.problems)
 
 
