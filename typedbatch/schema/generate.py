@@ -7,26 +7,27 @@ says no to, ``explain`` looks at again; the two agree, and a test compares them 
         cam: Float32[np.ndarray, "N 3 8"]
         pos: Array
 
-it writes ::
+it writes, ``c0`` being the set of dtypes that pass, and ``c1`` the one that they usually are, ::
 
     def check(batch):
-        if KINDS[type(batch)] is not BATCH:
-            return False
         try:
-            f0 = batch.__dict__
-            v0 = f0['cam']
-            v1 = f0['pos']
-            if type(v0) is not ndarray and KINDS[type(v0)] is not ARRAY and KINDS[type(v0)] is not SCALAR:
+            if KINDS[type(batch)] is not BATCH:
                 return False
-            if not c0[v0.dtype]:
+            d0 = _ = None
+            f1 = batch.__dict__
+            v2 = f1['cam']
+            v3 = f1['pos']
+            if type(v2) is not ndarray and KINDS[type(v2)] not in (ARRAY, SCALAR):
                 return False
-            s0 = v0.shape
-            if len(s0) != 3 or s0[1] != 3 or s0[2] != 8:
+            if v2.dtype is not c1 and not c0[v2.dtype]:
                 return False
-            d0 = s0[0]
-            ...
-            s1 = v1.shape
-            if not s1 or s1[0] != d0:
+            s4 = v2.shape
+            if len(s4) != 3 or d0 is not None and s4[0] != d0 or s4[1] != 3 or s4[2] != 8:
+                return False
+            d0 = s4[0]
+            if type(v3) is not ndarray and KINDS[type(v3)] not in (ARRAY, SCALAR):
+                return False
+            if v3.shape[0] != d0:
                 return False
         except Exception:
             return False
