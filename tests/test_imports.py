@@ -30,6 +30,7 @@ ORDER = [
     {"schema"},
     {"gate"},
     {"stages", "contents"},
+    {"wrapping"},
     {"boundary"},
     {"__init__"},
     {"pytest_plugin"},

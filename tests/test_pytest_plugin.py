@@ -40,17 +40,17 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 @pytest.mark.parametrize(
     ("arguments", "failed"),
     [
-        ([], {"test_wrong"}),
-        (["--typedbatch=structure"], {"test_wrong"}),
-        (["--typedbatch=values"], {"test_wrong", "test_infinite"}),
-        (["--typedbatch=off"], {"test_decorated_early"}),
-        (["--typedbatch=values", "-n2"], {"test_wrong", "test_infinite"}),
+        ([], ["test_wrong"]),
+        (["--typedbatch=structure"], ["test_wrong"]),
+        (["--typedbatch=values"], ["test_infinite", "test_wrong"]),
+        (["--typedbatch=off"], ["test_decorated_early"]),
+        (["--typedbatch=values", "-n2"], ["test_infinite", "test_wrong"]),
     ],
     ids=" ".join,
 )
-def test_the_level_of_a_run(project: pytest.Pytester, arguments: list[str], failed: set[str]):
+def test_the_level_of_a_run(project: pytest.Pytester, arguments: list[str], failed: list[str]):
     result = project.runpytest_subprocess(*arguments, "-rf")
-    assert {line.split("::")[1].split()[0] for line in result.outlines if line.startswith("FAILED")} == failed
+    assert sorted(line.split("::")[1].split()[0] for line in result.outlines if line.startswith("FAILED")) == failed
     levels = [one.partition("=")[2] for one in arguments if one.startswith("--typedbatch")]
     assert [line for line in result.outlines if line.startswith("typedbatch: ")] == [
         f"typedbatch: {level}" for level in levels if level != "structure"

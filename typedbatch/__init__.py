@@ -44,7 +44,7 @@ from typedbatch.records import (
     RolloutBatch,
 )
 from typedbatch.rules import Finite, Rule, Sorted, Unique, rule
-from typedbatch.schema import Schema, schema_of
+from typedbatch.schema import schema_of
 from typedbatch.stages import convert
 
 __all__ = [
@@ -85,7 +85,6 @@ __all__ = [
     "RolloutBatch",
     "RolloutBatchProtocol",
     "Rule",
-    "Schema",
     "SchemaError",
     "Sorted",
     "Unique",

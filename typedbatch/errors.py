@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from typedbatch.report import Part, as_rich, describe_problem, lines, plain
 
@@ -103,6 +101,8 @@ class SettingError(TypedBatchError, ValueError):
 
 def did_you_mean(name: str, names: Collection[str]) -> str:
     """``"; did you mean 'rew'?"`` when one of ``names`` is close to ``name``, else an empty string."""
+    from difflib import get_close_matches  # only a mistake needs it
+
     near = get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -127,8 +127,7 @@ Code = Literal[
 """Every kind of problem; docs/errors has a page for each. TB1: names, TB2: kinds, TB3: dimensions, TB4: values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One way in which a batch differs from a schema.
 
     Attributes:
@@ -152,7 +151,7 @@ class Problem:
 
     def to_dict(self) -> dict[str, str]:
         """The problem as a plain dictionary, for JSON."""
-        return asdict(self)
+        return self._asdict()
 
 
 class SchemaError(TypedBatchError, ValueError):

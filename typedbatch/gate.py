@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from contextlib import suppress
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm, TypeIs
 
@@ -18,12 +18,17 @@ from typedbatch.leaves import Tree, describe, new_tree
 from typedbatch.level import Level, current_level, level_named
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, fill_defaults, new_view, view
-from typedbatch.schema import Check, Schema, check_of, find_problems, find_violations, matches, options_of, schema_of
+from typedbatch.schema import check_of, find_problems, find_violations, matches, options_of, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typedbatch.schema.fields import Schema
 
 T = TypeVar("T")
 
 
-_ONE: dict[Any, tuple[Check, type]] = {}
+_ONE: dict[Any, tuple[Callable[[object], bool], type]] = {}
 """For each protocol or record that was asked for: its check, and the class that a batch is handed out as."""
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from typedbatch.leaves import KINDS, TENSOR
 M = TypeVar("M", bound=Callable[[Any], Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What the values of one field must fulfil: ``rew: Annotated[Array, Finite]``.
 
     Attributes:
@@ -32,8 +30,7 @@ class Rule:
     holds: Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRule:
+class BatchRule(NamedTuple):
     """A rule across fields: a method of the record or protocol, marked with :func:`rule`.
 
     Attributes:

@@ -14,10 +14,11 @@ from typedbatch.gate import check, class_for
 from typedbatch.leaves import ARRAY, BATCH, TENSOR, Kind, describe, kind_of, new_tree
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import fill_defaults
-from typedbatch.schema import Field, Schema, schema_of
+from typedbatch.schema import schema_of
 
 if TYPE_CHECKING:
     from typedbatch.conversion import Device
+    from typedbatch.schema.fields import Field, Schema
 
 T = TypeVar("T")
 Turn = Callable[[Any], Any]

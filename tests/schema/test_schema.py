@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tests.gate.helpers import Array, Cam, record
-from typedbatch import Batch, BatchRecord, Finite, RolloutBatch, RolloutBatchProtocol, Schema, conforms, rule, schema_of
+from typedbatch import Batch, BatchRecord, Finite, RolloutBatch, RolloutBatchProtocol, conforms, rule, schema_of
 from typedbatch.leaves import ARRAY, BATCH, NONE, TENSOR
+from typedbatch.schema.fields import Schema
 
 
 class Pixels(BatchRecord):

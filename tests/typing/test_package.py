@@ -11,7 +11,8 @@ import pytest
 import typedbatch
 from tests.typing.checkers import run_tool
 from tests.typing.test_checkers import public_names
-from typedbatch.schema import Field, schema_of
+from typedbatch.schema import schema_of
+from typedbatch.schema.fields import Field
 
 TWINS = {
     "LogpOldBatch": "LogpOldProtocol",

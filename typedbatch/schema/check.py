@@ -22,11 +22,6 @@ def check_of(schema: Schema) -> Check:
     return check
 
 
-def matches(batch: object, schema: Schema) -> bool:
-    """True when ``batch`` is a Batch with all declared fields, each of what it takes, with dimensions that agree."""
-    return check_of(schema)(batch)
-
-
 def _walk(schema: Schema, batch: object) -> bool:
     """For schemas that nest themselves: a walk that no depth and no cycle keeps from its end."""
     try:

@@ -13,7 +13,7 @@ import typing_extensions
 from typing_extensions import Format, get_annotations
 
 from typedbatch.batch import Batch
-from typedbatch.declaration import places, readers, show_place
+from typedbatch.declaration import places, show_place
 from typedbatch.errors import DeclarationError
 from typedbatch.leaves import BATCH
 from typedbatch.protocols import BatchProtocol
@@ -220,7 +220,7 @@ def dims_in(schema: Schema) -> set[str]:
     return names
 
 
-def _read_at_declaration(cls: type) -> None:
+def read_at_declaration(cls: type) -> None:
     """Refuse a declaration that can never be read; one that names what is defined further down is read at its use."""
     _refuse_assignments(cls)
     if _UNFINISHED:  # an annotation that is being read has made this class
@@ -248,6 +248,3 @@ def _is_annotation(value: object, cls: type) -> bool:
     if isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}."):
         return False  # a class that is defined inside this one
     return is_jaxtyping(value) or is_schema(value) or class_of(value) is np.ndarray
-
-
-readers.append(_read_at_declaration)

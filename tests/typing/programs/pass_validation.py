@@ -20,7 +20,6 @@ from typedbatch import (
     Finite,
     ObsBatch,
     Rule,
-    Schema,
     Sorted,
     checked,
     checking,
@@ -29,6 +28,7 @@ from typedbatch import (
     schema_of,
     validate,
 )
+from typedbatch.schema.fields import Schema
 
 Array = NDArray[Any]
 
