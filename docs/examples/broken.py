@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
+from jaxtyping import Float, UInt8
 from numpy.typing import NDArray
 from pipeline import Policy, policy_gradient
 
@@ -23,9 +24,9 @@ class RobotObsProtocol(BatchProtocol, Protocol):
     """What a robot sees and where it is: an observation of one's own."""
 
     @property
-    def cam(self) -> Array: ...
+    def cam(self) -> UInt8[np.ndarray, "N height width 3"]: ...
     @property
-    def pos(self) -> Array: ...
+    def pos(self) -> Float[np.ndarray, "N 3"]: ...
 
 
 class RobotRolloutProtocol(RolloutBatchProtocol[Array, RobotObsProtocol], Protocol):
@@ -62,13 +63,13 @@ def gradient_before_advantages() -> None:
 
 
 def robot_without_camera() -> None:
-    """From another process: nested observations, one member misspelt, another a row short."""
+    """From another process: one member of the observation misspelt, one of another dtype, one a row short."""
     pos, rew, flags = np.zeros((N, 3)), np.ones(N), np.zeros(N, dtype=bool)
     received: Any = Batch(
-        obs={"camera": np.zeros((N, 8, 8)), "pos": pos},
+        obs={"camera": np.zeros((N, 8, 8, 3), dtype=np.uint8), "pos": pos},
         info=Batch(),
         act=rew,
-        obs_next={"cam": np.zeros((N, 8, 8)), "pos": pos[1:]},
+        obs_next={"cam": np.zeros((N, 8, 8, 3)), "pos": pos[1:]},
         rew=rew,
         terminated=flags,
         truncated=flags,
