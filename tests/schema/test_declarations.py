@@ -6,7 +6,7 @@ import datetime
 import enum
 import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any, ClassVar, Final, Literal, NewType, Optional, Protocol, Self, TypedDict
 
 import annotated_types as at
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import Float, Float32, Shaped
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from tests.gate.helpers import Array, Cam, load, record
@@ -216,6 +216,12 @@ Id = NewType("Id", int)
         (np.ndarray[Any, np.dtypes.Float64DType], [1.0]),
         (NDArray[np.float32 | np.float64], [1.0]),
         (np.datetime64, np.datetime64("2020-01-01")),
+        (ArrayLike, [[1.0, 2.0]]),
+        (ArrayLike, 3),
+        (Iterable[int], [1, 2]),
+        (Collection[float], np.zeros((2, 2))),
+        (NDArray[np.str_], ["a", "b"]),
+        (bytearray, bytearray(b"ab")),
         (bool, True),
         (complex, 1j),
     ],

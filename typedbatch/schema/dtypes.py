@@ -108,7 +108,9 @@ def scalar_dtypes(*scalars: type) -> Dtypes | None:
     """The dtypes whose elements are of one of these numpy scalar types; None for any."""
     if np.generic in scalars:
         return None
-    return Dtypes(" or ".join(_FAMILIES.get(one.__name__, one.__name__.rstrip("_")) for one in scalars), (), scalars)
+    words = " or ".join(_FAMILIES.get(one.__name__, one.__name__.rstrip("_")) for one in scalars)
+    text = any(issubclass(one, np.character) for one in scalars)  # a batch keeps text as objects
+    return Dtypes(words, ("object",) if text else (), scalars)
 
 
 BUILTINS: dict[type, Dtypes] = {

@@ -10,6 +10,7 @@ from numbers import Integral, Number, Real
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from typedbatch._typing import Distribution
 from typedbatch.errors import DeclarationError
@@ -32,6 +33,8 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
     """
     hint, said = bare(hint)
     shared = tuple(rules_in(said))
+    if type(hint) is type(ArrayLike) and hint == ArrayLike:  # whatever becomes an array, of any shape
+        return Option(ARRAY, shape=shape_of_text("..."), rules=shared), Option(TENSOR, shape=shape_of_text("..."))
     out: list[Option] = []
     anything = False
     for part in alternatives(hint):
@@ -73,6 +76,8 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
     elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray, memoryview)):
         inner = nested(get_args(hint)[0]) if get_args(hint) else None
         yield from [Option(ARRAY), Option(TENSOR)] if inner is None else [inner]  # batches are stored stacked
+    elif cls.__module__ == "collections.abc" and issubclass(np.ndarray, cls):  # Iterable, Collection, Sized
+        yield from (Option(ARRAY), Option(TENSOR), Option(OBJECT, cls))
     else:
         kind = _kind_of_class(cls)
         yield Option(kind, None if kind is TENSOR and cls.__name__ == "Tensor" else _asked(cls))
