@@ -21,6 +21,8 @@ from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
 from typedbatch.schema.hints import alternatives, bare, show
 
+_ARRAY_LIKE: Any = ArrayLike
+
 Nested = Callable[[Any], Option | None]
 """The option for an annotation that is itself a protocol, a record or Batch; None for any other."""
 
@@ -33,7 +35,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
     """
     hint, said = bare(hint)
     shared = tuple(rules_in(said))
-    if type(hint) is type(ArrayLike) and hint == ArrayLike:  # whatever becomes an array, of any shape
+    if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # whatever becomes an array, of any shape
         return Option(ARRAY, shape=shape_of_text("..."), rules=shared), Option(TENSOR, shape=shape_of_text("..."))
     out: list[Option] = []
     anything = False
