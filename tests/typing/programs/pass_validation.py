@@ -33,6 +33,10 @@ from typedbatch.schema.fields import Schema
 Array = NDArray[Any]
 
 
+def even(times: Array) -> Array:
+    return times % 2 == 0
+
+
 class Camera(BatchRecord):
     image: Float32[np.ndarray, "N 3 8 8"]
     depth: np.ndarray[tuple[int, int], np.dtype[np.float32]]
@@ -43,7 +47,7 @@ class Step(BatchRecord):
     obs: Camera
     act: Int64[Tensor, "N"]
     rew: Annotated[NDArray[np.float64], Finite, Ge(0), Le(1)]
-    time: Annotated[Array, Sorted, Rule("even", lambda t: t % 2 == 0)]
+    time: Annotated[Array, Sorted, Rule("even", even)]
 
     @rule("there is a reward")
     def some(self) -> bool:
