@@ -33,8 +33,8 @@ from typedbatch.schema.fields import Schema
 Array = NDArray[Any]
 
 
-def even(times: Array) -> Array:
-    return times % 2 == 0
+def starts(times: Array) -> bool:
+    return len(times) > 0
 
 
 class Camera(BatchRecord):
@@ -47,7 +47,7 @@ class Step(BatchRecord):
     obs: Camera
     act: Int64[Tensor, "N"]
     rew: Annotated[NDArray[np.float64], Finite, Ge(0), Le(1)]
-    time: Annotated[Array, Sorted, Rule("even", even)]
+    time: Annotated[Array, Sorted, Rule("not empty", starts)]
 
     @rule("there is a reward")
     def some(self) -> bool:
