@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import Any, get_args
 
-from typedbatch.gate import check
+from typedbatch.gate import gate_of
 from typedbatch.leaves import Tree
 from typedbatch.level import Level
 from typedbatch.schema import is_schema
@@ -26,7 +26,7 @@ def look_for(hint: Any) -> Look | None:
     options = [bare(option)[0] for option in alternatives(hint)]
     schemas = [option for option in options if is_schema(option)]
     if schemas and all(is_schema(option) or option is type(None) for option in options):
-        return lambda value, name, boundary, level: check(value, hint, boundary, level, name)
+        return gate_of(hint)
     if len(options) > 1:
         return _one_of(options)
     cls, args = class_of(hint), get_args(hint)
@@ -61,7 +61,7 @@ def _of_schemas(schemas: tuple[Any, ...]) -> Look:
     hint = schemas[0]
     for schema in schemas[1:]:
         hint = hint | schema
-    return lambda value, name, boundary, level: check(value, hint, boundary, level, name)
+    return gate_of(hint)
 
 
 def _inside(cls: type, args: tuple[Any, ...]) -> Look | None:

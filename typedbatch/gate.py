@@ -97,6 +97,25 @@ def check(batch: Any, schema: Any, boundary: str, level: Level | None = None, na
     return _check_any(batch, (schema,), boundary, level, name)
 
 
+def gate_of(schema: Any) -> Callable[[Any, str, str, Level], Any]:
+    """:func:`check` for one schema, with everything looked up: takes batch, name, boundary and level."""
+    options = _options(schema)
+    if schema not in _ONE:  # a union
+
+        def check_union(batch: Any, name: str, boundary: str, level: Level) -> Any:
+            return _check_any(batch, options, boundary, level, name)
+
+        return check_union
+    matching, target = _ONE[schema]
+
+    def check_one(batch: Any, name: str, boundary: str, level: Level) -> Any:
+        if level == "structure" and matching(batch):
+            return batch if isinstance(batch, target) else new_view(batch, target)
+        return _check_any(batch, options, boundary, level, name)
+
+    return check_one
+
+
 def _check_first(batch: object, schema: Any, boundary: str, level: Level, name: str) -> Any:
     """What is no single schema, or is asked for the first time."""
     options = _options(schema)

@@ -177,6 +177,15 @@ class _Plan:
     def arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if args:
+            args = self._positional(args, level)
+        for name, value in kwargs.items():
+            found = self.keywords.get(name, self.other_keywords)
+            if found is not None:
+                kwargs = {**kwargs, name: found(value, name, self.argument_of, level)}
+        return args, kwargs
+
+    def _positional(self, args: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
         values = list(args)
         for position, name, look in self.positions:
             if position < len(values):
@@ -184,11 +193,7 @@ class _Plan:
         if self.rest is not None:
             start, name, look = self.rest
             values[start:] = [look(value, f"*{name}", self.argument_of, level) for value in values[start:]]
-        for name, value in kwargs.items():
-            found = self.keywords.get(name, self.other_keywords)
-            if found is not None:
-                kwargs = {**kwargs, name: found(value, name, self.argument_of, level)}
-        return tuple(values), kwargs
+        return tuple(values)
 
     def result(self, value: Any, level: Level) -> Any:
         return value if self.returns is None else self.returns(value, "return value", self.value_of, level)
