@@ -63,7 +63,7 @@ def gradient_before_advantages() -> None:
 
 
 def robot_without_camera() -> None:
-    """From another process: one member of the observation misspelt, one of another dtype, one a row short."""
+    """From another process: of the observation one member misspelt, one of another dtype, one short."""
     pos, rew, flags = np.zeros((N, 3)), np.ones(N), np.zeros(N, dtype=bool)
     received: Any = Batch(
         obs={"camera": np.zeros((N, 8, 8, 3), dtype=np.uint8), "pos": pos},

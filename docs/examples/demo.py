@@ -291,7 +291,9 @@ def show_broken(console: Console) -> None:
     heading(console, "3  Within a run, what no checker can see: docs/examples/broken.py")
     console.print("Three batches that came from elsewhere, and what validate() and @checked say of them.")
     for function in broken.BROKEN:
-        console.print(Panel(Text(broken.report(function)), title=function.__doc__, title_align="left"))
+        console.print(f"[bold]{function.__doc__}[/]")
+        console.print(Text(broken.report(function)), soft_wrap=True)
+        console.print()
 
 
 # ---- all of it ----------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         [
             "batch.act   torch i64[4], expected a numpy array of signed integer type, shape (N,)",
             "            [TB202 wrong-kind]",
-            "            the field is at the torch stage; convert(batch, Step) changes it",
+            "            it is at the torch stage; convert(batch, Step) changes that",
             "batch.mask  str, expected a numpy array, shape (N, 2*size) or None  [TB202 wrong-kind]",
         ],
     ),

@@ -305,7 +305,7 @@ class _Walker:
         if KINDS[type(value)] is ARRAY and value.dtype.kind not in "biufc":
             return ""  # no tensor can hold it
         there = "torch" if KINDS[type(value)] is TENSOR else "numpy"
-        return f"the field is at the {there} stage; convert(batch, {self.root}) changes it"
+        return f"it is at the {there} stage; convert(batch, {self.root}) changes that"
 
 
 class _Spare:
