@@ -46,9 +46,11 @@ class _Plans:
 
     def now(self) -> tuple[_Plan, Level]:
         """The plan, and the level of this call."""
-        if self.plan is None:
-            self.plan = _Plan(self.function, self.place)
-        return self.plan, self.level or current_level()
+        return self.plan or self.make(), self.level or current_level()
+
+    def make(self) -> _Plan:
+        self.plan = _Plan(self.function, self.place)
+        return self.plan
 
 
 def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
@@ -107,11 +109,10 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        plan, level = plans.now()
+        plan, level = plans.plan or plans.make(), plans.level or current_level()
         if level == "off":
             return function(*args, **kwargs)
-        args, kwargs = plan.arguments(args, kwargs, level)
-        result = function(*args, **kwargs)
+        result = function(*plan.positional(args, level), **(plan.named(kwargs, level) if kwargs else kwargs))
         if plan.returns is None:
             return result
         return plan.awaited(result, level) if inspect.iscoroutine(result) else plan.result(result, level)
@@ -177,15 +178,16 @@ class _Plan:
     def arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if args:
-            args = self._positional(args, level)
+        return self.positional(args, level), self.named(kwargs, level)
+
+    def named(self, kwargs: dict[str, Any], level: Level) -> dict[str, Any]:
         for name, value in kwargs.items():
             found = self.keywords.get(name, self.other_keywords)
             if found is not None:
                 kwargs = {**kwargs, name: found(value, name, self.argument_of, level)}
-        return args, kwargs
+        return kwargs
 
-    def _positional(self, args: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
+    def positional(self, args: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
         values = list(args)
         for position, name, look in self.positions:
             if position < len(values):
