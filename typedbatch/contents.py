@@ -8,16 +8,15 @@ from functools import partial
 from itertools import count
 from typing import Any, get_args
 
-from typedbatch.gate import gate_of
+from typedbatch.gate import Gate, gate_of
 from typedbatch.leaves import Tree
 from typedbatch.level import Level
 from typedbatch.schema import is_schema
 from typedbatch.schema.hints import alternatives, bare
 from typedbatch.schema.values import class_of
 
-Look = Callable[[Any, str, str, Level], Any]
-"""Validates a value: takes it, its name, the boundary with ``{}`` for the name, and the level; answers with what is
-handed on."""
+Look = Gate
+"""Validates a value, which may be a batch or hold some; answers with what is handed on."""
 
 
 def look_for(hint: Any) -> Look | None:
@@ -90,12 +89,16 @@ def _each(look: Look) -> Look:
         if not isinstance(value, abc.Collection) or isinstance(value, Tree):
             return value
         items = [look(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
-        same = all(new is old for new, old in zip(items, value, strict=True))
-        if same or type(value) not in (list, tuple):
-            return value
-        return tuple(items) if type(value) is tuple else items
+        return _handed_on(value, items)
 
     return look_at
+
+
+def _handed_on(value: Any, items: list[Any]) -> Any:
+    """A new list or tuple if a batch in it became a record; else, and of any other class, the value itself."""
+    if type(value) not in (list, tuple) or all(new is old for new, old in zip(items, value, strict=True)):
+        return value
+    return tuple(items) if type(value) is tuple else items
 
 
 def _tuple(args: tuple[Any, ...]) -> Look | None:
@@ -109,12 +112,11 @@ def _tuple(args: tuple[Any, ...]) -> Look | None:
     def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
         if not isinstance(value, tuple) or len(value) != len(looks):
             return value
-        items = tuple(
+        items = [
             item if look is None else look(item, f"{name}[{position}]", boundary, level)
             for position, (look, item) in enumerate(zip(looks, value, strict=True))
-        )
-        same = all(new is old for new, old in zip(items, value, strict=True))
-        return value if same or type(value) is not tuple else items
+        ]
+        return _handed_on(value, items)
 
     return look_at
 

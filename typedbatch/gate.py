@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -21,15 +22,16 @@ from typedbatch.records import BatchRecord, fill_defaults, new_view, view
 from typedbatch.schema import check_of, find_problems, find_violations, matches, options_of, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from typedbatch.schema.fields import Schema
 
 T = TypeVar("T")
 
 
-_ONE: dict[Any, tuple[Callable[[object], bool], type]] = {}
-"""For each protocol or record that was asked for: its check, and the class that a batch is handed out as."""
+Gate = Callable[[Any, str, str, Level], Any]
+"""Checks a batch: takes it, the name and the boundary for a report, and the level."""
+
+_GATES: dict[Any, tuple[Callable[[object], bool], Gate]] = {}
+"""For each schema, or union of them, that was asked for: whether a batch conforms, and its gate."""
 
 
 @overload
@@ -68,15 +70,8 @@ def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
     Raises:
         DeclarationError: ``schema`` is no protocol or record.
     """
-    try:
-        matching, _ = _ONE[schema]
-    except (KeyError, TypeError):  # not asked for yet, a union, or not hashable and so no schema
-        return any(_conforms(batch, option) for option in _options(schema))
-    return matching(batch)
-
-
-def _conforms(batch: object, option: Any) -> bool:
-    return batch is None if option is types.NoneType else matches(batch, schema_of(option))
+    conforming, _ = _gate(schema)
+    return conforming(batch)
 
 
 def check(batch: Any, schema: Any, boundary: str, level: Level | None = None, name: str = "") -> Any:
@@ -84,62 +79,68 @@ def check(batch: Any, schema: Any, boundary: str, level: Level | None = None, na
 
     ``boundary`` has ``{}`` where ``name`` goes; the text is only made for a report.
     """
+    _, gate = _gate(schema)
+    return gate(batch, name, boundary, current_level() if level is None else level)
+
+
+def gate_of(schema: Any) -> Gate:
+    """:func:`check` for one schema or union, with everything looked up.
+
+    Raises:
+        DeclarationError: ``schema`` is no protocol or record.
+    """
+    return _gate(schema)[1]
+
+
+def _gate(schema: Any) -> tuple[Callable[[object], bool], Gate]:
     try:
-        known = _ONE.get(schema)
-    except TypeError:  # not hashable, and so no schema
-        known = None
-    level = current_level() if level is None else level
-    if known is None:
-        return _check_first(batch, schema, boundary, level, name)
-    matching, target = known
-    if level == "structure" and matching(batch):
-        return batch if isinstance(batch, target) else new_view(batch, target)
-    return _check_any(batch, (schema,), boundary, level, name)
-
-
-def gate_of(schema: Any) -> Callable[[Any, str, str, Level], Any]:
-    """:func:`check` for one schema, with everything looked up: takes batch, name, boundary and level."""
-    options = _options(schema)
-    if schema not in _ONE:  # a union
-
-        def check_union(batch: Any, name: str, boundary: str, level: Level) -> Any:
-            return _check_any(batch, options, boundary, level, name)
-
-        return check_union
-    matching, target = _ONE[schema]
-
-    def check_one(batch: Any, name: str, boundary: str, level: Level) -> Any:
-        if level == "structure" and matching(batch):
-            return batch if isinstance(batch, target) else new_view(batch, target)
-        return _check_any(batch, options, boundary, level, name)
-
-    return check_one
-
-
-def _check_first(batch: object, schema: Any, boundary: str, level: Level, name: str) -> Any:
-    """What is no single schema, or is asked for the first time."""
-    options = _options(schema)
-    if options == (types.NoneType,) and batch is not None:
-        raise DeclarationError("None is no schema of a batch; a schema inherits from BatchProtocol or BatchRecord")
-    return _check_any(batch, options, boundary, level, name)
-
-
-def _options(schema: Any) -> tuple[Any, ...]:
-    """The alternatives of a union; a single one is remembered, with its check."""
+        return _GATES[schema]
+    except (KeyError, TypeError):  # not asked for yet, or not hashable, as Annotated[Rollout, ["a note"]] is not
+        pass
     options = options_of(schema)
-    if len(options) == 1 and options[0] is not types.NoneType:
-        compiled = schema_of(options[0])
-        with suppress(TypeError):  # Annotated[Rollout, ["a note"]] is not hashable
-            _ONE[schema] = check_of(compiled), compiled.target if issubclass(compiled.target, Batch) else object
-    return options
+    schemas = tuple(schema_of(option) for option in options if option is not types.NoneType)
+    gates = (
+        _gate_of_one(schemas[0])
+        if len(options) == len(schemas) == 1
+        else _gate_of_any(schemas, types.NoneType in options)
+    )
+    with suppress(TypeError):
+        _GATES[schema] = gates
+    return gates
 
 
-def _check_any(batch: Any, options: tuple[Any, ...], boundary: str, level: Level, name: str) -> Any:
+def _gate_of_one(schema: Schema) -> tuple[Callable[[object], bool], Gate]:
+    conforming = check_of(schema)
+    target = schema.target if issubclass(schema.target, Batch) else object
+
+    def gate(batch: Any, name: str, boundary: str, level: Level) -> Any:
+        if level == "structure" and conforming(batch):
+            return batch if isinstance(batch, target) else new_view(batch, target)
+        return _check_any(batch, (schema,), boundary, level, name)
+
+    return conforming, gate
+
+
+def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[object], bool], Gate]:
+    """For a union; ``none`` when None is in it."""
+
+    def conforming(batch: object) -> bool:
+        return (none and batch is None) or any(matches(batch, schema) for schema in schemas)
+
+    def gate(batch: Any, name: str, boundary: str, level: Level) -> Any:
+        if none and batch is None:
+            level_named(level, "the level")
+            return None
+        if not schemas:
+            raise DeclarationError("None is no schema of a batch; a schema inherits from BatchProtocol or BatchRecord")
+        return _check_any(batch, schemas, boundary, level, name)
+
+    return conforming, gate
+
+
+def _check_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:
     """The first alternative that the batch matches; if none, the report on the one that comes closest."""
     level = level_named(level, "the level")
-    if batch is None and types.NoneType in options:
-        return None
-    schemas = [schema_of(option) for option in options if option is not types.NoneType]
     if level == "off":
         return view(batch, schemas[0].target)
     reports: list[tuple[Schema, tuple[Problem, ...]]] = []

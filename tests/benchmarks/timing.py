@@ -46,24 +46,27 @@ def measure(operation: Operation, peers: list[str]) -> Measured:
     calls = {name: call for name in ["typedbatch", *peers] if (call := getattr(operation, name)) is not None}
     wrong = {name: why for name, call in calls.items() if (why := _check(call, operation.floor))}
     right = {name: call for name, call in calls.items() if name not in wrong}
-    loops = {name: calibrate(call) for name, call in right.items()}
-    floor_loops = calibrate(operation.floor)
+    floor, ratios = beside(operation.floor, right)
+    return Measured(operation, floor, ratios, wrong)
+
+
+def beside(floor: Call, calls: dict[str, Call]) -> tuple[float, dict[str, Ratio]]:
+    """The floor's seconds, and each call's time over that of a floor right beside it, before or after it in turn."""
+    loops, floor_loops = {name: calibrate(call) for name, call in calls.items()}, calibrate(floor)
     floors: list[float] = []
-    ratios: dict[str, list[float]] = {name: [] for name in right}
+    ratios: dict[str, list[float]] = {name: [] for name in calls}
     gc.collect()
     gc.disable()
     try:
         for round_ in range(ROUNDS):
-            for name, call in right.items():
-                # Each contender has a floor of its own right beside it, before or after it in turn.
+            for name, call in calls.items():
                 own = seconds(call, loops[name]) if round_ % 2 else 0.0
-                floor = seconds(operation.floor, floor_loops)
+                floors.append(seconds(floor, floor_loops))
                 own = own or seconds(call, loops[name])
-                floors.append(floor)
-                ratios[name].append(own / floor)
+                ratios[name].append(own / floors[-1])
     finally:
         gc.enable()
-    return Measured(operation, statistics.median(floors), {k: summary(v) for k, v in ratios.items()}, wrong)
+    return statistics.median(floors), {name: summary(values) for name, values in ratios.items()}
 
 
 def seconds(call: Call, loops: int) -> float:

@@ -7,8 +7,6 @@ counted: rew missing, act of dtype float32, obs one row short.
 
 from __future__ import annotations
 
-import gc
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -27,10 +25,9 @@ from typedbatch import Batch, BatchRecord, SchemaError, checked, conforms, schem
 from typedbatch.schema import check_of
 
 from .floors import Fields
-from .timing import Ratio, calibrate, seconds, summary
+from .timing import Ratio, beside
 
 ROWS = 256
-ROUNDS = 25
 BAR = 1.2
 FAILURE_BAR = 60.0
 Call = Callable[[], Any]
@@ -281,7 +278,7 @@ def measure_validation(torch_: bool) -> Validation:
     assert len(fail().problems) == 3
     calls: dict[str, Call] = {row.name: _bound(row.check, row.prepare(good)) for row in rows}
     calls |= {"failure": fail, "failure and text": lambda: str(fail()), "many rows": lambda: check(large)}
-    floor, ratios = _beside(lambda: floor_check(good), calls)
+    floor, ratios = beside(lambda: floor_check(good), calls)
     for row in rows:
         row.ratio = ratios[row.name]
     name = "tensors" if torch_ else "arrays"
@@ -290,20 +287,3 @@ def measure_validation(torch_: bool) -> Validation:
 
 def _bound(check: Callable[[Any], Any], value: Any) -> Call:
     return lambda: check(value)
-
-
-def _beside(floor: Call, calls: dict[str, Call]) -> tuple[float, dict[str, Ratio]]:
-    """Each call's time over the floor's, which is measured right beside it."""
-    loops, floor_loops = {name: calibrate(call) for name, call in calls.items()}, calibrate(floor)
-    floors: list[float] = []
-    ratios: dict[str, list[float]] = {name: [] for name in calls}
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(ROUNDS):
-            for name, call in calls.items():
-                floors.append(seconds(floor, floor_loops))
-                ratios[name].append(seconds(call, loops[name]) / floors[-1])
-    finally:
-        gc.enable()
-    return statistics.median(floors), {name: summary(values) for name, values in ratios.items()}

@@ -110,3 +110,11 @@ class TensorCam(BatchRecord):
 class Tree(BatchRecord):
     value: Array
     child: Optional["Tree"]  # noqa: UP045  # so that a file without string annotations has a ForwardRef here
+
+
+class Refuses(Tensor):
+    """A tensor that raises whatever is asked of it."""
+
+    @classmethod
+    def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("hands off")

@@ -16,7 +16,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.distributions import Normal
 
-from tests.gate.helpers import Array, Tree, fields, record
+from tests.gate.helpers import Array, Refuses, Tree, fields, record
 from typedbatch import Batch, BatchRecord, RolloutBatch, RolloutBatchProtocol, SchemaError, conforms, validate
 
 
@@ -54,12 +54,6 @@ class ShapeOfWords(np.ndarray):
 class LiesAboutLength(np.ndarray):
     def __len__(self) -> int:
         return 10**9
-
-
-class Refuses(Tensor):
-    @classmethod
-    def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("hands off")
 
 
 class RaisesAlways:

@@ -77,6 +77,11 @@ def test_what_is_no_schema_is_a_declaration_error_whatever_it_is(schema: Any):
         validate(Batch(), schema)
 
 
+def test_arguments_in_the_wrong_order_are_told_apart_without_values():
+    with pytest.raises(DeclarationError, match=r"^Batch\(act\) is no schema; a schema is a class"):
+        validate(ActBatch, Batch(act=[7.25]))  # type: ignore[call-overload]
+
+
 def test_a_string_is_shown_as_a_string_so_that_the_refusal_makes_sense():
     with pytest.raises(DeclarationError, match="'ActBatch'"):
         validate(Batch(), "ActBatch")  # type: ignore[call-overload]

@@ -1,6 +1,6 @@
 """What run time knows of a protocol or record: read once into a ``Schema``, checked, and explained when it fails.
 
-The modules are imported at the first use of these functions: a third of the time that ``import typedbatch`` would take.
+The modules are imported at the first use of these functions, so that ``import typedbatch`` does not wait for them.
 """
 
 from __future__ import annotations

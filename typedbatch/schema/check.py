@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from typedbatch.schema.explain import find_problems
 from typedbatch.schema.fields import Schema
-from typedbatch.schema.generate import can_generate, generate
-
-Check = Callable[[object], bool]
+from typedbatch.schema.generate import Check, can_generate, generate
 
 _CHECKS: dict[Schema, Check] = {}
 

@@ -94,7 +94,7 @@ class _Walker:
         yield from self.computed(computed)
 
     def plainly_right(self, value: Any, field: Field, path: str) -> bool:
-        """True for an array or tensor as it should be. Most are, and the long way takes four times as long."""
+        """True for an array or tensor as it should be. Most are, and the long way takes longer."""
         option = field.options[0] if len(field.options) == 1 else None
         if option is None or not option.is_plain or KINDS[type(value)] is not option.kind:
             return False

@@ -164,6 +164,18 @@ class Schema:
         fields = (f"    {field.name}{'?' if field.optional else ''}: {field.expects()}," for field in self.fields)
         return "\n".join([f"Schema({self.name}", *fields, ")"]) if self.fields else f"Schema({self.name})"
 
+    def every_option(self) -> Iterator[Option]:
+        """What all fields take, those of nested schemas included; a schema that is met again counts once."""
+        schemas: dict[int, Schema] = {id(self): self}
+        done = 0
+        while done < len(schemas):
+            schema = [*schemas.values()][done]
+            done += 1
+            for option in (option for field in schema.fields for option in field.every_option()):
+                yield option
+                if option.schema is not None:
+                    schemas.setdefault(id(option.schema), option.schema)
+
     def may_be_empty(self) -> bool:
         """True when every field may be absent."""
         return all(field.optional for field in self.fields)

@@ -41,7 +41,7 @@ differ in more than their kind, and batches that may be absent or hold any names
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, cast
 
@@ -83,7 +83,9 @@ class _Writer:
         self.constants: dict[str, Any] = {}
         self.dims: dict[str, str] = {}
         self.functions: list[str] = []
-        _name_dims(schema, self.dims)
+        for dim in (Dim(Sort.NAMED, ROWS), *(dim for one in schema.every_option() for dim in one.shape.dims)):
+            if dim.sort in (Sort.NAMED, Sort.SOME):
+                self.dims.setdefault("*" * (dim.sort is Sort.SOME) + dim.text, f"d{len(self.dims)}")
         body = _Body(self, "return False", 2)
         body.fields(schema, "batch.__dict__")
         head = [
@@ -117,28 +119,6 @@ class _Writer:
         return name
 
 
-def _name_dims(schema: Schema, dims: dict[str, str]) -> None:
-    for option in _options(schema):
-        for dim in option.shape.dims:
-            if dim.sort is Sort.NAMED:
-                dims.setdefault(dim.text, f"d{len(dims)}")
-            elif dim.sort is Sort.SOME:
-                dims.setdefault(f"*{dim.text}", f"d{len(dims)}")
-
-
-def _options(schema: Schema) -> Iterable[Option]:
-    todo = [option for field in schema.fields for option in field.options or _ANYTHING]
-    seen = {id(schema)}
-    while todo:
-        option = todo.pop()
-        yield option
-        if option.each is not None:
-            todo += option.each.options
-        if option.schema is not None and id(option.schema) not in seen:
-            seen.add(id(option.schema))
-            todo += (one for field in option.schema.fields for one in field.options or _ANYTHING)
-
-
 @cache
 def can_generate(schema: Schema) -> bool:
     """False for a schema that nests itself, and for one so deep or so branched that its check would be a book."""
@@ -154,7 +134,6 @@ def can_generate(schema: Schema) -> bool:
 
 
 _DEEPEST, _MOST = 20, 300
-_ANYTHING = (Option(ARRAY), Option(TENSOR), Option(DISTRIBUTION), Option(BATCH))
 
 
 class _Body:
@@ -284,16 +263,13 @@ class _Body:
             self.inlined += 1
             self.fields(option.schema, f"{value}.__dict__")
         elif option.schema is not None:
-            name = self.writer.function(partial(_Body.nested, schema=option.schema), "fields")
+            name = self.writer.function(partial(_Body.fields, schema=option.schema, mapping="fields"), "fields")
             self.call(f"{name}({value}.__dict__, {self.writer.state})")
         elif option.each is not None:
             name = self.writer.function(partial(_Body.each, each=option.each), "fields")
             self.call(f"{name}({value}.__dict__, {self.writer.state})")
         else:
             self.rows(value)
-
-    def nested(self, schema: Schema) -> None:
-        self.fields(schema, "fields")
 
     def each(self, each: Field) -> None:
         self.branch("for value in fields.values():", partial(self.settled, partial(self.field, each, "value")))
@@ -305,23 +281,17 @@ class _Body:
 
     def rows(self, value: str) -> None:
         """A batch of which nothing is declared: its leaves have the rows that all have."""
-        rows = self.writer.dims["N"]
+        rows = self.writer.dims[ROWS]
         self.write(f"if {value}.__dict__:", f"    {rows} = rows_of({value}, {rows})", f"    if {rows} is False:")
         self.write(f"        {self.fail}")
 
     def anything(self, value: str) -> None:
         """Any value; arrays, tensors and distributions with dimensions have the rows that all have."""
-        rows, kind = self.writer.dims["N"], self.new("k")
+        rows, kind = self.writer.dims[ROWS], self.new("k")
         self.write(f"{kind} = KINDS[type({value})]")
         self.branch(f"if {kind} is BATCH:", partial(self.rows, value))
-        self.branch(
-            f"elif {kind} is ARRAY or {kind} is TENSOR or {kind} is DISTRIBUTION:", lambda: self._any_rows(value, rows)
-        )
-
-    def _any_rows(self, value: str, rows: str) -> None:
-        name = self.writer.constant(rows_of)
-        self.write(f"{rows} = {name}({value}, {rows})")
-        self.refuse(f"{rows} is False")
+        self.write(f"elif {kind} in (ARRAY, TENSOR, DISTRIBUTION):", f"    {rows} = rows_of({value}, {rows})")
+        self.write(f"    if {rows} is False:", f"        {self.fail}")
 
     def shape(self, option: Option, shape: str) -> None:
         """The sizes: first all that can say no, then what they make known."""
@@ -329,8 +299,7 @@ class _Body:
         if exact:
             self.refuse(f"{shape} != ({exact})")
             return
-        if option.shape == WITH_ROWS and self.writer.dims[ROWS] in self.known and self.fail == "return False":
-            # an IndexError is a no here, as any error is; in the functions of alternatives it is not
+        if option.shape == WITH_ROWS and self.writer.dims[ROWS] in self.known:  # an IndexError is a no, as any error
             self.refuse(f"{shape}[0] != {self.writer.dims[ROWS]}")
             return
         name = self.new("s")
@@ -343,8 +312,7 @@ class _Body:
         places += [(dim, f"{name}[{i - len(after)}]") for i, dim in enumerate(after)]
         for dim, size in places:
             no += self.size(dim, size, makes)
-        if no:
-            self.refuse(" or ".join(no))
+        self.refuse(" or ".join(no))
         several = option.shape.dims[option.shape.variadic] if option.shape.variadic is not None else None
         if several is not None and several.sort is Sort.SOME:
             end = f"len({name}) - {len(after)}" if after else ""

@@ -15,7 +15,7 @@ from typing_extensions import Format, get_annotations
 from typedbatch.batch import Batch
 from typedbatch.declaration import places, show_place
 from typedbatch.errors import DeclarationError
-from typedbatch.leaves import BATCH
+from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, describe
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, bases_first, is_class_var
 from typedbatch.rules import batch_rules
@@ -51,8 +51,9 @@ def options_of(schema: Any) -> tuple[Any, ...]:
     options = tuple(bare(option)[0] for option in alternatives(hint))
     for option in options:
         if not is_schema(option) and option is not type(None):
+            what = describe(option) if KINDS[type(option)] in (ARRAY, TENSOR, BATCH) else show(option)  # no values
             raise DeclarationError(
-                f"{show(option)} is no schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
+                f"{what} is no schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
             )
     with suppress(TypeError):  # Annotated[Rollout, ["a note"]] is not hashable
         _OPTIONS[schema] = options
@@ -123,11 +124,11 @@ def _fields(hint: Any) -> Iterator[Field]:
     cls = class_of(hint)
     bindings: dict[type, Types] = {}
     _bind(hint, {}, bindings)
+    own = {base: [] if base in _NOT_SCHEMAS else list(_own_members(base)) for base in cls.__mro__}
     members: dict[str, tuple[type, Any, bool]] = {}
     for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
-        if base not in _NOT_SCHEMAS:
-            members.update((name, (base, hint, optional)) for name, hint, optional in _own_members(base))
-    for name in dict.fromkeys(name for base in bases_first(cls) for name in _names(base)):
+        members.update((name, (base, hint, optional)) for name, hint, optional in own[base])
+    for name in dict.fromkeys(name for base in bases_first(cls) for name, _, _ in own[base]):
         base, annotation, optional = members[name]
         where = f"{base.__module__}.{base.__qualname__}"
         try:
@@ -142,10 +143,6 @@ def _nested(hint: Any) -> Option | None:
     if not is_schema(hint):
         return None
     return Option(BATCH) if class_of(hint) in _NOT_SCHEMAS else Option(BATCH, schema=_started(hint))
-
-
-def _names(cls: type) -> list[str]:
-    return [] if cls in _NOT_SCHEMAS else [name for name, _, _ in _own_members(cls)]
 
 
 def _bind(hint: Any, outer: Types, bindings: dict[type, Types]) -> None:
@@ -186,7 +183,7 @@ def _check_computed(schema: Schema) -> None:
 
     In a union, and in a ``dict[str, ...]``, a value is judged at once, by the sizes that are known from fields before.
     """
-    names, before = dims_in(schema), set[str]()
+    names, before = _all_named_dims(schema), set[str]()
     for field in schema.fields:
         kinds = [option.kind for option in field.options]
         for option in field.every_option():
@@ -201,23 +198,15 @@ def _check_computed(schema: Schema) -> None:
                             f"({field.declared_in}.{field.name})"
                         )
         for option in field.every_option():
-            before |= _named_dims(option) | (dims_in(option.schema) if option.schema is not None else set())
+            before |= _named_dims(option) | (_all_named_dims(option.schema) if option.schema is not None else set())
 
 
 def _named_dims(option: Option) -> set[str]:
     return {dim.text for dim in option.shape.dims if dim.sort is Sort.NAMED}
 
 
-def dims_in(schema: Schema) -> set[str]:
-    """The names of single sizes in a schema and in all that it nests."""
-    seen: dict[int, Schema] = {id(schema): schema}
-    names: set[str] = set()
-    for _, one in _each(seen):
-        for option in (option for field in one.fields for option in field.every_option()):
-            names |= _named_dims(option)
-            if option.schema is not None:
-                seen.setdefault(id(option.schema), option.schema)
-    return names
+def _all_named_dims(schema: Schema) -> set[str]:
+    return {name for option in schema.every_option() for name in _named_dims(option)}
 
 
 def read_at_declaration(cls: type) -> None:
@@ -233,12 +222,9 @@ def read_at_declaration(cls: type) -> None:
 
 
 def _refuse_assignments(cls: type) -> None:
+    declared = get_annotations(cls, format=Format.FORWARDREF)
     for name, value in vars(cls).items():
-        if (
-            name[:2] != "__"
-            and name not in get_annotations(cls, format=Format.FORWARDREF)
-            and _is_annotation(value, cls)
-        ):
+        if name[:2] != "__" and name not in declared and _is_annotation(value, cls):
             raise DeclarationError(
                 f"{cls.__name__}.{name} is given a type as its value; to declare a field write {name}: {show(value)}"
             )

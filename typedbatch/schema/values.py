@@ -81,8 +81,7 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
     elif cls.__module__ == "collections.abc" and issubclass(np.ndarray, cls):  # Iterable, Collection, Sized
         yield from (Option(ARRAY), Option(TENSOR), Option(OBJECT, cls))
     else:
-        kind = _kind_of_class(cls)
-        yield Option(kind, None if kind is TENSOR and cls.__name__ == "Tensor" else _asked(cls))
+        yield Option(_kind_of_class(cls), _asked(cls))
 
 
 def class_of(hint: Any) -> Any:
@@ -105,17 +104,16 @@ def _jaxtyping(hint: Any) -> Iterator[Option]:
             yield Option(ARRAY, None, dtypes, shape)
             yield Option(TENSOR, None, dtypes, shape)
             continue
-        kind = ARRAY if issubclass(cls, np.ndarray) else _kind_of_class(cls)
+        kind = _kind_of_class(cls)
         if kind not in (ARRAY, TENSOR):
             raise DeclarationError(f"{show(cls)} is neither a numpy array nor a torch tensor, so it has no shape here")
-        plain = cls is np.ndarray or (kind is TENSOR and cls.__name__ == "Tensor")
-        yield Option(kind, None if plain else cls, dtypes, shape)
+        yield Option(kind, _asked(cls), dtypes, shape)
 
 
 def _array(cls: type, args: tuple[Any, ...]) -> Option:
     """Numpy's own annotation: ``NDArray[np.float32]``, ``ndarray[tuple[int, int], dtype[float32]]``."""
     shape, dtype = (*args, Any, Any)[:2]
-    return Option(ARRAY, None if cls is np.ndarray else cls, _numpy_dtypes(dtype), _numpy_shape(shape))
+    return Option(ARRAY, _asked(cls), _numpy_dtypes(dtype), _numpy_shape(shape))
 
 
 def _numpy_shape(hint: Any) -> Shape:
@@ -193,6 +191,8 @@ def _mapping(args: tuple[Any, ...], nested: Nested) -> Option:
 def _kind_of_class(cls: type) -> Kind:
     if cls is Distribution:
         return DISTRIBUTION
+    if issubclass(cls, np.ndarray):
+        return ARRAY
     torch: Any = sys.modules.get("torch")
     if torch is not None and issubclass(cls, torch.Tensor):
         return TENSOR
@@ -202,12 +202,14 @@ def _kind_of_class(cls: type) -> Kind:
 
 
 def _asked(cls: type) -> type | None:
-    """``cls`` if ``isinstance`` can be asked about it; a plain Protocol cannot."""
+    """``cls`` if it says more than the kind and ``isinstance`` can be asked about it; a plain Protocol cannot."""
+    if cls in (np.ndarray, Distribution, getattr(sys.modules.get("torch"), "Tensor", None)):
+        return None
     try:
         isinstance(None, cls)
     except Exception:  # noqa: BLE001  # a protocol raises TypeError, a class with its own check anything
         return None
-    return None if cls is Distribution else cls
+    return cls
 
 
 def _short(hint: Any) -> str:
