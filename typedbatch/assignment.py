@@ -125,6 +125,15 @@ def _plan_array(target: NDArray[Any], index: Any, value: Any) -> Write:
     return lambda: target.__setitem__(index, rows)
 
 
+def fitted(target: Any, value: Any) -> Any:
+    """A leaf as an array or tensor is: of its kind, its dtype, on its device.
+
+    Raises:
+        RowAssignmentError: that would change values beyond rounding, or the value is no numeric leaf at all.
+    """
+    return _fitted_tensor(target, value) if kind_of(target) is TENSOR else _cast(_as_rows(value, target), target.dtype)
+
+
 def _as_rows(value: Any, target: Any) -> NDArray[Any]:
     if kind_of(value) is TENSOR:
         value = value.detach().cpu().numpy()
@@ -151,18 +160,21 @@ def _lossy(given: Any, dtype: Any) -> RowAssignmentError:
 
 
 def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
-    torch = sys.modules["torch"]
-    if kind_of(value) is not TENSOR:
-        value = torch.from_numpy(_cast(_as_rows(value, target), _numpy_dtype(target)).copy())
-    elif not _holds(target.dtype, value):
-        raise _lossy(value.dtype, target.dtype)
-    probe = torch.zeros((), dtype=torch.bool).expand(target.shape)
+    rows = _fitted_tensor(target, value)
+    probe = sys.modules["torch"].zeros((), dtype=sys.modules["torch"].bool).expand(target.shape)
     region = _region(target, probe, index)
-    _check_shape(tuple(value.shape), region)
-    rows = value.to(target.device, target.dtype)
+    _check_shape(tuple(rows.shape), region)
     forward, flips = forward_slices(index, target.shape)
     rows = rows.expand(region).flip(flips) if flips else rows
     return lambda: target.__setitem__(forward, rows)
+
+
+def _fitted_tensor(target: Any, value: Any) -> Any:
+    if kind_of(value) is not TENSOR:
+        value = sys.modules["torch"].from_numpy(_cast(_as_rows(value, target), _numpy_dtype(target)).copy())
+    elif not _holds(target.dtype, value):
+        raise _lossy(value.dtype, target.dtype)
+    return value.to(target.device, target.dtype)
 
 
 def _numpy_dtype(tensor: Any) -> np.dtype[Any]:
