@@ -32,6 +32,8 @@ ORDER = [
     {"stages", "contents"},
     {"wrapping"},
     {"boundary"},
+    {"hdf5"},
+    {"buffers"},
     {"__init__"},
     {"pytest_plugin"},
 ]

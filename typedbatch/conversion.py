@@ -59,7 +59,7 @@ def to_torch_as(x: Any, y: torch.Tensor) -> Any:
 
 
 @cache
-def _torch_side() -> Any:
+def torch_side() -> Any:
     """``typedbatch.tensors``, imported when the first tensor is made or met, and cheap to come by after that."""
     try:
         from typedbatch import tensors
@@ -70,7 +70,7 @@ def _torch_side() -> Any:
 
 def leaf_to_numpy(leaf: Any) -> Any:
     """One leaf as numpy; leaves that are not tensors stay."""
-    return _torch_side().to_array(leaf) if KINDS[type(leaf)] is TENSOR else leaf
+    return torch_side().to_array(leaf) if KINDS[type(leaf)] is TENSOR else leaf
 
 
 def tree_to_numpy(tree: T) -> T:
@@ -81,7 +81,7 @@ def tree_to_numpy(tree: T) -> T:
 def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
     """A new tree with tensors in place of numeric arrays and numpy scalars."""
     if dtype is None and (device is None or device == "cpu"):
-        return _share_with_torch(tree, _torch_side().torch.from_numpy, device)
+        return _share_with_torch(tree, torch_side().torch.from_numpy, device)
     return map_leaves(tree, leaf_to_torch(dtype, device))
 
 
@@ -109,7 +109,7 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
 
 def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any], Any]:
     """A function that turns one leaf into a tensor; ``None``, text and object arrays stay."""
-    side = _torch_side()
+    side = torch_side()
 
     def convert(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]

@@ -95,6 +95,14 @@ class DeclarationError(TypedBatchError, TypeError):
     """A protocol or record whose declaration cannot be read as a schema."""
 
 
+class EmptyBufferError(TypedBatchError, ValueError):
+    """Rows were asked of a buffer that has none."""
+
+
+class StorageError(TypedBatchError, ValueError):
+    """A folder or file that cannot be used, or that is not what it should be. Nothing in it was executed."""
+
+
 class SettingError(TypedBatchError, ValueError):
     """A level of checking that does not exist."""
 

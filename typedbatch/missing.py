@@ -45,12 +45,23 @@ def drop_null(tree: T) -> T:
 
     An object array that held numbers beside ``None`` becomes a numeric array once the ``None`` are gone.
     """
-    keep = np.ones(equal_rows(tree.__dict__), bool)
+    keep = complete_rows(tree)
+    return map_leaves(select(tree, keep), _as_numbers) if not keep.all() else select(tree, keep)
+
+
+def complete_rows(tree: Tree) -> NDArray[np.bool_]:
+    """True for each row without a missing value.
+
+    Raises:
+        StructureError: the fields have different lengths.
+        NoLengthError: a leaf is a scalar.
+    """
+    complete = np.ones(equal_rows(tree.__dict__), bool)
     for _, leaf in leaves(tree.__dict__):
         if KINDS[type(leaf)] in (ARRAY, TENSOR):
             nulls = leaf_to_numpy(is_null(leaf))
-            keep &= ~nulls.any(axis=tuple(range(1, nulls.ndim)))
-    return map_leaves(select(tree, keep), _as_numbers) if not keep.all() else select(tree, keep)
+            complete &= ~nulls.any(axis=tuple(range(1, nulls.ndim)))
+    return complete
 
 
 def _as_numbers(leaf: Any) -> Any:

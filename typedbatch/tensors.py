@@ -89,6 +89,17 @@ def _unpickle_tensor(array: NDArray[Any], dtype: str, requires_grad: bool) -> Te
     return (tensor if tensor.dtype == wanted else tensor.view(wanted)).requires_grad_(requires_grad)
 
 
+def bits(dtype: torch.dtype) -> np.dtype[Any]:
+    """The dtype of arrays that hold the bits of such tensors: the same one, or an integer where numpy lacks it."""
+    return np.asarray(torch.zeros((), dtype=_BITS.get(dtype, dtype))).dtype
+
+
+def from_bits(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    """A tensor on the memory of an array that ``bits`` has named the dtype of."""
+    tensor = torch.from_numpy(array)
+    return tensor if tensor.dtype == dtype else tensor.view(dtype)
+
+
 def clone(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     """A deep copy; a tensor inside a graph is cloned within the graph, which torch's own deepcopy refuses."""
     return copy.deepcopy(tensor, memo) if tensor.is_leaf else tensor.clone()

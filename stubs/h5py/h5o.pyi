@@ -1,0 +1,7 @@
+from typing import Any
+
+class ObjInfo:
+    @property
+    def addr(self) -> int: ...
+
+def get_info(loc: Any) -> ObjInfo: ...

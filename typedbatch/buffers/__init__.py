@@ -1,0 +1,25 @@
+"""Replay buffers, on the same ``Batch``: what is added is validated once, what is sampled has the declared type."""
+
+from typedbatch.buffers.cached import CachedReplayBuffer
+from typedbatch.buffers.hindsight import HERReplayBuffer, HERVectorReplayBuffer
+from typedbatch.buffers.prioritized import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer
+from typedbatch.buffers.replay import BufferOptions, ReplayBuffer
+from typedbatch.buffers.returns import compute_episodic_return, compute_nstep_return
+from typedbatch.buffers.rings import Added
+from typedbatch.buffers.segment_tree import SegmentTree
+from typedbatch.buffers.vector import VectorReplayBuffer
+
+__all__ = [
+    "Added",
+    "BufferOptions",
+    "CachedReplayBuffer",
+    "HERReplayBuffer",
+    "HERVectorReplayBuffer",
+    "PrioritizedReplayBuffer",
+    "PrioritizedVectorReplayBuffer",
+    "ReplayBuffer",
+    "SegmentTree",
+    "VectorReplayBuffer",
+    "compute_episodic_return",
+    "compute_nstep_return",
+]

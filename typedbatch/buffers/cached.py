@@ -1,0 +1,129 @@
+"""``CachedReplayBuffer``: episodes are gathered beside each other, and moved into one buffer whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.buffers import contents, incoming
+from typedbatch.buffers.parts import parts_of, share
+from typedbatch.buffers.replay import BufferOptions, R, ReplayBuffer, S
+from typedbatch.buffers.rings import Added, Rings
+from typedbatch.errors import LeafError, SizeError, StructureError
+from typedbatch.leaves import describe
+
+
+class CachedReplayBuffer(ReplayBuffer[R, S]):
+    """A main buffer, and a cache for each of ``cached_buffer_num`` environments, in one storage.
+
+    Transitions go into the caches; when an episode ends, it moves to the main buffer, where it is in one piece. Slots
+    are those of the main buffer, then those of each cache. Both are sampled from.
+
+    Args:
+        main_buffer: an empty ``ReplayBuffer``. It goes on being usable: it shares its rows with this one.
+        cached_buffer_num: environments.
+        max_episode_length: rows of each cache; of a longer episode only the last so many are kept.
+        path: a folder to keep the rows in, instead of memory.
+
+    Raises:
+        LeafError: ``main_buffer`` is no plain ``ReplayBuffer``.
+        StructureError: it holds rows already, or is on disk.
+        SizeError: no caches, or caches without rows.
+    """
+
+    _many = True
+
+    def __init__(
+        self,
+        main_buffer: ReplayBuffer[R, S],
+        cached_buffer_num: int,
+        max_episode_length: int,
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if contents.library_class(type(main_buffer)) is not ReplayBuffer:
+            raise LeafError(f"the main buffer is a ReplayBuffer, got {describe(main_buffer)}")
+        if main_buffer._columns.__dict__ or main_buffer._storage.durable:
+            raise StructureError("the main buffer is empty and in memory; a path is given to the CachedReplayBuffer")
+        if cached_buffer_num < 1 or max_episode_length < 1:
+            raise SizeError(f"got {cached_buffer_num} caches of {max_episode_length} rows; there is 1 or more of both")
+        options: BufferOptions = {**main_buffer._options, "path": path}
+        super().__init__(0, **options)
+        self.cached_buffer_num: int = cached_buffer_num
+        self.main_buffer: ReplayBuffer[R, S] = main_buffer
+        """What finished episodes are in."""
+        self._max_episode_length: int = max_episode_length
+        self._rings = Rings([main_buffer.maxsize] + [max_episode_length] * cached_buffer_num)
+        self._shared()
+
+    @property
+    def cached_buffers(self) -> list[ReplayBuffer[R, S]]:
+        """What episodes that go on are in: each cache as a buffer that shares its rows with this one."""
+        return parts_of(self)[1:]
+
+    @property
+    def buffers(self) -> list[ReplayBuffer[R, S]]:
+        """The main buffer and the caches."""
+        return [self.main_buffer, *self.cached_buffers]
+
+    def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
+        """Add a transition to each cache, or to each of ``buffer_ids``, and move the episodes that end.
+
+        Returns:
+            As :meth:`ReplayBuffer.add`; for an episode that ended, the slots of its last and first row in the main
+            buffer, -1 when that has no room at all.
+
+        Raises:
+            StructureError: a cache that does not exist, or that comes twice; and what :meth:`ReplayBuffer.add` raises.
+        """
+        caches, rows = incoming.ring_ids(self.cached_buffer_num, buffer_ids)
+        ids = np.arange(self.cached_buffer_num)[caches] + 1
+        if len(set(ids.tolist())) < rows:
+            raise StructureError(f"an episode that ends is moved at once, so each cache comes once, got {buffer_ids}")
+        fields, done, rew = incoming.to_store(self, batch, (rows,))
+        added = self._add_many(self._plan(batch, fields, (rows,)), ids, rew, done)
+        for row in np.flatnonzero(done):
+            added.ep_start[row], added.slots[row] = self._move(ids[row])
+        return added
+
+    def _move(self, ring: int) -> tuple[int, int]:
+        slots = self._rings.nth(self._places(ring))
+        moved = contents.move(self, 0, self, slots)
+        self._rings.reset(slice(ring, ring + 1))
+        self._written(np.zeros(0, np.intp))
+        return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)
+
+    def _places(self, ring: int) -> NDArray[np.intp]:
+        """The places of a cache's rows among all rows."""
+        lengths = self._rings.length
+        return np.arange(lengths[ring]) + int(lengths[:ring].sum())
+
+    def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
+        """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""
+        return contents.move(self, 0, buffer, buffer._rings.chronological())
+
+    def _shared(self) -> None:
+        share(self, 0, self.main_buffer)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "main_buffer": {"size": self.main_buffer.maxsize, **self._options},
+            "cached_buffer_num": self.cached_buffer_num,
+            "max_episode_length": self._max_episode_length,
+        }
+
+    @classmethod
+    def _made(cls, arguments: dict[str, Any]) -> Any:
+        return super()._made({**arguments, "main_buffer": ReplayBuffer[R, S](**arguments["main_buffer"])})
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        del state["main_buffer"]  # its rows are here already
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.main_buffer = ReplayBuffer[R, S](0, **state["_options"])
+        super().__setstate__(state)

@@ -1,0 +1,209 @@
+"""Columns: what a buffer stores, as nested as its batches are, with one slot for each row that it has room for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch.assignment import fitted
+from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    is_reserved,
+    new_tree,
+)
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.storage import Memory
+
+Fields = dict[str, Any]
+Lead = tuple[()] | tuple[int]
+"""The dimensions that a value has in front of those of a row: none for a single row, the number of rows for several."""
+
+
+class NewField(NamedTuple):
+    """A field that comes up for the first time."""
+
+    fields: Fields
+    """Where its column goes."""
+    name: str
+    value: Any
+    path: tuple[str, ...]
+
+
+class Plan:
+    """Rows that have been found to fit, still to be written: until all of them do, nothing is."""
+
+    __slots__ = ("fills", "lead", "new", "writes")
+
+    def __init__(self, lead: Lead) -> None:
+        self.lead = lead
+        self.writes: list[tuple[Any, Any]] = []
+        self.new: list[NewField] = []
+        self.fills: bool = False
+        """Whether the rows lack fields that the columns have."""
+
+    def add(self, columns: Fields, rows: Fields, path: tuple[str, ...] = ()) -> None:
+        """Plan the rows of each field of ``rows``; fields that only the columns have are set to zero or ``None``.
+
+        Raises:
+            RowAssignmentError: a value is of another kind or shape than its column, or its dtype cannot hold it.
+            LeafError: a value that rows cannot be made of.
+        """
+        lead, writes = self.lead, self.writes
+        for name, value in rows.items():
+            column = columns.get(name)
+            cls = type(value)
+            if (
+                type(column) is ndarray
+                and (cls is ndarray or KINDS[cls] is SCALAR)
+                and (dtype := column.dtype) is value.dtype
+                and value.shape == lead + column.shape[1:]
+                and dtype.num != 17  # objects: what an array of them holds may look like an array itself
+            ):
+                writes.append((column, value))
+            elif not (column.__class__ is cls is Tree.plain and not column.__dict__ and not value.__dict__):
+                try:
+                    self._add_field(columns, name, value, path)
+                except TypedBatchError as error:
+                    raise error.under(name) from error.__cause__
+        if len(rows) < len(columns):
+            absent = [name for name in columns if name not in rows]
+            self.writes += [write for name in absent for write in _zeros(columns[name])]
+            self.fills |= any(not is_reserved(columns[name]) for name in absent)
+
+    def _add_field(self, columns: Fields, name: str, value: Any, path: tuple[str, ...]) -> None:
+        column = columns.get(name)
+        if name not in columns or (is_reserved(column) and KINDS[type(value)] is not BATCH):
+            _require_rows(value, self.lead)
+            self.new.append(NewField(columns, name, value, (*path, name)))
+        elif is_reserved(value):
+            self.writes += _zeros(column)
+        elif KINDS[type(column)] is BATCH and KINDS[type(value)] is BATCH:
+            self.add(column.__dict__, value.__dict__, (*path, name))
+        else:
+            self.writes.append((column, _fitted_rows(column, value, self.lead)))
+
+    def add_new_columns(self, size: int, storage: Memory) -> None:
+        """Make the columns of new fields, zero but for the rows that are written.
+
+        Raises:
+            StorageError: there can be no such column, on disk for one. No column was added.
+        """
+        made = [(new, new_column(new.value, size, self.lead, storage, new.path)) for new in self.new]
+        for new, column in made:
+            new.fields[new.name] = column
+            self.writes += _writes_of(column, new.value, self.lead)
+
+    def part(self, rows: list[int]) -> Plan:
+        """The plan for some of the rows."""
+        out = Plan((len(rows),))
+        out.writes = [(column, value[rows] if np.ndim(value) else value) for column, value in self.writes]
+        return out
+
+    def write(self, slots: Any) -> None:
+        """Write everything, to a slot for a single row, to an array of slots for several."""
+        for column, value in self.writes:
+            column[slots] = value
+
+
+def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[str, ...]) -> Any:
+    """Room for ``size`` rows like those of ``value``: an array, a tensor, or a Batch of columns."""
+    kind = KINDS[type(value)]
+    if kind is BATCH:
+        inner = {k: new_column(v, size, lead, storage, (*path, k)) for k, v in value.__dict__.items()}
+        return new_tree(Tree.plain, inner)
+    shape = (size, *tuple(value.shape)[len(lead) :]) if kind in (ARRAY, TENSOR) else (size,)
+    if kind is TENSOR:
+        return storage.tensor(path, shape, value)
+    return storage.array(path, shape, value.dtype if kind in (ARRAY, SCALAR) else np.dtype(object))
+
+
+def rows_at(column: Any, slots: Any) -> Any:
+    """The rows in some slots, or in one, as a copy."""
+    if type(column) is ndarray:
+        return column.take(slots, 0)
+    kind = KINDS[type(column)]
+    if kind is BATCH:
+        return new_tree(type(column), {name: rows_at(inner, slots) for name, inner in column.__dict__.items()})
+    if kind is TENSOR:
+        return column[slots] if isinstance(slots, ndarray) else column[slots].clone()
+    return np.asarray(column).take(slots, 0)  # of a class that derives from ndarray, as memmap does
+
+
+def slice_of(columns: Tree, start: int, stop: int) -> Tree:
+    """The same columns, from one slot to another, sharing their memory."""
+    out: Tree = new_tree(type(columns), {})
+    for name, column in columns.__dict__.items():
+        nested = KINDS[type(column)] is BATCH
+        out.__dict__[name] = slice_of(column, start, stop) if nested else column[start:stop]
+    return out
+
+
+def _require_rows(value: Any, lead: Lead) -> None:
+    """A new field's values must have the rows that they are said to have."""
+    kind = KINDS[type(value)]
+    if kind is BATCH:
+        for name, inner in value.__dict__.items():
+            try:
+                _require_rows(inner, lead)
+            except TypedBatchError as error:
+                raise error.under(name) from error.__cause__
+    elif kind is DISTRIBUTION:
+        raise LeafError("a distribution has no columns to be stored in; take it out with batch.pop() first")
+    elif kind in (ARRAY, TENSOR, SCALAR) and lead and tuple(value.shape[:1]) != lead:
+        raise RowAssignmentError(f"got {describe(value)} where {lead[0]} rows are added")
+
+
+def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
+    kind, is_array = KINDS[type(column)], KINDS[type(value)] in (ARRAY, TENSOR, SCALAR)
+    if kind is BATCH or KINDS[type(value)] in (BATCH, DISTRIBUTION):
+        raise RowAssignmentError(f"rows of {_row(column)} are stored here, got {describe(value)}")
+    if kind is ARRAY and column.dtype.hasobject and (not is_array or (column.ndim == 1 and not lead)):
+        return _cell(value)
+    given = tuple(value.shape) if is_array else ()
+    if not is_array or given != lead + tuple(column.shape)[1:]:
+        rows = f"{lead[0]} rows" if lead else "one row"
+        raise RowAssignmentError(f"{_row(column)} is stored for each row, got {describe(value)} for {rows}")
+    return value if kind is ARRAY and column.dtype.hasobject else fitted(column, value)
+
+
+def _row(column: Any) -> str:
+    if KINDS[type(column)] is BATCH:
+        return f"a batch of {', '.join(column.__dict__)}"
+    return describe(column).replace(f"[{len(column)},", "[").replace(f"[{len(column)}]", "")
+
+
+def _cell(value: Any) -> NDArray[Any]:
+    """An object as numpy writes it into a cell of an object array, whatever it looks like inside."""
+    cell: NDArray[Any] = np.empty((), object)
+    cell[()] = value.item() if KINDS[type(value)] is ARRAY and not value.ndim else value
+    return cell
+
+
+def _writes_of(column: Any, value: Any, lead: Lead) -> list[tuple[Any, Any]]:
+    kind = KINDS[type(column)]
+    if kind is BATCH:
+        return [write for k, v in value.__dict__.items() for write in _writes_of(column.__dict__[k], v, lead)]
+    if kind is ARRAY and column.dtype.hasobject and (KINDS[type(value)] is not ARRAY or not value.ndim):
+        return [(column, _cell(value))]
+    return [(column, value.detach() if kind is TENSOR else value)]
+
+
+def _zeros(column: Any) -> list[tuple[Any, Any]]:
+    kind = KINDS[type(column)]
+    if kind is BATCH:
+        return [write for inner in column.__dict__.values() for write in _zeros(inner)]
+    if kind is TENSOR:
+        return [(column, 0)]
+    return [(column, None if column.dtype.hasobject else np.zeros((), column.dtype))]

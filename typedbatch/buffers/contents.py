@@ -1,0 +1,218 @@
+"""The rows of a buffer all together: moved, replaced, cleaned, opened again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.assignment import fitted, set_rows
+from typedbatch.batch import Batch
+from typedbatch.buffers.columns import new_column, rows_at
+from typedbatch.buffers.incoming import to_store
+from typedbatch.buffers.rings import Slots
+from typedbatch.buffers.storage import Disk, Memory
+from typedbatch.construct import to_leaf
+from typedbatch.conversion import leaf_to_numpy
+from typedbatch.copying import deep_leaf
+from typedbatch.errors import LeafError, SizeError, StorageError, StructureError
+from typedbatch.leaves import Tree, describe, leading_shape, new_tree
+from typedbatch.missing import complete_rows
+from typedbatch.missing import drop_null as without_null
+from typedbatch.rows import leaves
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.replay import ReplayBuffer
+
+    Buffer = ReplayBuffer[Any, Any]
+
+F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
+
+
+def stored_rows(buffer: Buffer, slots: Slots | None = None) -> Batch:
+    """The rows as they are stored, without frames and without what is computed, in the order of time."""
+    slots = buffer._rings.chronological() if slots is None else slots
+    rows: Batch = new_tree(Batch, {name: rows_at(column, slots) for name, column in buffer._columns.__dict__.items()})
+    return rows
+
+
+def update(buffer: Buffer, other: Buffer) -> Slots:
+    """Add the rows of another buffer; see :meth:`ReplayBuffer.update`."""
+    if not hasattr(other, "_rings"):
+        raise LeafError(f"update() takes a buffer, got {describe(other)}")
+    mine, theirs = len(buffer._rings.capacity), len(other._rings.capacity)
+    if mine == 1:
+        return move(buffer, 0, other, other._rings.chronological())
+    if mine != theirs:
+        raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
+    slots, ring = other._rings.chronological(), other._rings.ring_of(other._rings.chronological())
+    return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])
+
+
+def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots) -> Slots:
+    """Add the rows in some slots of a buffer to a ring of this one, and give their new slots."""
+    capacity = buffer._rings.capacity.item(ring)
+    if not len(slots) or not capacity:
+        return np.zeros(0, np.intp)
+    fields = stored_rows(other, slots[-capacity:]).__dict__
+    if not buffer._save_obs_next:
+        fields.pop("obs_next", None)
+    elif "obs_next" not in fields:
+        fields["obs_next"] = rows_at(other.obs, other._rings.next(slots[-capacity:], other.done))
+    kept = len(fields["done"])
+    plan = buffer._plan(new_tree(Batch, fields), fields, (kept,))
+    buffer._make_room(slice(ring, ring + 1), kept)
+    moved = buffer._rings.push(ring, len(slots))
+    plan.write(moved[-kept:])
+    if fields["done"][-1]:
+        buffer._rings.ep_start[ring] = buffer._rings.insertion[ring]
+    buffer._written(moved)
+    return moved
+
+
+def set_batch(buffer: Buffer, batch: Any) -> None:
+    """Replace everything; see :meth:`ReplayBuffer.set_batch`."""
+    if not isinstance(batch, Tree):
+        raise LeafError(f"set_batch() takes a Batch, got {describe(batch)}")
+    for path, leaf in leaves(batch.__dict__):
+        if leading_shape(leaf) and leading_shape(leaf)[0] != buffer.maxsize:
+            rows = leading_shape(leaf)[0]
+            raise SizeError(f"{rows} rows, but the buffer takes exactly {buffer.maxsize}", path)
+    fields, _, _ = to_store(buffer, batch, (buffer.maxsize,))
+    if "done" in batch.__dict__:
+        fields["done"] = np.asarray(leaf_to_numpy(batch.__dict__["done"]), bool)
+    _replace(buffer, batch, fields, np.arange(buffer.maxsize), buffer._rings.capacity)
+
+
+def _replace(buffer: Buffer, batch: Tree, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
+    """Lay out the columns anew, with these rows and no others."""
+    before, rings = buffer._columns, buffer._rings
+    saved = (rings.counts.copy(), rings.ep_return)
+    buffer._columns = new_tree(Batch, {})
+    try:
+        plan = buffer._plan(batch, fields, (len(slots),))
+    except Exception:
+        buffer._columns = before
+        rings.ep_return = saved[1]
+        raise
+    buffer.reset()
+    plan.write(slots)
+    rings.length[:] = lengths
+    rings.insertion[:] = lengths % np.maximum(rings.capacity, 1)
+    buffer._written(slots)
+
+
+def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: float | None) -> None:
+    """Set a field, or some slots of it; see :meth:`ReplayBuffer.set_array_at_key`."""
+    values = to_leaf(seq)
+    if not leading_shape(values):
+        raise StructureError(f"takes one value for each row, got {describe(values)}", key)
+    if index is None and leading_shape(values)[0] != buffer.maxsize:
+        raise StructureError(
+            f"got {len(values)} values for {buffer.maxsize} slots; index= says which they are for", key
+        )
+    columns = buffer._columns.__dict__
+    column = columns.get(key)
+    if column is None:
+        column = new_column(values, buffer.maxsize, (len(values),), buffer._storage, (key,))
+        if default is not None:
+            column[...] = fitted(column, np.asarray(default))
+    alone = new_tree(Batch, {key: column})
+    set_rows(alone, ... if index is None else index, new_tree(Batch, {key: deep_leaf(values, {})}), strict=True)
+    if key not in columns:
+        columns[key] = column
+        buffer._laid_out()
+
+
+def drop_null(buffer: Buffer) -> None:
+    """Drop the rows with a missing value; see :meth:`ReplayBuffer.dropnull`."""
+    rows = stored_rows(buffer)
+    rings = buffer._rings
+    keep = complete_rows(rows)
+    if keep.all():
+        return
+    ring = np.broadcast_to(rings.ring_of(rings.chronological()), keep.shape)[keep]
+    lengths = np.bincount(ring, minlength=len(rings.capacity))
+    slots = np.arange(len(ring)) - (np.cumsum(lengths) - lengths)[ring] + rings.offset[ring]
+    statistics = rings.ep_return.copy(), rings.ep_len.copy()
+    kept = without_null(rows)
+    _replace(buffer, kept, kept.__dict__, slots, lengths)
+    rings.ep_return[...], rings.ep_len[...] = statistics
+    for one in range(len(lengths)):
+        ends = np.flatnonzero(buffer.done[slots[ring == one]])
+        rings.ep_start[one] = (ends[-1] + 1) % rings.capacity[one] if len(ends) else 0
+    buffer._written(slots)
+
+
+def from_data(cls: type[F], given: dict[str, Any]) -> F:
+    """A full buffer; see :meth:`ReplayBuffer.from_data`."""
+    fields = {name: to_leaf(value[:]) if hasattr(value, "id") else to_leaf(value) for name, value in given.items()}
+    size = len(fields["obs"])
+    buffer = cls(size)
+    if size:
+        set_batch(buffer, Batch(fields))
+    return buffer
+
+
+# ---- what a buffer is, for a folder or a file ----------------------------------------------------------------------
+
+
+def library_class(cls: type) -> type:
+    """The class of this package that a user's class derives from."""
+    return next(one for one in cls.__mro__ if one.__module__.startswith("typedbatch.buffers"))
+
+
+def description(buffer: Buffer) -> dict[str, Any]:
+    """What it takes to make such a buffer."""
+    return {"class": library_class(type(buffer)).__name__, "arguments": buffer._arguments()}
+
+
+def made(
+    cls: type[F],
+    described: Any,
+    columns_for: Callable[[int], Tree],
+    numbers: NDArray[np.float64],
+    storage: Memory,
+    where: str,
+    more: dict[str, Any],
+) -> F:
+    """A buffer from its description, its columns for so many slots, and its positions.
+
+    Args:
+        cls: the class that is asked for.
+        described: what ``description`` gave, from a place that anybody may have written to.
+        columns_for: makes the columns.
+        numbers: the positions.
+        storage: where the columns are.
+        where: what an error names.
+        more: what the constructor takes beside what is described.
+
+    Raises:
+        StorageError: they are of another class, or do not fit together.
+    """
+    kind = library_class(cls).__name__
+    try:
+        if described["class"] != kind:
+            raise StorageError(f"{where} holds a {described['class']}, not a {kind}")
+        buffer = cls._made({**described["arguments"], **more})
+        buffer._storage, columns = storage, columns_for(buffer.maxsize)
+        if any(len(leaf) != buffer.maxsize for _, leaf in leaves(columns.__dict__) if leading_shape(leaf)):
+            raise StorageError(f"{where} is damaged: columns of another length than {buffer.maxsize}")
+        buffer._columns = columns
+        if columns.__dict__:
+            buffer._restore(numbers)
+    except (LookupError, TypeError, ValueError) as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{where} is damaged: {error}") from error
+    buffer._shared()
+    return buffer
+
+
+def open_folder(cls: type[F], path: str | os.PathLike[str], **more: Any) -> F:
+    """The buffer in a folder; see :meth:`ReplayBuffer.open`."""
+    disk, described, columns, numbers = Disk.open(path)
+    return made(cls, described, lambda _: columns, numbers, disk, str(disk.folder), more)

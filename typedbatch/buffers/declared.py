@@ -1,0 +1,81 @@
+"""What a buffer was declared to hold: the arguments of ``ReplayBuffer[GoalRollout]``, as they are known at run time."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args, get_origin
+
+from typing_extensions import get_original_bases
+
+from typedbatch.leaves import BATCH, KINDS, OBJECT, SCALAR, Tree, new_tree, object_array
+from typedbatch.level import current_level
+from typedbatch.schema import schema_of
+
+
+class Declared:
+    """The batches that a buffer takes and gives.
+
+    Args:
+        buffer: ``ReplayBuffer[GoalRollout](20)``, or of a class that derives from ``ReplayBuffer[GoalRollout]``.
+    """
+
+    def __init__(self, buffer: Any) -> None:
+        self.added, self.sampled = declared_types(buffer)
+        self._buffer: str = type(buffer).__name__
+        self.cls: type[Tree] = Tree.plain
+        """The class of the batches that are sampled: the record that is declared, or a plain Batch."""
+        if self.sampled is not None and issubclass(target := schema_of(self.sampled).target, Tree):
+            self.cls = target
+
+    def names(self) -> set[str]:
+        """The fields that what is added must, or may, have."""
+        return set() if self.added is None else {field.name for field in schema_of(self.added).fields}
+
+    def check_added(self, fields: dict[str, Any], single: bool) -> None:
+        """Validate what is added, a single row as a batch of one.
+
+        Raises:
+            SchemaError: it is not what the buffer takes.
+        """
+        if self.added is not None:
+            rows = new_tree(Tree.plain, {name: _as_row(value) if single else value for name, value in fields.items()})
+            self._check(rows, self.added, "argument `batch` of {}.add()")
+
+    def check_sampled(self, rows: Tree) -> None:
+        """Validate what sampling gives.
+
+        Raises:
+            SchemaError: it is not what the buffer was declared to give.
+        """
+        if self.sampled is not None:
+            self._check(rows, self.sampled, "what {}.sample() gives")
+
+    def _check(self, rows: Tree, schema: Any, boundary: str) -> None:
+        from typedbatch.gate import check
+
+        if current_level() != "off":
+            check(rows, schema, boundary, name=self._buffer)
+
+
+def declared_types(buffer: Any) -> tuple[Any, Any]:
+    """What is added and what is sampled; None for what was not said."""
+    hint: Any = getattr(buffer, "__orig_class__", None)
+    args = get_args(hint) or _args_of_bases(type(buffer))
+    known = [None if isinstance(arg, TypeVar) or arg is Any else arg for arg in args]
+    return (known[0], known[1]) if len(known) == 2 else (None, None)
+
+
+def _args_of_bases(cls: type) -> tuple[Any, ...]:
+    for base in (base for one in cls.__mro__ if "__orig_bases__" in one.__dict__ for base in get_original_bases(one)):
+        args = get_args(base)
+        if getattr(get_origin(base), "__module__", "").startswith("typedbatch.buffers") and len(args) == 2:
+            return args
+    return ()
+
+
+def _as_row(value: Any) -> Any:
+    kind = KINDS[type(value)]
+    if kind is BATCH:
+        return new_tree(type(value), {name: _as_row(inner) for name, inner in value.__dict__.items()})
+    if kind is OBJECT or value is None:
+        return object_array([value])
+    return value.reshape(1) if kind is SCALAR else value[None]

@@ -1,0 +1,82 @@
+"""Buffers in HDF5 files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import h5py
+
+from typedbatch.batch import Batch
+from typedbatch.buffers import contents
+from typedbatch.buffers.columns import Plan, new_column
+from typedbatch.buffers.storage import FORMAT, VERSION, Memory
+from typedbatch.errors import StorageError
+from typedbatch.hdf5 import from_hdf5, to_hdf5
+from typedbatch.leaves import Tree, new_tree
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.replay import ReplayBuffer
+
+F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
+
+
+def save(buffer: ReplayBuffer[Any, Any], path: str | os.PathLike[str], compression: str | None) -> None:
+    """Write a buffer; see :meth:`ReplayBuffer.save_hdf5`. Rows that are not stored yet take no room."""
+    path = Path(path)
+    unfinished = path.with_name(path.name + f".{os.getpid()}.new")
+    full = len(buffer) == buffer.maxsize
+    rows = buffer._columns if full else contents.stored_rows(buffer, buffer._rings.stored())
+    try:
+        with h5py.File(unfinished, "w", track_order=True) as file:
+            file.attrs["format"], file.attrs["version"] = FORMAT, VERSION
+            file.attrs["buffer"] = json.dumps(contents.description(buffer))
+            file.attrs["random"] = json.dumps(buffer._rng.bit_generator.state)
+            to_hdf5({"numbers": buffer._numbers(), "extras": buffer._storage.extras}, file)
+            to_hdf5({"rows": rows}, file, compression)
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+
+
+def load(cls: type[F], path: str | os.PathLike[str], device: Any, **more: Any) -> F:
+    """A buffer from a file; see :meth:`ReplayBuffer.load_hdf5`."""
+    try:
+        with h5py.File(path, "r") as file:
+            if file.attrs.get("format") != FORMAT or file.attrs.get("version") != VERSION:
+                raise StorageError(f"{path} holds no buffer of version {VERSION}")
+            described, random = (json.loads(file.attrs[name]) for name in ("buffer", "random"))
+            read = {name: from_hdf5(file[name], device) for name in ("rows", "numbers", "extras")}
+        buffer = _buffer(cls, described, read, str(path), more)
+        buffer._rng.bit_generator.state = random
+    except StorageError:
+        raise
+    except (OSError, LookupError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+        raise StorageError(f"{path} is damaged, or no HDF5 file: {error}") from error
+    return buffer
+
+
+def _buffer(cls: type[F], described: Any, read: dict[str, Any], path: str, more: dict[str, Any]) -> F:
+    rows: Tree = new_tree(Batch, dict(read["rows"].__dict__))
+    storage = Memory()
+    storage.extras = read["extras"]
+    kept = len(next(iter(rows.__dict__.values()), ()))
+
+    def columns(size: int) -> Tree:
+        room: Tree = rows if kept == size else new_column(rows, size, (kept,), storage, ())
+        return room
+
+    buffer = contents.made(cls, described, columns, read["numbers"], storage, path, more)
+    if len(buffer) != kept:
+        raise StorageError(f"{path} is damaged: {kept} rows, where {len(buffer)} are expected")
+    if kept != buffer.maxsize:
+        plan = Plan((kept,))
+        plan.add(buffer._columns.__dict__, rows.__dict__)
+        plan.write(buffer._rings.stored())
+    return buffer

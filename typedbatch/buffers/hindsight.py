@@ -1,0 +1,245 @@
+"""``HERReplayBuffer``: goals that were missed, replaced by what was reached instead (arXiv:1707.01495)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._typing import Array
+from typedbatch.buffers import contents
+from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
+from typedbatch.buffers.parts import parts_of
+from typedbatch.buffers.replay import BufferOptions, R, ReplayBuffer, S
+from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.vector import capacities
+from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError
+from typedbatch.leaves import BATCH, KINDS, describe
+
+RewardFn = Callable[[Array, Array], Array]
+"""Takes achieved and desired goals, ``(N, *goal)`` each, and gives rewards, ``(N,)``."""
+
+
+class _Relabelled(NamedTuple):
+    """Rows that are read with another goal than they are stored with."""
+
+    slots: Slots
+    """Sorted, without repetition."""
+    goal: Array
+    rew: Array
+
+
+class HERReplayBuffer(ReplayBuffer[R, S]):
+    """A replay buffer that samples episodes as if a goal that they reached later on had been theirs.
+
+    ``obs`` is a batch with ``achieved_goal`` and ``desired_goal``. Each time something is sampled, most of the episodes
+    it is from get another goal, that of a later step ("future", drawn for the last step that was sampled): their rows,
+    from the first one sampled on, read with that goal and its reward, in n-step returns too, until something is sampled
+    or added again. What is stored stays as it is.
+
+    Args:
+        size: transitions to keep.
+        compute_reward_fn: takes achieved and desired goals, ``(N, *goal)`` each, and gives rewards, ``(N,)``.
+        horizon: steps of an episode at most; later ones keep their goal.
+        future_k: episodes with another goal for each one with its own, on average.
+        **options: as for :class:`ReplayBuffer`.
+
+    Raises:
+        SizeError: a horizon or ``future_k`` below 1.
+
+    As Tianshou's ``HERReplayBuffer``, which rewrites what is stored.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        compute_reward_fn: RewardFn,
+        horizon: int,
+        future_k: float = 8.0,
+        **options: Unpack[BufferOptions],
+    ) -> None:
+        if not horizon >= 1 or not future_k >= 1:
+            raise SizeError(f"horizon and future_k are 1 or more, got {horizon!r} and {future_k!r}")
+        super().__init__(size, **options)
+        self.horizon: int = horizon
+        self.future_k: float = future_k
+        self.future_p: float = 1 - 1 / future_k
+        """How likely an episode gets another goal."""
+        self.compute_reward_fn: RewardFn = compute_reward_fn
+        self._relabelled: _Relabelled | None = None
+
+    def sample_indices(self, batch_size: int | None) -> Slots:
+        """As :meth:`ReplayBuffer.sample_indices`; goals are drawn anew for the episodes of these slots."""
+        self._restore_cache()
+        slots = super().sample_indices(batch_size)
+        self.rewrite_transitions(slots)
+        return slots
+
+    def rewrite_transitions(self, indices: Slots) -> None:
+        """Give most of the episodes of some slots another goal, in place of those that had one till now.
+
+        Raises:
+            RowAssignmentError: ``compute_reward_fn`` does not give a reward for each goal.
+        """
+        self._restore_cache()
+        if not len(indices):
+            return
+        slots = self._in_order(np.asarray(indices))
+        steps = [slots]
+        for _ in range(self.horizon - 1):
+            steps.append(self._rings.next(steps[-1], self.done))
+        trajectories = np.stack(steps)
+        _, first, episode = np.unique(trajectories[-1], return_index=True, return_inverse=True)
+        latest = np.zeros_like(first)
+        latest[episode] = np.arange(len(slots))  # the last one written is the last in time
+        chosen = self._rng.random(len(first)) < self.future_p
+        if chosen.any():
+            self._relabel(trajectories[:, first[chosen]], self._future(trajectories[:, latest[chosen]]))
+
+    def _in_order(self, slots: Slots) -> Slots:
+        """The slots, ring by ring, in the order of time."""
+        ring = np.broadcast_to(self._rings.ring_of(slots), slots.shape)
+        age = (slots - self._rings.oldest[ring]) % self._rings.capacity[ring]
+        return slots[np.lexsort((age, ring))]
+
+    def _future(self, trajectories: Slots) -> Slots:
+        """A step of each trajectory, at random."""
+        remaining = (trajectories != trajectories[-1]).sum(0)
+        step = np.round(self._rng.random(len(remaining)) * remaining).astype(np.intp)
+        return np.asarray(trajectories[step, np.arange(len(step))])
+
+    def _relabel(self, trajectories: Slots, future: Slots) -> None:
+        slots, place = np.unique(trajectories, return_index=True)
+        goal = self._achieved_next(future)[place % trajectories.shape[1]]
+        rew = np.asarray(self.compute_reward_fn(self._achieved_next(slots), goal))
+        wanted = (len(slots), *self._columns.__dict__["rew"].shape[1:])
+        if rew.shape != wanted or rew.dtype.kind not in "biuf":
+            raise RowAssignmentError(
+                f"compute_reward_fn gives {describe(rew)} for rewards of shape {list(wanted)}", "rew"
+            )
+        self._relabelled = _Relabelled(slots, goal, rew)
+
+    def _achieved_next(self, slots: Slots) -> Array:
+        """The goal that each row reached with its action."""
+        columns = self._columns.__dict__
+        if self._save_obs_next:
+            reached: Array = rows_at(columns["obs_next"].__dict__["achieved_goal"], slots)
+        else:
+            reached = rows_at(columns["obs"].__dict__["achieved_goal"], self._rings.next(slots, self.done))
+        return reached
+
+    def _restore_cache(self) -> None:
+        """Read every row with its own goal again."""
+        self._relabelled = None
+
+    # ---- as every buffer, with those goals ------------------------------------------------------------------------
+
+    def _read(self, name: str, column: Any, slots: Any) -> Any:
+        rows = rows_at(column, slots)
+        if self._relabelled is None or name not in ("obs", "obs_next", "rew"):
+            return rows
+        relabelled = self._relabelled.slots
+        place = np.minimum(relabelled.searchsorted(slots), len(relabelled) - 1)
+        other = relabelled[place] == slots
+        if name == "rew":
+            return _merged(rows, self._relabelled.rew, place, other)
+        goal = rows.__dict__["desired_goal"]
+        rows.__dict__["desired_goal"] = _merged(goal, self._relabelled.goal, place, other)
+        return rows
+
+    def _column(self, name: str) -> Any:
+        column = super()._column(name)
+        if self._relabelled is None or name not in ("obs", "obs_next", "rew"):
+            return column
+        return self._read(name, column, np.arange(self.maxsize))
+
+    def _plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
+        if not self._columns.__dict__:
+            for name in ("obs", "obs_next")[: 1 + self._save_obs_next]:
+                _require_goals(name, fields)
+        return super()._plan(batch, fields, lead)
+
+    def _written(self, slots: Slots) -> None:
+        self._restore_cache()
+        super()._written(slots)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "horizon": self.horizon, "future_k": self.future_k}
+
+    @classmethod
+    def load_hdf5(
+        cls, path: str | os.PathLike[str], device: Any = None, *, compute_reward_fn: RewardFn | None = None
+    ) -> Self:
+        """As :meth:`ReplayBuffer.load_hdf5`; ``compute_reward_fn`` is not in the file, so it is given again."""
+        from typedbatch.buffers import files
+
+        return files.load(cls, path, device, compute_reward_fn=_required(compute_reward_fn, "load_hdf5"))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, compute_reward_fn: RewardFn | None = None) -> Self:
+        """As :meth:`ReplayBuffer.open`; ``compute_reward_fn`` is not in the folder, so it is given again."""
+        return contents.open_folder(cls, path, compute_reward_fn=_required(compute_reward_fn, "open"))
+
+
+class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
+    """A :class:`HERReplayBuffer` with a ring for each of ``buffer_num`` environments.
+
+    Args:
+        total_size: transitions to keep, of all environments; rounded up to a multiple of ``buffer_num``.
+        buffer_num: environments.
+        compute_reward_fn: as for :class:`HERReplayBuffer`, like the others.
+        horizon: likewise.
+        future_k: likewise.
+        **options: as for :class:`ReplayBuffer`.
+    """
+
+    _many = True
+
+    def __init__(
+        self,
+        total_size: int,
+        buffer_num: int,
+        compute_reward_fn: RewardFn,
+        horizon: int,
+        future_k: float = 8.0,
+        **options: Unpack[BufferOptions],
+    ) -> None:
+        sizes = capacities(total_size, buffer_num)
+        super().__init__(sum(sizes), compute_reward_fn, horizon, future_k, **options)
+        self.buffer_num: int = buffer_num
+        self._rings = Rings(sizes)
+
+    @property
+    def buffers(self) -> list[ReplayBuffer[R, S]]:
+        """Each ring as a buffer that reads its rows with their own goals, and shares them with this one."""
+        return parts_of(self)
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments = super()._arguments()
+        return {"total_size": arguments.pop("size"), "buffer_num": self.buffer_num, **arguments}
+
+
+def _merged(rows: Any, others: Array, place: Any, other: Any) -> Any:
+    if not np.ndim(other):  # a single row
+        return others[place].astype(rows.dtype) if other else rows
+    merged: NDArray[Any] = rows
+    merged[other] = others[place[other]]
+    return merged
+
+
+def _require_goals(name: str, fields: Fields) -> None:
+    obs = fields.get(name)
+    if KINDS[type(obs)] is not BATCH:
+        raise LeafError(f"a batch with achieved_goal and desired_goal is expected, got {describe(obs)}", name)
+    for goal in ("achieved_goal", "desired_goal"):
+        if goal not in obs.__dict__:
+            raise MissingFieldError(name, goal, obs.__dict__)
+
+
+def _required(compute_reward_fn: RewardFn | None, who: str) -> RewardFn:
+    if compute_reward_fn is None:
+        raise LeafError(f"functions are not saved; {who}(path, compute_reward_fn=...) takes it again")
+    return compute_reward_fn

@@ -1,0 +1,139 @@
+"""What is added to a buffer, on its way into the columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch.buffers.columns import Fields, Lead, Plan
+from typedbatch.buffers.rings import Added
+from typedbatch.conversion import leaf_to_numpy, map_leaves
+from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
+from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe
+from typedbatch.level import current_level
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.replay import ReplayBuffer
+
+_TRUE, _FALSE = np.array(True), np.array(False)
+REQUIRED = frozenset({"obs", "act", "rew", "terminated", "truncated"})
+
+
+def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
+    """The ring of each row, and how many rows that makes; one row for each ring if nothing is said.
+
+    Raises:
+        StructureError: a ring that does not exist.
+    """
+    if buffer_ids is None:
+        return slice(None), rings
+    ids = np.asarray(buffer_ids)
+    if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
+        raise StructureError(f"buffer_ids is a list of ring numbers, one for each row, got {buffer_ids!r}")
+    if ids.size and not 0 <= ids.min() <= ids.max() < rings:
+        raise StructureError(f"there are rings 0 to {rings - 1}, got buffer_ids {ids.tolist()}")
+    return ids.astype(np.intp, copy=False), len(ids)
+
+
+def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
+    """The fields that are stored of a batch, its flags where an episode ends, and its rewards as numbers.
+
+    Raises:
+        LeafError: it is no Batch.
+        MissingFieldError: a required field is missing.
+        RowAssignmentError: a reward or flag that is none.
+    """
+    if not isinstance(batch, Tree):
+        raise LeafError(f"add() takes a Batch, got {describe(batch)}")
+    fields = batch.__dict__.copy()
+    if not fields.keys() >= REQUIRED:
+        missing = next(name for name in ("obs", "act", "rew", "terminated", "truncated") if name not in fields)
+        raise MissingFieldError(type(batch).__name__, missing, fields)
+    terminated = fields["terminated"] = _flags(fields["terminated"], "terminated", lead)
+    truncated = fields["truncated"] = _flags(fields["truncated"], "truncated", lead)
+    done = fields["done"] = _done(terminated, truncated, lead)
+    rew = fields["rew"]
+    if not (type(rew) is ndarray and rew.dtype.kind == "f"):
+        rew = fields["rew"] = _rewards(rew)
+    if buffer._save_only_last_obs:
+        for name in {"obs", "obs_next"} & fields.keys():
+            fields[name] = _last_frame(fields[name], name, lead)
+    if not buffer._save_obs_next:
+        fields.pop("obs_next", None)
+    return fields, done, leaf_to_numpy(rew)
+
+
+def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
+    if not lead:  # in Python, where numpy would take as long as for the rest of the row
+        return _TRUE if terminated.item() or truncated.item() else _FALSE
+    return np.asarray(leaf_to_numpy(terminated) | leaf_to_numpy(truncated))
+
+
+def _flags(value: Any, name: str, lead: Lead) -> Any:
+    given: Any = value
+    if not (type(value) is ndarray and value.dtype.num == 0):  # 0 is bool
+        kind = KINDS[type(value)]
+        if kind is TENSOR:
+            value = given.detach().bool()
+        elif kind in (ARRAY, SCALAR) and value.dtype.kind in "biuf":
+            value = np.asarray(value, bool)
+        else:
+            raise RowAssignmentError(f"a flag is a bool, got {describe(value)}", name)
+    if value.shape != lead:
+        wanted = f"{lead[0]} flags, one for each row" if lead else "one flag without dimensions"
+        raise RowAssignmentError(f"{wanted}, is expected, got {describe(value)}", name)
+    return value
+
+
+def _rewards(value: Any) -> Any:
+    kind = KINDS[type(value)]
+    if kind is TENSOR and not value.is_complex():
+        return value.detach() if value.is_floating_point() else value.double()
+    if kind not in (ARRAY, SCALAR) or value.dtype.kind not in "biuf":
+        raise RowAssignmentError(f"a reward is a number, got {describe(value)}", "rew")
+    return np.asarray(value) if value.dtype.kind == "f" else np.asarray(value, np.float64)
+
+
+def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
+    axis = len(lead)
+
+    def last(leaf: Any) -> Any:
+        if KINDS[type(leaf)] not in (ARRAY, TENSOR) or leaf.ndim <= axis:
+            raise RowAssignmentError(f"save_only_last_obs takes frames, (frames, *obs), got {describe(leaf)}", name)
+        return leaf[:, -1] if axis else leaf[-1]
+
+    return map_leaves(obs, last) if KINDS[type(obs)] is BATCH else last(obs)
+
+
+def check(buffer: ReplayBuffer[Any, Any], batch: Tree, fields: Fields, plan: Plan) -> None:
+    """Validate a batch whose structure may be another than that of the columns, which were validated.
+
+    Raises:
+        SchemaError: it is not of the type that the buffer was declared to take.
+    """
+    declared = buffer._declaration()
+    first, new = not buffer._columns.__dict__, {field.path[0] for field in plan.new}
+    if first or plan.fills or new & declared.names() or current_level() == "values":
+        rows = {**batch.__dict__, **{name: fields[name] for name in ("rew", "terminated", "truncated")}}
+        if not buffer._save_obs_next:
+            rows.setdefault("obs_next", rows["obs"])
+        declared.check_added(rows, not plan.lead)
+
+
+def add_in_turns(
+    buffer: ReplayBuffer[Any, Any], plan: Plan, ids: NDArray[np.intp], rew: NDArray[Any], done: NDArray[np.bool_]
+) -> Added:
+    """Add rows of which some go into the same ring, each after the one before it."""
+    turns: list[list[int]] = []
+    met = dict.fromkeys(ids.tolist(), 0)
+    for row, ring in enumerate(ids.tolist()):
+        if met[ring] == len(turns):
+            turns.append([])
+        turns[met[ring]].append(row)
+        met[ring] += 1
+    parts = [buffer._add_many(plan.part(rows), ids[rows], rew[rows], done[rows]) for rows in turns]
+    order = np.argsort(np.concatenate(turns))
+    return Added(*(np.concatenate(column)[order] for column in zip(*parts, strict=True)))

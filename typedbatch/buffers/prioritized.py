@@ -1,0 +1,196 @@
+"""``PrioritizedReplayBuffer``: transitions sampled in proportion to their priority (arXiv:1511.05952)."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import TypeVar
+
+from typedbatch._typing import Index
+from typedbatch.buffers.parts import parts_of
+from typedbatch.buffers.replay import BufferOptions, R, ReplayBuffer
+from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.segment_tree import SegmentTree
+from typedbatch.buffers.selection import as_slots
+from typedbatch.buffers.vector import capacities
+from typedbatch.conversion import to_numpy
+from typedbatch.errors import RowAssignmentError, SettingError
+from typedbatch.leaves import describe
+from typedbatch.protocols import BatchProtocol, PrioBatchProtocol
+
+P = TypeVar("P", bound=BatchProtocol, covariant=True, default=PrioBatchProtocol)
+"""What is sampled."""
+
+_EPS = float(np.finfo(np.float32).eps)
+
+
+class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
+    """A replay buffer that samples transition ``i`` with probability ``p_i**alpha / sum(p**alpha)``.
+
+    What is sampled has a field ``weight``, the importance-sampling weight ``(N * P(i))**-beta`` over that of the least
+    likely transition so far. A new transition gets the highest priority so far.
+
+    ``PrioritizedReplayBuffer[GoalRollout, PrioGoalRollout]`` takes the one and samples the other, which has a
+    ``weight`` more; without a second argument what is sampled is a ``PrioBatchProtocol``.
+
+    Args:
+        size: transitions to keep.
+        alpha: how much priorities matter; above 0, where 0 would be uniform.
+        beta: how much of the bias the weights take back, from 0 to 1.
+        weight_norm: divide the weights of each batch by the highest among them.
+        **options: as for :class:`ReplayBuffer`. ``sample_avail`` has no effect here.
+
+    Raises:
+        SettingError: ``alpha`` is not above 0, or ``beta`` is below it (an ``AssertionError`` too).
+    """
+
+    def __init__(
+        self, size: int, alpha: float, beta: float, weight_norm: bool = True, **options: Unpack[BufferOptions]
+    ) -> None:
+        if not alpha > 0:
+            raise SettingError(f"alpha is above 0, got {alpha!r}; a ReplayBuffer samples uniformly")
+        super().__init__(size, **options)
+        self._alpha: float = alpha
+        self.set_beta(beta)
+        self._weight_norm: bool = weight_norm
+        self._max_prio = self._min_prio = 1.0
+        self.weight: SegmentTree = SegmentTree(self.maxsize)
+        """``p**alpha`` of each slot."""
+        self.weight.use(self._storage.extra("priorities", self.weight.room))
+
+    def set_beta(self, beta: float) -> None:
+        """Change ``beta``, as annealing does.
+
+        Raises:
+            SettingError: it is below 0.
+        """
+        if not beta >= 0:
+            raise SettingError(f"beta is 0 or more, got {beta!r}")
+        self._beta: float = beta
+
+    def init_weight(self, index: int | Slots) -> None:
+        """Give slots the priority of new transitions: the highest so far."""
+        self.weight[index] = self._max_prio**self._alpha
+
+    def get_weight(self, index: Index) -> Any:
+        """The importance-sampling weight of slots, relative to the lowest priority so far; float64, ``(N,)``.
+
+        Raises:
+            RowIndexError: a slot that does not exist, or holds no row.
+        """
+        return self._weights(as_slots(self._rings, index))
+
+    def _weights(self, slots: Any) -> Any:
+        return (self.weight.values.take(slots) / self._min_prio**self._alpha) ** -self._beta
+
+    def update_weight(self, index: Index, new_weight: Any) -> None:
+        """Set the priorities of slots, from TD errors for one.
+
+        Args:
+            index: the slots, as ``sample`` returns them; where one comes twice, the later priority counts.
+            new_weight: the priorities, array or tensor, ``(N,)``; their sign is dropped, and a tiny number added.
+
+        Raises:
+            RowAssignmentError: not one priority per slot, or one that is NaN or infinite. Nothing was changed.
+            RowIndexError: a slot that does not exist, or holds no row.
+        """
+        slots = as_slots(self._rings, index)
+        priorities = np.abs(np.asarray(to_numpy(new_weight), np.float64)) + _EPS
+        if priorities.shape != np.shape(slots) and priorities.ndim:
+            wanted = list(np.shape(slots))
+            raise RowAssignmentError(f"priorities of shape {wanted} are expected, got {describe(priorities)}", "weight")
+        if not np.isfinite(priorities).all():
+            raise RowAssignmentError(
+                "priorities are finite numbers, but there is NaN or infinity among these", "weight"
+            )
+        if not np.size(slots):
+            return
+        self.weight[slots] = priorities**self._alpha
+        self._max_prio = max(self._max_prio, float(priorities.max()))
+        self._min_prio = min(self._min_prio, float(priorities.min()))
+        super()._written(np.zeros(0, np.intp))
+
+    # ---- as every buffer, with weights ----------------------------------------------------------------------------
+
+    def _draw(self, count: int) -> Slots:
+        slots: Slots = self.weight.find(self._rng.random(count) * self.weight.reduce())
+        return slots
+
+    def sample_indices(self, batch_size: int | None) -> Slots:
+        """As :meth:`ReplayBuffer.sample_indices`, in proportion to priorities."""
+        if batch_size is None and len(self):
+            return self._rng.permutation(self._rings.chronological())
+        if batch_size is not None and batch_size > 0 and len(self):
+            return self._draw(batch_size)
+        return super().sample_indices(batch_size)
+
+    def _rows(self, slots: Any) -> Any:
+        rows = super()._rows(slots)
+        weights = self._weights(slots)
+        rows.__dict__["weight"] = weights / np.max(weights) if self._weight_norm and np.size(weights) else weights
+        return rows
+
+    def _written(self, slots: Slots) -> None:
+        if len(slots):
+            self.init_weight(slots)
+        super()._written(slots)
+
+    def reset(self, keep_statistics: bool = False) -> None:
+        """As :meth:`ReplayBuffer.reset`; priorities are forgotten too."""
+        self.weight.values[:] = 0
+        self.weight.rebuild()
+        super().reset(keep_statistics)
+
+    def _numbers(self) -> NDArray[np.float64]:
+        return np.concatenate([super()._numbers(), [self._max_prio, self._min_prio, self._beta]])
+
+    def _restore(self, numbers: NDArray[np.float64]) -> None:
+        super()._restore(numbers)
+        self._max_prio, self._min_prio, self._beta = numbers[-3:].tolist()
+        self.weight.use(self._storage.extras["priorities"])
+        self.weight.values[~self._rings.has_row(np.arange(self.maxsize))] = 0  # those whose rows were half written
+        self.weight.rebuild()
+
+    def _arguments(self) -> dict[str, Any]:
+        own = {"alpha": self._alpha, "beta": self._beta, "weight_norm": self._weight_norm}
+        return {**super()._arguments(), **own}
+
+
+class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
+    """A :class:`PrioritizedReplayBuffer` with a ring for each of ``buffer_num`` environments.
+
+    Args:
+        total_size: transitions to keep, of all environments; rounded up to a multiple of ``buffer_num``.
+        buffer_num: environments.
+        alpha: as for :class:`PrioritizedReplayBuffer`, like the others.
+        beta: likewise.
+        weight_norm: likewise.
+        **options: as for :class:`ReplayBuffer`.
+    """
+
+    _many = True
+
+    def __init__(
+        self,
+        total_size: int,
+        buffer_num: int,
+        alpha: float,
+        beta: float,
+        weight_norm: bool = True,
+        **options: Unpack[BufferOptions],
+    ) -> None:
+        sizes = capacities(total_size, buffer_num)
+        super().__init__(sum(sizes), alpha, beta, weight_norm, **options)
+        self.buffer_num: int = buffer_num
+        self._rings = Rings(sizes)
+
+    @property
+    def buffers(self) -> list[ReplayBuffer[R, Any]]:
+        """Each ring as a buffer without priorities, which shares its rows with this one."""
+        return parts_of(self)
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments = super()._arguments()
+        return {"total_size": arguments.pop("size"), "buffer_num": self.buffer_num, **arguments}

@@ -1,0 +1,575 @@
+"""``ReplayBuffer``: the transitions of the past, to be sampled from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+from typing_extensions import TypeVar
+
+from typedbatch._typing import Index, with_defaults
+from typedbatch.batch import Batch
+from typedbatch.buffers import contents, incoming
+from typedbatch.buffers.columns import Plan, rows_at
+from typedbatch.buffers.declared import Declared
+from typedbatch.buffers.rings import Added, Rings, Slots
+from typedbatch.buffers.selection import as_slots, slots_between
+from typedbatch.buffers.storage import Disk, Memory
+from typedbatch.errors import (
+    EmptyBufferError,
+    FieldNameError,
+    MissingFieldError,
+    SizeError,
+    StorageError,
+    StructureError,
+)
+from typedbatch.leaves import Tree, new_tree
+from typedbatch.level import current_level
+from typedbatch.protocols import BatchProtocol, RolloutBatchProtocol
+
+R = TypeVar("R", bound=BatchProtocol, contravariant=True, default=RolloutBatchProtocol)
+"""What is added."""
+S = TypeVar("S", bound=BatchProtocol, covariant=True, default=R)
+"""What is sampled."""
+
+FIELDS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
+_FRAMED = {"obs", "obs_next"}
+
+
+class BufferOptions(TypedDict, total=False):
+    """What every buffer takes by keyword, as :class:`ReplayBuffer` says."""
+
+    stack_num: int
+    ignore_obs_next: bool
+    save_only_last_obs: bool
+    sample_avail: bool
+    random_seed: int | None
+    path: str | os.PathLike[str] | None
+
+
+class _Column:
+    """``buffer.obs``: the column of a field, in the order of the slots, live. Not to be assigned to."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, buffer: Any, owner: type) -> Any:
+        return self if buffer is None else buffer._column(self._name)
+
+    def __set__(self, buffer: object, value: object) -> None:
+        name = self._name
+        raise FieldNameError(f"buffer.{name} is not assigned to; set_array_at_key() and set_batch() write into it")
+
+
+class ReplayBuffer(Generic[R, S]):
+    """The last ``size`` transitions of one environment, oldest overwritten first.
+
+    ``ReplayBuffer[GoalRollout](size)`` takes and samples such batches: checkers know it, and at run time the first
+    batch is validated, with what sampling will give. After that a row must have the dtypes and shapes of the columns.
+    Where what is sampled differs, by stacked frames for one, the second argument says how. Without arguments anything
+    with the five required fields is taken.
+
+    Columns are laid out by the first batch: a field of any kind and depth gets a column, and none is left out. Rewards
+    are kept as they come if they are floating, else as float64; ``terminated`` and ``truncated`` as bool, and ``done``
+    is computed. What is added is copied, what is sampled is a copy.
+
+    Args:
+        size: transitions to keep.
+        stack_num: sample ``obs`` and ``obs_next`` as the last so many frames of the episode, ``(N, stack_num, *obs)``;
+            where an episode is younger, its first frame is repeated.
+        ignore_obs_next: do not store ``obs_next``; it is read from the row that follows.
+        save_only_last_obs: store the last frame only of an ``obs`` that comes as ``(frames, *obs)``.
+        sample_avail: with ``stack_num``, sample only rows that have all their frames.
+        random_seed: seed of everything random in this buffer; None for a different one each time.
+        path: a folder to keep the rows in, instead of memory; see :meth:`open`.
+
+    Raises:
+        SizeError: a negative ``size``, or ``stack_num`` below 1.
+        StorageError: ``path`` cannot be used.
+
+    As Tianshou's ``ReplayBuffer``; docs/buffers.md lists where behaviour departs.
+    """
+
+    _many: ClassVar[bool] = False
+    """Whether a batch that is added without ``buffer_ids`` has a row for each ring, or is a single row."""
+
+    _whole: ReplayBuffer[Any, Any] | None = None
+    """The buffer that this one is a ring of."""
+
+    obs: Any = _Column()
+    act: Any = _Column()
+    rew: Any = _Column()
+    terminated: Any = _Column()
+    truncated: Any = _Column()
+    done: Any = _Column()
+    obs_next: Any = _Column()
+    info: Any = _Column()
+    policy: Any = _Column()
+
+    def __init__(
+        self,
+        size: int,
+        stack_num: int = 1,
+        ignore_obs_next: bool = False,
+        save_only_last_obs: bool = False,
+        sample_avail: bool = False,
+        random_seed: int | None = 42,
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if int(size) != size or size < 0:
+            raise SizeError(f"a buffer has 0 rows or more, got {size!r}")
+        if stack_num < 1:
+            raise SizeError(f"stack_num counts frames, 1 or more, got {stack_num!r}")
+        self._options: BufferOptions = {
+            "stack_num": stack_num,
+            "ignore_obs_next": ignore_obs_next,
+            "save_only_last_obs": save_only_last_obs,
+            "sample_avail": sample_avail,
+            "random_seed": random_seed,
+        }
+        self.stack_num: int = stack_num
+        self._save_obs_next: bool = not ignore_obs_next
+        self._save_only_last_obs: bool = save_only_last_obs
+        self._sample_avail: bool = sample_avail
+        self._rng: np.random.Generator = np.random.default_rng(random_seed)
+        self._rings: Rings = Rings([int(size)])
+        self._columns: Tree = new_tree(Batch, {})
+        self._declared: Declared | None = None
+        self._storage: Memory = Memory() if path is None else Disk(path)
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, args: Any) -> Any:
+            return super().__class_getitem__(with_defaults(cls, args))
+
+        def __getattr__(self, name: str) -> Any:
+            if name[:1] == "_":  # it is looked for before there are columns, by copy and pickle
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return self._column(name)
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def maxsize(self) -> int:
+        """Rows that there is room for."""
+        return self._rings.size
+
+    @property
+    def options(self) -> BufferOptions:
+        """What the buffer was made with, ``path`` excepted."""
+        return self._options.copy()
+
+    @property
+    def last_index(self) -> Slots:
+        """The slot that was written last, in each ring."""
+        return self._rings.last
+
+    @property
+    def subbuffer_edges(self) -> Slots:
+        """Where rings begin and end: ``[0, maxsize]``; ``[0, n, 2 * n, ...]`` with several."""
+        return self._rings.edges
+
+    def __len__(self) -> int:
+        """Rows that are stored."""
+        return len(self._rings)
+
+    def __repr__(self) -> str:
+        return type(self).__name__ + repr(self._columns).removeprefix("Batch")
+
+    def _column(self, name: str) -> Any:
+        try:
+            return self._columns.__dict__[name]
+        except KeyError:
+            raise MissingFieldError(type(self).__name__, name, self._columns.__dict__) from None
+
+    # ---- adding ---------------------------------------------------------------------------------------------------
+
+    def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
+        """Add a transition; nothing is stored if any of it does not fit.
+
+        Args:
+            batch: one transition, without a row dimension: ``obs``, ``act``, ``rew``, ``terminated``, ``truncated``,
+                and whatever else. Fields that earlier ones had and this one lacks become zero, or ``None``.
+            buffer_ids: the ring of each row, of a batch of several. A buffer of one ring takes ``[0] * n``, in order.
+
+        Returns:
+            For each row: its slot, the return and the length of the episode if the row ended it (else 0), and the slot
+            in which the episode began.
+
+        Raises:
+            MissingFieldError: a required field is missing.
+            RowAssignmentError: a value whose shape or dtype is not that of its column; the error names the field.
+            LeafError: a value that cannot be stored.
+            SchemaError: a batch that is not of the declared type.
+        """
+        if buffer_ids is None and not self._many:
+            fields, done, rew = incoming.to_store(self, batch, ())
+            plan = self._plan(batch, fields, ())
+            self._make_room(slice(0, 1))
+            plan.write(self._rings.insertion.item(0))
+            added = self._rings.advance_one(rew, done.item())
+            self._written(added.slots)
+            return added
+        ids, rows = incoming.ring_ids(len(self._rings.capacity), buffer_ids)
+        fields, done, rew = incoming.to_store(self, batch, (rows,))
+        plan = self._plan(batch, fields, (rows,))
+        if isinstance(ids, ndarray) and len(ids) > 1 and np.bincount(ids).max() > 1:
+            return incoming.add_in_turns(self, plan, ids, rew, done)
+        return self._add_many(plan, ids, rew, done)
+
+    def _add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        """Add one row to each of the rings ``ids``, which differ."""
+        self._make_room(ids)
+        plan.write(self._rings.target(ids))
+        added = self._rings.advance(ids, rew, done)
+        self._written(added.slots)
+        return added
+
+    def _plan(self, batch: Any, fields: dict[str, Any], lead: tuple[()] | tuple[int]) -> Plan:
+        """Rows that fit, with columns for fields that are new."""
+        plan = Plan(lead)
+        columns = self._columns.__dict__
+        plan.add(columns, fields)
+        if plan.new or plan.fills or current_level() == "values":
+            incoming.check(self, batch, fields, plan)
+        if plan.new:
+            self._grow(plan)
+        return plan
+
+    def _grow(self, plan: Plan) -> None:
+        if self._whole is not None:
+            new, whole = plan.new[0].name, type(self._whole).__name__
+            raise StructureError(f"this is a ring of a {whole}, which takes what has new fields, as {new!r}")
+        columns = self._columns.__dict__
+        first = not columns
+        plan.add_new_columns(self.maxsize, self._storage)
+        for name in [name for name in FIELDS if name in columns]:  # in the order in which they are sampled
+            columns[name] = columns.pop(name)
+        for name in [name for name in columns if name not in FIELDS]:
+            columns[name] = columns.pop(name)
+        if first:
+            self._rings.ep_return = np.zeros((len(self._rings.capacity), *np.shape(self.rew)[1:]))
+            try:
+                self._declaration().check_sampled(self._rows(np.arange(0)))
+            except Exception:
+                columns.clear()
+                raise
+        self._laid_out()
+
+    def _laid_out(self) -> None:
+        """Called when there are other columns than before."""
+        self._shared()
+        self._storage.lay_out(contents.description(self), self._columns, self._numbers())
+
+    def _shared(self) -> None:
+        """Called when columns or positions are other objects than before, for those who share them."""
+
+    def _declaration(self) -> Declared:
+        if self._declared is None:
+            self._declared = Declared(self)
+        return self._declared
+
+    def _make_room(self, ids: Any, count: int = 1) -> None:
+        """Called before rows are written: on disk, those that will be overwritten no longer count."""
+        if (owner := self._whole or self)._storage.durable:
+            self._rings.drop_oldest(ids, count)
+            owner._storage.commit(owner._numbers())
+
+    def _written(self, slots: Slots) -> None:
+        """Called when rows have been written and counted in."""
+        if (owner := self._whole or self)._storage.durable:
+            owner._storage.commit(owner._numbers())
+
+    def _numbers(self) -> NDArray[np.float64]:
+        """Everything that changes with a row, beside the row."""
+        return self._rings.numbers()
+
+    def _restore(self, numbers: NDArray[np.float64]) -> None:
+        self._rings.restore(numbers, np.shape(self._columns.__dict__["rew"])[1:])
+
+    # ---- sampling -------------------------------------------------------------------------------------------------
+
+    def sample(self, batch_size: int | None) -> tuple[S, Slots]:
+        """Random transitions, each as likely as the other, with repetition.
+
+        Args:
+            batch_size: how many; 0 for all in the order of time, None for as many as there are at random.
+
+        Returns:
+            The batch, and the slots that it is from: ``buffer[slots]`` again.
+
+        Raises:
+            EmptyBufferError: there is nothing to sample.
+        """
+        slots = self.sample_indices(batch_size)
+        if not self._columns.__dict__ or (not len(slots) and (batch_size is None or batch_size >= 0)):
+            raise self._empty()
+        return self._rows(slots), slots
+
+    def _empty(self) -> EmptyBufferError:
+        return EmptyBufferError(f"this {type(self).__name__} of {self.maxsize} rows is empty; add() transitions first")
+
+    def sample_indices(self, batch_size: int | None) -> Slots:
+        """The slots that :meth:`sample` would take. All of them in the order of time for 0, none for less than 0.
+
+        Raises:
+            EmptyBufferError: ``batch_size`` is above 0, and there is nothing to sample.
+        """
+        if batch_size is not None and batch_size < 0:
+            return np.zeros(0, np.intp)
+        if self._sample_avail and self.stack_num > 1:
+            slots = self._with_all_frames(self._rings.chronological())
+        elif batch_size == 0:
+            return self._rings.chronological()
+        else:
+            count = len(self) if batch_size is None else batch_size
+            if count and not len(self):
+                raise self._empty()
+            return self._draw(count)
+        if batch_size == 0:
+            return slots
+        if batch_size and not len(slots):
+            raise EmptyBufferError(f"no row has {self.stack_num} frames, and sample_avail takes no other; add() more")
+        return slots[self._rng.integers(0, max(len(slots), 1), len(slots) if batch_size is None else batch_size)]
+
+    def _draw(self, count: int) -> Slots:
+        return self._rings.draw(self._rng, count)
+
+    def _with_all_frames(self, slots: Slots) -> Slots:
+        earlier = slots
+        for _ in range(self.stack_num - 2):
+            earlier = self._rings.prev(earlier, self.done)
+        complete: Slots = slots[earlier != self._rings.prev(earlier, self.done)]
+        return complete
+
+    # ---- reading --------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Index) -> S:
+        """Stored transitions, as :meth:`sample` gives them, always a copy.
+
+        ``buffer[:]`` is everything in the order of time, ring by ring. Otherwise an index names slots: what ``add`` and
+        ``sample`` return. A slice, or a negative number, counts among those that hold a row.
+
+        Raises:
+            EmptyBufferError: nothing has been added yet.
+            RowIndexError: a slot that does not exist, or holds no row.
+        """
+        if not self._columns.__dict__:
+            raise self._empty()
+        rows: S = self._rows(as_slots(self._rings, index))
+        return rows
+
+    def _rows(self, slots: Any) -> Any:
+        frames = self._frames(slots, self.stack_num)
+        out: dict[str, Any] = dict.fromkeys(FIELDS)
+        for name, column in self._columns.__dict__.items():
+            out[name] = self._read(name, column, frames if name in _FRAMED else slots)
+        if not self._save_obs_next:
+            after = self._frames(self._rings.next(slots, self.done)[()], self.stack_num)
+            out["obs_next"] = self._read("obs", self.obs, after)
+        for name in ("obs_next", "info", "policy"):
+            if out[name] is None:
+                out[name] = new_tree(Batch, {})
+        return new_tree(self._declaration().cls, out)
+
+    def _read(self, name: str, column: Any, slots: Any) -> Any:
+        return rows_at(column, slots)
+
+    def _frames(self, slots: Any, count: int) -> Any:
+        """The slots of the last ``count`` frames up to each of ``slots``, along a new last dimension."""
+        if count == 1:
+            return slots
+        frames = np.empty((*np.shape(slots), count), np.intp)
+        for place in range(count - 1, -1, -1):
+            frames[..., place] = slots
+            if place:
+                slots = self._rings.prev(slots, self.done)
+        return frames
+
+    def get(self, index: Index, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
+        """One field of some rows, in frames of ``stack_num``: ``(*index, stack_num, *field)``.
+
+        Args:
+            index: as ``buffer[index]`` takes it.
+            key: name of the field.
+            default_value: what to return when there is no such field; None raises.
+            stack_num: frames; None for those of the buffer, 1 for the row alone, without a dimension for them.
+
+        Raises:
+            MissingFieldError: there is no such field.
+            RowIndexError: a slot that does not exist, or holds no row.
+        """
+        if key not in self._columns.__dict__ and default_value is not None:
+            return default_value
+        column = self._column(key)
+        frames = self._frames(as_slots(self._rings, index), self.stack_num if stack_num is None else stack_num)
+        return self._read(key, column, frames)
+
+    # ---- neighbours in time ---------------------------------------------------------------------------------------
+
+    def prev(self, index: Any) -> Any:
+        """The slot of the transition before each one; its own where it begins an episode, or is the oldest."""
+        return self._rings.prev(np.asarray(index) % max(self.maxsize, 1), self._flags())[()]
+
+    def next(self, index: Any) -> Any:
+        """The slot of the transition after each one; its own where it ends an episode, or is the last."""
+        return self._rings.next(np.asarray(index) % max(self.maxsize, 1), self._flags())[()]
+
+    def _flags(self) -> NDArray[np.bool_]:
+        if not self._columns.__dict__:
+            raise self._empty()
+        flags: NDArray[np.bool_] = self.done
+        return flags
+
+    def unfinished_index(self) -> Slots:
+        """The slot of the last transition of each episode that is still going on."""
+        if not len(self):
+            return np.zeros(0, np.intp)
+        last = self._rings.last[self._rings.length > 0]
+        unfinished: Slots = last[~self.done[last]]
+        return unfinished
+
+    def get_buffer_indices(self, start: int, stop: int) -> Slots:
+        """The slots from ``start`` up to ``stop``, which is not among them, around the end of the ring if need be.
+
+        ``buffer[buffer.get_buffer_indices(ep_start, last + 1)]`` is an episode.
+
+        Raises:
+            StructureError: the two are in different rings (a ``ValueError``).
+        """
+        return slots_between(self._rings, start, stop)
+
+    # ---- all of it ------------------------------------------------------------------------------------------------
+
+    def update(self, buffer: ReplayBuffer[Any, Any]) -> Slots:
+        """Add the rows of another buffer, in the order of time, as they are stored there.
+
+        Returns:
+            The slot of each row; empty when there is nothing to move, or no room.
+
+        Raises:
+            StructureError: this buffer has several rings, and the other not as many.
+            RowAssignmentError: rows that do not fit the columns.
+        """
+        return contents.update(self, buffer)
+
+    def reset(self, keep_statistics: bool = False) -> None:
+        """Forget every row; with ``keep_statistics`` the return and length of the current episode go on."""
+        self._rings.reset(keep_statistics=keep_statistics)
+        self._written(np.zeros(0, np.intp))
+
+    def set_batch(self, batch: Any) -> None:
+        """Make a batch of ``maxsize`` rows the contents, as a copy: every slot is taken then.
+
+        Raises:
+            SizeError: it has another number of rows (an ``AssertionError`` too).
+            MissingFieldError: a required field is missing.
+            SchemaError: a batch that is not of the declared type.
+        """
+        contents.set_batch(self, batch)
+
+    def set_array_at_key(
+        self, seq: NDArray[Any], key: str, index: Index = None, default_value: float | None = None
+    ) -> None:
+        """Set a field, or some slots of it; see :meth:`typedbatch.Batch.set_array_at_key`. Values are copied.
+
+        Raises:
+            StructureError: the number of values does not fit.
+            RowAssignmentError: a value or ``default_value`` does not fit the dtype.
+        """
+        contents.set_array_at_key(self, seq, key, index, default_value)
+
+    def hasnull(self) -> bool:
+        """True when any stored value is ``None``, NaN or NaT."""
+        return bool(len(self)) and Batch.hasnull(contents.stored_rows(self))
+
+    def isnull(self) -> Batch:
+        """Masks that are true where a value of ``buffer[:]`` is ``None``, NaN or NaT."""
+        rows: Any = self[:]
+        return Batch.isnull(rows)
+
+    def dropnull(self) -> None:
+        """Drop the rows in which a field has a missing value; fields keep their shape, the buffer its size."""
+        contents.drop_null(self)
+
+    # ---- files ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
+        """A full buffer of the given rows, which are copied: arrays, tensors, or datasets of an HDF5 file.
+
+        Raises:
+            SizeError: they differ in length (an ``AssertionError`` too).
+        """
+        given = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
+        return contents.from_data(cls, {**given, "done": done, "obs_next": obs_next})
+
+    def save_hdf5(self, path: str | os.PathLike[str], compression: str | None = None) -> None:
+        """Write everything to an HDF5 file, which is there as a whole or not at all. Needs the extra ``hdf5``.
+
+        Args:
+            path: the file; one that is there is replaced.
+            compression: ``"gzip"`` or ``"lzf"``.
+
+        Raises:
+            StorageError: a field holds objects that cannot be written as JSON.
+        """
+        from typedbatch.buffers import files
+
+        files.save(self, path, compression)
+
+    @classmethod
+    def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None) -> Self:
+        """A buffer from such a file; the random numbers go on where they were. Nothing in the file is executed.
+
+        Args:
+            path: the file.
+            device: where tensors go; None for the CPU.
+
+        Raises:
+            StorageError: the file is no buffer of this class, or is damaged.
+        """
+        from typedbatch.buffers import files
+
+        return files.load(cls, path, device)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """The buffer that was made with this ``path``, with every row whose ``add`` had returned.
+
+        That holds when the process was killed. When the machine lost power, it holds for what was there at the last
+        :meth:`flush`. Random numbers begin anew. One process at a time may have it open.
+
+        Raises:
+            StorageError: the folder holds no buffer of this class, or is damaged.
+        """
+        return contents.open_folder(cls, path)
+
+    def flush(self) -> None:
+        """Wait until everything is on the disk, for a buffer that is kept there."""
+        self._storage.flush()
+
+    @classmethod
+    def _made(cls, arguments: dict[str, Any]) -> Self:
+        """An empty buffer, from what :meth:`_arguments` gave."""
+        out = cls.__new__(cls)
+        construct: Any = contents.library_class(cls)
+        construct.__init__(out, **arguments)
+        return out
+
+    def _arguments(self) -> dict[str, Any]:
+        """What the constructor is to be called with for such a buffer, as JSON takes it."""
+        return {"size": self.maxsize, **self._options}
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._storage.durable:
+            raise StorageError("a buffer on disk is not copied or pickled; hand on its path, and open() it there")
+        return self.__dict__.copy()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._shared()

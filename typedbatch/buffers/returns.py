@@ -1,0 +1,198 @@
+"""n-step returns and generalized advantages, over the rows of a buffer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.buffers.columns import rows_at
+from typedbatch.buffers.replay import ReplayBuffer
+from typedbatch.conversion import leaf_to_numpy, to_torch_as
+from typedbatch.copying import shallow
+from typedbatch.errors import SettingError, SizeError, StructureError
+from typedbatch.leaves import TENSOR, describe, kind_of
+from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
+
+if TYPE_CHECKING:
+    from typedbatch._typing import Stage
+
+K = TypeVar("K", bound="Stage")
+Q = TypeVar("Q", bound="Stage")
+Obs = TypeVar("Obs")
+Act = TypeVar("Act")
+
+Buffer = ReplayBuffer[Any, Any]
+Floats = NDArray[np.floating[Any]]
+
+
+def compute_nstep_return(
+    batch: RolloutBatchProtocol[K, Obs, Act],
+    buffer: Buffer,
+    indices: NDArray[np.integer[Any]],
+    target_q_fn: Callable[[Buffer, NDArray[np.intp]], Q],
+    gamma: float = 0.99,
+    n_step: int = 1,
+) -> BatchWithReturnsProtocol[K | Q, Obs, Act]:
+    r"""The batch with ``returns``, the targets of Q-learning over ``n_step`` steps.
+
+    .. math:: G_t = \sum_{i=0}^{m-1} \gamma^i r_{t+i} + \gamma^m (1 - terminated_{t+m-1}) Q(s_{t+m})
+
+    where m is ``n_step``, or less where the episode, or what is stored of it, ends before.
+
+    Args:
+        batch: ``buffer[indices]``; it stays as it is.
+        buffer: where the following rows are read from.
+        indices: slots of the rows, ``(N,)``.
+        target_q_fn: takes the buffer and slots, and gives the value of the ``obs_next`` of those, ``(N,)`` or
+            ``(N, heads)``, array or tensor; called without gradients.
+        gamma: discount per step, in [0, 1].
+        n_step: steps, 1 or more.
+
+    Returns:
+        A new batch that shares the fields of ``batch``; ``returns`` has the shape, dtype, kind and device of what
+        ``target_q_fn`` gives. Where that is a tensor, ``weight`` becomes one too, as in Tianshou.
+
+    Raises:
+        StructureError: ``batch``, ``indices`` or what ``target_q_fn`` gives have different lengths.
+        SizeError: ``n_step`` is below 1.
+    """
+    if n_step < 1:
+        raise SizeError(f"n_step is 1 or more, got {n_step!r}")
+    slots = np.asarray(indices, np.intp)
+    if len(slots) != len(batch):
+        raise StructureError(f"{len(slots)} indices for a batch of {len(batch)} rows")
+    done, rew = buffer.done, buffer.rew
+    ahead = [slots]  # the slot of each step; that of the last one again where an episode ends before
+    for _ in range(n_step - 1):
+        ahead.append(buffer._rings.next(ahead[-1], done))
+    with _no_grad():
+        target_q: Any = target_q_fn(buffer, ahead[-1])
+    values = np.asarray(leaf_to_numpy(target_q))
+    if values.shape[:1] != slots.shape:
+        raise StructureError(f"target_q_fn gives {describe(target_q)} for {len(slots)} slots")
+    total = values.reshape(len(slots), -1).astype(np.float64)
+    total[leaf_to_numpy(buffer.terminated).take(ahead[-1])] = 0
+    for step in range(n_step - 1, -1, -1):
+        more = _rewards(rew, ahead[step]) + gamma * total
+        goes_on = None if step == n_step - 1 else (ahead[step + 1] != ahead[step])[:, None]
+        total = more if goes_on is None else np.where(goes_on, more, total)
+    given: Any = batch
+    out: Any = shallow(given)
+    out.__dict__["returns"] = _like(total.reshape(values.shape), target_q)
+    if "weight" in out.__dict__ and kind_of(target_q) is TENSOR:
+        out.__dict__["weight"] = to_torch_as(out.__dict__["weight"], target_q)
+    result: BatchWithReturnsProtocol[K | Q, Obs, Act] = out
+    return result
+
+
+def _rewards(column: Any, slots: NDArray[np.intp]) -> Floats:
+    rewards: Floats = leaf_to_numpy(rows_at(column, slots)).reshape(len(slots), -1)
+    return rewards
+
+
+def compute_episodic_return(
+    batch: RolloutBatchProtocol[K, Obs, Act],
+    buffer: Buffer | None = None,
+    indices: NDArray[np.integer[Any]] | None = None,
+    v_s_: Stage | None = None,
+    v_s: Stage | None = None,
+    gamma: float = 0.99,
+    gae_lambda: float = 0.95,
+) -> tuple[K, K]:
+    r"""Returns and generalized advantages (arXiv:1506.02438) of episodes in the order of time.
+
+    .. math::
+        A_t = \delta_t + \gamma \lambda A_{t+1}, \quad \delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)
+
+    up to the end of each episode, and :math:`A_t + V(s_t)` for the returns. Where an episode was truncated, or goes on,
+    the value of its last ``obs_next`` counts; where it was terminated, 0 does. Without values and with a ``gae_lambda``
+    of 1 the returns are the discounted sums of rewards.
+
+    Args:
+        batch: rows in the order of time, several episodes after each other.
+        buffer: where ``indices`` are slots of; its unfinished episodes end with their last row. Without one, an episode
+            that the batch does not finish ends with the batch.
+        indices: ``batch`` is ``buffer[indices]``.
+        v_s_: value of ``obs_next``, ``(N,)``, array or tensor; None for zeros.
+        v_s: value of ``obs``; None for ``v_s_`` one row later, which is right inside episodes alone.
+        gamma: discount per step, in [0, 1].
+        gae_lambda: from 0, the one-step error, to 1, the whole of the episode.
+
+    Returns:
+        Returns and advantages, ``(N,)``: float64 arrays for a ``rew`` that is an array, else tensors of its kind.
+
+    Raises:
+        StructureError: values, ``indices`` or rewards of different lengths; ``buffer`` without ``indices``.
+        SettingError: no ``v_s_``, though ``gae_lambda`` is not 1 (an ``AssertionError`` in Tianshou).
+    """
+    given: Any = batch
+    rew = np.asarray(leaf_to_numpy(given.rew))
+    terminated = np.asarray(leaf_to_numpy(given.terminated), bool)
+    ends = terminated | np.asarray(leaf_to_numpy(given.truncated), bool)
+    ends |= _open_ends(buffer, indices, len(rew))
+    if v_s_ is None and not np.isclose(gae_lambda, 1.0):
+        raise SettingError(f"without values of obs_next, gae_lambda is 1, got {gae_lambda!r}")
+    after = np.zeros(rew.shape) if v_s_ is None else np.where(_by_row(terminated, rew), 0.0, _values(v_s_, "v_s_", rew))
+    now = np.roll(after, 1, 0) if v_s is None else _values(v_s, "v_s", rew)
+    errors = rew + gamma * after - now
+    advantages = sums_ahead(errors, np.where(ends, 0.0, gamma * gae_lambda))
+    returns = advantages + now
+    return _like(returns, given.rew, keep=True), _like(advantages, given.rew, keep=True)
+
+
+def sums_ahead(values: Floats, factors: Floats) -> Floats:
+    """``y[t] = values[t] + factors[t] * y[t + 1]``, with 0 behind the end; ``(N, ...)`` and ``(N,)``.
+
+    In rounds that double how far each row has looked, so that n rows take about log2 n operations on all of them.
+    """
+    total, reach, ahead = values.astype(np.float64), factors.astype(np.float64), 1
+    reach[len(reach) - 1 :] = 0
+    while ahead < len(total) and reach.any():
+        total[:-ahead] += _by_row(reach[:-ahead], total) * total[ahead:]
+        reach[:-ahead] *= reach[ahead:]
+        reach[len(reach) - ahead :] = 0
+        ahead *= 2
+    return total
+
+
+def _open_ends(buffer: Buffer | None, indices: Any, rows: int) -> NDArray[np.bool_]:
+    """The rows after which an unfinished episode is not known to go on."""
+    if (buffer is None) != (indices is None):
+        raise StructureError("buffer and indices are given together, or not at all")
+    ends = np.zeros(rows, bool)
+    ends[rows - 1 :] = buffer is None
+    if buffer is None:
+        return ends
+    if len(indices) != rows:
+        raise StructureError(f"{len(indices)} indices for a batch of {rows} rows")
+    return np.isin(indices, buffer.unfinished_index())
+
+
+def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:
+    array = np.asarray(leaf_to_numpy(values), np.float64)
+    if array.size != rew.size:
+        raise StructureError(f"{name} has shape {list(array.shape)}, rewards have {list(rew.shape)}")
+    return array.reshape(rew.shape)
+
+
+def _by_row(values: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
+    """One value per row, so that it broadcasts over the other dimensions."""
+    return values.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:
+    """As a tensor like ``given``, or as an array: of its dtype if that is floating, unless doubles are to be kept."""
+    if kind_of(given) is TENSOR:
+        return to_torch_as(values, given if given.is_floating_point() else given.double())
+    return values if keep or given.dtype.kind != "f" else values.astype(given.dtype, copy=False)
+
+
+def _no_grad() -> AbstractContextManager[Any]:
+    torch: Any = sys.modules.get("torch")
+    context: AbstractContextManager[Any] = nullcontext() if torch is None else torch.no_grad()
+    return context

@@ -1,0 +1,241 @@
+"""Rings: where the next row goes in each of the rings that lie one after the other in a buffer, and what is next to it.
+
+Slots are numbered through all rings. The rows of a ring are the ``length`` slots before ``insertion``, wrapping around
+at its capacity. Everything is kept in arrays, so that n environments are one operation, part of the rings a view, and
+the state of all of them one copy when it goes to disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.errors import SizeError
+
+Slots = NDArray[np.intp]
+Ids = Any
+"""Which rings: an array of numbers, or ``slice(None)`` for all of them."""
+
+
+_ZERO, _NONE = np.zeros(1), np.zeros(1, np.intp)
+
+
+class Added(NamedTuple):
+    """What became of rows that were added, one entry per row, as Tianshou's ``add`` returns it."""
+
+    slots: Slots
+    """The slot of each row."""
+    ep_return: NDArray[Any]
+    """Sum of the rewards of the episode that the row ended, 0 if it goes on; shape ``(n, *rew)``."""
+    ep_len: NDArray[np.intp]
+    """Steps of the episode that the row ended, 0 if it goes on."""
+    ep_start: Slots
+    """The slot in which the row's episode began."""
+
+
+class Rings:
+    """The positions of one or more rings, and the statistics of the episode that each is in.
+
+    Args:
+        capacities: slots of each ring.
+    """
+
+    def __init__(self, capacities: Sequence[int]) -> None:
+        self.edges: Slots = np.concatenate([[0], np.cumsum(capacities, dtype=np.intp)]).astype(np.intp)
+        self.capacity: Slots = np.asarray(capacities, np.intp)
+        self.counts: NDArray[np.int64] = np.zeros((4, len(capacities)), np.int64)
+        self.ep_return: NDArray[np.float64] = np.zeros(len(capacities))
+        self._name_counts()
+
+    def _name_counts(self) -> None:
+        self.offset: Slots = self.edges[:-1]
+        self.insertion, self.length, self.ep_len, self.ep_start = self.counts
+        equal = len(self.capacity) and (self.capacity == self.capacity[0]).all()
+        self.size: int = int(self.edges[-1])
+        """Slots of all rings."""
+        self.equal: int = int(self.capacity[0]) if equal else 0
+        """The capacity that all rings have; 0 if they differ."""
+
+    def part(self, ring: int) -> Rings:
+        """One ring by itself, its slots numbered from 0; what happens to it happens to this one."""
+        out = object.__new__(Rings)
+        out.edges = np.array([0, self.capacity[ring]], np.intp)
+        out.capacity = self.capacity[ring : ring + 1]
+        out.counts = self.counts[:, ring : ring + 1]
+        out.ep_return = self.ep_return[ring : ring + 1]
+        out._name_counts()
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"edges": self.edges, "capacity": self.capacity, "counts": self.counts, "ep_return": self.ep_return}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._name_counts()
+
+    # ---- rows in and out ------------------------------------------------------------------------------------------
+
+    @property
+    def last(self) -> Slots:
+        """The slot that was written last in each ring; its first slot while it is empty."""
+        if len(self.capacity) == 1:  # in numbers, for it is asked for most
+            length = self.length.item()
+            return np.array([(self.insertion.item() - 1) % self.size if length else 0])
+        newest: Slots = np.where(self.length > 0, (self.insertion - 1) % np.maximum(self.capacity, 1), 0)
+        return newest + self.offset
+
+    @property
+    def oldest(self) -> Slots:
+        """The slot of the oldest row of each ring."""
+        return self.offset + self._start()
+
+    def _start(self) -> Slots:
+        if len(self.capacity) == 1:
+            return np.array([(self.insertion.item() - self.length.item()) % max(self.size, 1)])
+        start: Slots = (self.insertion - self.length) % np.maximum(self.capacity, 1)
+        return start
+
+    def target(self, ids: Ids) -> Slots:
+        """The slot that the next row of each ring goes into."""
+        target: Slots = self.offset[ids] + self.insertion[ids]
+        return target
+
+    def advance(self, ids: Ids, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        """Count in one row for each of the rings ``ids``, which must differ, at the slots that ``target`` names."""
+        offset, capacity = self.offset[ids], self.capacity[ids]
+        index = offset + self.insertion[ids]
+        self.ep_return[ids] += rew
+        self.ep_len[ids] += 1
+        added = Added(index, np.zeros(np.shape(rew)), np.zeros(len(index), np.intp), offset + self.ep_start[ids])
+        following = self.insertion[ids] + 1
+        following[following == capacity] = 0
+        self.insertion[ids] = following
+        self.length[ids] = np.minimum(self.length[ids] + 1, capacity)
+        if done.any():
+            ended = np.arange(len(self.capacity))[ids][done]
+            added.ep_return[done], added.ep_len[done] = self.ep_return[ended], self.ep_len[ended]
+            self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
+        return added
+
+    def advance_one(self, rew: NDArray[Any], done: bool) -> Added:
+        """:meth:`advance` for one row of a single ring: asked for most, so in numbers and not in arrays."""
+        slots, start = self.insertion.copy(), self.ep_start.copy()
+        following, size = slots.item() + 1, self.size
+        following = following if following < size else 0
+        self.insertion[0] = following
+        if (length := self.length.item()) < size:
+            self.length[0] = length + 1
+        total = self.ep_return.item() + rew.item() if not rew.ndim else self.ep_return[0] + rew
+        steps = self.ep_len.item() + 1
+        if done:
+            self.ep_return[0] = self.ep_len[0] = 0
+            self.ep_start[0] = following
+            return Added(slots, np.array([total]), np.array([steps]), start)
+        self.ep_return[0], self.ep_len[0] = total, steps
+        return Added(slots, _ZERO.copy() if not rew.ndim else np.zeros((1, *rew.shape)), _NONE.copy(), start)
+
+    def push(self, ring: int, count: int) -> Slots:
+        """The slots of ``count`` more rows of one ring, oldest first, which are counted in; episodes are not."""
+        capacity = self.capacity.item(ring)
+        slots: Slots = (self.insertion[ring] + np.arange(count)) % max(capacity, 1) + self.offset[ring]
+        self.insertion[ring] = (self.insertion[ring] + count) % max(capacity, 1)
+        self.length[ring] = min(self.length[ring] + count, capacity)
+        return slots
+
+    def drop_oldest(self, ids: Ids, count: int = 1) -> None:
+        """Let the rows go that ``count`` more in each ring will overwrite."""
+        self.length[ids] = np.minimum(self.length[ids], self.capacity[ids] - count)
+
+    def reset(self, ids: Ids = slice(None), *, keep_statistics: bool = False) -> None:
+        """Forget all rows; the episode that is going on starts anew, unless its statistics are kept."""
+        self.insertion[ids] = self.length[ids] = self.ep_start[ids] = 0
+        if not keep_statistics:
+            self.ep_return[ids] = self.ep_len[ids] = 0
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Everything that changes."""
+        return np.concatenate([self.counts.ravel().astype(np.float64), self.ep_return.ravel()])
+
+    def restore(self, numbers: NDArray[np.float64], rew_shape: tuple[int, ...]) -> None:
+        """Take over what ``numbers`` gave, for rewards of a shape; what stands behind it is left alone.
+
+        Raises:
+            SizeError: positions that cannot be.
+        """
+        counts, returns = np.split(numbers, [self.counts.size])
+        ep_return = np.zeros((len(self.capacity), *rew_shape))
+        self.counts[...] = counts.reshape(self.counts.shape)
+        self.ep_return = ep_return
+        ep_return[...] = returns[: ep_return.size].reshape(ep_return.shape)
+        ends = np.maximum(self.capacity, 1)
+        if (self.counts < 0).any() or (self.length > self.capacity).any() or (self.counts[[0, 3]] >= ends).any():
+            raise SizeError("positions outside of the buffer")
+
+    # ---- which slots have rows ------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return int(self.length.sum())
+
+    def ring_of(self, slots: Slots) -> Any:
+        """The ring of each slot."""
+        if len(self.capacity) == 1:
+            return 0
+        return slots // self.equal if self.equal else np.searchsorted(self.edges, slots, side="right") - 1
+
+    def has_row(self, slots: Slots) -> NDArray[np.bool_]:
+        """True for slots that hold a row."""
+        ring = self.ring_of(slots)
+        age = (slots - self.offset[ring] - self._start()[ring]) % self.capacity[ring]
+        return np.asarray(age < self.length[ring])
+
+    def stored(self) -> Slots:
+        """The slots that hold a row, in the order of the slots."""
+        slots = np.arange(self.size)
+        return slots if len(self) == self.size else slots[self.has_row(slots)]
+
+    def chronological(self) -> Slots:
+        """The slots that hold a row, ring by ring, the oldest row first."""
+        return self.nth(np.arange(len(self)))
+
+    def nth(self, places: Slots) -> Slots:
+        """The slots of the rows at ``places``, counted through all rings from the oldest row of each."""
+        slots: Slots
+        start = self._start()
+        if len(self.capacity) == 1:
+            slots = places + start[0]
+            return np.where(slots < self.size, slots, slots - self.size) if start[0] else slots
+        before: Slots = np.cumsum(self.length) - self.length
+        ring = np.searchsorted(before + self.length, places, side="right")
+        slots = (places - before[ring] + start[ring]) % self.capacity[ring] + self.offset[ring]
+        return slots
+
+    def draw(self, rng: np.random.Generator, count: int) -> Slots:
+        """``count`` slots that hold a row, at random, each as likely as the other, with repetition."""
+        rows = len(self)
+        places: Slots = rng.integers(0, rows, count)
+        return places if rows == self.size else self.nth(places)  # in full rings every slot has a row
+
+    # ---- neighbours in time ---------------------------------------------------------------------------------------
+
+    def prev(self, slots: Slots, done: NDArray[np.bool_]) -> Slots:
+        """The slot of the row before; the slot itself where the row begins an episode, or is the oldest."""
+        if len(self.capacity) == 1:
+            first, size, oldest = 0, self.size, self.oldest.item()
+        else:
+            ring = self.ring_of(slots)
+            first, size, oldest = self.offset[ring], self.capacity[ring], self.oldest[ring]
+        before = np.where(slots == first, first + size, slots) - 1
+        return np.where(done.take(before) | (slots == oldest), slots, before)
+
+    def next(self, slots: Slots, done: NDArray[np.bool_]) -> Slots:
+        """The slot of the row after; the slot itself where the row ends an episode, or was written last."""
+        if len(self.capacity) == 1:
+            first, size, last = 0, self.size, self.last.item()
+        else:
+            ring = self.ring_of(slots)
+            first, size, last = self.offset[ring], self.capacity[ring], self.last[ring]
+        after = slots + ~(done.take(slots) | (slots == last))
+        return np.where(after == first + size, first, after)

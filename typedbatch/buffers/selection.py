@@ -1,0 +1,82 @@
+"""Which slots an index of a buffer means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.errors import RowIndexError, StructureError
+from typedbatch.indexing import plain_index
+from typedbatch.leaves import describe
+
+
+def as_slots(rings: Rings, index: Any) -> Any:
+    """A slot, or an array of them, each of which holds a row.
+
+    Raises:
+        RowIndexError: a slot that does not exist, or holds no row; or an index of another kind.
+    """
+    if isinstance(index, slice):
+        return rings.chronological() if index == slice(None) else rings.stored()[index]
+    if index is Ellipsis:
+        return rings.chronological()
+    index = plain_index(index)
+    if isinstance(index, ndarray) and index.dtype.kind == "b":
+        index = _of_mask(rings, index)
+    if not isinstance(index, int) and not (isinstance(index, ndarray) and index.dtype.kind in "iu"):
+        shown = describe(index) if isinstance(index, ndarray) else repr(index)
+        raise RowIndexError(f"rows of a buffer are named by slots: integers, slices, arrays, masks; got {shown}")
+    slots = np.asarray(index)
+    if (slots < 0).any():
+        slots = _from_the_end(rings, slots)
+    _require_rows(rings, slots)
+    return slots if isinstance(index, ndarray) else int(slots)
+
+
+def _of_mask(rings: Rings, mask: NDArray[Any]) -> Slots:
+    if mask.shape != (rings.size,):
+        raise RowIndexError(f"a mask has one entry for each of the {rings.size} slots, got {describe(mask)}")
+    return np.flatnonzero(mask)
+
+
+def _from_the_end(rings: Rings, slots: Slots) -> Slots:
+    stored = rings.stored()
+    if (slots < -len(stored)).any():
+        raise RowIndexError(f"{int(slots.min())} of {len(stored)} rows")
+    out = slots.copy()
+    out[slots < 0] = stored[slots[slots < 0]]
+    return out
+
+
+def _require_rows(rings: Rings, slots: Slots) -> None:
+    if not slots.size:
+        return
+    if slots.max() >= rings.size:
+        raise RowIndexError(f"slot {int(slots.max())} of a buffer of {rings.size}")
+    if len(rings) < rings.size and not (held := rings.has_row(slots)).all():
+        free = slots if not slots.ndim else slots[~held][0]
+        raise RowIndexError(f"slot {int(free)} holds no row; {len(rings)} of {rings.size} slots do")
+
+
+def slots_between(rings: Rings, start: int, stop: int) -> Slots:
+    """The slots from ``start`` up to ``stop``, around the end of their ring when ``stop`` is not behind ``start``.
+
+    Raises:
+        StructureError: they are in different rings, or in none.
+    """
+    ends = np.array([start, stop - 1])
+    if start == stop:  # nothing, whichever ring it is in
+        return np.zeros(0, np.intp)
+    first, last = (np.searchsorted(rings.edges, ends, side="right") - 1).tolist()
+    if first != last or start < 0 or not rings.edges[0] <= stop - 1 < rings.size:
+        raise StructureError(
+            f"start {start} and stop {stop} are not in one ring; rings begin at {rings.offset.tolist()}"
+        )
+    if stop > start:
+        return np.arange(start, stop)
+    lower, upper = rings.edges[first : first + 2].tolist()
+    return np.concatenate([np.arange(start, upper), np.arange(lower, stop)])

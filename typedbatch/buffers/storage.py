@@ -1,0 +1,221 @@
+"""Storage: where the columns of a buffer are. In memory, or in a folder on disk that outlives the process.
+
+A folder holds one ``.npy`` file per column, ``buffer.json``, which says what is what, and ``state.npy``, the positions.
+The columns are mapped into memory, so they may be larger than it. Of the positions there are two copies, and the one
+with the higher number counts: it is written whole before its number is, so a process that is killed at any moment
+leaves one that is right. A buffer lets the rows that it is about to overwrite go in one such step, writes, and counts
+the new rows in with the next; so rows that are half written are never among those that count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.leaves import BATCH, KINDS, TENSOR, Tree, describe, new_tree
+
+FORMAT = "typedbatch buffer"
+VERSION = 1
+
+
+class Memory:
+    """Columns in memory. Pages that nothing was written to take no room."""
+
+    durable: bool = False
+
+    def __init__(self) -> None:
+        self.extras: dict[str, NDArray[np.float64]] = {}
+        """Numbers for each slot that are no column, priorities for one."""
+
+    def extra(self, name: str, size: int) -> NDArray[np.float64]:
+        """A place for such numbers, 0 at first."""
+        self.extras[name] = np.zeros(size)
+        return self.extras[name]
+
+    def array(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """A column of zeros, of ``None`` for objects, for the field at ``path``."""
+        return np.full(shape, None, object) if dtype.hasobject else np.zeros(shape, dtype)
+
+    def tensor(self, path: tuple[str, ...], shape: tuple[int, ...], like: Any) -> Any:
+        """A column of zeros with the dtype, and on the device, of the tensor ``like``."""
+        return like.new_zeros(shape, requires_grad=False)
+
+    def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
+        """Take note of the columns that there are now, of what makes the buffer, and of its positions."""
+
+    def commit(self, numbers: NDArray[np.float64]) -> None:
+        """Take note of the positions."""
+
+    def flush(self) -> None:
+        """Wait until everything is on the disk."""
+
+
+class Disk(Memory):
+    """Columns in a folder.
+
+    Args:
+        folder: made if it is not there; it must be empty.
+
+    Raises:
+        StorageError: the folder cannot be used.
+    """
+
+    durable = True
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        super().__init__()
+        self.folder: Path = Path(folder).absolute()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            taken = any(self.folder.iterdir())
+        except OSError as error:
+            raise StorageError(f"{self.folder} cannot be made a folder: {error}") from error
+        if taken:
+            raise StorageError(f"{self.folder} is not empty; a buffer that is in it is opened with open()")
+        self._files: dict[tuple[str, ...], str] = {}
+        self._extra_files: dict[str, str] = {}
+        self._maps: dict[str, Any] = {}
+        self._state: Any = np.zeros((2, 0))
+
+    def extra(self, name: str, size: int) -> NDArray[np.float64]:
+        self.extras[name] = self.array((name,), (size,), np.dtype(np.float64))
+        self._extra_files[name] = self._files.pop((name,))
+        return self.extras[name]
+
+    def array(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        if dtype.hasobject:
+            raise StorageError("Python objects cannot be kept on disk; leave the field out", ".".join(path))
+        name = f"{1 + max((int(file[:-4]) for file in self._maps), default=0)}.npy"
+        try:
+            self._maps[name] = open_memmap(self.folder / name, "w+", dtype, shape)
+        except (OSError, ValueError) as error:  # a full disk; no rows, which cannot be mapped
+            raise StorageError(f"no room for {list(shape)} of {dtype}: {error}", ".".join(path)) from error
+        self._files[path] = name
+        column: NDArray[Any] = self._maps[name].view(np.ndarray)
+        return column
+
+    def tensor(self, path: tuple[str, ...], shape: tuple[int, ...], like: Any) -> Any:
+        from typedbatch.tensors import bits, from_bits
+
+        if like.device.type != "cpu":
+            raise StorageError(f"tensors on {like.device} cannot be kept on disk; move them first", ".".join(path))
+        return from_bits(self.array(path, shape, bits(like.dtype)), like.dtype)
+
+    def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
+        fields = []
+        for path, column in _columns(columns):
+            file = None if KINDS[type(column)] is BATCH else self._files[path]
+            tensor = str(column.dtype).removeprefix("torch.") if KINDS[type(column)] is TENSOR else None
+            fields.append({"path": path, "file": file, "tensor": tensor})
+        if self._state.shape != (2, 1 + len(numbers)):
+            self._state = open_memmap(self.folder / "state.new.npy", "w+", np.float64, (2, 1 + len(numbers)))
+            self.commit(numbers)
+            os.replace(self.folder / "state.new.npy", self.folder / "state.npy")
+        described = {"format": FORMAT, "version": VERSION, "buffer": buffer, "fields": fields}
+        described["extras"] = self._extra_files
+        (self.folder / "buffer.new.json").write_text(json.dumps(described, indent=1))
+        os.replace(self.folder / "buffer.new.json", self.folder / "buffer.json")
+        self._forget({field["file"] for field in fields} | set(self._extra_files.values()))
+
+    def _forget(self, used: set[Any]) -> None:
+        for name in [name for name in self._maps if name not in used]:
+            del self._maps[name]
+            with contextlib.suppress(OSError):
+                (self.folder / name).unlink()
+        self._files = {path: name for path, name in self._files.items() if name in used}
+
+    def commit(self, numbers: NDArray[np.float64]) -> None:
+        state = self._state
+        older = int(state[1, 0] <= state[0, 0])
+        state[older, 1:] = numbers
+        state[older, 0] = state[1 - older, 0] + 1
+
+    def flush(self) -> None:
+        for mapped in [*self._maps.values(), self._state]:
+            mapped.flush()
+
+    # ---- opening again --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def open(folder: str | os.PathLike[str]) -> tuple[Disk, dict[str, Any], Tree, NDArray[np.float64]]:
+        """A folder that a buffer was kept in: the storage, what makes the buffer, its columns and its positions.
+
+        Nothing in the folder is executed, and nothing outside of it is read.
+
+        Raises:
+            StorageError: there is no buffer in it, or its files do not fit together.
+        """
+        disk = object.__new__(Disk)
+        Memory.__init__(disk)
+        disk.folder, disk._files, disk._maps = Path(folder).absolute(), {}, {}
+        try:
+            described = json.loads((disk.folder / "buffer.json").read_text())
+            if described["format"] != FORMAT or described["version"] != VERSION:
+                raise StorageError(f"{disk.folder} holds a {described['format']} of version {described['version']}")
+            columns = disk._map_columns(described["fields"])
+            disk._extra_files = dict(described["extras"])
+            disk.extras = {name: disk._map_file(file) for name, file in disk._extra_files.items()}
+            disk._state = _mapped(disk.folder / "state.npy")
+            numbers = np.array(disk._state[int(disk._state[1, 0] > disk._state[0, 0]), 1:])
+        except FileNotFoundError as error:
+            raise StorageError(f"{disk.folder} holds no buffer: {error.filename} is missing") from error
+        except TypedBatchError:
+            raise
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise StorageError(f"{disk.folder} is damaged: {error}") from error
+        return disk, described["buffer"], columns, numbers
+
+    def _map_columns(self, fields: list[dict[str, Any]]) -> Tree:
+        columns: Tree = new_tree(Tree.plain, {})
+        for field in fields:
+            *outer, name = path = tuple(map(str, field["path"]))
+            place = columns
+            for step in outer:
+                place = place.__dict__.setdefault(step, new_tree(Tree.plain, {}))
+            place.__dict__[name] = self._map_column(path, field["file"], field["tensor"])
+        return columns
+
+    def _map_column(self, path: tuple[str, ...], file: str | None, tensor: str | None) -> Any:
+        if file is None:
+            return new_tree(Tree.plain, {})
+        array = self._map_file(file)
+        self._files[path] = file
+        if tensor is None:
+            return array
+        from typedbatch.conversion import torch_side
+
+        return torch_side().from_bits(array, getattr(sys.modules["torch"], tensor))
+
+    def _map_file(self, file: str) -> NDArray[Any]:
+        if not re.fullmatch(r"\d+\.npy", file):
+            raise StorageError(f"{self.folder} is damaged: {file!r} is no name of a column's file")
+        self._maps[file] = _mapped(self.folder / file)
+        array: NDArray[Any] = self._maps[file].view(np.ndarray)
+        return array
+
+
+def _columns(columns: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every column with its path; a reserved field comes as the empty Batch that it is."""
+    for name, column in columns.__dict__.items():
+        if KINDS[type(column)] is BATCH and column.__dict__:
+            yield from _columns(column, (*path, name))
+        else:
+            yield (*path, name), column
+
+
+def _mapped(file: Path) -> Any:
+    array = np.load(file, mmap_mode="r+", allow_pickle=False)
+    if not isinstance(array, np.memmap):
+        raise StorageError(f"{file} is no array: {describe(array)}")
+    return array

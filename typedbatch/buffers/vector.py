@@ -1,0 +1,49 @@
+"""``VectorReplayBuffer``: a ring for each of several environments, in one storage."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from typedbatch.buffers.parts import parts_of
+from typedbatch.buffers.replay import BufferOptions, R, ReplayBuffer, S
+from typedbatch.buffers.rings import Rings
+from typedbatch.errors import SizeError
+
+
+def capacities(total_size: int, buffer_num: int) -> list[int]:
+    """As many equal rings, with room for ``total_size`` rows, or a little more if that does not divide.
+
+    Raises:
+        SizeError: no rings.
+    """
+    if buffer_num < 1:
+        raise SizeError(f"there is 1 ring or more, got buffer_num {buffer_num!r}")
+    return [-(-total_size // buffer_num)] * buffer_num
+
+
+class VectorReplayBuffer(ReplayBuffer[R, S]):
+    """The last transitions of ``buffer_num`` environments, each in a ring of its own, so that they stay in order.
+
+    ``add`` takes a row for each environment, or for each of ``buffer_ids``, and writes all of them at once.
+
+    Args:
+        total_size: transitions to keep, of all environments; rounded up to a multiple of ``buffer_num``.
+        buffer_num: environments.
+        **options: as for :class:`ReplayBuffer`.
+    """
+
+    _many = True
+
+    def __init__(self, total_size: int, buffer_num: int, **options: Unpack[BufferOptions]) -> None:
+        sizes = capacities(total_size, buffer_num)
+        super().__init__(sum(sizes), **options)
+        self.buffer_num: int = buffer_num
+        self._rings = Rings(sizes)
+
+    @property
+    def buffers(self) -> list[ReplayBuffer[R, S]]:
+        """Each ring as a buffer of its own, which shares its rows with this one."""
+        return parts_of(self)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"total_size": self.maxsize, "buffer_num": self.buffer_num, **self._options}

@@ -1,0 +1,191 @@
+"""HDF5: batches and dicts of arrays as groups of a file. Reading never executes anything. Needs the extra ``hdf5``.
+
+An array or tensor is a dataset, a Batch or dict a group; text, numbers, ``None`` and object arrays of these are JSON.
+Every object says in the attribute ``__data_type__`` what it was. Files of Tianshou are read as far as they hold no
+pickles.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from typedbatch.errors import MissingDependencyError, StorageError, TypedBatchError
+from typedbatch.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree, describe, new_tree
+
+try:
+    import h5py
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("HDF5 files need h5py; pip install 'typedbatch[hdf5]'") from error
+
+_TYPE = "__data_type__"
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None = None) -> None:
+    """Write a Batch or dict into a group: arrays as datasets, nested ones as groups.
+
+    Args:
+        x: what to write.
+        y: where, an open file for one; it must not have such names yet.
+        compression: ``"gzip"`` or ``"lzf"``, for arrays and tensors.
+
+    Raises:
+        StorageError: a leaf that HDF5 and JSON cannot hold, as a function, or a distribution; the error names it.
+    """
+    for name, value in (x.__dict__ if isinstance(x, Tree) else x).items():
+        try:
+            _write(y, _encoded(name), value, compression)
+        except TypedBatchError as error:
+            raise error.under(str(name)) from error.__cause__
+        except (TypeError, ValueError, OSError) as error:
+            raise StorageError(f"{describe(value)} cannot be written: {error}", str(name)) from error
+
+
+def from_hdf5(x: h5py.Group | h5py.Dataset, device: Any = None) -> Any:
+    """Read back what ``to_hdf5`` has written: a dict for a file, arrays, tensors and Batches inside.
+
+    Args:
+        x: group or dataset.
+        device: where tensors go; None for the CPU.
+
+    Raises:
+        StorageError: something that ``to_hdf5`` does not write: a pickle, a link to another file, a cycle.
+    """
+    if isinstance(x, h5py.Dataset):
+        return _read_dataset(x, device)
+    return _read_group(x, device, ())
+
+
+def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
+    kind = KINDS[type(value)]
+    if kind in (BATCH, MAPPING):
+        inner = group.create_group(name, track_order=True)
+        inner.attrs[_TYPE] = "Batch" if kind is BATCH else "dict"
+        to_hdf5(value, inner, compression)
+    elif kind is TENSOR:
+        from typedbatch.tensors import bits
+
+        array = value.detach().cpu().resolve_conj().resolve_neg()
+        dataset = _write_array(group, name, _bits_of(array, bits(value.dtype)), compression, "Tensor")
+        dataset.attrs["dtype"], dataset.attrs["requires_grad"] = str(value.dtype), bool(value.requires_grad)
+    elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject:
+        _write_array(group, name, np.asarray(value), compression, "ndarray" if kind is ARRAY else "scalar")
+    elif kind is ARRAY:
+        dataset = group.create_dataset(name, data=_json([_plain(one) for one in value.ravel()]))
+        dataset.attrs[_TYPE], dataset.attrs["shape"] = "json_ndarray", value.shape
+    else:
+        group.create_dataset(name, data=_json(_plain(value))).attrs[_TYPE] = "json"
+
+
+def _write_array(group: h5py.Group, name: str, array: Any, compression: str | None, kind: str) -> h5py.Dataset:
+    time = array.dtype.kind in "mM"
+    stored = array.view(np.int64) if time else array
+    dataset = group.create_dataset(name, data=stored, compression=compression if stored.ndim and stored.size else None)
+    dataset.attrs[_TYPE] = kind
+    if time:
+        dataset.attrs["time"] = array.dtype.str
+    return dataset
+
+
+def _bits_of(tensor: Any, dtype: np.dtype[Any]) -> Any:
+    torch = sys.modules["torch"]
+    same: Any = torch.from_numpy(np.zeros(0, dtype)).dtype
+    return (tensor if tensor.dtype == same else tensor.view(same)).numpy()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON takes it, if it can come back as the same."""
+    if type(value) in _PLAIN:
+        return value
+    if KINDS[type(value)] is SCALAR and value.dtype.kind in "biuf":
+        return value.item()
+    if type(value) is list:
+        return [_plain(one) for one in value]
+    if type(value) is dict and all(type(name) is str for name in value):
+        return {name: _plain(one) for name, one in value.items()}
+    raise StorageError(f"{describe(value)} is nothing that JSON holds; leave the field out, or make it an array")
+
+
+def _read_group(group: h5py.Group, device: Any, inside: tuple[int, ...]) -> Any:
+    address = h5py.h5o.get_info(group.id).addr
+    if address in inside:
+        raise StorageError("the file is damaged: a group holds itself")
+    attributes = {name: value for name, value in group.attrs.items() if name != _TYPE}
+    fields: dict[str, Any] = {_decoded(name): _number(value) for name, value in attributes.items()}
+    for name in group:
+        try:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise StorageError("a link to elsewhere, which is not followed")
+            value = group[name]
+            if isinstance(value, h5py.Group):
+                fields[_decoded(name)] = _read_group(value, device, (*inside, address))
+            else:
+                fields[_decoded(name)] = _read_dataset(value, device)
+        except TypedBatchError as error:
+            raise error.under(_decoded(name)) from error.__cause__
+    return new_tree(Tree.plain, fields) if group.attrs.get(_TYPE) == "Batch" else fields
+
+
+def _number(value: Any) -> Any:
+    """A number that Tianshou has written as an attribute."""
+    return value.item() if KINDS[type(value)] is SCALAR else value
+
+
+def _read_dataset(dataset: Any, device: Any) -> Any:
+    if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
+        raise StorageError("data that is not in this file, which is not read")
+    kind = dataset.attrs.get(_TYPE, "ndarray")
+    try:
+        if kind in ("json", "json_ndarray"):
+            return _from_json(dataset, kind)
+        if kind not in ("ndarray", "Tensor", "scalar") or dataset.dtype.hasobject:
+            raise StorageError(f"a {kind} is not read: it may be a pickle, which could execute anything")
+        array = np.asarray(dataset[()])
+        if "time" in dataset.attrs:
+            array = array.view(np.dtype(str(dataset.attrs["time"])))
+    except (OSError, ValueError, TypeError, MemoryError) as error:
+        raise StorageError(f"the file is damaged: {error}") from error
+    if kind == "Tensor":
+        return _to_tensor(array, dataset.attrs, device)
+    return array[()] if kind == "scalar" else array
+
+
+def _from_json(dataset: h5py.Dataset, kind: str) -> Any:
+    value = json.loads(dataset.asstr()[()])
+    if kind == "json":
+        return value
+    array = np.empty(len(value), object)
+    array[:] = value if value else []
+    return array.reshape(tuple(dataset.attrs["shape"]))
+
+
+def _to_tensor(array: Any, attributes: Any, device: Any) -> Any:
+    from typedbatch.conversion import torch_side
+
+    side = torch_side()
+    dtype = getattr(side.torch, str(attributes.get("dtype", "")).removeprefix("torch."), None)
+    tensor = side.from_bits(array, dtype if isinstance(dtype, side.torch.dtype) else side.torch.from_numpy(array).dtype)
+    return tensor.to(device).requires_grad_(bool(attributes.get("requires_grad", False)))
+
+
+def _encoded(name: object) -> str:
+    """A name without what HDF5 gives a meaning: slashes, and names of dots alone."""
+    text = str(name).replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
+    return text.replace(".", "%2E") if not text.strip(".") and text else text or "%"
+
+
+def _decoded(name: str) -> str:
+    if name == "%":
+        return ""
+    for code, character in (("%2E", "."), ("%00", "\0"), ("%2F", "/"), ("%25", "%")):
+        name = name.replace(code, character)
+    return name
