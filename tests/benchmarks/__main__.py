@@ -6,6 +6,7 @@ import argparse
 
 import torch
 
+from .buffers import buffer_memory, measure_buffers
 from .checking import measure_checking
 from .data import data_sets
 from .imports import measure_imports
@@ -29,7 +30,7 @@ def main() -> int:
         "--only",
         metavar="NAME",
         default="",
-        help="operations with NAME in their name; memory; validation; import; checking",
+        help="operations with NAME in their name; memory; validation; buffers; import; checking",
     )
     parser.add_argument("--markdown", action="store_true", help="print tables for the docs")
     arguments = parser.parse_args()
@@ -38,7 +39,9 @@ def main() -> int:
     modules = installed()
     sets = data_sets()
     tables = [[row for row in operations(data, modules) if arguments.only in row.name] for data in sets]
-    if not any(tables) and not any(arguments.only in name for name in ("memory", "validation", "import", "checking")):
+    if not any(tables) and not any(
+        arguments.only in name for name in ("memory", "validation", "buffers", "import", "checking")
+    ):
         parser.error(f"no operation has {arguments.only!r} in its name")
     report = Report(arguments.markdown)
     report.heading(list(modules), [name for name in MODULES if name not in modules])
@@ -56,6 +59,8 @@ def main() -> int:
             checks = check_memory(data)
             report.memory(f"memory, {data.name}", checks)
             wrong |= not all(check.right for check in checks)
+    if arguments.only in "buffers":
+        report.buffers(measure_buffers(), buffer_memory())
     if arguments.only in "import":
         imports = measure_imports()
         report.imports(imports)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .buffers import ENVS, MEMORY_BAR, Row
 from .checking import BAR as CHECKING_BAR
 from .checking import SHARE_BAR, Checking
 from .imports import BAR, HEAVY, Imports
@@ -105,6 +106,25 @@ class Report:
             if missed:
                 self.missed.setdefault(name, []).append(result.name)
             table.add_row(name, _own(ratio, missed), "" if limit is None else f"{limit:.2f}", "", "", "")
+        self._print(table)
+
+    def buffers(self, rows: list[Row], memory: dict[str, float]) -> None:
+        title = f"replay buffers: a row of 7 fields; the floor is a ring of arrays; add {ENVS} is per call"
+        table = self._table(title, "operation", "floor, us", "typedbatch", "bar", "tianshou")
+        for row in rows:
+            behind = row.tianshou is not None and row.own.median > row.tianshou.median
+            missed = behind or (row.bar is not None and row.own.median > row.bar)
+            if missed:
+                self.missed.setdefault(f"buffers: {row.name}", [])
+            bar = "ahead" if row.bar is None else f"{row.bar:.2f}"
+            theirs = "" if row.tianshou is None else f"{row.tianshou.median:.2f}"
+            table.add_row(row.name, f"{row.floor * 1e6:.2f}", _own(row.own, missed), bar, theirs)
+        for name, share in memory.items():
+            missed = share > MEMORY_BAR
+            if missed:
+                self.missed.setdefault(f"memory of {name}", [])
+            cell = f"[bold red]{share:.4f} ![/]" if missed else f"{share:.4f}"
+            table.add_row(f"memory of {name} / its arrays", "", cell, f"{MEMORY_BAR:.2f}", "")
         self._print(table)
 
     def checking(self, checking: Checking) -> None:

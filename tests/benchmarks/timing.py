@@ -80,6 +80,7 @@ def seconds(call: Call, loops: int) -> float:
 
 def calibrate(call: Call) -> int:
     """How many calls make a sample; finding out is the warm-up too."""
+    call()  # a first call that imports something would pass for a slow one
     loops = 1
     while (once := seconds(call, loops)) * loops < SAMPLE / 2:
         loops *= 2

@@ -106,6 +106,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         return contents.move(self, 0, buffer, buffer._rings.chronological())
 
     def _shared(self) -> None:
+        super()._shared()
         share(self, 0, self.main_buffer)
 
     def _arguments(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,13 @@ Lead = tuple[()] | tuple[int]
 """The dimensions that a value has in front of those of a row: none for a single row, the number of rows for several."""
 
 
+Simple = Mapping[str, tuple["NDArray[Any] | None", "np.dtype[Any] | None", tuple[int, ...]]]
+"""Columns that take what has their dtype and shape as it is, with the dtype, and the shape of a row."""
+
+_NOT_SIMPLE = (None, None, ())
+_NONE: Simple = {}
+
+
 class NewField(NamedTuple):
     """A field that comes up for the first time."""
 
@@ -53,8 +61,14 @@ class Plan:
         self.fills: bool = False
         """Whether the rows lack fields that the columns have."""
 
-    def add(self, columns: Fields, rows: Fields, path: tuple[str, ...] = ()) -> None:
+    def add(self, columns: Fields, rows: Fields, path: tuple[str, ...] = (), simple: Simple = _NONE) -> None:
         """Plan the rows of each field of ``rows``; fields that only the columns have are set to zero or ``None``.
+
+        Args:
+            columns: what is written to.
+            rows: what is written.
+            path: where both are.
+            simple: what ``simple_columns`` gave for the columns; without it everything takes the longer way.
 
         Raises:
             RowAssignmentError: a value is of another kind or shape than its column, or its dtype cannot hold it.
@@ -62,17 +76,17 @@ class Plan:
         """
         lead, writes = self.lead, self.writes
         for name, value in rows.items():
-            column = columns.get(name)
+            column, dtype, shape = simple.get(name, _NOT_SIMPLE)
             cls = type(value)
             if (
-                type(column) is ndarray
-                and (cls is ndarray or KINDS[cls] is SCALAR)
-                and (dtype := column.dtype) is value.dtype
-                and value.shape == lead + column.shape[1:]
-                and dtype.num != 17  # objects: what an array of them holds may look like an array itself
+                (cls is ndarray or KINDS[cls] is SCALAR)
+                and value.dtype is dtype
+                and value.shape == (lead + shape if lead else shape)
             ):
                 writes.append((column, value))
-            elif not (column.__class__ is cls is Tree.plain and not column.__dict__ and not value.__dict__):
+                continue
+            column = columns.get(name)
+            if not (type(column) is cls is Tree.plain and not column.__dict__ and not value.__dict__):
                 try:
                     self._add_field(columns, name, value, path)
                 except TypedBatchError as error:
@@ -139,6 +153,12 @@ def rows_at(column: Any, slots: Any) -> Any:
     if kind is TENSOR:
         return column[slots] if isinstance(slots, ndarray) else column[slots].clone()
     return np.asarray(column).take(slots, 0)  # of a class that derives from ndarray, as memmap does
+
+
+def simple_columns(columns: Fields) -> Simple:
+    """The columns that are arrays, and not of objects: what an array of these holds may look like an array itself."""
+    arrays = {name: column for name, column in columns.items() if type(column) is ndarray}
+    return {name: (c, c.dtype, c.shape[1:]) for name, c in arrays.items() if not c.dtype.hasobject}
 
 
 def slice_of(columns: Tree, start: int, stop: int) -> Tree:

@@ -92,10 +92,12 @@ def _replace(buffer: Buffer, batch: Tree, fields: dict[str, Any], slots: Slots, 
     before, rings = buffer._columns, buffer._rings
     saved = (rings.counts.copy(), rings.ep_return)
     buffer._columns = new_tree(Batch, {})
+    buffer._shared()
     try:
         plan = buffer._plan(batch, fields, (len(slots),))
     except Exception:
         buffer._columns = before
+        buffer._shared()
         rings.ep_return = saved[1]
         raise
     buffer.reset()

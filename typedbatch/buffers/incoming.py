@@ -18,8 +18,7 @@ from typedbatch.level import current_level
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
 
-_TRUE, _FALSE = np.array(True), np.array(False)
-REQUIRED = frozenset({"obs", "act", "rew", "terminated", "truncated"})
+_TRUE, _FALSE, _BOOL = np.array(True), np.array(False), np.dtype(bool)
 
 
 def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
@@ -49,13 +48,17 @@ def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fi
     if not isinstance(batch, Tree):
         raise LeafError(f"add() takes a Batch, got {describe(batch)}")
     fields = batch.__dict__.copy()
-    if not fields.keys() >= REQUIRED:
-        missing = next(name for name in ("obs", "act", "rew", "terminated", "truncated") if name not in fields)
-        raise MissingFieldError(type(batch).__name__, missing, fields)
-    terminated = fields["terminated"] = _flags(fields["terminated"], "terminated", lead)
-    truncated = fields["truncated"] = _flags(fields["truncated"], "truncated", lead)
+    try:
+        _, _, rew, terminated, truncated = (
+            fields["obs"], fields["act"], fields["rew"], fields["terminated"], fields["truncated"]
+        )  # fmt: skip
+    except KeyError as error:
+        raise MissingFieldError(type(batch).__name__, str(error.args[0]), fields) from None
+    if not (type(terminated) is ndarray and terminated.dtype is _BOOL and terminated.shape == lead):
+        terminated = fields["terminated"] = _flags(terminated, "terminated", lead)
+    if not (type(truncated) is ndarray and truncated.dtype is _BOOL and truncated.shape == lead):
+        truncated = fields["truncated"] = _flags(truncated, "truncated", lead)
     done = fields["done"] = _done(terminated, truncated, lead)
-    rew = fields["rew"]
     if not (type(rew) is ndarray and rew.dtype.kind == "f"):
         rew = fields["rew"] = _rewards(rew)
     if buffer._save_only_last_obs:
@@ -73,15 +76,13 @@ def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
 
 
 def _flags(value: Any, name: str, lead: Lead) -> Any:
-    given: Any = value
-    if not (type(value) is ndarray and value.dtype.num == 0):  # 0 is bool
-        kind = KINDS[type(value)]
-        if kind is TENSOR:
-            value = given.detach().bool()
-        elif kind in (ARRAY, SCALAR) and value.dtype.kind in "biuf":
-            value = np.asarray(value, bool)
-        else:
-            raise RowAssignmentError(f"a flag is a bool, got {describe(value)}", name)
+    kind = KINDS[type(value)]
+    if kind is TENSOR:
+        value = value.detach().bool()
+    elif kind in (ARRAY, SCALAR) and value.dtype.kind in "biuf":
+        value = np.asarray(value, bool)
+    else:
+        raise RowAssignmentError(f"a flag is a bool, got {describe(value)}", name)
     if value.shape != lead:
         wanted = f"{lead[0]} flags, one for each row" if lead else "one flag without dimensions"
         raise RowAssignmentError(f"{wanted}, is expected, got {describe(value)}", name)

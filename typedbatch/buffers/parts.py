@@ -14,6 +14,7 @@ def share(buffer: ReplayBuffer[Any, Any], ring: int, part: ReplayBuffer[Any, Any
     part._columns = slice_of(buffer._columns, start, stop)
     part._rings = buffer._rings.part(ring)
     part._whole = buffer
+    part._shared()
 
 
 def parts_of(buffer: ReplayBuffer[Any, Any]) -> list[ReplayBuffer[Any, Any]]:

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.buffers import contents, incoming
-from typedbatch.buffers.columns import Plan, rows_at
+from typedbatch.buffers.columns import Plan, Simple, rows_at, simple_columns
 from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.rings import Added, Rings, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
@@ -138,6 +138,7 @@ class ReplayBuffer(Generic[R, S]):
         self._rng: np.random.Generator = np.random.default_rng(random_seed)
         self._rings: Rings = Rings([int(size)])
         self._columns: Tree = new_tree(Batch, {})
+        self._simple: Simple = {}
         self._declared: Declared | None = None
         self._storage: Memory = Memory() if path is None else Disk(path)
 
@@ -233,7 +234,7 @@ class ReplayBuffer(Generic[R, S]):
         """Rows that fit, with columns for fields that are new."""
         plan = Plan(lead)
         columns = self._columns.__dict__
-        plan.add(columns, fields)
+        plan.add(columns, fields, (), self._simple)
         if plan.new or plan.fills or current_level() == "values":
             incoming.check(self, batch, fields, plan)
         if plan.new:
@@ -266,7 +267,8 @@ class ReplayBuffer(Generic[R, S]):
         self._storage.lay_out(contents.description(self), self._columns, self._numbers())
 
     def _shared(self) -> None:
-        """Called when columns or positions are other objects than before, for those who share them."""
+        """Called when columns or positions are other objects than before."""
+        self._simple = simple_columns(self._columns.__dict__)
 
     def _declaration(self) -> Declared:
         if self._declared is None:

@@ -1,0 +1,194 @@
+"""What a buffer is declared to hold is validated when its columns are laid out, and cheap to keep to after that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Float32, Int
+from torch import Tensor
+
+from typedbatch import Batch, BatchRecord, RolloutBatch, SchemaError, checking
+from typedbatch.buffers import (
+    CachedReplayBuffer,
+    PrioritizedReplayBuffer,
+    ReplayBuffer,
+    VectorReplayBuffer,
+)
+from typedbatch.errors import MissingFieldError, RowAssignmentError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Step(BatchRecord):
+    obs: Float32[Array, "N 4"]
+    obs_next: Float32[Array, "N 4"]
+    act: Int[Array, "N"]
+    rew: Float32[Array, "N"]
+    terminated: Array
+    truncated: Array
+    goal: Float32[Array, "N 2"]
+
+
+class PrioStep(Step):
+    weight: Array
+
+
+class Frames(Step):
+    obs: Float32[Array, "N 3 4"]  # type: ignore[assignment]
+    obs_next: Float32[Array, "N 3 4"]  # type: ignore[assignment]
+
+
+class StepBuffer(ReplayBuffer[Step]):
+    pass
+
+
+
+def fields(lead: tuple[int, ...] = (), **others: Any) -> dict[str, Any]:
+    return {
+        "obs": np.ones((*lead, 4), np.float32),
+        "obs_next": np.ones((*lead, 4), np.float32),
+        "act": np.ones(lead, int),
+        "rew": np.ones(lead, np.float32),
+        "terminated": np.zeros(lead, bool),
+        "truncated": np.zeros(lead, bool),
+        "goal": np.ones((*lead, 2), np.float32),
+        **others,
+    }
+
+
+def report(error: pytest.ExceptionInfo[SchemaError]) -> str:
+    return str(error.value)
+
+
+class TestWhatIsAdded:
+    def test_a_row_that_matches_is_taken_and_comes_back_as_the_record(self):
+        buffer = ReplayBuffer[Step](5)
+        buffer.add(Step(**fields()))
+        batch, _ = buffer.sample(3)
+        assert type(batch) is Step
+        assert batch.goal.dtype == np.float32
+        assert type(buffer[0]) is type(buffer[:]) is Step
+
+    @pytest.mark.parametrize("buffer", [ReplayBuffer[Step](5), StepBuffer(5)], ids=["argument", "base"])
+    def test_a_first_row_that_does_not_match_is_reported_and_nothing_is_laid_out(self, buffer: Any):
+        with pytest.raises(SchemaError) as error:
+            buffer.add(Batch(**fields(rew=np.float64(1), goal=np.ones(3, np.float32))))
+        assert {problem.path for problem in error.value.problems} == {"rew", "goal"}
+        assert f"argument `batch` of {type(buffer).__name__}.add()" in report(error)
+        assert len(buffer) == 0
+        assert repr(buffer) == f"{type(buffer).__name__}()"
+        buffer.add(Batch(**fields()))
+        assert len(buffer) == 1
+
+    def test_a_declared_field_that_later_rows_lack_is_missing_not_zero(self):
+        buffer = ReplayBuffer[Step](5)
+        buffer.add(Batch(**fields()))
+        row = Batch(**fields())
+        del row.goal
+        with pytest.raises(SchemaError, match="batch.goal  missing"):
+            buffer.add(row)
+        assert len(buffer) == 1
+
+    def test_an_undeclared_field_that_later_rows_lack_is_zero(self):
+        buffer = ReplayBuffer[Step](5)
+        buffer.add(Batch(**fields(extra=7)))
+        buffer.add(Batch(**fields()))
+        assert buffer[:]["extra"].tolist() == [7, 0]
+
+    def test_later_rows_have_the_dtypes_and_shapes_of_the_columns(self):
+        buffer = ReplayBuffer[Step](5)
+        buffer.add(Batch(**fields()))
+        with pytest.raises(RowAssignmentError, match="field 'goal'"):
+            buffer.add(Batch(**fields(goal=np.ones(3, np.float32))))
+        with pytest.raises(RowAssignmentError, match="field 'act'"):
+            buffer.add(Batch(**fields(act=0.5)))
+        buffer.add(Batch(**fields(obs=np.ones(4))))  # float64 that float32 can hold, as everywhere
+        assert buffer[:].obs.dtype == np.float32
+        assert len(buffer) == 2
+
+    def test_rows_of_several_environments_are_checked_as_they_are(self):
+        buffer = VectorReplayBuffer[Step](6, 2)
+        with pytest.raises(SchemaError, match="batch.goal"):
+            buffer.add(Batch(**fields((2,), goal=np.ones((2, 3), np.float32))))
+        buffer.add(Batch(**fields((2,))))
+        assert type(buffer.buffers[1][:]) is Step
+
+    def test_a_cached_buffer_holds_what_it_was_declared_to(self):
+        main = ReplayBuffer[Step](6)
+        buffer = CachedReplayBuffer[Step](main, 2, 3)
+        buffer.add(Batch(**fields((2,), terminated=np.array([True, False]))))
+        assert type(main[:]) is type(buffer[:]) is Step
+
+    def test_without_obs_next_the_record_is_whole_when_sampled(self):
+        buffer = ReplayBuffer[Step](5, ignore_obs_next=True)
+        row = Batch(**fields())
+        del row.obs_next
+        buffer.add(row)
+        assert buffer[:].obs_next.shape == (1, 4)
+
+    def test_a_buffer_without_arguments_takes_any_fields_beside_the_five(self):
+        buffer = ReplayBuffer(5)
+        with pytest.raises(MissingFieldError, match=r"no field 'rew'; it has obs.*did you mean 'reww'"):
+            buffer.add(Batch(obs=1, act=1, reww=1.0, terminated=False, truncated=False))
+        buffer.add(Batch(obs=1, act="left", rew=1, terminated=0, truncated=0, note=None))
+        assert type(buffer[:]) is Batch
+        assert buffer[:].act.tolist() == ["left"]
+
+    def test_switched_off_nothing_is_validated(self):
+        buffer = ReplayBuffer[Step](5)
+        with checking("off"):
+            buffer.add(Batch(**fields(goal=np.ones(3, np.float32))))
+        assert buffer[:].goal.shape == (1, 3)
+
+
+class TestWhatIsSampled:
+    def test_stacked_frames_are_another_type_than_what_is_added(self):
+        buffer = ReplayBuffer[Step, Frames](5, stack_num=3)
+        buffer.add(Batch(**fields()))
+        assert type(buffer.sample(2)[0]) is Frames
+        assert buffer.sample(2)[0].obs.shape == (2, 3, 4)
+
+    def test_frames_that_were_not_declared_are_refused_at_the_first_row(self):
+        buffer = ReplayBuffer[Step](5, stack_num=3)
+        with pytest.raises(SchemaError) as error:
+            buffer.add(Batch(**fields()))
+        assert [problem.path for problem in error.value.problems] == ["obs", "obs_next"]
+        assert "what ReplayBuffer.sample() gives" in report(error)
+        assert len(buffer) == 0
+
+    def test_a_prioritized_buffer_gives_weights_with_the_record(self):
+        buffer = PrioritizedReplayBuffer[Step, PrioStep](5, 0.6, 0.4)
+        buffer.add(Batch(**fields()))
+        batch, _ = buffer.sample(2)
+        assert type(batch) is PrioStep
+        assert batch.weight.tolist() == [1, 1]
+
+    def test_a_prioritized_buffer_without_second_argument_gives_weights(self):
+        buffer = PrioritizedReplayBuffer[Step](5, 0.6, 0.4)
+        buffer.add(Batch(**fields()))
+        batch, _ = buffer.sample(2)
+        assert type(batch) is Batch
+        assert "weight" in batch
+
+
+class TestTensors:
+    def test_a_torch_stage_is_stored_as_tensors_and_comes_back_so(self):
+        buffer = ReplayBuffer[RolloutBatch[Tensor]](5)
+        zero = torch.tensor(0.0)
+        row = Batch(obs=torch.ones(3), obs_next=torch.ones(3), act=zero, rew=zero, info=Batch())
+        row.update(terminated=torch.tensor(False), truncated=torch.tensor(True))
+        added = buffer.add(row)
+        batch, slots = buffer.sample(2)
+        assert isinstance(batch.obs, Tensor)
+        assert isinstance(batch.terminated, Tensor)
+        assert added.ep_len.tolist() == [1]
+        assert buffer.unfinished_index().tolist() == []
+        assert buffer.next(slots).tolist() == slots.tolist()
+
+    def test_arrays_where_tensors_are_declared_are_refused(self):
+        buffer = ReplayBuffer[RolloutBatch[Tensor]](5)
+        with pytest.raises(SchemaError, match="torch tensor"):
+            buffer.add(Batch(**fields(info=Batch())))
