@@ -2,8 +2,9 @@
 
 from typedbatch.buffers.cached import CachedReplayBuffer
 from typedbatch.buffers.hindsight import HERReplayBuffer, HERVectorReplayBuffer
+from typedbatch.buffers.options import BufferOptions
 from typedbatch.buffers.prioritized import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer
-from typedbatch.buffers.replay import BufferOptions, ReplayBuffer
+from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.returns import compute_episodic_return, compute_nstep_return
 from typedbatch.buffers.rings import Added
 from typedbatch.buffers.segment_tree import SegmentTree

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.buffers import contents, incoming
+from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.parts import parts_of, share
-from typedbatch.buffers.replay import BufferOptions, R, ReplayBuffer, S
+from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Rings
 from typedbatch.errors import LeafError, SizeError, StructureError
 from typedbatch.leaves import describe
@@ -91,9 +92,8 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     def _move(self, ring: int) -> tuple[int, int]:
         slots = self._rings.nth(self._places(ring))
-        moved = contents.move(self, 0, self, slots)
-        self._rings.reset(slice(ring, ring + 1))
-        self._written(np.zeros(0, np.intp))
+        moved = contents.move(self, 0, self, slots, emptied=ring)
+        self._rings.reset(slice(ring, ring + 1))  # without a main buffer there is no move
         return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)
 
     def _places(self, ring: int) -> NDArray[np.intp]:

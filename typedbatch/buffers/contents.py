@@ -52,8 +52,16 @@ def update(buffer: Buffer, other: Buffer) -> Slots:
     return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])
 
 
-def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots) -> Slots:
-    """Add the rows in some slots of a buffer to a ring of this one, and give their new slots."""
+def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | None = None) -> Slots:
+    """Add the rows in some slots of a buffer to a ring of this one, and give their new slots.
+
+    Args:
+        buffer: what they are added to.
+        ring: which ring of it.
+        other: where they are.
+        slots: which, oldest first.
+        emptied: a ring of ``buffer`` that is empty from the moment on in which the rows count.
+    """
     capacity = buffer._rings.capacity.item(ring)
     if not len(slots) or not capacity:
         return np.zeros(0, np.intp)
@@ -69,6 +77,8 @@ def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots) -> Slots:
     plan.write(moved[-kept:])
     if fields["done"][-1]:
         buffer._rings.ep_start[ring] = buffer._rings.insertion[ring]
+    if emptied is not None:
+        buffer._rings.reset(slice(emptied, emptied + 1))
     buffer._written(moved)
     return moved
 

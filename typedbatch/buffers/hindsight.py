@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from typedbatch._typing import Array
 from typedbatch.buffers import contents
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
+from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.parts import parts_of
-from typedbatch.buffers.replay import BufferOptions, R, ReplayBuffer, S
+from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.vector import capacities
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from typedbatch._typing import Index
+from typedbatch.buffers.options import BufferOptions, R
 from typedbatch.buffers.parts import parts_of
-from typedbatch.buffers.replay import BufferOptions, R, ReplayBuffer
+from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.selection import as_slots

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
-from typing_extensions import TypeVar
 
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.buffers import contents, incoming
 from typedbatch.buffers.columns import Plan, Simple, rows_at, simple_columns
 from typedbatch.buffers.declared import Declared
+from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S
 from typedbatch.buffers.rings import Added, Rings, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
 from typedbatch.buffers.storage import Disk, Memory
 from typedbatch.errors import (
     EmptyBufferError,
-    FieldNameError,
     MissingFieldError,
     SizeError,
     StorageError,
@@ -29,40 +28,6 @@ from typedbatch.errors import (
 )
 from typedbatch.leaves import Tree, new_tree
 from typedbatch.level import current_level
-from typedbatch.protocols import BatchProtocol, RolloutBatchProtocol
-
-R = TypeVar("R", bound=BatchProtocol, contravariant=True, default=RolloutBatchProtocol)
-"""What is added."""
-S = TypeVar("S", bound=BatchProtocol, covariant=True, default=R)
-"""What is sampled."""
-
-FIELDS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
-_FRAMED = {"obs", "obs_next"}
-
-
-class BufferOptions(TypedDict, total=False):
-    """What every buffer takes by keyword, as :class:`ReplayBuffer` says."""
-
-    stack_num: int
-    ignore_obs_next: bool
-    save_only_last_obs: bool
-    sample_avail: bool
-    random_seed: int | None
-    path: str | os.PathLike[str] | None
-
-
-class _Column:
-    """``buffer.obs``: the column of a field, in the order of the slots, live. Not to be assigned to."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, buffer: Any, owner: type) -> Any:
-        return self if buffer is None else buffer._column(self._name)
-
-    def __set__(self, buffer: object, value: object) -> None:
-        name = self._name
-        raise FieldNameError(f"buffer.{name} is not assigned to; set_array_at_key() and set_batch() write into it")
 
 
 class ReplayBuffer(Generic[R, S]):
@@ -100,15 +65,15 @@ class ReplayBuffer(Generic[R, S]):
     _whole: ReplayBuffer[Any, Any] | None = None
     """The buffer that this one is a ring of."""
 
-    obs: Any = _Column()
-    act: Any = _Column()
-    rew: Any = _Column()
-    terminated: Any = _Column()
-    truncated: Any = _Column()
-    done: Any = _Column()
-    obs_next: Any = _Column()
-    info: Any = _Column()
-    policy: Any = _Column()
+    obs: Any = Column()
+    act: Any = Column()
+    rew: Any = Column()
+    terminated: Any = Column()
+    truncated: Any = Column()
+    done: Any = Column()
+    obs_next: Any = Column()
+    info: Any = Column()
+    policy: Any = Column()
 
     def __init__(
         self,
@@ -245,6 +210,8 @@ class ReplayBuffer(Generic[R, S]):
         if self._whole is not None:
             new, whole = plan.new[0].name, type(self._whole).__name__
             raise StructureError(f"this is a ring of a {whole}, which takes what has new fields, as {new!r}")
+        if not self.maxsize:
+            raise SizeError(f"this {type(self).__name__} has room for 0 rows")
         columns = self._columns.__dict__
         first = not columns
         plan.add_new_columns(self.maxsize, self._storage)
@@ -324,7 +291,7 @@ class ReplayBuffer(Generic[R, S]):
         if batch_size is not None and batch_size < 0:
             return np.zeros(0, np.intp)
         if self._sample_avail and self.stack_num > 1:
-            slots = self._with_all_frames(self._rings.chronological())
+            slots = self._rings.with_frames(self.stack_num, self._flags()) if len(self) else np.zeros(0, np.intp)
         elif batch_size == 0:
             return self._rings.chronological()
         else:
@@ -340,13 +307,6 @@ class ReplayBuffer(Generic[R, S]):
 
     def _draw(self, count: int) -> Slots:
         return self._rings.draw(self._rng, count)
-
-    def _with_all_frames(self, slots: Slots) -> Slots:
-        earlier = slots
-        for _ in range(self.stack_num - 2):
-            earlier = self._rings.prev(earlier, self.done)
-        complete: Slots = slots[earlier != self._rings.prev(earlier, self.done)]
-        return complete
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
@@ -369,7 +329,7 @@ class ReplayBuffer(Generic[R, S]):
         frames = self._frames(slots, self.stack_num)
         out: dict[str, Any] = dict.fromkeys(FIELDS)
         for name, column in self._columns.__dict__.items():
-            out[name] = self._read(name, column, frames if name in _FRAMED else slots)
+            out[name] = self._read(name, column, frames if name in ("obs", "obs_next") else slots)
         if not self._save_obs_next:
             after = self._frames(self._rings.next(slots, self.done)[()], self.stack_num)
             out["obs_next"] = self._read("obs", self.obs, after)
@@ -382,15 +342,7 @@ class ReplayBuffer(Generic[R, S]):
         return rows_at(column, slots)
 
     def _frames(self, slots: Any, count: int) -> Any:
-        """The slots of the last ``count`` frames up to each of ``slots``, along a new last dimension."""
-        if count == 1:
-            return slots
-        frames = np.empty((*np.shape(slots), count), np.intp)
-        for place in range(count - 1, -1, -1):
-            frames[..., place] = slots
-            if place:
-                slots = self._rings.prev(slots, self.done)
-        return frames
+        return slots if count == 1 else self._rings.frames(slots, count, self.done)
 
     def get(self, index: Index, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
         """One field of some rows, in frames of ``stack_num``: ``(*index, stack_num, *field)``.

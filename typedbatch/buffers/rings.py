@@ -239,3 +239,18 @@ class Rings:
             first, size, last = self.offset[ring], self.capacity[ring], self.last[ring]
         after = slots + ~(done.take(slots) | (slots == last))
         return np.where(after == first + size, first, after)
+
+    def frames(self, slots: Any, count: int, done: NDArray[np.bool_]) -> Slots:
+        """The slots of the last ``count`` rows up to each of ``slots``, along a new last dimension."""
+        frames = np.empty((*np.shape(slots), count), np.intp)
+        frames[..., -1] = slots
+        for place in range(count - 2, -1, -1):
+            frames[..., place] = self.prev(frames[..., place + 1], done)
+        return frames
+
+    def with_frames(self, count: int, done: NDArray[np.bool_]) -> Slots:
+        """The slots of rows that have ``count - 1`` rows before them in their episode, in the order of time."""
+        slots = self.chronological()
+        frames = self.frames(slots, count, done)
+        complete: Slots = slots[frames[:, 0] != frames[:, 1]]
+        return complete

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.parts import parts_of
-from typedbatch.buffers.replay import BufferOptions, R, ReplayBuffer, S
+from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings
 from typedbatch.errors import SizeError
 
