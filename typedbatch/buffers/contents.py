@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch.assignment import fitted, set_rows
 from typedbatch.batch import Batch
-from typedbatch.buffers.columns import new_column, rows_at
+from typedbatch.buffers.columns import Plan, new_column, rows_at
 from typedbatch.buffers.incoming import to_store
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.storage import Disk, Memory
@@ -48,7 +48,9 @@ def update(buffer: Buffer, other: Buffer) -> Slots:
         return move(buffer, 0, other, other._rings.chronological())
     if mine != theirs:
         raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
-    slots, ring = other._rings.chronological(), other._rings.ring_of(other._rings.chronological())
+    slots = other._rings.chronological()
+    _planned(buffer, other, slots)  # all fit, or none is moved
+    ring = other._rings.ring_of(slots)
     return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])
 
 
@@ -65,22 +67,27 @@ def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | 
     capacity = buffer._rings.capacity.item(ring)
     if not len(slots) or not capacity:
         return np.zeros(0, np.intp)
-    fields = stored_rows(other, slots[-capacity:]).__dict__
-    if not buffer._save_obs_next:
-        fields.pop("obs_next", None)
-    elif "obs_next" not in fields:
-        fields["obs_next"] = rows_at(other.obs, other._rings.next(slots[-capacity:], other.done))
-    kept = len(fields["done"])
-    plan = buffer._plan(new_tree(Batch, fields), fields, (kept,))
+    kept = min(len(slots), capacity)
+    plan = _planned(buffer, other, slots[-kept:])
     buffer._make_room(slice(ring, ring + 1), kept)
     moved = buffer._rings.push(ring, len(slots))
     plan.write(moved[-kept:])
-    if fields["done"][-1]:
+    if other.done[slots[-1]]:
         buffer._rings.ep_start[ring] = buffer._rings.insertion[ring]
     if emptied is not None:
         buffer._rings.reset(slice(emptied, emptied + 1))
     buffer._written(moved)
     return moved
+
+
+def _planned(buffer: Buffer, other: Buffer, slots: Slots) -> Plan:
+    """The rows in some slots of another buffer, as this one stores them."""
+    fields = stored_rows(other, slots).__dict__
+    if not buffer._save_obs_next:
+        fields.pop("obs_next", None)
+    elif "obs_next" not in fields:
+        fields["obs_next"] = rows_at(other.obs, other._rings.next(slots, other.done))
+    return buffer._plan(new_tree(Batch, fields), fields, (len(slots),))
 
 
 def set_batch(buffer: Buffer, batch: Any) -> None:
