@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typedbatch._typing import Array
+from typedbatch.assignment import fitted
 from typedbatch.buffers import contents
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
 from typedbatch.buffers.options import BufferOptions, R, S
@@ -17,6 +17,7 @@ from typedbatch.buffers.parts import parts_of
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.vector import capacities
+from typedbatch.conversion import to_numpy
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError
 from typedbatch.leaves import BATCH, KINDS, describe
 
@@ -109,19 +110,21 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
     def _future(self, trajectories: Slots) -> Slots:
         """A step of each trajectory, at random."""
         remaining = (trajectories != trajectories[-1]).sum(0)
-        step = np.round(self._rng.random(len(remaining)) * remaining).astype(np.intp)
+        step = self._rng.integers(0, remaining, endpoint=True)
         return np.asarray(trajectories[step, np.arange(len(step))])
 
     def _relabel(self, trajectories: Slots, future: Slots) -> None:
+        columns = self._columns.__dict__
         slots, place = np.unique(trajectories, return_index=True)
         goal = self._achieved_next(future)[place % trajectories.shape[1]]
-        rew = np.asarray(self.compute_reward_fn(self._achieved_next(slots), goal))
-        wanted = (len(slots), *self._columns.__dict__["rew"].shape[1:])
+        rew = np.asarray(to_numpy(self.compute_reward_fn(self._achieved_next(slots), goal)))
+        wanted = (len(slots), *columns["rew"].shape[1:])
         if rew.shape != wanted or rew.dtype.kind not in "biuf":
             raise RowAssignmentError(
                 f"compute_reward_fn gives {describe(rew)} for rewards of shape {list(wanted)}", "rew"
             )
-        self._relabelled = _Relabelled(slots, goal, rew)
+        goal = fitted(columns["obs"].__dict__["desired_goal"], goal)
+        self._relabelled = _Relabelled(slots, goal, fitted(columns["rew"], rew))
 
     def _achieved_next(self, slots: Slots) -> Array:
         """The goal that each row reached with its action."""
@@ -225,10 +228,9 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
 
 def _merged(rows: Any, others: Array, place: Any, other: Any) -> Any:
     if not np.ndim(other):  # a single row
-        return others[place].astype(rows.dtype) if other else rows
-    merged: NDArray[Any] = rows
-    merged[other] = others[place[other]]
-    return merged
+        return others[int(place)] if other else rows
+    rows[other] = others[place[other]]
+    return rows
 
 
 def _require_goals(name: str, fields: Fields) -> None:

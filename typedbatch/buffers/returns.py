@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.buffers.columns import rows_at
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.conversion import leaf_to_numpy, to_torch_as
 from typedbatch.copying import shallow
@@ -66,7 +65,7 @@ def compute_nstep_return(
     slots = np.asarray(indices, np.intp)
     if len(slots) != len(batch):
         raise StructureError(f"{len(slots)} indices for a batch of {len(batch)} rows")
-    done, rew = buffer.done, buffer.rew
+    done = buffer.done
     ahead = [slots]  # the slot of each step; that of the last one again where an episode ends before
     for _ in range(n_step - 1):
         ahead.append(buffer._rings.next(ahead[-1], done))
@@ -78,7 +77,7 @@ def compute_nstep_return(
     total = values.reshape(len(slots), -1).astype(np.float64)
     total[leaf_to_numpy(buffer.terminated).take(ahead[-1])] = 0
     for step in range(n_step - 1, -1, -1):
-        more = _rewards(rew, ahead[step]) + gamma * total
+        more = _rewards(buffer, ahead[step]) + gamma * total
         goes_on = None if step == n_step - 1 else (ahead[step + 1] != ahead[step])[:, None]
         total = more if goes_on is None else np.where(goes_on, more, total)
     given: Any = batch
@@ -90,8 +89,10 @@ def compute_nstep_return(
     return result
 
 
-def _rewards(column: Any, slots: NDArray[np.intp]) -> Floats:
-    rewards: Floats = leaf_to_numpy(rows_at(column, slots)).reshape(len(slots), -1)
+def _rewards(buffer: Buffer, slots: NDArray[np.intp]) -> Floats:
+    """As they are sampled, which in a hindsight buffer is not as they are stored."""
+    stored = buffer._read("rew", buffer._columns.__dict__["rew"], slots)
+    rewards: Floats = leaf_to_numpy(stored).reshape(len(slots), -1)
     return rewards
 
 
