@@ -17,7 +17,7 @@ from typedbatch.buffers import (
     ReplayBuffer,
     VectorReplayBuffer,
 )
-from typedbatch.errors import MissingFieldError, RowAssignmentError
+from typedbatch.errors import DeclarationError, MissingFieldError, RowAssignmentError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,7 +43,6 @@ class Frames(Step):
 
 class StepBuffer(ReplayBuffer[Step]):
     pass
-
 
 
 def fields(lead: tuple[int, ...] = (), **others: Any) -> dict[str, Any]:
@@ -88,7 +87,7 @@ class TestWhatIsAdded:
         buffer.add(Batch(**fields()))
         row = Batch(**fields())
         del row.goal
-        with pytest.raises(SchemaError, match="batch.goal  missing"):
+        with pytest.raises(SchemaError, match=r"batch\.goal  missing"):
             buffer.add(row)
         assert len(buffer) == 1
 
@@ -111,7 +110,7 @@ class TestWhatIsAdded:
 
     def test_rows_of_several_environments_are_checked_as_they_are(self):
         buffer = VectorReplayBuffer[Step](6, 2)
-        with pytest.raises(SchemaError, match="batch.goal"):
+        with pytest.raises(SchemaError, match=r"batch\.goal"):
             buffer.add(Batch(**fields((2,), goal=np.ones((2, 3), np.float32))))
         buffer.add(Batch(**fields((2,))))
         assert type(buffer.buffers[1][:]) is Step
@@ -192,3 +191,20 @@ class TestTensors:
         buffer = ReplayBuffer[RolloutBatch[Tensor]](5)
         with pytest.raises(SchemaError, match="torch tensor"):
             buffer.add(Batch(**fields(info=Batch())))
+
+
+class TestUnions:
+    def test_each_alternative_is_taken_and_comes_back_as_itself(self):
+        class Other(BatchRecord):
+            obs: Int[Array, "N"]
+
+        buffer = ReplayBuffer[Step | Other](5)
+        buffer.add(Batch(**fields()))
+        assert type(buffer.sample(2)[0]) is Step
+        other = ReplayBuffer[Step | Other](5)
+        other.add(Batch(**fields(obs=np.array(1))))
+        assert type(other.sample(2)[0]) is Other
+
+    def test_what_is_no_batch_cannot_be_declared(self):
+        with pytest.raises(DeclarationError):
+            ReplayBuffer[int](5).add(Batch(**fields()))  # type: ignore[type-var]

@@ -6,9 +6,12 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from typing_extensions import get_original_bases
 
+from typedbatch.gate import check
 from typedbatch.leaves import BATCH, KINDS, OBJECT, SCALAR, Tree, new_tree, object_array
 from typedbatch.level import current_level
-from typedbatch.schema import schema_of
+from typedbatch.schema import options_of, schema_of
+
+_SAMPLED = "what {}.sample() gives"
 
 
 class Declared:
@@ -21,14 +24,21 @@ class Declared:
     def __init__(self, buffer: Any) -> None:
         self.added, self.sampled = declared_types(buffer)
         self._buffer: str = type(buffer).__name__
-        self.cls: type[Tree] = Tree.plain
-        """The class of the batches that are sampled: the record that is declared, or a plain Batch."""
-        if self.sampled is not None and issubclass(target := schema_of(self.sampled).target, Tree):
-            self.cls = target
+        options = () if self.sampled is None else options_of(self.sampled)
+        self._union: bool = len(options) > 1
+        self._cls: type[Tree] = Tree.plain
+        if len(options) == 1 and issubclass(target := schema_of(options[0]).target, Tree):
+            self._cls = target
 
     def names(self) -> set[str]:
         """The fields that what is added must, or may, have."""
-        return set() if self.added is None else {field.name for field in schema_of(self.added).fields}
+        options = () if self.added is None else options_of(self.added)
+        return {field.name for option in options for field in schema_of(option).fields}
+
+    def typed(self, fields: dict[str, Any]) -> Any:
+        """Rows as what is declared to be sampled: the record, the one that matches of several, or a plain Batch."""
+        rows = new_tree(self._cls, fields)
+        return rows if not self._union else check(rows, self.sampled, _SAMPLED, name=self._buffer)
 
     def check_added(self, fields: dict[str, Any], single: bool) -> None:
         """Validate what is added, a single row as a batch of one.
@@ -47,11 +57,9 @@ class Declared:
             SchemaError: it is not what the buffer was declared to give.
         """
         if self.sampled is not None:
-            self._check(rows, self.sampled, "what {}.sample() gives")
+            self._check(rows, self.sampled, _SAMPLED)
 
     def _check(self, rows: Tree, schema: Any, boundary: str) -> None:
-        from typedbatch.gate import check
-
         if current_level() != "off":
             check(rows, schema, boundary, name=self._buffer)
 

@@ -336,7 +336,7 @@ class ReplayBuffer(Generic[R, S]):
         for name in ("obs_next", "info", "policy"):
             if out[name] is None:
                 out[name] = new_tree(Batch, {})
-        return new_tree(self._declaration().cls, out)
+        return self._declaration().typed(out)
 
     def _read(self, name: str, column: Any, slots: Any) -> Any:
         return rows_at(column, slots)
