@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch.buffers import contents, incoming
 from typedbatch.buffers.options import BufferOptions, R, S
-from typedbatch.buffers.parts import parts_of, share
+from typedbatch.buffers.parts import parts_of
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Rings
 from typedbatch.errors import LeafError, SizeError, StructureError
@@ -54,21 +54,30 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         options: BufferOptions = {**main_buffer._options, "path": path}
         super().__init__(0, **options)
         self.cached_buffer_num: int = cached_buffer_num
-        self.main_buffer: ReplayBuffer[R, S] = main_buffer
-        """What finished episodes are in."""
         self._max_episode_length: int = max_episode_length
         self._rings = Rings([main_buffer.maxsize] + [max_episode_length] * cached_buffer_num)
+        self._adopt(main_buffer)
+
+    def _adopt(self, main_buffer: ReplayBuffer[R, S]) -> None:
+        """Make a buffer the one that finished episodes are in."""
+        caches = parts_of(self)[1:]
+        self._parts = [main_buffer, *caches]
         self._shared()
+
+    @property
+    def main_buffer(self) -> ReplayBuffer[R, S]:
+        """What finished episodes are in: the buffer that was given, which shares its rows with this one."""
+        return self._parts[0]
 
     @property
     def cached_buffers(self) -> list[ReplayBuffer[R, S]]:
         """What episodes that go on are in: each cache as a buffer that shares its rows with this one."""
-        return parts_of(self)[1:]
+        return [*self._parts[1:]]
 
     @property
     def buffers(self) -> list[ReplayBuffer[R, S]]:
         """The main buffer and the caches."""
-        return [self.main_buffer, *self.cached_buffers]
+        return [*self._parts]
 
     def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add a transition to each cache, or to each of ``buffer_ids``, and move the episodes that end.
@@ -105,10 +114,6 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""
         return contents.move(self, 0, buffer, buffer._rings.chronological())
 
-    def _shared(self) -> None:
-        super()._shared()
-        share(self, 0, self.main_buffer)
-
     def _arguments(self) -> dict[str, Any]:
         return {
             "main_buffer": {"size": self.main_buffer.maxsize, **self._options},
@@ -120,11 +125,6 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
     def _made(cls, arguments: dict[str, Any]) -> Any:
         return super()._made({**arguments, "main_buffer": ReplayBuffer[R, S](**arguments["main_buffer"])})
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        del state["main_buffer"]  # its rows are here already
-        return state
-
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.main_buffer = ReplayBuffer[R, S](0, **state["_options"])
         super().__setstate__(state)
+        parts_of(self)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch.assignment import fitted, set_rows
 from typedbatch.batch import Batch
-from typedbatch.buffers.columns import Plan, new_column, rows_at
+from typedbatch.buffers.columns import Plan, new_column, rows_at, slice_of
 from typedbatch.buffers.incoming import to_store
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.storage import Disk, Memory
@@ -72,8 +72,7 @@ def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | 
     buffer._make_room(slice(ring, ring + 1), kept)
     moved = buffer._rings.push(ring, len(slots))
     plan.write(moved[-kept:])
-    if other.done[slots[-1]]:
-        buffer._rings.ep_start[ring] = buffer._rings.insertion[ring]
+    _go_on(buffer, ring, moved[-kept:])
     if emptied is not None:
         buffer._rings.reset(slice(emptied, emptied + 1))
     buffer._written(moved)
@@ -90,8 +89,21 @@ def _planned(buffer: Buffer, other: Buffer, slots: Slots) -> Plan:
     return buffer._plan(new_tree(Batch, fields), fields, (len(slots),))
 
 
+def _go_on(buffer: Buffer, ring: int, slots: Slots) -> None:
+    """Take rows, which follow each other, into the statistics of the episode that a ring is in."""
+    rings = buffer._rings
+    ends = np.flatnonzero(buffer.done[slots])
+    if len(ends):
+        slots = slots[ends[-1] + 1 :]
+        rings.ep_return[ring] = rings.ep_len[ring] = 0
+        rings.ep_start[ring] = (rings.insertion[ring] - len(slots)) % rings.capacity[ring]
+    rings.ep_len[ring] += len(slots)
+    rings.ep_return[ring] += leaf_to_numpy(rows_at(buffer._columns.__dict__["rew"], slots)).sum(0)
+
+
 def set_batch(buffer: Buffer, batch: Any) -> None:
     """Replace everything; see :meth:`ReplayBuffer.set_batch`."""
+    buffer._require_whole("set_batch()")
     if not isinstance(batch, Tree):
         raise LeafError(f"set_batch() takes a Batch, got {describe(batch)}")
     for path, leaf in leaves(batch.__dict__):
@@ -102,6 +114,9 @@ def set_batch(buffer: Buffer, batch: Any) -> None:
     if "done" in batch.__dict__:
         fields["done"] = np.asarray(leaf_to_numpy(batch.__dict__["done"]), bool)
     _replace(buffer, batch, fields, np.arange(buffer.maxsize), buffer._rings.capacity)
+    for ring, start in enumerate(buffer._rings.offset.tolist()):
+        _go_on(buffer, ring, np.arange(start, start + buffer._rings.capacity[ring]))
+    buffer._written(np.zeros(0, np.intp))
 
 
 def _replace(buffer: Buffer, batch: Tree, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
@@ -117,7 +132,8 @@ def _replace(buffer: Buffer, batch: Tree, fields: dict[str, Any], slots: Slots, 
         buffer._shared()
         rings.ep_return = saved[1]
         raise
-    buffer.reset()
+    rings.reset()
+    buffer._forgotten(np.arange(buffer.maxsize))
     plan.write(slots)
     rings.length[:] = lengths
     rings.insertion[:] = lengths % np.maximum(rings.capacity, 1)
@@ -126,6 +142,8 @@ def _replace(buffer: Buffer, batch: Tree, fields: dict[str, Any], slots: Slots, 
 
 def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: float | None) -> None:
     """Set a field, or some slots of it; see :meth:`ReplayBuffer.set_array_at_key`."""
+    if not buffer._columns.__dict__:
+        raise buffer._empty()
     values = to_leaf(seq)
     if not leading_shape(values):
         raise StructureError(f"takes one value for each row, got {describe(values)}", key)
@@ -136,6 +154,7 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
     columns = buffer._columns.__dict__
     column = columns.get(key)
     if column is None:
+        buffer._require_whole(f"a new field, as {key!r}")
         column = new_column(values, buffer.maxsize, (len(values),), buffer._storage, (key,))
         if default is not None:
             column[...] = fitted(column, np.asarray(default))
@@ -148,6 +167,7 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
 
 def drop_null(buffer: Buffer) -> None:
     """Drop the rows with a missing value; see :meth:`ReplayBuffer.dropnull`."""
+    buffer._require_whole("dropnull()")
     rows = stored_rows(buffer)
     rings = buffer._rings
     keep = complete_rows(rows)
@@ -157,6 +177,7 @@ def drop_null(buffer: Buffer) -> None:
     lengths = np.bincount(ring, minlength=len(rings.capacity))
     slots = np.arange(len(ring)) - (np.cumsum(lengths) - lengths)[ring] + rings.offset[ring]
     statistics = rings.ep_return.copy(), rings.ep_len.copy()
+    extras = {name: values[rings.chronological()[keep]] for name, values in buffer._storage.extras.items()}
     kept = without_null(rows)
     _replace(buffer, kept, kept.__dict__, slots, lengths)
     rings.ep_return[...], rings.ep_len[...] = statistics
@@ -164,6 +185,7 @@ def drop_null(buffer: Buffer) -> None:
         ends = np.flatnonzero(buffer.done[slots[ring == one]])
         rings.ep_start[one] = (ends[-1] + 1) % rings.capacity[one] if len(ends) else 0
     buffer._written(slots)
+    buffer._carried(slots, extras)
 
 
 def from_data(cls: type[F], given: dict[str, Any]) -> F:
@@ -174,6 +196,15 @@ def from_data(cls: type[F], given: dict[str, Any]) -> F:
     if size:
         set_batch(buffer, Batch(fields))
     return buffer
+
+
+def share(buffer: Buffer, ring: int, part: Buffer) -> None:
+    """Make the rows and the positions of one ring those of ``part``."""
+    start, stop = buffer._rings.edges[ring : ring + 2].tolist()
+    part._columns = slice_of(buffer._columns, start, stop)
+    part._rings = buffer._rings.part(ring)
+    part._whole = (buffer, start)
+    part._shared()
 
 
 # ---- what a buffer is, for a folder or a file ----------------------------------------------------------------------

@@ -99,16 +99,16 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """
         slots = as_slots(self._rings, index)
         priorities = np.abs(np.asarray(to_numpy(new_weight), np.float64)) + _EPS
+        with np.errstate(over="ignore"):
+            powers = priorities**self._alpha
         if priorities.shape != np.shape(slots) and priorities.ndim:
             wanted = list(np.shape(slots))
             raise RowAssignmentError(f"priorities of shape {wanted} are expected, got {describe(priorities)}", "weight")
-        if not np.isfinite(priorities).all():
-            raise RowAssignmentError(
-                "priorities are finite numbers, but there is NaN or infinity among these", "weight"
-            )
+        if not np.isfinite(powers).all():
+            raise RowAssignmentError("priorities, and their powers, are finite, but these are not all", "weight")
         if not np.size(slots):
             return
-        self.weight[slots] = priorities**self._alpha
+        self.weight[slots] = powers
         self._max_prio = max(self._max_prio, float(priorities.max()))
         self._min_prio = min(self._min_prio, float(priorities.min()))
         super()._written(np.zeros(0, np.intp))
@@ -138,10 +138,15 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             self.init_weight(slots)
         super()._written(slots)
 
+    def _forgotten(self, slots: Slots) -> None:
+        self.weight[slots] = 0
+
+    def _carried(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
+        self.weight[slots] = extras["priorities"]
+
     def reset(self, keep_statistics: bool = False) -> None:
         """As :meth:`ReplayBuffer.reset`; priorities are forgotten too."""
-        self.weight.values[:] = 0
-        self.weight.rebuild()
+        self._max_prio = self._min_prio = 1.0
         super().reset(keep_statistics)
 
     def _numbers(self) -> NDArray[np.float64]:

@@ -62,8 +62,10 @@ class ReplayBuffer(Generic[R, S]):
     _many: ClassVar[bool] = False
     """Whether a batch that is added without ``buffer_ids`` has a row for each ring, or is a single row."""
 
-    _whole: ReplayBuffer[Any, Any] | None = None
-    """The buffer that this one is a ring of."""
+    _whole: tuple[ReplayBuffer[Any, Any], int] | None = None
+    """The buffer that this one is a ring of, and the slot there that is the first one here."""
+    _parts: Sequence[ReplayBuffer[Any, Any]] = ()
+    """The rings of this buffer, if anybody asked for them."""
 
     obs: Any = Column()
     act: Any = Column()
@@ -207,9 +209,7 @@ class ReplayBuffer(Generic[R, S]):
         return plan
 
     def _grow(self, plan: Plan) -> None:
-        if self._whole is not None:
-            new, whole = plan.new[0].name, type(self._whole).__name__
-            raise StructureError(f"this is a ring of a {whole}, which takes what has new fields, as {new!r}")
+        self._require_whole(f"a new field, as {plan.new[0].name!r}")
         if not self.maxsize:
             raise SizeError(f"this {type(self).__name__} has room for 0 rows")
         columns = self._columns.__dict__
@@ -236,22 +236,44 @@ class ReplayBuffer(Generic[R, S]):
     def _shared(self) -> None:
         """Called when columns or positions are other objects than before."""
         self._simple = simple_columns(self._columns.__dict__)
+        for ring, part in enumerate(self._parts):
+            contents.share(self, ring, part)
+
+    def _require_whole(self, what: str) -> None:
+        if self._whole is not None:
+            whole = type(self._whole[0]).__name__
+            raise StructureError(f"this is a ring of a {whole}; {what} is for the whole of it")
 
     def _declaration(self) -> Declared:
         if self._declared is None:
-            self._declared = Declared(self)
+            own = Declared(self)
+            says = own.added is not None or own.sampled is not None
+            self._declared = own if says or self._whole is None else self._whole[0]._declaration()
         return self._declared
 
     def _make_room(self, ids: Any, count: int = 1) -> None:
         """Called before rows are written: on disk, those that will be overwritten no longer count."""
-        if (owner := self._whole or self)._storage.durable:
+        owner = self if self._whole is None else self._whole[0]
+        if owner._storage.durable:
             self._rings.drop_oldest(ids, count)
             owner._storage.commit(owner._numbers())
 
     def _written(self, slots: Slots) -> None:
         """Called when rows have been written and counted in."""
-        if (owner := self._whole or self)._storage.durable:
-            owner._storage.commit(owner._numbers())
+        if self._whole is not None:
+            whole, start = self._whole
+            whole._written(slots + start)
+        elif self._storage.durable:
+            self._storage.commit(self._numbers())
+
+    def _forgotten(self, slots: Slots) -> None:
+        """Called when slots hold rows no longer."""
+        if self._whole is not None:
+            whole, start = self._whole
+            whole._forgotten(slots + start)
+
+    def _carried(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
+        """Called when rows were moved to other slots, with the numbers that belong to them."""
 
     def _numbers(self) -> NDArray[np.float64]:
         """Everything that changes with a row, beside the row."""
@@ -414,6 +436,7 @@ class ReplayBuffer(Generic[R, S]):
     def reset(self, keep_statistics: bool = False) -> None:
         """Forget every row; with ``keep_statistics`` the return and length of the current episode go on."""
         self._rings.reset(keep_statistics=keep_statistics)
+        self._forgotten(np.arange(self.maxsize))
         self._written(np.zeros(0, np.intp))
 
     def set_batch(self, batch: Any) -> None:
@@ -522,7 +545,7 @@ class ReplayBuffer(Generic[R, S]):
     def __getstate__(self) -> dict[str, Any]:
         if self._storage.durable:
             raise StorageError("a buffer on disk is not copied or pickled; hand on its path, and open() it there")
-        return self.__dict__.copy()
+        return {name: value for name, value in self.__dict__.items() if name != "_parts"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

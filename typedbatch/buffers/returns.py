@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -74,10 +75,13 @@ def compute_nstep_return(
     values = np.asarray(leaf_to_numpy(target_q))
     if values.shape[:1] != slots.shape:
         raise StructureError(f"target_q_fn gives {describe(target_q)} for {len(slots)} slots")
-    total = values.reshape(len(slots), -1).astype(np.float64)
+    total = _by_columns(values).astype(np.float64)
     total[leaf_to_numpy(buffer.terminated).take(ahead[-1])] = 0
     for step in range(n_step - 1, -1, -1):
-        more = _rewards(buffer, ahead[step]) + gamma * total
+        rewards = _rewards(buffer, ahead[step])
+        if rewards.shape[1] not in (1, total.shape[1]):
+            raise StructureError(f"target_q_fn gives {describe(target_q)} for rewards {list(buffer.rew.shape[1:])}")
+        more = rewards + gamma * total
         goes_on = None if step == n_step - 1 else (ahead[step + 1] != ahead[step])[:, None]
         total = more if goes_on is None else np.where(goes_on, more, total)
     given: Any = batch
@@ -92,8 +96,11 @@ def compute_nstep_return(
 def _rewards(buffer: Buffer, slots: NDArray[np.intp]) -> Floats:
     """As they are sampled, which in a hindsight buffer is not as they are stored."""
     stored = buffer._read("rew", buffer._columns.__dict__["rew"], slots)
-    rewards: Floats = leaf_to_numpy(stored).reshape(len(slots), -1)
-    return rewards
+    return _by_columns(leaf_to_numpy(stored))
+
+
+def _by_columns(values: NDArray[Any]) -> Floats:
+    return values.reshape(len(values), math.prod(values.shape[1:]))
 
 
 def compute_episodic_return(
@@ -154,7 +161,9 @@ def sums_ahead(values: Floats, factors: Floats) -> Floats:
     total, reach, ahead = values.astype(np.float64), factors.astype(np.float64), 1
     reach[len(reach) - 1 :] = 0
     while ahead < len(total) and reach.any():
-        total[:-ahead] += _by_row(reach[:-ahead], total) * total[ahead:]
+        more = _by_row(reach[:-ahead], total) * total[ahead:]
+        more[reach[:-ahead] == 0] = 0  # even if it is not a number that stands behind the end of an episode
+        total[:-ahead] += more
         reach[:-ahead] *= reach[ahead:]
         reach[len(reach) - ahead :] = 0
         ahead *= 2

@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 _WIDTH = 16  # values under one sum: wide enough for numpy to be at its best, and sums take 7 % of the values' memory
 _TOP = 1024  # a level of so many sums, or fewer, is searched as it is
 
+_TINY = np.finfo(np.float64).tiny  # what is looked for is more than nothing, so that no 0 is found
+
 _ONES = np.ones(_WIDTH)
 _BEFORE = np.triu(np.ones((_WIDTH, _WIDTH)), 1)
 """``rows @ _BEFORE`` are the sums of what stands before each number in its row, for a fifth of what cumsum takes."""
@@ -153,17 +155,20 @@ class SegmentTree:
     def find(self, values: Floats) -> NDArray[np.intp]:
         """:meth:`get_prefix_sum_idx` for an array, ``(N,)``, of values that are known to be in range."""
         sums = self._levels[-1].cumsum()
-        rest = np.maximum(np.minimum(values, sums[-1]), np.finfo(np.float64).tiny)
+        values = np.maximum(values, _TINY)
+        rest = np.minimum(values, sums[-1])
         index: NDArray[np.intp] = sums.searchsorted(rest)
         below = self._levels[-2::-1]
         if below:
             rest -= sums.take(index) - self._levels[-1].take(index)
+            np.maximum(rest, _TINY, out=rest)
         rows = np.arange(len(index)) * _WIDTH
         for level in below:
             before = level.reshape(-1, _WIDTH).take(index, 0) @ _BEFORE
             place = (before < rest[:, None]).argmin(1) - 1 & _WIDTH - 1  # the last that is less; -1 if all of them are
             index = index * _WIDTH + place
             rest -= before.ravel().take(rows + place)
+            np.maximum(rest, _TINY, out=rest)
         if not self._levels[0].take(index).all():  # sums that were rounded in another order
             index = np.minimum(self.values.cumsum().searchsorted(values), np.flatnonzero(self.values)[-1])
         return index

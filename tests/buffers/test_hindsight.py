@@ -1,0 +1,452 @@
+"""Goals in hindsight: what is read with another goal, for how long, and that nothing of it is stored."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.buffers.helpers import Step, assert_same, distance, filled, goal_transitions, goals, transitions
+from typedbatch import Batch, errors
+from typedbatch.buffers import HERReplayBuffer, HERVectorReplayBuffer, ReplayBuffer, compute_nstep_return
+
+ALWAYS = float("inf")
+"""``future_k`` with which every episode gets another goal."""
+OWN = -1.0
+"""The goal that rows are stored with."""
+
+
+def reached(step: Step) -> float:
+    """The goal that a row reaches with its action; different for each row."""
+    return 100.0 * step.ring + step.number + 1
+
+
+def reached_as_read(step: Step, ring: list[Step], ignore_obs_next: bool) -> float:
+    """The same, as far as the buffer knows: without ``obs_next`` the last row of an episode has not moved."""
+    if not ignore_obs_next:
+        return reached(step)
+    following = ring[ring.index(step) + 1 :][:1]
+    return reached(step) - 1 if step.done or not following else reached(following[0]) - 1
+
+
+def goal_rows(steps: list[Step]) -> Batch:
+    """Rows of a walk, each of which begins where the one before has ended."""
+    ends = np.array([reached(step) for step in steps])
+    flags = {name: np.array([getattr(step, name) for step in steps]) for name in ("terminated", "truncated")}
+    rew = distance(ends[:, None], OWN)
+    return Batch(obs=goals(ends - 1, OWN), obs_next=goals(ends, OWN), act=ends, rew=rew, **flags)
+
+
+def hindsight(rings: int, capacity: int, horizon: int = 30, **options: Any) -> Any:
+    if rings == 1:
+        return HERReplayBuffer(capacity, distance, horizon, **options)
+    return HERVectorReplayBuffer(capacity * rings, rings, distance, horizon, **options)
+
+
+def walked(count: int, horizon: int = 30, size: int = 20, **options: Any) -> HERReplayBuffer:
+    """One finished episode, whose row ``i`` goes from ``i`` to ``i + 1``."""
+    buffer = HERReplayBuffer(size, distance, horizon, **{"future_k": ALWAYS, **options})
+    for i in range(count):
+        buffer.add(goal_transitions([i], terminated=i == count - 1), buffer_ids=[0])
+    return buffer
+
+
+def stored_rows(buffer: Any) -> Batch:
+    """What is stored, which moving rows to another buffer shows."""
+    other = ReplayBuffer(buffer.maxsize, ignore_obs_next=not buffer._save_obs_next)
+    other.update(buffer)
+    return other[:]
+
+
+def goal_of(batch: Any) -> list[float]:
+    return batch.obs.desired_goal.ravel().tolist()
+
+
+# ---- what is read ----------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(1, 3),
+    st.integers(2, 9),
+    st.integers(1, 40),
+    st.integers(0, 2**32),
+    st.booleans(),
+    st.sampled_from([1.0, 2.0, ALWAYS]),
+    st.sampled_from([1, 4, 20]),
+)
+def test_a_sampled_episode_reads_with_one_goal_that_it_reached_later(
+    rings, capacity, steps, seed, ignore_obs_next, future_k, count
+):
+    buffer = hindsight(rings, capacity, ignore_obs_next=ignore_obs_next, future_k=future_k, random_seed=seed)
+    kept = filled(buffer, steps, seed, goal_rows)
+    if not len(buffer):
+        return
+    before = stored_rows(buffer)
+    by_slot = {step.slot: step for ring in kept for step in ring}
+    batch, slots = buffer.sample(count)
+    sampled: dict[tuple[int, int], list[int]] = {}
+    for place, slot in enumerate(slots.tolist()):
+        sampled.setdefault((by_slot[slot].ring, by_slot[slot].episode), []).append(place)
+    for (ring, episode), places in sampled.items():
+        steps_of = [step for step in kept[ring] if step.episode == episode]
+        goal = goal_of(batch[places[:1]])[0]
+        assert set(goal_of(batch[places])) == {goal}
+        latest = max(by_slot[slots[place]].number for place in places)
+        later = [reached_as_read(step, kept[ring], ignore_obs_next) for step in steps_of if step.number >= latest]
+        assert goal in ([OWN] if future_k == 1.0 else later if future_k == ALWAYS else [OWN, *later])
+        for place in places:
+            step = by_slot[slots[place]]
+            end = reached_as_read(step, kept[ring], ignore_obs_next)
+            own = distance(np.array([reached(step)]), OWN)
+            assert batch.rew[place] == (own if goal == OWN else distance(np.array([end]), goal))
+            assert batch.obs.achieved_goal[place] == reached(step) - 1
+            assert batch.obs_next.achieved_goal[place] == end
+            assert batch.obs_next.desired_goal[place] == goal
+            assert batch.act[place] == reached(step)
+    assert_same(stored_rows(buffer), before)
+    assert_same(buffer[slots], batch)
+
+
+def test_rows_before_the_first_that_was_sampled_keep_their_goal():
+    buffer = walked(6)
+    slots = np.array([4, 2])
+    buffer.rewrite_transitions(slots)
+    goal = goal_of(buffer[2])[0]
+    assert goal in (5.0, 6.0)
+    assert goal_of(buffer[:]) == [OWN, OWN, goal, goal, goal, goal]
+    assert slots.tolist() == [4, 2]
+
+
+def test_each_later_step_comes_up_as_a_goal():
+    buffer = walked(5)
+    seen: dict[int, set[float]] = {}
+    for slot in range(5):
+        for _ in range(60):
+            buffer.rewrite_transitions(np.array([slot]))
+            seen.setdefault(slot, set()).update(goal_of(buffer[[slot]]))
+    assert seen == {slot: {float(goal) for goal in range(slot + 1, 6)} for slot in range(5)}
+
+
+def test_so_many_episodes_get_another_goal_for_each_that_keeps_its_own():
+    buffer = HERReplayBuffer(1000, distance, 1, future_k=4.0)
+    buffer.set_batch(goal_transitions(np.arange(1000), terminated=True))
+    buffer.rewrite_transitions(np.arange(1000))
+    others = (buffer[:].obs.desired_goal != OWN).mean()
+    assert 0.7 < others < 0.8
+    assert buffer.future_p == 0.75
+
+
+def test_steps_beyond_the_horizon_keep_their_goal():
+    buffer = walked(6, horizon=3)
+    for _ in range(20):
+        buffer.rewrite_transitions(np.array([1]))
+        goal = goal_of(buffer[1])[0]
+        assert goal in (2.0, 3.0, 4.0)
+        assert goal_of(buffer[:]) == [OWN, goal, goal, goal, OWN, OWN]
+
+
+def test_an_episode_around_the_end_of_the_ring_gets_one_goal():
+    buffer = walked(8, size=5)
+    assert buffer.sample_indices(-1).tolist() == []
+    buffer.rewrite_transitions(np.array([2, 0, 4, 3]))  # rows 7, 5, 4 and 3, of which the last in time is row 7
+    assert buffer[[3, 4, 0, 1, 2]].act.tolist() == [3, 4, 5, 6, 7]
+    assert goal_of(buffer[[3, 4, 0, 1, 2]]) == [8.0] * 5
+    buffer.rewrite_transitions(np.array([3, 0]))  # row 5 is the last one sampled
+    assert goal_of(buffer[3])[0] in (6.0, 7.0, 8.0)
+
+
+def test_episodes_of_different_rings_have_goals_of_their_own():
+    buffer = HERVectorReplayBuffer(8, 2, distance, 8, future_k=ALWAYS)
+    for i in range(6):  # both wrap around
+        buffer.add(goal_transitions([i, 100 + i], terminated=i == 5))
+    batch, slots = buffer.sample(0)
+    assert batch.act.tolist() == [2, 3, 4, 5, 102, 103, 104, 105]
+    assert goal_of(batch) == [6.0] * 4 + [106.0] * 4
+    assert batch.rew.tolist() == [-3.0, -2.0, -1.0, 0.0] * 2
+    assert slots.tolist() == [2, 3, 0, 1, 6, 7, 4, 5]
+
+
+def test_everything_that_is_read_shows_the_same_goals():
+    buffer = walked(5)
+    batch, slots = buffer.sample(0)
+    goal = goal_of(batch)[0]
+    assert goal != OWN
+    assert_same(buffer[:], batch)
+    assert_same(buffer[slots], batch)
+    assert buffer.obs.desired_goal[slots].ravel().tolist() == buffer.obs_next.desired_goal[slots].ravel().tolist()
+    assert buffer.obs.desired_goal[slots].ravel().tolist() == [goal] * 5
+    assert buffer.rew[slots].tolist() == buffer.get(slots, "rew").tolist() == batch.rew.tolist()
+    for slot in range(5):
+        row = buffer[slot]
+        assert (row.rew, row.obs.desired_goal.item(), row.obs_next.desired_goal.item()) == (batch.rew[slot], goal, goal)
+        assert buffer.get(slot, "rew") == batch.rew[slot]
+
+
+@pytest.mark.parametrize("ignore_obs_next", [False, True])
+def test_frames_of_an_episode_show_its_goal(ignore_obs_next):
+    buffer = walked(5, stack_num=2, ignore_obs_next=ignore_obs_next)
+    buffer.rewrite_transitions(np.array([2]))
+    batch = buffer[[1, 2, 4]]
+    goal = goal_of(buffer[[4]])[0]
+    assert goal != OWN
+    assert batch.obs.desired_goal[..., 0].tolist() == [[OWN, OWN], [OWN, goal], [goal, goal]]
+    assert batch.obs.achieved_goal[..., 0].tolist() == [[0, 1], [1, 2], [3, 4]]
+    after = [[OWN, goal], [goal, goal], [goal, goal]] if ignore_obs_next else [[OWN, OWN], [OWN, goal], [goal, goal]]
+    assert batch.obs_next.desired_goal[..., 0].tolist() == after
+
+
+@pytest.mark.parametrize("rings", [1, 2])
+@pytest.mark.parametrize("ignore_obs_next", [False, True])
+def test_returns_over_n_steps_see_the_new_rewards(rings, ignore_obs_next):
+    buffer = hindsight(rings, 9, future_k=2.0, ignore_obs_next=ignore_obs_next)
+    kept = filled(buffer, 25, 3, goal_rows)
+    for _ in range(10):
+        batch, slots = buffer.sample(12)
+        q = np.arange(buffer.maxsize) * 10.0
+        out = compute_nstep_return(batch, buffer, slots, lambda _, asked, q=q: q[asked], 0.5, 3)
+        for place, slot in enumerate(slots.tolist()):
+            ring = next(ring for ring in kept if any(step.slot == slot for step in ring))
+            at, goal, total = next(i for i, step in enumerate(ring) if step.slot == slot), goal_of(batch[place])[0], 0.0
+            for i in range(3):
+                step = ring[at + i]
+                last = step.done or at + i == len(ring) - 1
+                # the goal is that of all the rows behind, so their rewards are those for it
+                end = reached(step) if goal == OWN else reached_as_read(step, ring, ignore_obs_next)
+                total += 0.5**i * distance(np.array([end]), goal)
+                if last:
+                    break
+            expected = total + (0.0 if step.terminated else 0.5 ** (i + 1) * q[step.slot])
+            assert out.returns[place] == pytest.approx(expected, abs=1e-12)
+
+
+# ---- for how long ----------------------------------------------------------------------------------------------------
+
+
+def changes() -> dict[str, Any]:
+    return {
+        "add": lambda buffer: buffer.add(goal_transitions([7]), buffer_ids=[0]),
+        "update": lambda buffer: buffer.update(walked(1)),
+        "no goals": lambda buffer: buffer.sample_indices(-1),
+    }
+
+
+@pytest.mark.parametrize("change", changes())
+def test_goals_are_forgotten_when_something_is_added_or_sampled(change):
+    buffer = walked(5)
+    before = stored_rows(buffer)
+    buffer.sample(0)
+    assert goal_of(buffer[:]) == [5.0] * 5
+    changes()[change](buffer)
+    assert_same(buffer[np.arange(5)], before)
+
+
+def test_each_sample_begins_with_the_goals_that_are_stored():
+    buffer = walked(5, future_k=2.0)
+    kept, changed = 0, 0
+    for _ in range(100):
+        batch, slots = buffer.sample(3)
+        goal = goal_of(batch)[0]
+        kept, changed = kept + (goal == OWN), changed + (goal != OWN)
+        first = min(slots.tolist())
+        assert goal_of(buffer[:]) == [OWN] * first + [goal] * (5 - first)
+    assert min(kept, changed) > 20
+
+
+def test_a_buffer_that_was_reset_has_no_goals_left():
+    buffer = walked(5)
+    buffer.sample(0)
+    buffer.reset()
+    buffer.add(goal_transitions([0]), buffer_ids=[0])
+    assert goal_of(buffer[:]) == [OWN]
+    assert buffer[:].rew.tolist() == [-2.0]
+
+
+def test_rows_that_go_elsewhere_go_with_the_goals_that_are_stored():
+    buffer = walked(5)
+    before = stored_rows(buffer)
+    buffer.sample(0)
+    for other in (ReplayBuffer(9), HERReplayBuffer(9, distance, 9)):
+        other.update(buffer)
+        assert_same(other[:], before)
+    dropped = copy.deepcopy(buffer)
+    dropped.dropnull()
+    assert goal_of(stored_rows(dropped)) == [OWN] * 5
+
+
+def test_a_row_added_to_a_ring_reads_with_its_own_goal():
+    buffer = HERVectorReplayBuffer(4, 2, distance, 4, future_k=ALWAYS)
+    for i in range(2):
+        buffer.add(goal_transitions([i, i + 100], terminated=i == 1))
+    buffer.sample(0)
+    row = goal_transitions([50], obs=goals([50], 77.0), obs_next=goals([51], 77.0), rew=np.array([-26.0]))
+    assert buffer.buffers[0].add(row[0]).slots.tolist() == [0]
+    assert goal_of(buffer.buffers[0][0]) == [77.0]
+    assert goal_of(buffer[0]) == [77.0]
+    assert buffer[0].rew == -26.0
+
+
+def test_rings_read_with_the_goals_that_are_stored():
+    buffer = HERVectorReplayBuffer(4, 2, distance, 4, future_k=ALWAYS)
+    for i in range(2):
+        buffer.add(goal_transitions([i, i + 100], terminated=i == 1))
+    buffer.sample(0)
+    assert OWN not in goal_of(buffer[:])
+    assert goal_of(buffer.buffers[0][:]) == goal_of(buffer.buffers[1][:]) == [OWN, OWN]
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def test_rewards_are_not_rounded_on_the_way():
+    def third(achieved: Any, desired: Any) -> Any:
+        return -np.abs(achieved - desired).sum(-1) / 3 + 0.1
+
+    buffer = HERReplayBuffer(9, third, 9, future_k=2.0)
+    for i in range(9):
+        fields = {"obs": goals([i / 7], 0.3), "obs_next": goals([i / 7 + 0.1], 0.3), "rew": np.array([i / 3])}
+        buffer.add(transitions([i], terminated=i % 3 == 2, **fields), buffer_ids=[0])
+    before = stored_rows(buffer)
+    for _ in range(20):
+        batch, _ = buffer.sample(9)
+        recomputed = third(batch.obs_next.achieved_goal, batch.obs.desired_goal)
+        own = batch.obs.desired_goal[:, 0] == 0.3
+        assert batch.rew[~own].tolist() == recomputed[~own].tolist()
+        assert batch.rew[own].tolist() == (batch.act[own] / 3).tolist()
+    buffer.sample_indices(-1)
+    assert_same(buffer[:], before)
+
+
+def test_rewards_and_goals_keep_their_dtype():
+    def rows(i: int) -> Batch:
+        obs, obs_next = ({k: v.astype(np.float32) for k, v in goals([at], OWN).items()} for at in (i, i + 1))
+        return transitions([i], terminated=i == 3, obs=obs, obs_next=obs_next, rew=np.zeros(1, np.float32))
+
+    buffer = HERReplayBuffer(9, distance, 9, future_k=ALWAYS)
+    for i in range(4):
+        buffer.add(rows(i), buffer_ids=[0])
+    batch, _ = buffer.sample(0)
+    assert batch.rew.dtype == batch.obs.desired_goal.dtype == batch.obs_next.desired_goal.dtype == np.float32
+    assert batch.rew.tolist() == [-3.0, -2.0, -1.0, 0.0]
+    assert buffer[0].rew.dtype == np.float32
+
+
+def test_goals_may_have_more_dimensions():
+    def far(achieved: Any, desired: Any) -> Any:
+        assert achieved.shape[1:] == desired.shape[1:] == (2, 3)
+        return -np.abs(achieved - desired).max((1, 2))
+
+    buffer = HERReplayBuffer(9, far, 9, future_k=ALWAYS)
+    for i in range(4):
+        obs, obs_next = (
+            {"achieved_goal": np.full((2, 3), float(at)), "desired_goal": np.zeros((2, 3))} for at in (i, i + 1)
+        )
+        buffer.add(Batch(obs=obs, obs_next=obs_next, act=i, rew=0.0, terminated=i == 3, truncated=False))
+    batch, _ = buffer.sample(0)
+    assert batch.obs.desired_goal.tolist() == np.full((4, 2, 3), 4.0).tolist()
+    assert batch.rew.tolist() == [-3.0, -2.0, -1.0, 0.0]
+
+
+@pytest.mark.parametrize("tensors", ["goals", "goals and rewards"])
+def test_goals_may_be_tensors(tensors):
+    buffer = HERReplayBuffer(9, lambda achieved, desired: -(achieved - desired).abs().sum(-1), 9, future_k=ALWAYS)
+    for i in range(4):
+        obs, obs_next = (
+            {"achieved_goal": torch.tensor([float(at)]), "desired_goal": torch.tensor([OWN])} for at in (i, i + 1)
+        )
+        rew = torch.tensor(0.0) if "rewards" in tensors else 0.0
+        buffer.add(Batch(obs=obs, obs_next=obs_next, act=i, rew=rew, terminated=i == 3, truncated=False))
+    batch, _ = buffer.sample(0)
+    assert batch.obs.desired_goal.ravel().tolist() == [4.0] * 4
+    assert batch.rew.tolist() == [-3.0, -2.0, -1.0, 0.0]
+    assert type(batch.rew) is (torch.Tensor if "rewards" in tensors else np.ndarray)
+    assert buffer[1].rew == -2.0
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+WRONG: dict[str, Any] = {
+    "a column": lambda achieved, desired: -np.abs(achieved - desired),
+    "one for all": lambda achieved, desired: -1.0,
+    "one too few": lambda achieved, desired: np.zeros(len(achieved) - 1),
+    "text": lambda achieved, desired: np.array(["a"] * len(achieved)),
+    "complex": lambda achieved, desired: np.zeros(len(achieved), complex),
+    "none": lambda achieved, desired: None,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_reward_function_gives_one_number_for_each_row(wrong):
+    buffer = HERReplayBuffer(9, WRONG[wrong], 9, future_k=ALWAYS)
+    for i in range(4):
+        buffer.add(goal_transitions([i]), buffer_ids=[0])
+    with pytest.raises(errors.RowAssignmentError, match=r"rew.*compute_reward_fn|compute_reward_fn.*rew"):
+        buffer.sample(4)
+    assert goal_of(buffer[:]) == [OWN] * 4
+    buffer.compute_reward_fn = distance
+    assert OWN not in goal_of(buffer.sample(4)[0])
+
+
+def test_a_reward_function_that_fails_leaves_the_goals_that_are_stored():
+    def fails(achieved: Any, desired: Any) -> Any:
+        raise ZeroDivisionError
+
+    buffer = walked(4)
+    buffer.sample(0)
+    buffer.compute_reward_fn = fails
+    with pytest.raises(ZeroDivisionError):
+        buffer.sample(4)
+    assert goal_of(buffer[:]) == [OWN] * 4
+
+
+def test_a_reward_function_cannot_write_into_the_buffer():
+    def writes(achieved: Any, desired: Any) -> Any:
+        achieved[:] = desired[:] = 99.0
+        return np.zeros(len(achieved))
+
+    buffer = walked(4)
+    before = stored_rows(buffer)
+    buffer.compute_reward_fn = writes
+    buffer.sample(4)
+    buffer.sample_indices(-1)
+    assert_same(buffer[:], before)
+
+
+@pytest.mark.parametrize("absent", ["achieved_goal", "desired_goal"])
+@pytest.mark.parametrize("field", ["obs", "obs_next"])
+def test_a_goal_that_is_missing_is_named(field, absent):
+    rows = goal_transitions([0])
+    del rows[field][absent]
+    for buffer in (HERReplayBuffer(4, distance, 4), HERVectorReplayBuffer(4, 2, distance, 4)):
+        with pytest.raises(errors.MissingFieldError, match=absent):
+            buffer.add(rows, buffer_ids=[0])
+        assert len(buffer) == 0
+        buffer.add(goal_transitions([0]), buffer_ids=[0])
+        assert len(buffer) == 1
+    if field == "obs_next":
+        buffer = HERReplayBuffer(4, distance, 4, ignore_obs_next=True)
+        assert buffer.add(rows, buffer_ids=[0]).slots.tolist() == [0]
+
+
+def test_observations_must_have_goals():
+    for obs in (np.zeros((1, 2)), None):
+        with pytest.raises(errors.LeafError, match="achieved_goal"):
+            HERReplayBuffer(4, distance, 4).add(goal_transitions([0], obs=obs), buffer_ids=[0])
+    rows = goal_transitions([0])
+    del rows["obs_next"]
+    with pytest.raises(errors.TypedBatchError, match="obs_next"):
+        HERReplayBuffer(4, distance, 4).add(rows, buffer_ids=[0])
+
+
+@pytest.mark.parametrize(
+    ("horizon", "future_k"), [(0, 8.0), (-1, 8.0), (4, 0.5), (4, -1.0), (4, float("nan")), (float("nan"), 8.0)]
+)
+def test_settings_below_one_are_refused(horizon, future_k):
+    with pytest.raises(errors.SizeError, match="horizon"):
+        HERReplayBuffer(4, distance, horizon, future_k)
+    with pytest.raises(errors.SizeError, match="horizon"):
+        HERVectorReplayBuffer(4, 2, distance, horizon, future_k)

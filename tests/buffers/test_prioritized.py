@@ -1,0 +1,482 @@
+"""Sampling in proportion to priorities, the weights that take the bias back, and the tree of sums below it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.buffers.helpers import transition, transitions
+from typedbatch import Batch, errors
+from typedbatch.buffers import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, SegmentTree
+
+EPS = float(np.finfo(np.float32).eps)
+
+
+def prioritized(priorities: Any, alpha: float = 1.0, beta: float = 0.5, **options: Any) -> PrioritizedReplayBuffer:
+    """A full buffer whose rows have these priorities."""
+    buffer = PrioritizedReplayBuffer(len(priorities), alpha, beta, **options)
+    for i in range(len(priorities)):
+        buffer.add(transition(i))
+    buffer.update_weight(np.arange(len(priorities)), priorities)
+    return buffer
+
+
+def probabilities(priorities: Any, alpha: float) -> Any:
+    powers = (np.abs(np.asarray(priorities, float)) + EPS) ** alpha
+    return powers / powers.sum()
+
+
+def assert_drawn(slots: Any, expected: Any) -> None:
+    """The slots are drawn with these probabilities: chi-square, far beyond what chance does with a fixed seed."""
+    counts = np.bincount(slots, minlength=len(expected))
+    assert (counts[np.asarray(expected) == 0] == 0).all()
+    wanted = len(slots) * np.asarray(expected)
+    possible = wanted > 0
+    statistic = ((counts - wanted)[possible] ** 2 / wanted[possible]).sum()
+    free = possible.sum() - 1
+    assert statistic < free + 5 * np.sqrt(2 * max(free, 1))
+
+
+# ---- probabilities ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.6, 1.0, 2.0])
+def test_a_row_is_sampled_with_the_probability_of_its_priority(alpha):
+    priorities = [1.0, 0.5, -3.0, 0.1, 2.5, 4.0]
+    buffer = prioritized(priorities, alpha)
+    expected = probabilities(priorities, alpha)
+    np.testing.assert_allclose(buffer.weight.values / buffer.weight.reduce(), expected, rtol=1e-12)
+    assert_drawn(buffer.sample_indices(100_000), expected)
+    batch, slots = buffer.sample(20_000)
+    assert_drawn(slots, expected)
+    assert batch.act.tolist() == slots.tolist()
+
+
+def test_many_rows_are_sampled_with_the_probabilities_of_their_priorities():
+    size = 3000  # the tree has several levels
+    buffer = PrioritizedReplayBuffer(size, alpha=1.0, beta=0.5)
+    buffer.set_batch(transitions(np.arange(size)))
+    priorities = np.random.default_rng(0).gamma(1.0, size=size) + 0.05
+    buffer.update_weight(np.arange(size), priorities)
+    assert_drawn(buffer.sample_indices(400_000), probabilities(priorities, 1.0))
+
+
+def test_rows_of_equal_priority_are_sampled_alike():
+    buffer = PrioritizedReplayBuffer(10, alpha=0.6, beta=0.4)
+    for i in range(7):
+        buffer.add(transition(i))
+    assert_drawn(buffer.sample_indices(50_000), [1 / 7] * 7 + [0.0] * 3)
+
+
+def test_rows_of_several_rings_are_sampled_by_priority_alone():
+    buffer = PrioritizedVectorReplayBuffer(8, 2, alpha=1.0, beta=0.5)
+    for i in range(3):
+        buffer.add(transitions([i]), buffer_ids=[1])
+    buffer.add(transitions([9]), buffer_ids=[0])
+    buffer.update_weight([0, 4, 5, 6], [4.0, 1.0, 2.0, 3.0])
+    assert_drawn(buffer.sample_indices(50_000), [0.4, 0, 0, 0, 0.1, 0.2, 0.3, 0])
+
+
+def test_a_new_row_has_the_highest_priority_so_far():
+    buffer = prioritized([0.5, 8.0, 0.5], alpha=0.5)
+    buffer.update_weight([1], [0.25])
+    assert buffer.add(transition(3)).slots.tolist() == [0]
+    np.testing.assert_allclose(buffer.weight.values, np.sqrt([8.0, 0.25, 0.5]), rtol=1e-6)
+    other = PrioritizedReplayBuffer(3, alpha=0.5, beta=0.5)
+    other.add(transition(0))
+    assert other.weight.values.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_rows_that_are_moved_here_have_the_highest_priority_so_far():
+    buffer, other = prioritized([0.5, 8.0, 0.5]), prioritized([0.1, 0.2])
+    assert buffer.update(other).tolist() == [0, 1]
+    np.testing.assert_allclose(buffer.weight.values, [8.0, 8.0, 0.5], rtol=1e-6)
+
+
+def test_the_later_priority_counts_where_a_slot_comes_twice():
+    buffer = prioritized([1.0, 1.0, 1.0])
+    buffer.update_weight([0, 2, 0, 2], [9.0, 8.0, 2.0, 3.0])
+    np.testing.assert_allclose(buffer.weight.values, [2.0, 1.0, 3.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor", "tensor with gradient", "half", "list", "integers"])
+def test_priorities_come_as_whatever_td_errors_are(kind):
+    errors_of = {
+        "array": np.array([-2.0, 3.0]),
+        "tensor": torch.tensor([-2.0, 3.0]),
+        "tensor with gradient": torch.tensor([-2.0, 3.0], requires_grad=True),
+        "half": torch.tensor([-2.0, 3.0], dtype=torch.bfloat16),
+        "list": [-2.0, 3.0],
+        "integers": np.array([-2, 3], np.int8),
+    }[kind]
+    buffer = prioritized([1.0, 1.0, 1.0])
+    buffer.update_weight(np.array([0, 2]), errors_of)
+    np.testing.assert_allclose(buffer.weight.values, [2.0, 1.0, 3.0], rtol=1e-6)
+
+
+def test_a_priority_of_zero_leaves_a_row_that_can_be_sampled():
+    buffer = prioritized([0.0, 0.0, 0.0, 0.0])
+    assert (buffer.weight.values > 0).all()
+    assert_drawn(buffer.sample_indices(20_000), [0.25] * 4)
+
+
+@pytest.mark.parametrize(
+    ("index", "changed"),
+    [(1, [1]), (-1, [2]), (slice(0, 2), [0, 1]), (np.array([True, False, True]), [0, 2]), ([2], [2]), (..., [0, 1, 2])],
+    ids=["slot", "negative", "slice", "mask", "list", "all"],
+)
+def test_one_priority_may_be_given_for_several_slots(index, changed):
+    buffer = prioritized([1.0, 1.0, 1.0])
+    buffer.update_weight(index, 5.0)
+    np.testing.assert_allclose(buffer.weight.values, [5.0 if i in changed else 1.0 for i in range(3)], rtol=1e-6)
+
+
+def test_all_rows_come_once_at_random_or_in_the_order_of_time():
+    buffer = prioritized([1.0, 0.0, 0.0, 100.0])
+    buffer.add(transition(4))
+    assert buffer.sample_indices(0).tolist() == buffer.sample(0)[1].tolist() == [1, 2, 3, 0]
+    orders = {tuple(buffer.sample_indices(None).tolist()) for _ in range(50)}
+    assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
+    assert len(orders) > 5
+
+
+def test_no_priorities_change_nothing():
+    buffer = prioritized([1.0, 2.0])
+    before = buffer.weight.values.tolist()
+    buffer.update_weight([], [])
+    buffer.update_weight(np.array([False, False]), np.zeros(0))
+    assert buffer.weight.values.tolist() == before
+
+
+# ---- weights ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.4, 1.0])
+@pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("weight_norm", [True, False])
+def test_weights_are_those_of_the_paper(alpha, beta, weight_norm):
+    priorities = np.array([1.0, 0.5, 3.0, 0.1, 2.5, 4.0])
+    buffer = prioritized(priorities, alpha, beta, weight_norm=weight_norm)
+    paper = (len(priorities) * probabilities(priorities, alpha)) ** -beta
+    for slots in (np.arange(6), np.array([2, 4, 4]), np.array([0])):
+        highest = paper[slots].max() if weight_norm else paper.max()  # that of the least likely row is the highest
+        np.testing.assert_allclose(buffer[slots].weight, paper[slots] / highest, rtol=1e-12)
+        np.testing.assert_allclose(buffer.get_weight(slots), paper[slots] / paper.max(), rtol=1e-12)
+    batch, slots = buffer.sample(50)
+    np.testing.assert_allclose(batch.weight, buffer[slots].weight, rtol=1e-12)
+    assert batch.weight.dtype == np.float64
+    assert batch.weight.shape == (50,)
+
+
+def test_weights_undo_the_bias_of_sampling_when_beta_is_one():
+    buffer = prioritized([4.0, 2.0, 1.0, 0.5], 1.0, 1.0, weight_norm=False)
+    batch, _ = buffer.sample(100_000)
+    mean = (batch.weight * batch.rew).sum() / batch.weight.sum()
+    assert abs(mean - 1.5) < 0.02  # the mean of 0, 1, 2, 3, as if they were sampled uniformly
+    assert abs(batch.rew.mean() - 1.5) > 0.5
+
+
+def test_beta_may_change_as_training_goes_on():
+    buffer = prioritized([1.0, 4.0], beta=0.0)
+    assert buffer[[0, 1]].weight.tolist() == [1.0, 1.0]
+    buffer.set_beta(0.5)
+    np.testing.assert_allclose(buffer[[0, 1]].weight, [1.0, 0.5], rtol=1e-6)
+
+
+def test_weights_are_relative_to_the_lowest_priority_so_far():
+    buffer = prioritized([0.25, 1.0], beta=1.0, weight_norm=False)
+    buffer.update_weight([0], [1.0])
+    np.testing.assert_allclose(buffer[[0, 1]].weight, [0.25, 0.25], rtol=1e-5)
+
+
+def test_a_single_row_has_a_weight_too():
+    buffer = prioritized([0.25, 1.0])
+    assert buffer[0].weight == 1.0
+    assert np.ndim(buffer[0].weight) == 0
+
+
+def test_rows_with_frames_have_one_weight_each():
+    buffer = prioritized([1.0, 2.0, 3.0], stack_num=2)
+    batch = buffer[[0, 1, 2]]
+    assert batch.obs.shape == (3, 2, 2)
+    assert batch.weight.shape == (3,)
+
+
+def test_rings_have_no_priorities_of_their_own():
+    buffer = PrioritizedVectorReplayBuffer(4, 2, alpha=0.5, beta=0.5)
+    buffer.add(transitions([1, 2]))
+    assert "weight" not in buffer.buffers[0][:]
+    assert "weight" in buffer[:]
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.0, -0.5, float("nan")])
+def test_alpha_is_above_zero(alpha):
+    for cls, sizes in ((PrioritizedReplayBuffer, (4,)), (PrioritizedVectorReplayBuffer, (4, 2))):
+        with pytest.raises(errors.SettingError, match="alpha"):
+            cls(*sizes, alpha=alpha, beta=0.5)
+
+
+@pytest.mark.parametrize("beta", [-0.1, float("nan")])
+def test_beta_is_zero_or_more(beta):
+    with pytest.raises(errors.SettingError, match="beta"):
+        PrioritizedReplayBuffer(4, alpha=0.5, beta=beta)
+    buffer = prioritized([1.0, 4.0], beta=0.5)
+    before = buffer[:].weight.tolist()
+    with pytest.raises(errors.SettingError, match="beta"):
+        buffer.set_beta(beta)
+    assert buffer[:].weight.tolist() == before
+
+
+BAD: dict[str, tuple[Any, Any, type[Exception]]] = {
+    "nan": ([0, 1], [1.0, np.nan], errors.RowAssignmentError),
+    "infinity": ([0, 1], [1.0, np.inf], errors.RowAssignmentError),
+    "infinite tensor": ([0, 1], torch.tensor([1.0, -np.inf]), errors.RowAssignmentError),
+    "too many": ([0, 1], [1.0, 2.0, 3.0], errors.RowAssignmentError),
+    "one for several in a list": ([0, 1], [1.0], errors.RowAssignmentError),
+    "a column": ([0, 1], [[1.0], [2.0]], errors.RowAssignmentError),
+    "too few": ([0, 1], [], errors.RowAssignmentError),
+    "a slot without a row": ([0, 3], [1.0, 2.0], errors.RowIndexError),
+    "a slot that does not exist": ([0, 4], [1.0, 2.0], errors.RowIndexError),
+    "a slot before the first": ([0, -4], [1.0, 2.0], errors.RowIndexError),
+    "a fraction of a slot": ([0.5], [1.0], errors.RowIndexError),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_priorities_that_are_none_change_nothing(bad):
+    buffer = PrioritizedReplayBuffer(4, alpha=0.6, beta=0.4, weight_norm=False)
+    for i in range(3):
+        buffer.add(transition(i))
+    buffer.update_weight([0, 1, 2], [0.5, 1.0, 2.0])
+    before = buffer.weight.values.tolist(), buffer[:].weight.tolist()
+    index, priorities, error = BAD[bad]
+    with pytest.raises(error):
+        buffer.update_weight(index, priorities)
+    assert (buffer.weight.values.tolist(), buffer[:].weight.tolist()) == before
+    buffer.add(transition(3))
+    np.testing.assert_allclose(buffer.weight[3], 2.0**0.6, rtol=1e-6)
+
+
+def test_a_priority_whose_power_is_infinite_changes_nothing():
+    buffer = prioritized([1.0, 2.0], alpha=2.0)
+    before = buffer.weight.values.tolist()
+    with pytest.raises(errors.RowAssignmentError):
+        buffer.update_weight([0], [1e200])
+    assert buffer.weight.values.tolist() == before
+
+
+def test_weights_of_slots_without_a_row_are_refused():
+    buffer = PrioritizedReplayBuffer(4, alpha=0.6, beta=0.4)
+    buffer.add(transition(0))
+    for index in (1, [0, 1], 4, [-2]):
+        with pytest.raises(errors.RowIndexError):
+            buffer.get_weight(index)
+
+
+def test_a_row_that_does_not_fit_leaves_priorities_alone():
+    buffer = prioritized([1.0, 2.0])
+    before = buffer.weight.values.tolist()
+    with pytest.raises(errors.RowAssignmentError, match="act"):
+        buffer.add(transition(3, act=0.5))
+    assert buffer.weight.values.tolist() == before
+
+
+# ---- the tree --------------------------------------------------------------------------------------------------------
+
+SIZES = [1, 2, 15, 16, 17, 255, 256, 257, 1024, 1025, 4097, 16384, 16385, 20_000, 300_000]
+
+
+def tree_of(values: Any) -> SegmentTree:
+    tree = SegmentTree(len(values))
+    tree[np.arange(len(values))] = values
+    return tree
+
+
+def assert_found(tree: SegmentTree, values: Any, looked_up: Any) -> None:
+    """Each place is one whose running sum, but for rounding, is the first that reaches the value; none is a zero."""
+    sums, slack = values.cumsum(), 1e-9 * values.sum()
+    found = tree.get_prefix_sum_idx(looked_up)
+    assert found.shape == looked_up.shape
+    assert (values[found] > 0).all()
+    assert (sums[found] >= looked_up - slack).all()
+    assert (sums[found] - values[found] <= looked_up + slack).all()
+
+
+def lookups(values: Any, rng: np.random.Generator) -> Any:
+    """Values within the sum: at random, and at and next to the running sums, where rounding decides."""
+    sums = values.cumsum()
+    some, edges, groups = sums[rng.integers(0, len(values), 2000)], [sums[15::16][:3000]], values
+    while len(groups) > 1:  # sums of 16 numbers, of 16 such sums, and so on, which are rounded in another order
+        groups = np.pad(groups, (0, -len(groups) % 16)).reshape(-1, 16) @ np.ones(16)
+        edges.append(groups.cumsum()[:3000])
+    beside = [np.nextafter(x, towards) for x in (some, *edges) for towards in (0, np.inf)]
+    all_of_them = np.concatenate([rng.random(2000) * sums[-1], some, *edges, *beside])
+    return all_of_them[all_of_them < sums[-1] * (1 - 1e-12)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.99])
+def test_places_are_found_by_running_sums(size, zeros):
+    for seed in range(3):
+        rng = np.random.default_rng([size, seed])
+        values = rng.random(size)
+        values[rng.random(size) < zeros] = 0.0
+        values[rng.integers(size)] = 0.5
+        assert_found(tree_of(values), values, lookups(values, rng))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_places_are_exact_where_sums_are(size):
+    rng = np.random.default_rng(size)
+    values = rng.integers(0, 4, size).astype(float)
+    values[rng.integers(size)] = 3.0
+    tree, sums = tree_of(values), values.cumsum()
+    looked_up = np.concatenate([rng.integers(1, sums[-1] + 1, 2000), rng.integers(1, sums[-1] + 1, 2000) - 0.5])
+    looked_up = looked_up[looked_up < sums[-1]]
+    assert tree.get_prefix_sum_idx(looked_up).tolist() == sums.searchsorted(looked_up).tolist()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_smallest_value_finds_the_first_number_that_is_not_zero(size):
+    first = size // 2
+    for last in (first, size - 1):
+        values = np.zeros(size)
+        values[[first, last]] = 0.1
+        tree = tree_of(values)
+        assert tree.get_prefix_sum_idx(0.0) == first
+        assert tree.get_prefix_sum_idx(np.array([0.0, 1e-300, 0.05])).tolist() == [first] * 3
+        almost = np.nextafter(tree.reduce(), 0)
+        assert tree.get_prefix_sum_idx(almost) == last
+
+
+@pytest.mark.parametrize("size", [1025, 16385, 20_000])
+def test_no_zero_is_found_beside_values_at_the_edge_of_rounding(size):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        values = rng.random(size)
+        values[rng.random(size) < 0.99] = 0.0
+        values[0] = 0.0
+        assert_found(tree_of(values), values, np.append(lookups(values, rng), 0.0))
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[SegmentTree, Any]:
+    """A tree, written to a few times with slots that come up more than once, and the array that it should be."""
+    size = draw(st.sampled_from([1, 16, 17, 1024, 1025, 16385]) | st.integers(1, 70))
+    tree, expected = SegmentTree(size), np.zeros(size)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    for count in draw(st.lists(st.sampled_from([0, 1, 3, 50, 2000]), min_size=1, max_size=4)):
+        index = rng.integers(-size, size, count)
+        value = rng.integers(0, 9, count) / 8 if draw(st.booleans()) else np.float64(rng.integers(1, 9))
+        tree[index] = value
+        for place, one in zip(index, np.broadcast_to(value, index.shape), strict=True):
+            expected[place] = one
+    return tree, expected
+
+
+@given(trees(), st.data())
+def test_a_tree_is_an_array_whose_sums_are_known(written, data):
+    tree, expected = written
+    size = len(expected)
+    assert len(tree) == size
+    assert tree[np.arange(size)].tolist() == tree.values.tolist() == expected.tolist()
+    assert tree[-1] == expected[-1]
+    assert tree.reduce() == expected.sum()
+    for _ in range(5):
+        start = data.draw(st.integers(-size - 2, size + 2))
+        end = data.draw(st.none() | st.integers(-size - 2, size + 2))
+        assert tree.reduce(start, end) == expected[start:end].sum()
+    sums = expected.cumsum()
+    if sums[-1]:
+        looked_up = np.array(data.draw(st.lists(st.integers(1, int(8 * sums[-1])), max_size=5)), float) / 8
+        looked_up = looked_up[looked_up < sums[-1]]
+        assert tree.get_prefix_sum_idx(looked_up).tolist() == sums.searchsorted(looked_up).tolist()
+        for value in looked_up[:1]:
+            assert tree.get_prefix_sum_idx(float(value)) == sums.searchsorted(value)
+
+
+def test_sums_over_slices_of_a_large_tree():
+    values = np.random.default_rng(0).integers(0, 9, 300_000).astype(float)
+    tree = tree_of(values)
+    ranges = [(0, 300_000), (1, 299_999), (15, 17), (16, 32), (0, 1), (4095, 8193), (299_999, 300_000), (5, 5)]
+    for start, end in ranges:
+        assert tree.reduce(start, end) == values[start:end].sum()
+    assert tree.reduce(7) == values[7:].sum()
+    assert tree.reduce(9, 3) == 0.0
+
+
+def test_places_come_in_the_shape_of_the_values():
+    tree = tree_of(np.array([1.0, 2.0, 3.0]))
+    assert tree.get_prefix_sum_idx([[0.5, 1.5], [3.0, 3.5]]).tolist() == [[0, 1], [1, 2]]
+    assert type(tree.get_prefix_sum_idx(1.5)) is int
+    assert tree.get_prefix_sum_idx(np.zeros(0)).shape == (0,)
+    assert type(tree.reduce()) is float
+
+
+def test_what_is_read_of_a_tree_is_a_copy():
+    tree = tree_of(np.array([1.0, 2.0]))
+    tree[np.array([0, 1])][:] = 9
+    assert tree.values.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("value", [-0.1, 3.0, 99.0, np.nan, np.inf, [0.5, 3.0], [[-1.0]]], ids=repr)
+def test_values_outside_of_the_sum_are_refused(value):
+    with pytest.raises(errors.SizeError, match=r"3\.0"):
+        tree_of(np.array([1.0, 2.0])).get_prefix_sum_idx(value)
+
+
+@pytest.mark.parametrize("index", [2, -3, [0, 2], [0.5], "a", [True, False], slice(0, 1)], ids=repr)
+def test_numbers_that_do_not_exist_are_refused_and_nothing_is_set(index):
+    tree = tree_of(np.array([1.0, 2.0]))
+    with pytest.raises(errors.RowIndexError):
+        tree[index] = 5.0
+    with pytest.raises(errors.RowIndexError):
+        _ = tree[index]
+    assert tree.values.tolist() == [1.0, 2.0]
+    assert tree.reduce() == 3.0
+
+
+def test_as_many_values_as_indices_are_needed():
+    tree = tree_of(np.array([1.0, 2.0]))
+    for index, value in (([0, 1], [1.0, 2.0, 3.0]), ([0], [1.0, 2.0])):
+        with pytest.raises(ValueError):
+            tree[index] = value
+    assert tree.values.tolist() == [1.0, 2.0]
+
+
+def test_a_tree_of_nothing_sums_to_nothing():
+    tree = SegmentTree(0)
+    assert (len(tree), tree.reduce()) == (0, 0.0)
+    with pytest.raises(errors.SizeError):
+        tree.get_prefix_sum_idx(0.0)
+    with pytest.raises(errors.SizeError):
+        SegmentTree(-1)
+
+
+def test_numbers_may_be_kept_in_an_array_from_elsewhere():
+    tree = SegmentTree(20)
+    memory = np.zeros(tree.room)
+    memory[:20] = np.arange(20)
+    tree.use(memory)
+    assert tree.reduce() == 190.0
+    tree[3] = 100.0
+    assert memory[3] == 100.0
+    tree.values[:] = 1.0
+    tree.rebuild()
+    assert tree.reduce() == 20.0
+    with pytest.raises(errors.SizeError):
+        tree.use(np.zeros(20))
+
+
+def test_a_weight_is_the_last_field_of_what_is_sampled():
+    batch, _ = prioritized([1.0, 2.0]).sample(3)
+    assert isinstance(batch, Batch)
+    assert list(batch.keys())[-1] == "weight"
