@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.buffers import contents, incoming
+from typedbatch.buffers import contents, incoming, restored
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.parts import parts_of
 from typedbatch.buffers.replay import ReplayBuffer
@@ -45,7 +45,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         max_episode_length: int,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        if contents.library_class(type(main_buffer)) is not ReplayBuffer:
+        if restored.library_class(type(main_buffer)) is not ReplayBuffer:
             raise LeafError(f"the main buffer is a ReplayBuffer, got {describe(main_buffer)}")
         if main_buffer._columns.__dict__ or main_buffer._storage.durable:
             raise StructureError("the main buffer is empty and in memory; a path is given to the CachedReplayBuffer")

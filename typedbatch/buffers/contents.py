@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typedbatch.assignment import fitted, set_rows
 from typedbatch.batch import Batch
 from typedbatch.buffers.columns import Plan, new_column, rows_at, slice_of
 from typedbatch.buffers.incoming import to_store
 from typedbatch.buffers.rings import Slots
-from typedbatch.buffers.storage import Disk, Memory
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.copying import deep_leaf
-from typedbatch.errors import LeafError, SizeError, StorageError, StructureError
+from typedbatch.errors import LeafError, SizeError, StructureError
 from typedbatch.leaves import Tree, describe, leading_shape, new_tree
 from typedbatch.missing import complete_rows
 from typedbatch.missing import drop_null as without_null
@@ -121,18 +117,19 @@ def set_batch(buffer: Buffer, batch: Any) -> None:
 
 def _replace(buffer: Buffer, batch: Tree, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
     """Lay out the columns anew, with these rows and no others."""
-    before, rings = buffer._columns, buffer._rings
-    saved = (rings.counts.copy(), rings.ep_return)
+    rings, nothing = buffer._rings, np.zeros(0, np.intp)
+    before = buffer._columns, rings.counts.copy(), rings.ep_return.copy()
+    rings.reset()
+    buffer._written(nothing)  # on disk, there are no rows from here on
     buffer._columns = new_tree(Batch, {})
     buffer._shared()
     try:
         plan = buffer._plan(batch, fields, (len(slots),))
     except Exception:
-        buffer._columns = before
+        buffer._columns, rings.counts[...], rings.ep_return = before
         buffer._shared()
-        rings.ep_return = saved[1]
+        buffer._written(nothing)
         raise
-    rings.reset()
     buffer._forgotten(np.arange(buffer.maxsize))
     plan.write(slots)
     rings.length[:] = lengths
@@ -205,64 +202,3 @@ def share(buffer: Buffer, ring: int, part: Buffer) -> None:
     part._rings = buffer._rings.part(ring)
     part._whole = (buffer, start)
     part._shared()
-
-
-# ---- what a buffer is, for a folder or a file ----------------------------------------------------------------------
-
-
-def library_class(cls: type) -> type:
-    """The class of this package that a user's class derives from."""
-    return next(one for one in cls.__mro__ if one.__module__.startswith("typedbatch.buffers"))
-
-
-def description(buffer: Buffer) -> dict[str, Any]:
-    """What it takes to make such a buffer."""
-    return {"class": library_class(type(buffer)).__name__, "arguments": buffer._arguments()}
-
-
-def made(
-    cls: type[F],
-    described: Any,
-    columns_for: Callable[[int], Tree],
-    numbers: NDArray[np.float64],
-    storage: Memory,
-    where: str,
-    more: dict[str, Any],
-) -> F:
-    """A buffer from its description, its columns for so many slots, and its positions.
-
-    Args:
-        cls: the class that is asked for.
-        described: what ``description`` gave, from a place that anybody may have written to.
-        columns_for: makes the columns.
-        numbers: the positions.
-        storage: where the columns are.
-        where: what an error names.
-        more: what the constructor takes beside what is described.
-
-    Raises:
-        StorageError: they are of another class, or do not fit together.
-    """
-    kind = library_class(cls).__name__
-    try:
-        if described["class"] != kind:
-            raise StorageError(f"{where} holds a {described['class']}, not a {kind}")
-        buffer = cls._made({**described["arguments"], **more})
-        buffer._storage, columns = storage, columns_for(buffer.maxsize)
-        if any(len(leaf) != buffer.maxsize for _, leaf in leaves(columns.__dict__) if leading_shape(leaf)):
-            raise StorageError(f"{where} is damaged: columns of another length than {buffer.maxsize}")
-        buffer._columns = columns
-        if columns.__dict__:
-            buffer._restore(numbers)
-    except (LookupError, TypeError, ValueError) as error:
-        if isinstance(error, StorageError):
-            raise
-        raise StorageError(f"{where} is damaged: {error}") from error
-    buffer._shared()
-    return buffer
-
-
-def open_folder(cls: type[F], path: str | os.PathLike[str], **more: Any) -> F:
-    """The buffer in a folder; see :meth:`ReplayBuffer.open`."""
-    disk, described, columns, numbers = Disk.open(path)
-    return made(cls, described, lambda _: columns, numbers, disk, str(disk.folder), more)

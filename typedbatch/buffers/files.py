@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import h5py
 
 from typedbatch.batch import Batch
-from typedbatch.buffers import contents
+from typedbatch.buffers import contents, restored
 from typedbatch.buffers.columns import Plan, new_column
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import StorageError
@@ -33,7 +33,7 @@ def save(buffer: ReplayBuffer[Any, Any], path: str | os.PathLike[str], compressi
     try:
         with h5py.File(unfinished, "w", track_order=True) as file:
             file.attrs["format"], file.attrs["version"] = FORMAT, VERSION
-            file.attrs["buffer"] = json.dumps(contents.description(buffer))
+            file.attrs["buffer"] = json.dumps(restored.description(buffer))
             file.attrs["random"] = json.dumps(buffer._rng.bit_generator.state)
             to_hdf5({"numbers": buffer._numbers(), "extras": buffer._storage.extras}, file)
             to_hdf5({"rows": rows}, file, compression)
@@ -72,7 +72,7 @@ def _buffer(cls: type[F], described: Any, read: dict[str, Any], path: str, more:
         room: Tree = rows if kept == size else new_column(rows, size, (kept,), storage, ())
         return room
 
-    buffer = contents.made(cls, described, columns, read["numbers"], storage, path, more)
+    buffer = restored.restored(cls, described, columns, read["numbers"], storage, path, more)
     if len(buffer) != kept:
         raise StorageError(f"{path} is damaged: {kept} rows, where {len(buffer)} are expected")
     if kept != buffer.maxsize:

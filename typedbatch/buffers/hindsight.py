@@ -10,7 +10,7 @@ import numpy as np
 
 from typedbatch._typing import Array
 from typedbatch.assignment import fitted
-from typedbatch.buffers import contents
+from typedbatch.buffers import restored
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.parts import parts_of
@@ -185,7 +185,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, compute_reward_fn: RewardFn | None = None) -> Self:
         """As :meth:`ReplayBuffer.open`; ``compute_reward_fn`` is not in the folder, so it is given again."""
-        return contents.open_folder(cls, path, compute_reward_fn=_required(compute_reward_fn, "open"))
+        return restored.open_folder(cls, path, compute_reward_fn=_required(compute_reward_fn, "open"))
 
 
 class HERVectorReplayBuffer(HERReplayBuffer[R, S]):

@@ -18,6 +18,7 @@ from typedbatch.level import current_level
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
 
+REQUIRED = ("obs", "act", "rew", "terminated", "truncated")
 _TRUE, _FALSE, _BOOL = np.array(True), np.array(False), np.dtype(bool)
 
 

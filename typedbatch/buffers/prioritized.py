@@ -17,7 +17,7 @@ from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.vector import capacities
 from typedbatch.conversion import to_numpy
-from typedbatch.errors import RowAssignmentError, SettingError
+from typedbatch.errors import RowAssignmentError, SettingError, StorageError
 from typedbatch.leaves import describe
 from typedbatch.protocols import BatchProtocol, PrioBatchProtocol
 
@@ -153,11 +153,16 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         return np.concatenate([super()._numbers(), [self._max_prio, self._min_prio, self._beta]])
 
     def _restore(self, numbers: NDArray[np.float64]) -> None:
-        super()._restore(numbers)
-        self._max_prio, self._min_prio, self._beta = numbers[-3:].tolist()
+        super()._restore(numbers[:-3])
+        self._max_prio, self._min_prio, beta = numbers[-3:].tolist()
+        self.set_beta(beta)
         self.weight.use(self._storage.extras["priorities"])
-        self.weight.values[~self._rings.has_row(np.arange(self.maxsize))] = 0  # those whose rows were half written
+        rows = self._rings.has_row(np.arange(self.maxsize))
+        self.weight.values[~rows] = 0  # those whose rows were half written
         self.weight.rebuild()
+        some = self.weight.values[rows]
+        if not (np.isfinite(some) & (some > 0)).all() or not 0 < self._min_prio <= self._max_prio < np.inf:
+            raise StorageError("priorities that are not above 0 and finite")
 
     def _arguments(self) -> dict[str, Any]:
         own = {"alpha": self._alpha, "beta": self._beta, "weight_norm": self._weight_norm}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
-from typedbatch.buffers import contents, incoming
+from typedbatch.buffers import contents, incoming, restored
 from typedbatch.buffers.columns import Plan, Simple, rows_at, simple_columns
 from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S
@@ -231,7 +231,7 @@ class ReplayBuffer(Generic[R, S]):
     def _laid_out(self) -> None:
         """Called when there are other columns than before."""
         self._shared()
-        self._storage.lay_out(contents.description(self), self._columns, self._numbers())
+        self._storage.lay_out(restored.description(self), self._columns, self._numbers())
 
     def _shared(self) -> None:
         """Called when columns or positions are other objects than before."""
@@ -524,7 +524,7 @@ class ReplayBuffer(Generic[R, S]):
         Raises:
             StorageError: the folder holds no buffer of this class, or is damaged.
         """
-        return contents.open_folder(cls, path)
+        return restored.open_folder(cls, path)
 
     def flush(self) -> None:
         """Wait until everything is on the disk, for a buffer that is kept there."""
@@ -534,7 +534,7 @@ class ReplayBuffer(Generic[R, S]):
     def _made(cls, arguments: dict[str, Any]) -> Self:
         """An empty buffer, from what :meth:`_arguments` gave."""
         out = cls.__new__(cls)
-        construct: Any = contents.library_class(cls)
+        construct: Any = restored.library_class(cls)
         construct.__init__(out, **arguments)
         return out
 

@@ -160,19 +160,23 @@ class Rings:
         return np.concatenate([self.counts.ravel().astype(np.float64), self.ep_return.ravel()])
 
     def restore(self, numbers: NDArray[np.float64], rew_shape: tuple[int, ...]) -> None:
-        """Take over what ``numbers`` gave, for rewards of a shape; what stands behind it is left alone.
+        """Take over what ``numbers`` gave, for rewards of a shape.
 
         Raises:
-            SizeError: positions that cannot be.
+            SizeError: more or fewer numbers, or positions that cannot be.
         """
-        counts, returns = np.split(numbers, [self.counts.size])
-        ep_return = np.zeros((len(self.capacity), *rew_shape))
-        self.counts[...] = counts.reshape(self.counts.shape)
-        self.ep_return = ep_return
-        ep_return[...] = returns[: ep_return.size].reshape(ep_return.shape)
+        returns = np.zeros((len(self.capacity), *rew_shape))
+        if numbers.shape != (self.counts.size + returns.size,):
+            raise SizeError(f"{numbers.size} numbers for {len(self.capacity)} rings")
+        counts = numbers[: self.counts.size].reshape(self.counts.shape)
+        insertion, length, ep_len, ep_start = counts
         ends = np.maximum(self.capacity, 1)
-        if (self.counts < 0).any() or (self.length > self.capacity).any() or (self.counts[[0, 3]] >= ends).any():
+        inside = (insertion < ends) & (length <= self.capacity) & (ep_start < ends) & (ep_len < 2**53)
+        if not ((counts >= 0) & (counts == np.floor(counts)) & inside).all():
             raise SizeError("positions outside of the buffer")
+        self.counts[...] = counts
+        returns.ravel()[:] = numbers[self.counts.size :]
+        self.ep_return = returns
 
     # ---- which slots have rows ------------------------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ class SegmentTree:
         Raises:
             SizeError: there are more or fewer.
         """
-        if values.shape != (self.room,):
+        if values.shape != (self.room,) or values.dtype != np.float64:
             raise SizeError(f"{self.room} numbers are expected, got {describe(values)}")
         self._levels[0] = values
         self.rebuild()

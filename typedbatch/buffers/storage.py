@@ -22,8 +22,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from typedbatch.errors import StorageError, TypedBatchError
-from typedbatch.leaves import BATCH, KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch.errors import StorageError
+from typedbatch.leaves import BATCH, KINDS, TENSOR, Tree, new_tree
 
 FORMAT = "typedbatch buffer"
 VERSION = 1
@@ -160,21 +160,20 @@ class Disk(Memory):
         Memory.__init__(disk)
         disk.folder, disk._files, disk._maps = Path(folder).absolute(), {}, {}
         try:
-            described = json.loads((disk.folder / "buffer.json").read_text())
+            described = json.loads(_own(disk.folder / "buffer.json").read_text())
             if described["format"] != FORMAT or described["version"] != VERSION:
-                raise StorageError(f"{disk.folder} holds a {described['format']} of version {described['version']}")
+                raise StorageError(f"{described['format']} of version {described['version']}")
             columns = disk._map_columns(described["fields"])
             disk._extra_files = dict(described["extras"])
             disk.extras = {name: disk._map_file(file) for name, file in disk._extra_files.items()}
             disk._state = _mapped(disk.folder / "state.npy")
             numbers = np.array(disk._state[int(disk._state[1, 0] > disk._state[0, 0]), 1:])
+            buffer = described["buffer"]
         except FileNotFoundError as error:
             raise StorageError(f"{disk.folder} holds no buffer: {error.filename} is missing") from error
-        except TypedBatchError:
-            raise
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise StorageError(f"{disk.folder} is damaged: {error}") from error
-        return disk, described["buffer"], columns, numbers
+        except Exception as error:  # whatever it is, what was read is the reason for it
+            raise StorageError(f"{disk.folder} holds no buffer, or it is damaged: {error}") from error
+        return disk, buffer, columns, numbers
 
     def _map_columns(self, fields: list[dict[str, Any]]) -> Tree:
         columns: Tree = new_tree(Tree.plain, {})
@@ -199,7 +198,7 @@ class Disk(Memory):
 
     def _map_file(self, file: str) -> NDArray[Any]:
         if not re.fullmatch(r"\d+\.npy", file):
-            raise StorageError(f"{self.folder} is damaged: {file!r} is no name of a column's file")
+            raise StorageError(f"{file!r} is no name of a column's file")
         self._maps[file] = _mapped(self.folder / file)
         array: NDArray[Any] = self._maps[file].view(np.ndarray)
         return array
@@ -214,8 +213,12 @@ def _columns(columns: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
             yield (*path, name), column
 
 
+def _own(file: Path) -> Path:
+    if file.is_symlink():
+        raise StorageError(f"{file.name} is a link to elsewhere, which is not followed")
+    return file
+
+
 def _mapped(file: Path) -> Any:
-    array = np.load(file, mmap_mode="r+", allow_pickle=False)
-    if not isinstance(array, np.memmap):
-        raise StorageError(f"{file} is no array: {describe(array)}")
-    return array
+    open_memmap(_own(file), mode="r")  # refuses a file that was cut off, which "r+" would fill up with zeros
+    return open_memmap(file, mode="r+")

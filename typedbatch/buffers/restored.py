@@ -1,0 +1,103 @@
+"""A buffer as data, and a buffer made of data that anybody may have written to: nothing in it is trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.buffers.incoming import REQUIRED
+from typedbatch.buffers.storage import Disk, Memory
+from typedbatch.conversion import leaf_to_numpy
+from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.leaves import Tree, describe, is_reserved, leading_shape
+from typedbatch.rows import leaves
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.replay import ReplayBuffer
+
+F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
+
+
+def library_class(cls: type) -> type:
+    """The class of this package that a user's class derives from."""
+    return next(one for one in cls.__mro__ if one.__module__.startswith("typedbatch.buffers"))
+
+
+def description(buffer: ReplayBuffer[Any, Any]) -> dict[str, Any]:
+    """What it takes to make such a buffer, as JSON takes it."""
+    return {"class": library_class(type(buffer)).__name__, "arguments": buffer._arguments()}
+
+
+def restored(
+    cls: type[F],
+    described: Any,
+    columns_for: Callable[[int], Tree],
+    numbers: NDArray[np.float64],
+    storage: Memory,
+    where: str,
+    more: dict[str, Any],
+) -> F:
+    """A buffer from its description, its columns for so many slots, and its positions.
+
+    Args:
+        cls: the class that is asked for.
+        described: what ``description`` gave.
+        columns_for: makes the columns.
+        numbers: the positions.
+        storage: where the columns are.
+        where: what an error names.
+        more: what the constructor takes beside what is described.
+
+    Raises:
+        StorageError: they are of another class, or do not fit together.
+    """
+    kind = library_class(cls).__name__
+    try:
+        if described["class"] != kind:
+            raise StorageError(f"it holds a {described['class']}, not a {kind}")
+        arguments = described["arguments"]
+        if any(name == "path" or (type(n) is int and n > 2**48) for name, n in _items(arguments)):
+            raise StorageError("arguments that no buffer was made with")
+        buffer = cls._made({**arguments, **more})
+        buffer._storage = storage
+        buffer._columns = columns_for(buffer.maxsize)
+        if buffer._columns.__dict__:
+            _require_columns(buffer._columns, buffer.maxsize)
+            buffer._restore(numbers)
+        buffer._shared()
+    except Exception as error:  # whatever it is, what was read is the reason for it
+        reason = error.reason if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
+        raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error
+    return buffer
+
+
+def open_folder(cls: type[F], path: str | os.PathLike[str], **more: Any) -> F:
+    """The buffer in a folder; see :meth:`ReplayBuffer.open`."""
+    disk, described, columns, numbers = Disk.open(path)
+    return restored(cls, described, lambda _: columns, numbers, disk, str(disk.folder), more)
+
+
+def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in arguments.items():
+        yield name, value
+        if isinstance(value, dict):
+            yield from _items(value)
+
+
+def _require_columns(columns: Tree, size: int) -> None:
+    for path, leaf in leaves(columns.__dict__):
+        if not is_reserved(leaf) and leading_shape(leaf)[:1] != (size,):
+            raise StorageError(f"{path} is {describe(leaf)}, not a column of {size} slots")
+    if missing := [name for name in (*REQUIRED, "done") if name not in columns.__dict__]:
+        raise StorageError(f"no column for {', '.join(missing)}")
+    for name in ("terminated", "truncated", "done"):
+        flags = np.asarray(leaf_to_numpy(columns.__dict__[name]))
+        if flags.dtype != bool or flags.shape != (size,):
+            raise StorageError(f"{name} is {describe(flags)}, not a flag for each of {size} slots")
+    rew = np.asarray(leaf_to_numpy(columns.__dict__["rew"]))
+    if rew.dtype.kind != "f":
+        raise StorageError(f"rew is {describe(rew)}, not floating")
