@@ -172,7 +172,7 @@ def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
 def _fitted_tensor(target: Any, value: Any) -> Any:
     if kind_of(value) is not TENSOR:
         value = sys.modules["torch"].from_numpy(_cast(_as_rows(value, target), _numpy_dtype(target)).copy())
-    elif not _holds(target.dtype, value):
+    elif value.dtype != target.dtype and not _holds(target.dtype, value):
         raise _lossy(value.dtype, target.dtype)
     return value.to(target.device, target.dtype)
 

@@ -42,7 +42,7 @@ def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None 
             _write(y, _encoded(name), value, compression)
         except TypedBatchError as error:
             raise error.under(str(name)) from error.__cause__
-        except (TypeError, ValueError, OSError) as error:
+        except (TypeError, ValueError, OSError, RuntimeError, LookupError) as error:
             raise StorageError(f"{describe(value)} cannot be written: {error}", str(name)) from error
 
 
@@ -58,7 +58,7 @@ def from_hdf5(x: h5py.Group | h5py.Dataset, device: Any = None) -> Any:
     """
     if isinstance(x, h5py.Dataset):
         return _read_dataset(x, device)
-    return _read_group(x, device, ())
+    return _read_group(x, device, (), batch=False)
 
 
 def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
@@ -115,7 +115,8 @@ def _plain(value: Any) -> Any:
     raise StorageError(f"{describe(value)} is nothing that JSON holds; leave the field out, or make it an array")
 
 
-def _read_group(group: h5py.Group, device: Any, inside: tuple[int, ...]) -> Any:
+def _read_group(group: h5py.Group, device: Any, inside: tuple[int, ...], *, batch: bool) -> Any:
+    batch |= group.attrs.get(_TYPE) == "Batch"  # whatever a Batch holds is a Batch too, though Tianshou does not say so
     address = h5py.h5o.get_info(group.id).addr
     if address in inside:
         raise StorageError("the file is damaged: a group holds itself")
@@ -127,12 +128,12 @@ def _read_group(group: h5py.Group, device: Any, inside: tuple[int, ...]) -> Any:
                 raise StorageError("a link to elsewhere, which is not followed")
             value = group[name]
             if isinstance(value, h5py.Group):
-                fields[_decoded(name)] = _read_group(value, device, (*inside, address))
+                fields[_decoded(name)] = _read_group(value, device, (*inside, address), batch=batch)
             else:
                 fields[_decoded(name)] = _read_dataset(value, device)
         except TypedBatchError as error:
             raise error.under(_decoded(name)) from error.__cause__
-    return new_tree(Tree.plain, fields) if group.attrs.get(_TYPE) == "Batch" else fields
+    return new_tree(Tree.plain, fields) if batch else fields
 
 
 def _number(value: Any) -> Any:
@@ -149,14 +150,16 @@ def _read_dataset(dataset: Any, device: Any) -> Any:
             return _from_json(dataset, kind)
         if kind not in ("ndarray", "Tensor", "scalar") or dataset.dtype.hasobject:
             raise StorageError(f"a {kind} is not read: it may be a pickle, which could execute anything")
-        array = np.asarray(dataset[()])
+        array = np.empty(dataset.shape, dataset.dtype)
+        if array.size:
+            dataset.read_direct(array)
         if "time" in dataset.attrs:
             array = array.view(np.dtype(str(dataset.attrs["time"])))
-    except (OSError, ValueError, TypeError, MemoryError) as error:
+        if kind == "Tensor":
+            return _to_tensor(array, dataset.attrs, device)
+        return array[()] if kind == "scalar" else array
+    except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
         raise StorageError(f"the file is damaged: {error}") from error
-    if kind == "Tensor":
-        return _to_tensor(array, dataset.attrs, device)
-    return array[()] if kind == "scalar" else array
 
 
 def _from_json(dataset: h5py.Dataset, kind: str) -> Any:

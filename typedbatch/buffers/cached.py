@@ -57,6 +57,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         self._max_episode_length: int = max_episode_length
         self._rings = Rings([main_buffer.maxsize] + [max_episode_length] * cached_buffer_num)
         self._adopt(main_buffer)
+        self._begin(CachedReplayBuffer)
 
     def _adopt(self, main_buffer: ReplayBuffer[R, S]) -> None:
         """Make a buffer the one that finished episodes are in."""
@@ -104,6 +105,11 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         moved = contents.move(self, 0, self, slots, emptied=ring)
         self._rings.reset(slice(ring, ring + 1))  # without a main buffer there is no move
         return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)
+
+    def _resumed(self) -> None:
+        for ring in range(1, self.cached_buffer_num + 1):
+            if self._rings.length[ring] and self.done[self._rings.last[ring]]:
+                self._move(ring)  # it was killed between the end of the episode and its move
 
     def _places(self, ring: int) -> NDArray[np.intp]:
         """The places of a cache's rows among all rows."""

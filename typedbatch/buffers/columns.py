@@ -190,7 +190,7 @@ def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
     if kind is BATCH or KINDS[type(value)] in (BATCH, DISTRIBUTION):
         raise RowAssignmentError(f"rows of {_row(column)} are stored here, got {describe(value)}")
     if kind is ARRAY and column.dtype.hasobject and (not is_array or (column.ndim == 1 and not lead)):
-        return _cell(value)
+        return _cell(value, lead)
     given = tuple(value.shape) if is_array else ()
     if not is_array or given != lead + tuple(column.shape)[1:]:
         rows = f"{lead[0]} rows" if lead else "one row"
@@ -204,10 +204,13 @@ def _row(column: Any) -> str:
     return describe(column).replace(f"[{len(column)},", "[").replace(f"[{len(column)}]", "")
 
 
-def _cell(value: Any) -> NDArray[Any]:
-    """An object as numpy writes it into a cell of an object array, whatever it looks like inside."""
+def _cell(value: Any, lead: Lead) -> Any:
+    """An object as numpy writes it into one place of an object array, or into several, whatever it looks like inside."""
+    value = value.item() if KINDS[type(value)] is ARRAY and not value.ndim else value
+    if not lead:
+        return value
     cell: NDArray[Any] = np.empty((), object)
-    cell[()] = value.item() if KINDS[type(value)] is ARRAY and not value.ndim else value
+    cell[()] = value
     return cell
 
 
@@ -216,7 +219,7 @@ def _writes_of(column: Any, value: Any, lead: Lead) -> list[tuple[Any, Any]]:
     if kind is BATCH:
         return [write for k, v in value.__dict__.items() for write in _writes_of(column.__dict__[k], v, lead)]
     if kind is ARRAY and column.dtype.hasobject and (KINDS[type(value)] is not ARRAY or not value.ndim):
-        return [(column, _cell(value))]
+        return [(column, _cell(value, lead))]
     return [(column, value.detach() if kind is TENSOR else value)]
 
 

@@ -66,7 +66,7 @@ def _buffer(cls: type[F], described: Any, read: dict[str, Any], path: str, more:
     rows: Tree = new_tree(Batch, dict(read["rows"].__dict__))
     storage = Memory()
     storage.extras = read["extras"]
-    kept = len(next(iter(rows.__dict__.values()), ()))
+    kept = len(rows.__dict__.get("done", ()))
 
     def columns(size: int) -> Tree:
         room: Tree = rows if kept == size else new_column(rows, size, (kept,), storage, ())

@@ -72,6 +72,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         """How likely an episode gets another goal."""
         self.compute_reward_fn: RewardFn = compute_reward_fn
         self._relabelled: _Relabelled | None = None
+        self._begin(HERReplayBuffer)
 
     def sample_indices(self, batch_size: int | None) -> Slots:
         """As :meth:`ReplayBuffer.sample_indices`; goals are drawn anew for the episodes of these slots."""
@@ -215,6 +216,7 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         super().__init__(sum(sizes), compute_reward_fn, horizon, future_k, **options)
         self.buffer_num: int = buffer_num
         self._rings = Rings(sizes)
+        self._begin(HERVectorReplayBuffer)
 
     @property
     def buffers(self) -> list[ReplayBuffer[R, S]]:

@@ -60,6 +60,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         self.weight: SegmentTree = SegmentTree(self.maxsize)
         """``p**alpha`` of each slot."""
         self.weight.use(self._storage.extra("priorities", self.weight.room))
+        self._begin(PrioritizedReplayBuffer)
 
     def set_beta(self, beta: float) -> None:
         """Change ``beta``, as annealing does.
@@ -196,6 +197,7 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
         super().__init__(sum(sizes), alpha, beta, weight_norm, **options)
         self.buffer_num: int = buffer_num
         self._rings = Rings(sizes)
+        self._begin(PrioritizedVectorReplayBuffer)
 
     @property
     def buffers(self) -> list[ReplayBuffer[R, Any]]:

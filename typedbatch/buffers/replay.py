@@ -108,6 +108,12 @@ class ReplayBuffer(Generic[R, S]):
         self._simple: Simple = {}
         self._declared: Declared | None = None
         self._storage: Memory = Memory() if path is None else Disk(path)
+        self._begin(ReplayBuffer)
+
+    def _begin(self, cls: type) -> None:
+        """Called at the end of each constructor; that of ``cls`` is the last one if the buffer is of that class."""
+        if self._storage.durable and restored.library_class(type(self)) is cls:
+            self._laid_out()
 
     if not TYPE_CHECKING:
 
@@ -214,7 +220,11 @@ class ReplayBuffer(Generic[R, S]):
             raise SizeError(f"this {type(self).__name__} has room for 0 rows")
         columns = self._columns.__dict__
         first = not columns
-        plan.add_new_columns(self.maxsize, self._storage)
+        try:
+            plan.add_new_columns(self.maxsize, self._storage)
+        except Exception:
+            self._storage.tidy()
+            raise
         for name in [name for name in FIELDS if name in columns]:  # in the order in which they are sampled
             columns[name] = columns.pop(name)
         for name in [name for name in columns if name not in FIELDS]:
@@ -225,6 +235,7 @@ class ReplayBuffer(Generic[R, S]):
                 self._declaration().check_sampled(self._rows(np.arange(0)))
             except Exception:
                 columns.clear()
+                self._storage.tidy()
                 raise
         self._laid_out()
 
@@ -280,7 +291,11 @@ class ReplayBuffer(Generic[R, S]):
         return self._rings.numbers()
 
     def _restore(self, numbers: NDArray[np.float64]) -> None:
-        self._rings.restore(numbers, np.shape(self._columns.__dict__["rew"])[1:])
+        columns = self._columns.__dict__
+        self._rings.restore(numbers, np.shape(columns["rew"])[1:] if columns else ())
+
+    def _resumed(self) -> None:
+        """Called when the buffer was opened again, maybe after the process was killed."""
 
     # ---- sampling -------------------------------------------------------------------------------------------------
 
@@ -436,8 +451,8 @@ class ReplayBuffer(Generic[R, S]):
     def reset(self, keep_statistics: bool = False) -> None:
         """Forget every row; with ``keep_statistics`` the return and length of the current episode go on."""
         self._rings.reset(keep_statistics=keep_statistics)
-        self._forgotten(np.arange(self.maxsize))
         self._written(np.zeros(0, np.intp))
+        self._forgotten(np.arange(self.maxsize))
 
     def set_batch(self, batch: Any) -> None:
         """Make a batch of ``maxsize`` rows the contents, as a copy: every slot is taken then.

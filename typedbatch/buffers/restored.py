@@ -67,8 +67,9 @@ def restored(
         buffer._columns = columns_for(buffer.maxsize)
         if buffer._columns.__dict__:
             _require_columns(buffer._columns, buffer.maxsize)
-            buffer._restore(numbers)
+        buffer._restore(numbers)
         buffer._shared()
+        buffer._resumed()
     except Exception as error:  # whatever it is, what was read is the reason for it
         reason = error.reason if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
         raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error

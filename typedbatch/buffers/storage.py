@@ -1,6 +1,6 @@
 """Storage: where the columns of a buffer are. In memory, or in a folder on disk that outlives the process.
 
-A folder holds one ``.npy`` file per column, ``buffer.json``, which says what is what, and ``state.npy``, the positions.
+A folder holds ``.npy`` files, one per column and one for the positions, and ``buffer.json``, which says what is what.
 The columns are mapped into memory, so they may be larger than it. Of the positions there are two copies, and the one
 with the higher number counts: it is written whole before its number is, so a process that is killed at any moment
 leaves one that is right. A buffer lets the rows that it is about to overwrite go in one such step, writes, and counts
@@ -54,6 +54,9 @@ class Memory:
     def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
         """Take note of the columns that there are now, of what makes the buffer, and of its positions."""
 
+    def tidy(self) -> None:
+        """Let go of columns that were made since the last ``lay_out``, because some other could not be made."""
+
     def commit(self, numbers: NDArray[np.float64]) -> None:
         """Take note of the positions."""
 
@@ -79,7 +82,7 @@ class Disk(Memory):
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             taken = any(self.folder.iterdir())
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise StorageError(f"{self.folder} cannot be made a folder: {error}") from error
         if taken:
             raise StorageError(f"{self.folder} is not empty; a buffer that is in it is opened with open()")
@@ -87,6 +90,9 @@ class Disk(Memory):
         self._extra_files: dict[str, str] = {}
         self._maps: dict[str, Any] = {}
         self._state: Any = np.zeros((2, 0))
+        self._state_file = ""
+        self._used: set[str] = set()
+        """The files that ``buffer.json`` names."""
 
     def extra(self, name: str, size: int) -> NDArray[np.float64]:
         self.extras[name] = self.array((name,), (size,), np.dtype(np.float64))
@@ -96,7 +102,7 @@ class Disk(Memory):
     def array(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         if dtype.hasobject:
             raise StorageError("Python objects cannot be kept on disk; leave the field out", ".".join(path))
-        name = f"{1 + max((int(file[:-4]) for file in self._maps), default=0)}.npy"
+        name = self._new_name()
         try:
             self._maps[name] = open_memmap(self.folder / name, "w+", dtype, shape)
         except (OSError, ValueError) as error:  # a full disk; no rows, which cannot be mapped
@@ -119,21 +125,29 @@ class Disk(Memory):
             tensor = str(column.dtype).removeprefix("torch.") if KINDS[type(column)] is TENSOR else None
             fields.append({"path": path, "file": file, "tensor": tensor})
         if self._state.shape != (2, 1 + len(numbers)):
-            self._state = open_memmap(self.folder / "state.new.npy", "w+", np.float64, (2, 1 + len(numbers)))
+            self._state_file = self._new_name()
+            state = open_memmap(self.folder / self._state_file, "w+", np.float64, (2, 1 + len(numbers)))
+            self._maps[self._state_file] = self._state = state
             self.commit(numbers)
-            os.replace(self.folder / "state.new.npy", self.folder / "state.npy")
         described = {"format": FORMAT, "version": VERSION, "buffer": buffer, "fields": fields}
-        described["extras"] = self._extra_files
+        described |= {"extras": self._extra_files, "state": self._state_file}
         (self.folder / "buffer.new.json").write_text(json.dumps(described, indent=1))
         os.replace(self.folder / "buffer.new.json", self.folder / "buffer.json")
-        self._forget({field["file"] for field in fields} | set(self._extra_files.values()))
+        self._used = {field["file"] for field in fields if field["file"]} | {
+            *self._extra_files.values(),
+            self._state_file,
+        }
+        self.tidy()
 
-    def _forget(self, used: set[Any]) -> None:
-        for name in [name for name in self._maps if name not in used]:
+    def tidy(self) -> None:
+        for name in [name for name in self._maps if name not in self._used]:
             del self._maps[name]
             with contextlib.suppress(OSError):
                 (self.folder / name).unlink()
-        self._files = {path: name for path, name in self._files.items() if name in used}
+        self._files = {path: name for path, name in self._files.items() if name in self._used}
+
+    def _new_name(self) -> str:
+        return f"{1 + max((int(file[:-4]) for file in self._maps), default=0)}.npy"
 
     def commit(self, numbers: NDArray[np.float64]) -> None:
         state = self._state
@@ -142,7 +156,7 @@ class Disk(Memory):
         state[older, 0] = state[1 - older, 0] + 1
 
     def flush(self) -> None:
-        for mapped in [*self._maps.values(), self._state]:
+        for mapped in self._maps.values():
             mapped.flush()
 
     # ---- opening again --------------------------------------------------------------------------------------------
@@ -158,7 +172,7 @@ class Disk(Memory):
         """
         disk = object.__new__(Disk)
         Memory.__init__(disk)
-        disk.folder, disk._files, disk._maps = Path(folder).absolute(), {}, {}
+        disk.folder, disk._files, disk._maps = Path(os.fspath(folder)).absolute(), {}, {}
         try:
             described = json.loads(_own(disk.folder / "buffer.json").read_text())
             if described["format"] != FORMAT or described["version"] != VERSION:
@@ -166,9 +180,11 @@ class Disk(Memory):
             columns = disk._map_columns(described["fields"])
             disk._extra_files = dict(described["extras"])
             disk.extras = {name: disk._map_file(file) for name, file in disk._extra_files.items()}
-            disk._state = _mapped(disk.folder / "state.npy")
+            disk._state_file = described["state"]
+            disk._state = disk._map_file(disk._state_file)
             numbers = np.array(disk._state[int(disk._state[1, 0] > disk._state[0, 0]), 1:])
             buffer = described["buffer"]
+            disk._used = set(disk._maps)
         except FileNotFoundError as error:
             raise StorageError(f"{disk.folder} holds no buffer: {error.filename} is missing") from error
         except Exception as error:  # whatever it is, what was read is the reason for it

@@ -40,6 +40,7 @@ class VectorReplayBuffer(ReplayBuffer[R, S]):
         super().__init__(sum(sizes), **options)
         self.buffer_num: int = buffer_num
         self._rings = Rings(sizes)
+        self._begin(VectorReplayBuffer)
 
     @property
     def buffers(self) -> list[ReplayBuffer[R, S]]:
