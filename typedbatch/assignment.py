@@ -188,6 +188,8 @@ def _holds(dtype: Any, value: Any) -> bool:
     cast = value.to(dtype)
     if dtype.is_floating_point and (value.is_floating_point() or not value.is_complex()):
         return bool(torch.equal(cast.isfinite(), value.isfinite()))
+    if dtype.is_complex or value.is_complex():
+        return bool(torch.equal(cast.to(value.dtype), value))
     return bool(torch.equal(cast.to(value.dtype), value)) and bool(((cast < 0) == (value < 0)).all())
 
 

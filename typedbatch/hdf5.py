@@ -58,7 +58,10 @@ def from_hdf5(x: h5py.Group | h5py.Dataset, device: Any = None) -> Any:
     """
     if isinstance(x, h5py.Dataset):
         return _read_dataset(x, device)
-    return _read_group(x, device, (), batch=False)
+    try:
+        return _read_group(x, device, set(), batch=False)
+    except RecursionError as error:
+        raise StorageError("the file is damaged: groups inside each other, deeper than anybody writes them") from error
 
 
 def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
@@ -76,10 +79,10 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
     elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject:
         _write_array(group, name, np.asarray(value), compression, "ndarray" if kind is ARRAY else "scalar")
     elif kind is ARRAY:
-        dataset = group.create_dataset(name, data=_json([_plain(one) for one in value.ravel()]))
+        dataset = group.create_dataset(name, data=json.dumps([_plain(one) for one in value.ravel()]))
         dataset.attrs[_TYPE], dataset.attrs["shape"] = "json_ndarray", value.shape
     else:
-        group.create_dataset(name, data=_json(_plain(value))).attrs[_TYPE] = "json"
+        group.create_dataset(name, data=json.dumps(_plain(value))).attrs[_TYPE] = "json"
 
 
 def _write_array(group: h5py.Group, name: str, array: Any, compression: str | None, kind: str) -> h5py.Dataset:
@@ -98,10 +101,6 @@ def _bits_of(tensor: Any, dtype: np.dtype[Any]) -> Any:
     return (tensor if tensor.dtype == same else tensor.view(same)).numpy()
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value)
-
-
 def _plain(value: Any) -> Any:
     """The value as JSON takes it, if it can come back as the same."""
     if type(value) in _PLAIN:
@@ -115,11 +114,12 @@ def _plain(value: Any) -> Any:
     raise StorageError(f"{describe(value)} is nothing that JSON holds; leave the field out, or make it an array")
 
 
-def _read_group(group: h5py.Group, device: Any, inside: tuple[int, ...], *, batch: bool) -> Any:
+def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -> Any:
     batch |= group.attrs.get(_TYPE) == "Batch"  # whatever a Batch holds is a Batch too, though Tianshou does not say so
     address = h5py.h5o.get_info(group.id).addr
-    if address in inside:
-        raise StorageError("the file is damaged: a group holds itself")
+    if address in met:
+        raise StorageError("the file is damaged: a group that is in two places")
+    met.add(address)
     attributes = {name: value for name, value in group.attrs.items() if name != _TYPE}
     fields: dict[str, Any] = {_decoded(name): _number(value) for name, value in attributes.items()}
     for name in group:
@@ -128,7 +128,7 @@ def _read_group(group: h5py.Group, device: Any, inside: tuple[int, ...], *, batc
                 raise StorageError("a link to elsewhere, which is not followed")
             value = group[name]
             if isinstance(value, h5py.Group):
-                fields[_decoded(name)] = _read_group(value, device, (*inside, address), batch=batch)
+                fields[_decoded(name)] = _read_group(value, device, met, batch=batch)
             else:
                 fields[_decoded(name)] = _read_dataset(value, device)
         except TypedBatchError as error:

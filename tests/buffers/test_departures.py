@@ -787,7 +787,7 @@ def test_a_main_buffer_must_be_plain_and_empty():
 
 def test_sizes_that_no_buffer_has_are_refused():
     for size in (-1, 0.5):
-        with pytest.raises(errors.SizeError, match="rows"):
+        with pytest.raises(errors.SizeError, match="size is"):
             ReplayBuffer(size)
     for rings in (0, -1):
         with pytest.raises(errors.SizeError, match="buffer_num"):
@@ -795,7 +795,7 @@ def test_sizes_that_no_buffer_has_are_refused():
     with pytest.raises(errors.SizeError, match="stack_num"):
         ReplayBuffer(4, stack_num=0)
     for caches, rows in ((0, 1), (1, 0)):
-        with pytest.raises(errors.SizeError, match="caches"):
+        with pytest.raises(errors.SizeError, match="is 1 or more, got 0"):
             CachedReplayBuffer(ReplayBuffer(4), caches, rows)
 
 

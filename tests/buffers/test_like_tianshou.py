@@ -196,6 +196,9 @@ def test_rows_are_moved_alike(peer, source, target, before):
         if not len(mine):
             continue
         assert ours.update(mine).tolist() == theirs.update(other).tolist()
+        cut = ours.done & ~theirs.done  # where rows of another ring follow; Tianshou lets the episode go on in them
+        assert cut.sum() < len(mine.subbuffer_edges) - (source not in ("vector", "cached"))
+        theirs._meta.done[cut] = True
         assert_alike(ours, theirs)
         assert_alike(mine, other)
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.buffers import contents, incoming, restored
-from typedbatch.buffers.options import BufferOptions, R, S
-from typedbatch.buffers.parts import parts_of
+from typedbatch.buffers.declared import Declared
+from typedbatch.buffers.options import BufferOptions, R, S, at_least
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Rings
-from typedbatch.errors import LeafError, SizeError, StructureError
+from typedbatch.errors import LeafError, StructureError
 from typedbatch.leaves import describe
 
 
@@ -49,8 +49,8 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             raise LeafError(f"the main buffer is a ReplayBuffer, got {describe(main_buffer)}")
         if main_buffer._columns.__dict__ or main_buffer._storage.durable:
             raise StructureError("the main buffer is empty and in memory; a path is given to the CachedReplayBuffer")
-        if cached_buffer_num < 1 or max_episode_length < 1:
-            raise SizeError(f"got {cached_buffer_num} caches of {max_episode_length} rows; there is 1 or more of both")
+        at_least(1, cached_buffer_num, "cached_buffer_num")
+        at_least(1, max_episode_length, "max_episode_length")
         options: BufferOptions = {**main_buffer._options, "path": path}
         super().__init__(0, **options)
         self.cached_buffer_num: int = cached_buffer_num
@@ -61,9 +61,14 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     def _adopt(self, main_buffer: ReplayBuffer[R, S]) -> None:
         """Make a buffer the one that finished episodes are in."""
-        caches = parts_of(self)[1:]
-        self._parts = [main_buffer, *caches]
+        self._parts = [main_buffer, *self.buffers[1:]]
         self._shared()
+
+    def _declaration(self) -> Declared:
+        declared = super()._declaration()
+        if not declared.says and (main := Declared(self.main_buffer)).says:
+            declared = self._declared = main
+        return declared
 
     @property
     def main_buffer(self) -> ReplayBuffer[R, S]:
@@ -74,11 +79,6 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
     def cached_buffers(self) -> list[ReplayBuffer[R, S]]:
         """What episodes that go on are in: each cache as a buffer that shares its rows with this one."""
         return [*self._parts[1:]]
-
-    @property
-    def buffers(self) -> list[ReplayBuffer[R, S]]:
-        """The main buffer and the caches."""
-        return [*self._parts]
 
     def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add a transition to each cache, or to each of ``buffer_ids``, and move the episodes that end.
@@ -118,7 +118,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""
-        return contents.move(self, 0, buffer, buffer._rings.chronological())
+        return contents.move(self, 0, buffer, contents.rows_of(buffer))
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -133,4 +133,4 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        parts_of(self)
+        self._parts = self.buffers

@@ -195,7 +195,9 @@ def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
     if not is_array or given != lead + tuple(column.shape)[1:]:
         rows = f"{lead[0]} rows" if lead else "one row"
         raise RowAssignmentError(f"{_row(column)} is stored for each row, got {describe(value)} for {rows}")
-    return value if kind is ARRAY and column.dtype.hasobject else fitted(column, value)
+    if kind is ARRAY and column.dtype.hasobject:
+        return value
+    return fitted(column, value.detach() if KINDS[type(value)] is TENSOR else value)
 
 
 def _row(column: Any) -> str:
@@ -205,7 +207,7 @@ def _row(column: Any) -> str:
 
 
 def _cell(value: Any, lead: Lead) -> Any:
-    """An object as numpy writes it into one place of an object array, or into several, whatever it looks like inside."""
+    """An object as numpy writes it into a place of an object array, or into several, whatever it looks like inside."""
     value = value.item() if KINDS[type(value)] is ARRAY and not value.ndim else value
     if not lead:
         return value

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from typedbatch.assignment import fitted, set_rows
 from typedbatch.batch import Batch
 from typedbatch.buffers.columns import Plan, new_column, rows_at, slice_of
-from typedbatch.buffers.incoming import to_store
+from typedbatch.buffers.incoming import flags, to_store
 from typedbatch.buffers.rings import Slots
+from typedbatch.combine import check_names
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.copying import deep_leaf
-from typedbatch.errors import LeafError, SizeError, StructureError
-from typedbatch.leaves import Tree, describe, leading_shape, new_tree
+from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError
+from typedbatch.leaves import KINDS, OBJECT, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
 from typedbatch.missing import complete_rows
 from typedbatch.missing import drop_null as without_null
 from typedbatch.rows import leaves
@@ -37,17 +39,27 @@ def stored_rows(buffer: Buffer, slots: Slots | None = None) -> Batch:
 
 def update(buffer: Buffer, other: Buffer) -> Slots:
     """Add the rows of another buffer; see :meth:`ReplayBuffer.update`."""
-    if not hasattr(other, "_rings"):
-        raise LeafError(f"update() takes a buffer, got {describe(other)}")
+    slots = rows_of(other)
     mine, theirs = len(buffer._rings.capacity), len(other._rings.capacity)
-    if mine == 1:
-        return move(buffer, 0, other, other._rings.chronological())
+    if mine == 1 or not len(slots):
+        return move(buffer, 0, other, slots)
     if mine != theirs:
         raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
-    slots = other._rings.chronological()
     _planned(buffer, other, slots)  # all fit, or none is moved
     ring = other._rings.ring_of(slots)
     return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])
+
+
+def rows_of(other: Any) -> Slots:
+    """The slots of what is added by ``update``.
+
+    Raises:
+        LeafError: it is no buffer.
+    """
+    if not hasattr(other, "_rings"):
+        raise LeafError(f"update() takes a buffer, got {describe(other)}")
+    slots: Slots = other._rings.chronological()
+    return slots
 
 
 def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | None = None) -> Slots:
@@ -81,8 +93,10 @@ def _planned(buffer: Buffer, other: Buffer, slots: Slots) -> Plan:
     if not buffer._save_obs_next:
         fields.pop("obs_next", None)
     elif "obs_next" not in fields:
-        fields["obs_next"] = rows_at(other.obs, other._rings.next(slots, other.done))
-    return buffer._plan(new_tree(Batch, fields), fields, (len(slots),))
+        fields["obs_next"] = rows_at(other._columns.__dict__["obs"], other._rings.next(slots, other.done))
+    ring = np.broadcast_to(other._rings.ring_of(slots), slots.shape)
+    fields["done"][:-1] |= ring[1:] != ring[:-1]  # an episode does not go on in another ring
+    return buffer._plan(None, fields, (len(slots),))
 
 
 def _go_on(buffer: Buffer, ring: int, slots: Slots) -> None:
@@ -108,14 +122,14 @@ def set_batch(buffer: Buffer, batch: Any) -> None:
             raise SizeError(f"{rows} rows, but the buffer takes exactly {buffer.maxsize}", path)
     fields, _, _ = to_store(buffer, batch, (buffer.maxsize,))
     if "done" in batch.__dict__:
-        fields["done"] = np.asarray(leaf_to_numpy(batch.__dict__["done"]), bool)
+        fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (buffer.maxsize,)))
     _replace(buffer, batch, fields, np.arange(buffer.maxsize), buffer._rings.capacity)
     for ring, start in enumerate(buffer._rings.offset.tolist()):
         _go_on(buffer, ring, np.arange(start, start + buffer._rings.capacity[ring]))
     buffer._written(np.zeros(0, np.intp))
 
 
-def _replace(buffer: Buffer, batch: Tree, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
+def _replace(buffer: Buffer, batch: Tree | None, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
     """Lay out the columns anew, with these rows and no others."""
     rings, nothing = buffer._rings, np.zeros(0, np.intp)
     before = buffer._columns, rings.counts.copy(), rings.ep_return.copy()
@@ -141,7 +155,14 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
     """Set a field, or some slots of it; see :meth:`ReplayBuffer.set_array_at_key`."""
     if not buffer._columns.__dict__:
         raise buffer._empty()
+    check_names({key: seq})
+    if key in ("terminated", "truncated", "done"):
+        raise FieldNameError(
+            f"{key!r} says where episodes end, so it is not set by itself; set_batch() sets everything"
+        )
     values = to_leaf(seq)
+    if kind_of(values) is TENSOR:
+        values = values.detach()
     if not leading_shape(values):
         raise StructureError(f"takes one value for each row, got {describe(values)}", key)
     if index is None and leading_shape(values)[0] != buffer.maxsize:
@@ -155,6 +176,8 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
         column = new_column(values, buffer.maxsize, (len(values),), buffer._storage, (key,))
         if default is not None:
             column[...] = fitted(column, np.asarray(default))
+    if tuple(values.shape[1:]) != leading_shape(column)[1:]:
+        raise RowAssignmentError(f"rows like those of {describe(column)} are expected, got {describe(values)}", key)
     alone = new_tree(Batch, {key: column})
     set_rows(alone, ... if index is None else index, new_tree(Batch, {key: deep_leaf(values, {})}), strict=True)
     if key not in columns:
@@ -170,13 +193,15 @@ def drop_null(buffer: Buffer) -> None:
     keep = complete_rows(rows)
     if keep.all():
         return
-    ring = np.broadcast_to(rings.ring_of(rings.chronological()), keep.shape)[keep]
+    ring_of_all = np.broadcast_to(rings.ring_of(rings.chronological()), keep.shape)
+    ring = ring_of_all[keep]
     lengths = np.bincount(ring, minlength=len(rings.capacity))
     slots = np.arange(len(ring)) - (np.cumsum(lengths) - lengths)[ring] + rings.offset[ring]
     statistics = rings.ep_return.copy(), rings.ep_len.copy()
     extras = {name: values[rings.chronological()[keep]] for name, values in buffer._storage.extras.items()}
     kept = without_null(rows)
-    _replace(buffer, kept, kept.__dict__, slots, lengths)
+    kept.__dict__["done"] |= _cut(rows.__dict__["done"], ring_of_all, keep)
+    _replace(buffer, None, kept.__dict__, slots, lengths)
     rings.ep_return[...], rings.ep_len[...] = statistics
     for one in range(len(lengths)):
         ends = np.flatnonzero(buffer.done[slots[ring == one]])
@@ -185,10 +210,23 @@ def drop_null(buffer: Buffer) -> None:
     buffer._carried(slots, extras)
 
 
+def _cut(done: NDArray[np.bool_], ring: Slots, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the rows that are kept end their episode, because it had an end, and that may be dropped."""
+    ends = done.copy()
+    ends[:-1] |= ring[1:] != ring[:-1]
+    episode: Slots = np.cumsum(ends) - ends
+    kept: Slots = episode[keep]
+    last = np.append(kept[1:] != kept[:-1], True)[: len(kept)]
+    return np.asarray(last & np.isin(kept, episode[done]))
+
+
 def from_data(cls: type[F], given: dict[str, Any]) -> F:
     """A full buffer; see :meth:`ReplayBuffer.from_data`."""
-    fields = {name: to_leaf(value[:]) if hasattr(value, "id") else to_leaf(value) for name, value in given.items()}
-    size = len(fields["obs"])
+    is_dataset = {name: KINDS[type(value)] is OBJECT and hasattr(value, "__getitem__") for name, value in given.items()}
+    fields = {name: to_leaf(value[:] if is_dataset[name] else value) for name, value in given.items()}
+    if not (rows := [leading_shape(leaf)[:1] for _, leaf in leaves(fields)]) or () in rows:
+        raise SizeError("rows are expected, arrays of one length each")
+    size = rows[0][0]
     buffer = cls(size)
     if size:
         set_batch(buffer, Batch(fields))

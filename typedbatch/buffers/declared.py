@@ -19,10 +19,14 @@ class Declared:
 
     Args:
         buffer: ``ReplayBuffer[GoalRollout](20)``, or of a class that derives from ``ReplayBuffer[GoalRollout]``.
+        **instead: ``sampled``, for another than it says.
     """
 
-    def __init__(self, buffer: Any) -> None:
-        self.added, self.sampled = declared_types(buffer)
+    def __init__(self, buffer: Any, **instead: Any) -> None:
+        added, sampled = declared_types(buffer)
+        self.added: Any = added
+        self.sampled: Any = instead.get("sampled", sampled)
+        self.says: bool = added is not None or sampled is not None
         self._buffer: str = type(buffer).__name__
         options = () if self.sampled is None else options_of(self.sampled)
         self._union: bool = len(options) > 1
@@ -66,17 +70,21 @@ class Declared:
 
 def declared_types(buffer: Any) -> tuple[Any, Any]:
     """What is added and what is sampled; None for what was not said."""
-    hint: Any = getattr(buffer, "__orig_class__", None)
-    args = get_args(hint) or _args_of_bases(type(buffer))
+    args = _arguments_of(getattr(buffer, "__orig_class__", type(buffer)))
     known = [None if isinstance(arg, TypeVar) or arg is Any else arg for arg in args]
     return (known[0], known[1]) if len(known) == 2 else (None, None)
 
 
-def _args_of_bases(cls: type) -> tuple[Any, ...]:
-    for base in (base for one in cls.__mro__ if "__orig_bases__" in one.__dict__ for base in get_original_bases(one)):
-        args = get_args(base)
-        if getattr(get_origin(base), "__module__", "").startswith("typedbatch.buffers") and len(args) == 2:
-            return args
+def _arguments_of(hint: Any) -> tuple[Any, ...]:
+    """The arguments of the class of this package that a class, given with arguments or without, derives from."""
+    cls = get_origin(hint) or hint
+    parameters = getattr(cls, "__parameters__", ())
+    given = dict(zip(parameters, get_args(hint), strict=False))
+    if cls.__module__.startswith("typedbatch.buffers"):
+        return tuple(given.get(parameter, parameter) for parameter in parameters)
+    for base in get_original_bases(cls):
+        if isinstance(origin := get_origin(base) or base, type) and hasattr(origin, "sample_indices"):
+            return tuple(given.get(arg, arg) for arg in _arguments_of(base))
     return ()
 
 

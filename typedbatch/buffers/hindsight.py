@@ -12,12 +12,13 @@ from typedbatch._typing import Array
 from typedbatch.assignment import fitted
 from typedbatch.buffers import restored
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
-from typedbatch.buffers.options import BufferOptions, R, S
-from typedbatch.buffers.parts import parts_of
+from typedbatch.buffers.options import BufferOptions, R, S, at_least
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.vector import capacities
 from typedbatch.conversion import to_numpy
+from typedbatch.copying import deep_leaf
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError
 from typedbatch.leaves import BATCH, KINDS, describe
 
@@ -39,13 +40,13 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     ``obs`` is a batch with ``achieved_goal`` and ``desired_goal``. Each time something is sampled, most of the episodes
     it is from get another goal, that of a later step ("future", drawn for the last step that was sampled): their rows,
-    from the first one sampled on, read with that goal and its reward, in n-step returns too, until something is sampled
-    or added again. What is stored stays as it is.
+    from the first one sampled to the end, read with that goal and its reward, in n-step returns too, until something is
+    sampled or added again. What is stored stays as it is.
 
     Args:
         size: transitions to keep.
         compute_reward_fn: takes achieved and desired goals, ``(N, *goal)`` each, and gives rewards, ``(N,)``.
-        horizon: steps of an episode at most; later ones keep their goal.
+        horizon: steps of an episode at most; a goal is achieved less than so many steps later.
         future_k: episodes with another goal for each one with its own, on average.
         **options: as for :class:`ReplayBuffer`.
 
@@ -63,8 +64,9 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         future_k: float = 8.0,
         **options: Unpack[BufferOptions],
     ) -> None:
-        if not horizon >= 1 or not future_k >= 1:
-            raise SizeError(f"horizon and future_k are 1 or more, got {horizon!r} and {future_k!r}")
+        at_least(1, horizon, "horizon")
+        if not future_k >= 1:
+            raise SizeError(f"future_k is 1 or more, got {future_k!r}")
         super().__init__(size, **options)
         self.horizon: int = horizon
         self.future_k: float = future_k
@@ -85,22 +87,23 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         """Give most of the episodes of some slots another goal, in place of those that had one till now.
 
         Raises:
-            RowAssignmentError: ``compute_reward_fn`` does not give a reward for each goal.
+            RowIndexError: a slot that does not exist, or holds no row.
+            RowAssignmentError: achieved goals do not fit desired ones, or there is not a reward for each.
         """
         self._restore_cache()
-        if not len(indices):
+        slots = self._in_order(np.atleast_1d(as_slots(self._rings, indices)))
+        if not len(slots):
             return
-        slots = self._in_order(np.asarray(indices))
-        steps = [slots]
-        for _ in range(self.horizon - 1):
-            steps.append(self._rings.next(steps[-1], self.done))
-        trajectories = np.stack(steps)
-        _, first, episode = np.unique(trajectories[-1], return_index=True, return_inverse=True)
+        end, remaining = self._ends(slots)
+        ends, first, episode = np.unique(end, return_index=True, return_inverse=True)
         latest = np.zeros_like(first)
         latest[episode] = np.arange(len(slots))  # the last one written is the last in time
-        chosen = self._rng.random(len(first)) < self.future_p
+        chosen = self._rng.random(len(ends)) < self.future_p
         if chosen.any():
-            self._relabel(trajectories[:, first[chosen]], self._future(trajectories[:, latest[chosen]]))
+            start = self._frames(slots[first[chosen]], self.stack_num)
+            begin = start if start.ndim == 1 else start[:, 0]
+            steps = self._rng.integers(0, np.minimum(remaining[latest], self.horizon - 1)[chosen], endpoint=True)
+            self._relabel(begin, ends[chosen], self._ahead(slots[latest[chosen]], steps))
 
     def _in_order(self, slots: Slots) -> Slots:
         """The slots, ring by ring, in the order of time."""
@@ -108,23 +111,37 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         age = (slots - self._rings.oldest[ring]) % self._rings.capacity[ring]
         return slots[np.lexsort((age, ring))]
 
-    def _future(self, trajectories: Slots) -> Slots:
-        """A step of each trajectory, at random."""
-        remaining = (trajectories != trajectories[-1]).sum(0)
-        step = self._rng.integers(0, remaining, endpoint=True)
-        return np.asarray(trajectories[step, np.arange(len(step))])
+    def _ends(self, slots: Slots) -> tuple[Slots, Slots]:
+        """The last slot of the episode of each slot, and how many steps away it is."""
+        remaining = np.zeros_like(slots)
+        while (goes_on := (after := self._rings.next(slots, self.done)) != slots).any():
+            slots, remaining = after, remaining + goes_on
+        return slots, remaining
 
-    def _relabel(self, trajectories: Slots, future: Slots) -> None:
+    def _ahead(self, slots: Slots, steps: Slots) -> Slots:
+        """The slots so many steps ahead, in episodes that are that long."""
+        ring = self._rings.ring_of(slots)
+        start = self._rings.offset[ring]
+        ahead: Slots = (slots - start + steps) % self._rings.capacity[ring] + start
+        return ahead
+
+    def _relabel(self, begin: Slots, end: Slots, future: Slots) -> None:
+        """Let each episode, from a slot to its end, have the goal that was achieved at some slot."""
         columns = self._columns.__dict__
-        slots, place = np.unique(trajectories, return_index=True)
-        goal = self._achieved_next(future)[place % trajectories.shape[1]]
-        rew = np.asarray(to_numpy(self.compute_reward_fn(self._achieved_next(slots), goal)))
+        _, remaining = self._ends(begin)
+        episode = np.repeat(np.arange(len(begin)), remaining + 1)
+        steps = np.arange(len(episode)) - np.repeat(np.cumsum(remaining + 1) - remaining - 1, remaining + 1)
+        slots = self._ahead(begin[episode], steps)
+        order = slots.argsort()
+        slots, goal = slots[order], self._achieved_next(future)[episode[order]]
+        desired = columns["obs"].__dict__["desired_goal"]
+        if goal.shape[1:] != desired.shape[1:]:
+            raise RowAssignmentError(f"achieved goals {describe(goal)} for desired ones {describe(desired)}", "obs")
+        goal = fitted(desired, goal)
+        rew = np.array(to_numpy(self.compute_reward_fn(self._achieved_next(slots), deep_leaf(goal, {}))))
         wanted = (len(slots), *columns["rew"].shape[1:])
         if rew.shape != wanted or rew.dtype.kind not in "biuf":
-            raise RowAssignmentError(
-                f"compute_reward_fn gives {describe(rew)} for rewards of shape {list(wanted)}", "rew"
-            )
-        goal = fitted(columns["obs"].__dict__["desired_goal"], goal)
+            raise RowAssignmentError(f"compute_reward_fn gives {describe(rew)} for {list(wanted)} rewards", "rew")
         self._relabelled = _Relabelled(slots, goal, fitted(columns["rew"], rew))
 
     def _achieved_next(self, slots: Slots) -> Array:
@@ -214,18 +231,8 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
     ) -> None:
         sizes = capacities(total_size, buffer_num)
         super().__init__(sum(sizes), compute_reward_fn, horizon, future_k, **options)
-        self.buffer_num: int = buffer_num
         self._rings = Rings(sizes)
         self._begin(HERVectorReplayBuffer)
-
-    @property
-    def buffers(self) -> list[ReplayBuffer[R, S]]:
-        """Each ring as a buffer that reads its rows with their own goals, and shares them with this one."""
-        return parts_of(self)
-
-    def _arguments(self) -> dict[str, Any]:
-        arguments = super()._arguments()
-        return {"total_size": arguments.pop("size"), "buffer_num": self.buffer_num, **arguments}
 
 
 def _merged(rows: Any, others: Array, place: Any, other: Any) -> Any:

@@ -30,7 +30,10 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
     """
     if buffer_ids is None:
         return slice(None), rings
-    ids = np.asarray(buffer_ids)
+    try:
+        ids = np.asarray(buffer_ids)
+    except ValueError as error:
+        raise StructureError(f"buffer_ids is a list of ring numbers, one for each row, got {buffer_ids!r}") from error
     if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
         raise StructureError(f"buffer_ids is a list of ring numbers, one for each row, got {buffer_ids!r}")
     if ids.size and not 0 <= ids.min() <= ids.max() < rings:
@@ -56,9 +59,9 @@ def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fi
     except KeyError as error:
         raise MissingFieldError(type(batch).__name__, str(error.args[0]), fields) from None
     if not (type(terminated) is ndarray and terminated.dtype is _BOOL and terminated.shape == lead):
-        terminated = fields["terminated"] = _flags(terminated, "terminated", lead)
+        terminated = fields["terminated"] = flags(terminated, "terminated", lead)
     if not (type(truncated) is ndarray and truncated.dtype is _BOOL and truncated.shape == lead):
-        truncated = fields["truncated"] = _flags(truncated, "truncated", lead)
+        truncated = fields["truncated"] = flags(truncated, "truncated", lead)
     done = fields["done"] = _done(terminated, truncated, lead)
     if not (type(rew) is ndarray and rew.dtype.kind == "f"):
         rew = fields["rew"] = _rewards(rew)
@@ -76,14 +79,20 @@ def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
     return np.asarray(leaf_to_numpy(terminated) | leaf_to_numpy(truncated))
 
 
-def _flags(value: Any, name: str, lead: Lead) -> Any:
+def flags(value: Any, name: str, lead: Lead) -> Any:
+    """Flags of each row, as bools.
+
+    Raises:
+        RowAssignmentError: something else than 0 and 1, or not one for each row.
+    """
     kind = KINDS[type(value)]
     if kind is TENSOR:
-        value = value.detach().bool()
-    elif kind in (ARRAY, SCALAR) and value.dtype.kind in "biuf":
-        value = np.asarray(value, bool)
-    else:
+        value = value.detach()
+    elif kind not in (ARRAY, SCALAR) or value.dtype.kind not in "biuf":
         raise RowAssignmentError(f"a flag is a bool, got {describe(value)}", name)
+    if not ((value == 0) | (value == 1)).all():
+        raise RowAssignmentError(f"a flag is a bool, 0 or 1, and some of {describe(value)} are not", name)
+    value = value.bool() if kind is TENSOR else np.asarray(value, bool)
     if value.shape != lead:
         wanted = f"{lead[0]} flags, one for each row" if lead else "one flag without dimensions"
         raise RowAssignmentError(f"{wanted}, is expected, got {describe(value)}", name)

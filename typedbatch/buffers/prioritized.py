@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from typedbatch._typing import Index
+from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.options import BufferOptions, R
-from typedbatch.buffers.parts import parts_of
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.segment_tree import SegmentTree
@@ -52,9 +52,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     ) -> None:
         if not alpha > 0:
             raise SettingError(f"alpha is above 0, got {alpha!r}; a ReplayBuffer samples uniformly")
-        super().__init__(size, **options)
         self._alpha: float = alpha
         self.set_beta(beta)
+        super().__init__(size, **options)
         self._weight_norm: bool = weight_norm
         self._max_prio = self._min_prio = 1.0
         self.weight: SegmentTree = SegmentTree(self.maxsize)
@@ -73,8 +73,12 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         self._beta: float = beta
 
     def init_weight(self, index: int | Slots) -> None:
-        """Give slots the priority of new transitions: the highest so far."""
-        self.weight[index] = self._max_prio**self._alpha
+        """Give slots the priority of new transitions: the highest so far.
+
+        Raises:
+            RowIndexError: a slot that does not exist, or holds no row.
+        """
+        self.weight[as_slots(self._rings, index)] = self._max_prio**self._alpha
 
     def get_weight(self, index: Index) -> Any:
         """The importance-sampling weight of slots, relative to the lowest priority so far; float64, ``(N,)``.
@@ -99,7 +103,10 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             RowIndexError: a slot that does not exist, or holds no row.
         """
         slots = as_slots(self._rings, index)
-        priorities = np.abs(np.asarray(to_numpy(new_weight), np.float64)) + _EPS
+        given = np.asarray(to_numpy(new_weight))
+        if given.dtype.kind not in "biuf":
+            raise RowAssignmentError(f"priorities are numbers, got {describe(given)}", "weight")
+        priorities = np.abs(given.astype(np.float64)) + _EPS
         with np.errstate(over="ignore"):
             powers = priorities**self._alpha
         if priorities.shape != np.shape(slots) and priorities.ndim:
@@ -134,9 +141,17 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         rows.__dict__["weight"] = weights / np.max(weights) if self._weight_norm and np.size(weights) else weights
         return rows
 
+    @property
+    def buffers(self) -> list[ReplayBuffer[R, Any]]:
+        """As :attr:`ReplayBuffer.buffers`, without priorities and weights."""
+        return super().buffers
+
+    def _part_declaration(self) -> Declared:
+        return Declared(self, sampled=None)
+
     def _written(self, slots: Slots) -> None:
         if len(slots):
-            self.init_weight(slots)
+            self.weight[slots] = self._max_prio**self._alpha
         super()._written(slots)
 
     def _forgotten(self, slots: Slots) -> None:
@@ -195,15 +210,5 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
     ) -> None:
         sizes = capacities(total_size, buffer_num)
         super().__init__(sum(sizes), alpha, beta, weight_norm, **options)
-        self.buffer_num: int = buffer_num
         self._rings = Rings(sizes)
         self._begin(PrioritizedVectorReplayBuffer)
-
-    @property
-    def buffers(self) -> list[ReplayBuffer[R, Any]]:
-        """Each ring as a buffer without priorities, which shares its rows with this one."""
-        return parts_of(self)
-
-    def _arguments(self) -> dict[str, Any]:
-        arguments = super()._arguments()
-        return {"total_size": arguments.pop("size"), "buffer_num": self.buffer_num, **arguments}

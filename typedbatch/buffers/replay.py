@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from typedbatch.batch import Batch
 from typedbatch.buffers import contents, incoming, restored
 from typedbatch.buffers.columns import Plan, Simple, rows_at, simple_columns
 from typedbatch.buffers.declared import Declared
-from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S
+from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S, at_least
 from typedbatch.buffers.rings import Added, Rings, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
 from typedbatch.buffers.storage import Disk, Memory
@@ -87,10 +88,7 @@ class ReplayBuffer(Generic[R, S]):
         random_seed: int | None = 42,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        if int(size) != size or size < 0:
-            raise SizeError(f"a buffer has 0 rows or more, got {size!r}")
-        if stack_num < 1:
-            raise SizeError(f"stack_num counts frames, 1 or more, got {stack_num!r}")
+        size, stack_num = at_least(0, size, "size"), at_least(1, stack_num, "stack_num")
         self._options: BufferOptions = {
             "stack_num": stack_num,
             "ignore_obs_next": ignore_obs_next,
@@ -103,7 +101,7 @@ class ReplayBuffer(Generic[R, S]):
         self._save_only_last_obs: bool = save_only_last_obs
         self._sample_avail: bool = sample_avail
         self._rng: np.random.Generator = np.random.default_rng(random_seed)
-        self._rings: Rings = Rings([int(size)])
+        self._rings: Rings = Rings([size])
         self._columns: Tree = new_tree(Batch, {})
         self._simple: Simple = {}
         self._declared: Declared | None = None
@@ -134,7 +132,7 @@ class ReplayBuffer(Generic[R, S]):
 
     @property
     def options(self) -> BufferOptions:
-        """What the buffer was made with, ``path`` excepted."""
+        """What the buffer was made with, of what all buffers take, ``path`` excepted."""
         return self._options.copy()
 
     @property
@@ -145,7 +143,20 @@ class ReplayBuffer(Generic[R, S]):
     @property
     def subbuffer_edges(self) -> Slots:
         """Where rings begin and end: ``[0, maxsize]``; ``[0, n, 2 * n, ...]`` with several."""
-        return self._rings.edges
+        return self._rings.edges.copy()
+
+    @property
+    def buffer_num(self) -> int:
+        """How many rings there are."""
+        return len(self._rings.capacity)
+
+    @property
+    def buffers(self) -> list[ReplayBuffer[R, S]]:
+        """Each ring as a buffer of its own, which shares its rows and positions with this one; the same ones always."""
+        if not self._parts:
+            self._parts = [ReplayBuffer[R, S](capacity, **self._options) for capacity in self._rings.capacity.tolist()]
+            self._shared()
+        return [*self._parts]
 
     def __len__(self) -> int:
         """Rows that are stored."""
@@ -204,11 +215,11 @@ class ReplayBuffer(Generic[R, S]):
         return added
 
     def _plan(self, batch: Any, fields: dict[str, Any], lead: tuple[()] | tuple[int]) -> Plan:
-        """Rows that fit, with columns for fields that are new."""
+        """Rows that fit, with columns for fields that are new; ``batch`` is what they are of, None if of a buffer."""
         plan = Plan(lead)
         columns = self._columns.__dict__
         plan.add(columns, fields, (), self._simple)
-        if plan.new or plan.fills or current_level() == "values":
+        if batch is not None and (plan.new or plan.fills or current_level() == "values"):
             incoming.check(self, batch, fields, plan)
         if plan.new:
             self._grow(plan)
@@ -237,7 +248,13 @@ class ReplayBuffer(Generic[R, S]):
                 columns.clear()
                 self._storage.tidy()
                 raise
-        self._laid_out()
+        try:
+            self._laid_out()
+        except StorageError:
+            for new in plan.new:
+                del new.fields[new.name]
+            self._shared()
+            raise
 
     def _laid_out(self) -> None:
         """Called when there are other columns than before."""
@@ -258,9 +275,12 @@ class ReplayBuffer(Generic[R, S]):
     def _declaration(self) -> Declared:
         if self._declared is None:
             own = Declared(self)
-            says = own.added is not None or own.sampled is not None
-            self._declared = own if says or self._whole is None else self._whole[0]._declaration()
+            self._declared = own if own.says or self._whole is None else self._whole[0]._part_declaration()
         return self._declared
+
+    def _part_declaration(self) -> Declared:
+        """What a ring of this buffer is declared to hold."""
+        return self._declaration()
 
     def _make_room(self, ids: Any, count: int = 1) -> None:
         """Called before rows are written: on disk, those that will be overwritten no longer count."""
@@ -325,6 +345,7 @@ class ReplayBuffer(Generic[R, S]):
         Raises:
             EmptyBufferError: ``batch_size`` is above 0, and there is nothing to sample.
         """
+        batch_size = None if batch_size is None else at_least(-sys.maxsize, batch_size, "batch_size")
         if batch_size is not None and batch_size < 0:
             return np.zeros(0, np.intp)
         if self._sample_avail and self.stack_num > 1:
@@ -381,6 +402,10 @@ class ReplayBuffer(Generic[R, S]):
     def _frames(self, slots: Any, count: int) -> Any:
         return slots if count == 1 else self._rings.frames(slots, count, self.done)
 
+    def __iter__(self) -> Iterator[S]:
+        """Every row, in the order of time, ring by ring."""
+        return (self._rows(slot) for slot in self._rings.chronological().tolist())
+
     def get(self, index: Index, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
         """One field of some rows, in frames of ``stack_num``: ``(*index, stack_num, *field)``.
 
@@ -397,18 +422,19 @@ class ReplayBuffer(Generic[R, S]):
         if key not in self._columns.__dict__ and default_value is not None:
             return default_value
         column = self._column(key)
-        frames = self._frames(as_slots(self._rings, index), self.stack_num if stack_num is None else stack_num)
+        count = self.stack_num if stack_num is None else at_least(1, stack_num, "stack_num")
+        frames = self._frames(as_slots(self._rings, index), count)
         return self._read(key, column, frames)
 
     # ---- neighbours in time ---------------------------------------------------------------------------------------
 
     def prev(self, index: Any) -> Any:
         """The slot of the transition before each one; its own where it begins an episode, or is the oldest."""
-        return self._rings.prev(np.asarray(index) % max(self.maxsize, 1), self._flags())[()]
+        return self._rings.prev(as_slots(self._rings, index), self._flags())[()]
 
     def next(self, index: Any) -> Any:
         """The slot of the transition after each one; its own where it ends an episode, or is the last."""
-        return self._rings.next(np.asarray(index) % max(self.maxsize, 1), self._flags())[()]
+        return self._rings.next(as_slots(self._rings, index), self._flags())[()]
 
     def _flags(self) -> NDArray[np.bool_]:
         if not self._columns.__dict__:
@@ -439,6 +465,8 @@ class ReplayBuffer(Generic[R, S]):
     def update(self, buffer: ReplayBuffer[Any, Any]) -> Slots:
         """Add the rows of another buffer, in the order of time, as they are stored there.
 
+        Where rows of several rings come into one, ``done`` is true for the last row of each.
+
         Returns:
             The slot of each row; empty when there is nothing to move, or no room.
 
@@ -457,6 +485,8 @@ class ReplayBuffer(Generic[R, S]):
     def set_batch(self, batch: Any) -> None:
         """Make a batch of ``maxsize`` rows the contents, as a copy: every slot is taken then.
 
+        On disk, what was there before is gone as soon as this begins.
+
         Raises:
             SizeError: it has another number of rows (an ``AssertionError`` too).
             MissingFieldError: a required field is missing.
@@ -470,6 +500,8 @@ class ReplayBuffer(Generic[R, S]):
         """Set a field, or some slots of it; see :meth:`typedbatch.Batch.set_array_at_key`. Values are copied.
 
         Raises:
+            FieldNameError: a field that says where episodes end.
+            EmptyBufferError: nothing has been added yet.
             StructureError: the number of values does not fit.
             RowAssignmentError: a value or ``default_value`` does not fit the dtype.
         """
@@ -485,7 +517,11 @@ class ReplayBuffer(Generic[R, S]):
         return Batch.isnull(rows)
 
     def dropnull(self) -> None:
-        """Drop the rows in which a field has a missing value; fields keep their shape, the buffer its size."""
+        """Drop the rows in which a field has a missing value; fields keep their shape, the buffer its size.
+
+        An episode that loses its last row ends with the last one that is kept: ``done`` is true there. On disk, every
+        row is gone for as long as this takes.
+        """
         contents.drop_null(self)
 
     # ---- files ----------------------------------------------------------------------------------------------------
@@ -517,6 +553,8 @@ class ReplayBuffer(Generic[R, S]):
     @classmethod
     def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None) -> Self:
         """A buffer from such a file; the random numbers go on where they were. Nothing in the file is executed.
+
+        The constructor of a class of your own is not called.
 
         Args:
             path: the file.
@@ -555,6 +593,8 @@ class ReplayBuffer(Generic[R, S]):
 
     def _arguments(self) -> dict[str, Any]:
         """What the constructor is to be called with for such a buffer, as JSON takes it."""
+        if self._many:
+            return {"total_size": self.maxsize, "buffer_num": self.buffer_num, **self._options}
         return {"size": self.maxsize, **self._options}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typedbatch.buffers.incoming import REQUIRED
 from typedbatch.buffers.storage import Disk, Memory
 from typedbatch.conversion import leaf_to_numpy
-from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.errors import SchemaError, StorageError, TypedBatchError
 from typedbatch.leaves import Tree, describe, is_reserved, leading_shape
 from typedbatch.rows import leaves
 
@@ -54,13 +54,16 @@ def restored(
 
     Raises:
         StorageError: they are of another class, or do not fit together.
+        SchemaError: the class is declared to hold something else.
     """
     kind = library_class(cls).__name__
     try:
         if described["class"] != kind:
             raise StorageError(f"it holds a {described['class']}, not a {kind}")
         arguments = described["arguments"]
-        if any(name == "path" or (type(n) is int and n > 2**48) for name, n in _items(arguments)):
+        rings = [n for name, n in _items(arguments) if name.endswith("buffer_num")]
+        huge = any(type(n) is int and n > 2**48 for _, n in _items(arguments))
+        if huge or any(n > numbers.size for n in rings) or any(name == "path" for name, _ in _items(arguments)):
             raise StorageError("arguments that no buffer was made with")
         buffer = cls._made({**arguments, **more})
         buffer._storage = storage
@@ -70,6 +73,10 @@ def restored(
         buffer._restore(numbers)
         buffer._shared()
         buffer._resumed()
+        if buffer._columns.__dict__:
+            buffer._declaration().check_sampled(buffer._rows(np.arange(0)))
+    except SchemaError:  # it is a buffer, and holds something else
+        raise
     except Exception as error:  # whatever it is, what was read is the reason for it
         reason = error.reason if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
         raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch.buffers.options import at_least
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.conversion import leaf_to_numpy, to_torch_as
+from typedbatch.buffers.selection import as_slots
+from typedbatch.conversion import leaf_to_numpy, to_numpy, to_torch_as
 from typedbatch.copying import shallow
-from typedbatch.errors import SettingError, SizeError, StructureError
+from typedbatch.errors import SettingError, StructureError
 from typedbatch.leaves import TENSOR, describe, kind_of
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
 
@@ -60,10 +62,10 @@ def compute_nstep_return(
     Raises:
         StructureError: ``batch``, ``indices`` or what ``target_q_fn`` gives have different lengths.
         SizeError: ``n_step`` is below 1.
+        RowIndexError: a slot that does not exist, or holds no row.
     """
-    if n_step < 1:
-        raise SizeError(f"n_step is 1 or more, got {n_step!r}")
-    slots = np.asarray(indices, np.intp)
+    at_least(1, n_step, "n_step")
+    slots = as_slots(buffer._rings, indices)
     if len(slots) != len(batch):
         raise StructureError(f"{len(slots)} indices for a batch of {len(batch)} rows")
     done = buffer.done
@@ -72,7 +74,7 @@ def compute_nstep_return(
         ahead.append(buffer._rings.next(ahead[-1], done))
     with _no_grad():
         target_q: Any = target_q_fn(buffer, ahead[-1])
-    values = np.asarray(leaf_to_numpy(target_q))
+    values = np.asarray(to_numpy(target_q))
     if values.shape[:1] != slots.shape:
         raise StructureError(f"target_q_fn gives {describe(target_q)} for {len(slots)} slots")
     total = _by_columns(values).astype(np.float64)
@@ -199,6 +201,7 @@ def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:
     """As a tensor like ``given``, or as an array: of its dtype if that is floating, unless doubles are to be kept."""
     if kind_of(given) is TENSOR:
         return to_torch_as(values, given if given.is_floating_point() else given.double())
+    given = np.asarray(given)
     return values if keep or given.dtype.kind != "f" else values.astype(given.dtype, copy=False)
 
 

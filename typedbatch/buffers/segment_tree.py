@@ -166,7 +166,7 @@ class SegmentTree:
         for level in below:
             before = level.reshape(-1, _WIDTH).take(index, 0) @ _BEFORE
             place = (before < rest[:, None]).argmin(1) - 1 & _WIDTH - 1  # the last that is less; -1 if all of them are
-            index = index * _WIDTH + place
+            index = np.minimum(index * _WIDTH + place, len(level) - 1)
             rest -= before.ravel().take(rows + place)
             np.maximum(rest, _TINY, out=rest)
         if not self._levels[0].take(index).all():  # sums that were rounded in another order

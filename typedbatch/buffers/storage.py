@@ -119,13 +119,19 @@ class Disk(Memory):
         return from_bits(self.array(path, shape, bits(like.dtype)), like.dtype)
 
     def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
-        fields = []
+        try:
+            self._lay_out(buffer, columns, numbers)
+        except OSError as error:
+            raise StorageError(f"{self.folder} cannot be written to: {error}") from error
+
+    def _lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
+        fields: list[dict[str, Any]] = []
         for path, column in _columns(columns):
             file = None if KINDS[type(column)] is BATCH else self._files[path]
             tensor = str(column.dtype).removeprefix("torch.") if KINDS[type(column)] is TENSOR else None
             fields.append({"path": path, "file": file, "tensor": tensor})
         if self._state.shape != (2, 1 + len(numbers)):
-            self._state_file = self._new_name()
+            self._state_file = "state.npy" if not self._state_file else f"state.{self._new_name()}"
             state = open_memmap(self.folder / self._state_file, "w+", np.float64, (2, 1 + len(numbers)))
             self._maps[self._state_file] = self._state = state
             self.commit(numbers)
@@ -133,10 +139,8 @@ class Disk(Memory):
         described |= {"extras": self._extra_files, "state": self._state_file}
         (self.folder / "buffer.new.json").write_text(json.dumps(described, indent=1))
         os.replace(self.folder / "buffer.new.json", self.folder / "buffer.json")
-        self._used = {field["file"] for field in fields if field["file"]} | {
-            *self._extra_files.values(),
-            self._state_file,
-        }
+        own = {*self._extra_files.values(), self._state_file}
+        self._used = own | {field["file"] for field in fields if field["file"]}
         self.tidy()
 
     def tidy(self) -> None:
@@ -147,7 +151,8 @@ class Disk(Memory):
         self._files = {path: name for path, name in self._files.items() if name in self._used}
 
     def _new_name(self) -> str:
-        return f"{1 + max((int(file[:-4]) for file in self._maps), default=0)}.npy"
+        numbers = [int(name.split(".")[-2]) for name in self._maps if name != "state.npy"]
+        return f"{1 + max(numbers, default=0)}.npy"
 
     def commit(self, numbers: NDArray[np.float64]) -> None:
         state = self._state
@@ -213,7 +218,7 @@ class Disk(Memory):
         return torch_side().from_bits(array, getattr(sys.modules["torch"], tensor))
 
     def _map_file(self, file: str) -> NDArray[Any]:
-        if not re.fullmatch(r"\d+\.npy", file):
+        if not re.fullmatch(r"(state|\d+|state\.\d+)\.npy", file):
             raise StorageError(f"{file!r} is no name of a column's file")
         self._maps[file] = _mapped(self.folder / file)
         array: NDArray[Any] = self._maps[file].view(np.ndarray)
@@ -230,8 +235,8 @@ def _columns(columns: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
 
 
 def _own(file: Path) -> Path:
-    if file.is_symlink():
-        raise StorageError(f"{file.name} is a link to elsewhere, which is not followed")
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise StorageError(f"{file.name} is no file, or a link to one elsewhere, which is not followed")
     return file
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
-from typedbatch.buffers.options import BufferOptions, R, S
-from typedbatch.buffers.parts import parts_of
+from typedbatch.buffers.options import BufferOptions, R, S, at_least
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings
-from typedbatch.errors import SizeError
 
 
 def capacities(total_size: int, buffer_num: int) -> list[int]:
     """As many equal rings, with room for ``total_size`` rows, or a little more if that does not divide.
 
     Raises:
-        SizeError: no rings.
+        SizeError: no rings, or no whole numbers.
     """
-    if buffer_num < 1:
-        raise SizeError(f"there is 1 ring or more, got buffer_num {buffer_num!r}")
+    total_size, buffer_num = at_least(0, total_size, "total_size"), at_least(1, buffer_num, "buffer_num")
     return [-(-total_size // buffer_num)] * buffer_num
 
 
@@ -38,14 +35,5 @@ class VectorReplayBuffer(ReplayBuffer[R, S]):
     def __init__(self, total_size: int, buffer_num: int, **options: Unpack[BufferOptions]) -> None:
         sizes = capacities(total_size, buffer_num)
         super().__init__(sum(sizes), **options)
-        self.buffer_num: int = buffer_num
         self._rings = Rings(sizes)
         self._begin(VectorReplayBuffer)
-
-    @property
-    def buffers(self) -> list[ReplayBuffer[R, S]]:
-        """Each ring as a buffer of its own, which shares its rows with this one."""
-        return parts_of(self)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"total_size": self.maxsize, "buffer_num": self.buffer_num, **self._options}
