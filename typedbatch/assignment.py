@@ -147,6 +147,10 @@ def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """``rows`` as ``dtype``; refused when that would change a value beyond rounding, as 2.7 to 2."""
     if np.can_cast(rows.dtype, dtype, "safe"):
         return rows
+    if rows.dtype.kind == "c" and dtype.kind != "c":
+        if np.imag(rows).any():
+            raise _lossy(rows.dtype, dtype)
+        rows = np.real(rows)
     with np.errstate(all="ignore"):
         cast: NDArray[Any] = rows.astype(dtype)
     rounds = dtype.kind in "fc" and np.can_cast(rows.dtype, dtype, "same_kind")
@@ -172,7 +176,11 @@ def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
 def _fitted_tensor(target: Any, value: Any) -> Any:
     if kind_of(value) is not TENSOR:
         value = sys.modules["torch"].from_numpy(_cast(_as_rows(value, target), _numpy_dtype(target)).copy())
-    elif value.dtype != target.dtype and not _holds(target.dtype, value):
+    elif value.is_complex() and not target.is_complex():
+        if value.imag.any():
+            raise _lossy(value.dtype, target.dtype)
+        value = value.real
+    if value.dtype != target.dtype and not _holds(target.dtype, value):
         raise _lossy(value.dtype, target.dtype)
     return value.to(target.device, target.dtype)
 
@@ -186,10 +194,8 @@ def _numpy_dtype(tensor: Any) -> np.dtype[Any]:
 def _holds(dtype: Any, value: Any) -> bool:
     torch = sys.modules["torch"]
     cast = value.to(dtype)
-    if dtype.is_floating_point and (value.is_floating_point() or not value.is_complex()):
+    if dtype.is_floating_point or dtype.is_complex:
         return bool(torch.equal(cast.isfinite(), value.isfinite()))
-    if dtype.is_complex or value.is_complex():
-        return bool(torch.equal(cast.to(value.dtype), value))
     return bool(torch.equal(cast.to(value.dtype), value)) and bool(((cast < 0) == (value < 0)).all())
 
 

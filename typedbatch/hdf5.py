@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from typedbatch.errors import MissingDependencyError, StorageError, TypedBatchError
-from typedbatch.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree, describe, new_tree
+from typedbatch.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 
 try:
     import h5py
@@ -23,6 +23,7 @@ except ModuleNotFoundError as error:
     raise MissingDependencyError("HDF5 files need h5py; pip install 'typedbatch[hdf5]'") from error
 
 _TYPE = "__data_type__"
+_DENSEST = 2000  # no compression of HDF5 makes more of a byte
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -68,30 +69,37 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
     kind = KINDS[type(value)]
     if kind in (BATCH, MAPPING):
         inner = group.create_group(name, track_order=True)
-        inner.attrs[_TYPE] = "Batch" if kind is BATCH else "dict"
+        inner.attrs[_TYPE] = np.bytes_("Batch" if kind is BATCH else "dict")
         to_hdf5(value, inner, compression)
     elif kind is TENSOR:
         from typedbatch.tensors import bits
 
         array = value.detach().cpu().resolve_conj().resolve_neg()
         dataset = _write_array(group, name, _bits_of(array, bits(value.dtype)), compression, "Tensor")
-        dataset.attrs["dtype"], dataset.attrs["requires_grad"] = str(value.dtype), bool(value.requires_grad)
+        dataset.attrs["dtype"] = np.bytes_(str(value.dtype))
+        dataset.attrs["requires_grad"] = bool(value.requires_grad)
     elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject:
         _write_array(group, name, np.asarray(value), compression, "ndarray" if kind is ARRAY else "scalar")
     elif kind is ARRAY:
-        dataset = group.create_dataset(name, data=json.dumps([_plain(one) for one in value.ravel()]))
-        dataset.attrs[_TYPE], dataset.attrs["shape"] = "json_ndarray", value.shape
+        _write_json(group, name, [_plain(one) for one in value.ravel()], "json_ndarray").attrs["shape"] = value.shape
     else:
-        group.create_dataset(name, data=json.dumps(_plain(value))).attrs[_TYPE] = "json"
+        _write_json(group, name, _plain(value), "json")
+
+
+def _write_json(group: h5py.Group, name: str, value: Any, kind: str) -> h5py.Dataset:
+    # As bytes, because HDF5 itself crashes, or never ends, over text in a file that is damaged.
+    dataset = group.create_dataset(name, data=np.frombuffer(json.dumps(value).encode(), np.uint8))
+    dataset.attrs[_TYPE] = np.bytes_(kind)
+    return dataset
 
 
 def _write_array(group: h5py.Group, name: str, array: Any, compression: str | None, kind: str) -> h5py.Dataset:
     time = array.dtype.kind in "mM"
     stored = array.view(np.int64) if time else array
     dataset = group.create_dataset(name, data=stored, compression=compression if stored.ndim and stored.size else None)
-    dataset.attrs[_TYPE] = kind
+    dataset.attrs[_TYPE] = np.bytes_(kind)
     if time:
-        dataset.attrs["time"] = array.dtype.str
+        dataset.attrs["time"] = np.bytes_(array.dtype.str)
     return dataset
 
 
@@ -115,7 +123,9 @@ def _plain(value: Any) -> Any:
 
 
 def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -> Any:
-    batch |= group.attrs.get(_TYPE) == "Batch"  # whatever a Batch holds is a Batch too, though Tianshou does not say so
+    batch |= (
+        text_of(group.attrs.get(_TYPE)) == "Batch"
+    )  # what a Batch holds is one too, though Tianshou does not say so
     address = h5py.h5o.get_info(group.id).addr
     if address in met:
         raise StorageError("the file is damaged: a group that is in two places")
@@ -124,9 +134,7 @@ def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -
     fields: dict[str, Any] = {_decoded(name): _number(value) for name, value in attributes.items()}
     for name in group:
         try:
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                raise StorageError("a link to elsewhere, which is not followed")
-            value = group[name]
+            value = member(group, name)
             if isinstance(value, h5py.Group):
                 fields[_decoded(name)] = _read_group(value, device, met, batch=batch)
             else:
@@ -134,6 +142,22 @@ def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -
         except TypedBatchError as error:
             raise error.under(_decoded(name)) from error.__cause__
     return new_tree(Tree.plain, fields) if batch else fields
+
+
+def member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
+    """What a group holds under a name.
+
+    Raises:
+        StorageError: it is not in the file.
+    """
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise StorageError("a link to elsewhere, which is not followed")
+    return group[name]
+
+
+def text_of(attribute: object) -> str:
+    """Text that was written as bytes here, as text in Tianshou."""
+    return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
 
 
 def _number(value: Any) -> Any:
@@ -144,17 +168,19 @@ def _number(value: Any) -> Any:
 def _read_dataset(dataset: Any, device: Any) -> Any:
     if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
         raise StorageError("data that is not in this file, which is not read")
-    kind = dataset.attrs.get(_TYPE, "ndarray")
+    kind = text_of(dataset.attrs.get(_TYPE, "ndarray"))
     try:
         if kind in ("json", "json_ndarray"):
             return _from_json(dataset, kind)
         if kind not in ("ndarray", "Tensor", "scalar") or dataset.dtype.hasobject:
             raise StorageError(f"a {kind} is not read: it may be a pickle, which could execute anything")
+        if dataset.nbytes > _DENSEST * dataset.id.get_storage_size() + 4096:
+            raise StorageError("more data is announced than there can be in the file")
         array = np.empty(dataset.shape, dataset.dtype)
         if array.size:
             dataset.read_direct(array)
         if "time" in dataset.attrs:
-            array = array.view(np.dtype(str(dataset.attrs["time"])))
+            array = array.view(np.dtype(text_of(dataset.attrs["time"])))
         if kind == "Tensor":
             return _to_tensor(array, dataset.attrs, device)
         return array[()] if kind == "scalar" else array
@@ -163,19 +189,20 @@ def _read_dataset(dataset: Any, device: Any) -> Any:
 
 
 def _from_json(dataset: h5py.Dataset, kind: str) -> Any:
-    value = json.loads(dataset.asstr()[()])
+    written = dataset[()]
+    value = json.loads(written if isinstance(written, bytes) else written.tobytes())
     if kind == "json":
         return value
-    array = np.empty(len(value), object)
-    array[:] = value if value else []
-    return array.reshape(tuple(dataset.attrs["shape"]))
+    if not isinstance(value, list):
+        raise ValueError("an object array that is none")
+    return object_array(value).reshape(tuple(dataset.attrs["shape"]))
 
 
 def _to_tensor(array: Any, attributes: Any, device: Any) -> Any:
     from typedbatch.conversion import torch_side
 
     side = torch_side()
-    dtype = getattr(side.torch, str(attributes.get("dtype", "")).removeprefix("torch."), None)
+    dtype = getattr(side.torch, text_of(attributes.get("dtype", "")).removeprefix("torch."), None)
     tensor = side.from_bits(array, dtype if isinstance(dtype, side.torch.dtype) else side.torch.from_numpy(array).dtype)
     return tensor.to(device).requires_grad_(bool(attributes.get("requires_grad", False)))
 

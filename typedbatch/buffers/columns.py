@@ -74,7 +74,7 @@ class Plan:
             RowAssignmentError: a value is of another kind or shape than its column, or its dtype cannot hold it.
             LeafError: a value that rows cannot be made of.
         """
-        lead, writes = self.lead, self.writes
+        lead, writes, unknown = self.lead, self.writes, 0
         for name, value in rows.items():
             column, dtype, shape = simple.get(name, _NOT_SIMPLE)
             cls = type(value)
@@ -86,12 +86,13 @@ class Plan:
                 writes.append((column, value))
                 continue
             column = columns.get(name)
+            unknown += name not in columns
             if not (type(column) is cls is Tree.plain and not column.__dict__ and not value.__dict__):
                 try:
                     self._add_field(columns, name, value, path)
                 except TypedBatchError as error:
                     raise error.under(name) from error.__cause__
-        if len(rows) < len(columns):
+        if len(rows) - unknown < len(columns):
             absent = [name for name in columns if name not in rows]
             self.writes += [write for name in absent for write in _zeros(columns[name])]
             self.fills |= any(not is_reserved(columns[name]) for name in absent)

@@ -41,10 +41,12 @@ def update(buffer: Buffer, other: Buffer) -> Slots:
     """Add the rows of another buffer; see :meth:`ReplayBuffer.update`."""
     slots = rows_of(other)
     mine, theirs = len(buffer._rings.capacity), len(other._rings.capacity)
-    if mine == 1 or not len(slots):
+    if mine == 1:
         return move(buffer, 0, other, slots)
     if mine != theirs:
         raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
+    if not len(slots):
+        return slots
     _planned(buffer, other, slots)  # all fit, or none is moved
     ring = other._rings.ring_of(slots)
     return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import h5py
+import numpy as np
 
 from typedbatch.batch import Batch
 from typedbatch.buffers import contents, restored
 from typedbatch.buffers.columns import Plan, new_column
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
-from typedbatch.errors import StorageError
-from typedbatch.hdf5 import from_hdf5, to_hdf5
+from typedbatch.errors import SchemaError, StorageError
+from typedbatch.hdf5 import from_hdf5, member, text_of, to_hdf5
 from typedbatch.leaves import Tree, new_tree
 
 if TYPE_CHECKING:
@@ -31,12 +32,15 @@ def save(buffer: ReplayBuffer[Any, Any], path: str | os.PathLike[str], compressi
     full = len(buffer) == buffer.maxsize
     rows = buffer._columns if full else contents.stored_rows(buffer, buffer._rings.stored())
     try:
-        with h5py.File(unfinished, "w", track_order=True) as file:
-            file.attrs["format"], file.attrs["version"] = FORMAT, VERSION
-            file.attrs["buffer"] = json.dumps(restored.description(buffer))
-            file.attrs["random"] = json.dumps(buffer._rng.bit_generator.state)
+        with h5py.File(unfinished, "w", track_order=True, libver="latest") as file:
+            # the newest format has checksums, and bytes do not crash HDF5 in a damaged file, as text does
+            file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
+            file.attrs["buffer"] = np.bytes_(json.dumps(restored.description(buffer)))
+            file.attrs["random"] = np.bytes_(json.dumps(buffer._rng.bit_generator.state))
             to_hdf5({"numbers": buffer._numbers(), "extras": buffer._storage.extras}, file)
-            to_hdf5({"rows": rows}, file, compression)
+            group = file.create_group("rows", track_order=True)
+            group.attrs["__data_type__"] = np.bytes_("Batch")
+            to_hdf5(rows, group, compression)
         os.replace(unfinished, path)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error}") from error
@@ -49,15 +53,15 @@ def load(cls: type[F], path: str | os.PathLike[str], device: Any, **more: Any) -
     """A buffer from a file; see :meth:`ReplayBuffer.load_hdf5`."""
     try:
         with h5py.File(path, "r") as file:
-            if file.attrs.get("format") != FORMAT or file.attrs.get("version") != VERSION:
+            if text_of(file.attrs.get("format")) != FORMAT or file.attrs.get("version") != VERSION:
                 raise StorageError(f"{path} holds no buffer of version {VERSION}")
             described, random = (json.loads(file.attrs[name]) for name in ("buffer", "random"))
-            read = {name: from_hdf5(file[name], device) for name in ("rows", "numbers", "extras")}
+            read = {name: from_hdf5(member(file, name), device) for name in ("rows", "numbers", "extras")}
         buffer = _buffer(cls, described, read, str(path), more)
         buffer._rng.bit_generator.state = random
-    except StorageError:
+    except (SchemaError, StorageError):
         raise
-    except (OSError, LookupError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+    except Exception as error:  # whatever it is, what was read is the reason for it
         raise StorageError(f"{path} is damaged, or no HDF5 file: {error}") from error
     return buffer
 

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +163,9 @@ class Disk(Memory):
     def flush(self) -> None:
         for mapped in self._maps.values():
             mapped.flush()
+        for place in (self.folder / "buffer.json", self.folder):
+            with _opened(place) as number:
+                os.fsync(number)
 
     # ---- opening again --------------------------------------------------------------------------------------------
 
@@ -232,6 +235,15 @@ def _columns(columns: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
             yield from _columns(column, (*path, name))
         else:
             yield (*path, name), column
+
+
+@contextlib.contextmanager
+def _opened(place: Path) -> Generator[int]:
+    number = os.open(place, os.O_RDONLY)
+    try:
+        yield number
+    finally:
+        os.close(number)
 
 
 def _own(file: Path) -> Path:

@@ -1,0 +1,157 @@
+"""What a replay buffer holds, said again in plain Python: a list of dicts for each ring. Slow, and obviously right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch import Batch
+
+Row = dict[str, Any]
+
+ZEROS: Row = {
+    "obs.pos": [0.0, 0.0],
+    "obs.inner.id": 0,
+    "obs_next.pos": [0.0, 0.0],
+    "obs_next.inner.id": 0,
+    "info.text": None,
+    "extra": 0,
+}
+"""What a row reads as in fields that it came without."""
+
+
+def row(number: int, terminated: bool = False, truncated: bool = False, **optional: Any) -> Row:
+    """A transition whose every value is made from its number, by the names that the model has for its fields."""
+    return {
+        "obs.pos": [float(number), number / 2],
+        "obs.inner.id": number,
+        "act": -number,
+        "rew": number / 4,
+        "terminated": terminated,
+        "truncated": truncated,
+        "obs_next.pos": [number + 0.5, number / 2],
+        "obs_next.inner.id": number + 1000,
+        **optional,
+    }
+
+
+def as_batch(row: Row) -> Batch:
+    """A transition as a buffer takes it."""
+    return _nested({name: np.array(value) if "pos" in name else value for name, value in row.items()})
+
+
+def as_rows(rows: list[Row]) -> Batch:
+    """Several transitions with the same fields, or none at all, as a buffer of several rings takes them."""
+    columns: dict[str, Any] = {}
+    for name, like in (rows or [row(0)])[0].items():
+        dtype = object if name == "info.text" else np.asarray(like).dtype
+        columns[name] = np.array([one[name] for one in rows], dtype).reshape(len(rows), *np.shape(like))
+    return _nested(columns)
+
+
+def _nested(flat: dict[str, Any]) -> Batch:
+    out: dict[str, Any] = {}
+    for path, value in flat.items():
+        *outer, name = path.split(".")
+        place = out
+        for step in outer:
+            place = place.setdefault(step, {})
+        place[name] = value
+    return Batch(out)
+
+
+class Ring:
+    """The last ``capacity`` rows, each with its slot; and the episode that is going on."""
+
+    def __init__(self, offset: int, capacity: int) -> None:
+        self.offset, self.capacity = offset, capacity
+        self.rows: list[tuple[int, Row]] = []
+        self.reset()
+
+    def reset(self, keep_statistics: bool = False) -> None:
+        self.rows.clear()
+        self.place = 0
+        self.ep_start = self.offset
+        if not keep_statistics:
+            self.ep_return, self.ep_len = 0.0, 0
+
+    def _append(self, row: Row) -> int:
+        slot = self.offset + self.place
+        self.rows = [*self.rows, (slot, row)][-self.capacity :]
+        self.place = (self.place + 1) % self.capacity
+        return slot
+
+    def add(self, row: Row) -> tuple[int, float, int, int]:
+        """The slot, and return, length and first slot of the episode, as ``add`` gives them."""
+        start, total, steps = self.ep_start, self.ep_return + row["rew"], self.ep_len + 1
+        slot = self._append(row)
+        self._count(row, slot)
+        return (slot, total, steps, start) if is_done(row) else (slot, 0.0, 0, start)
+
+    def take(self, rows: Iterable[Row]) -> list[int]:
+        """Rows of another buffer, whose slots are given; those that stay take part in the statistics."""
+        taken = [(self._append(row), row) for row in rows]
+        for slot, row in taken[-self.capacity :]:
+            self._count(row, slot)
+        return [slot for slot, _ in taken]
+
+    def _count(self, row: Row, slot: int) -> None:
+        self.ep_return, self.ep_len = self.ep_return + row["rew"], self.ep_len + 1
+        if is_done(row):
+            self.ep_return, self.ep_len = 0.0, 0
+            self.ep_start = self.offset + (slot - self.offset + 1) % self.capacity
+
+
+class Model:
+    """Rings, one behind the other."""
+
+    def __init__(self, rings: int, capacity: int) -> None:
+        self.rings = [Ring(ring * capacity, capacity) for ring in range(rings)]
+
+    def slots(self) -> list[int]:
+        """The slots that hold a row, in the order of time, ring by ring."""
+        return [slot for ring in self.rings for slot, _ in ring.rows]
+
+    def rows(self) -> dict[int, Row]:
+        return {slot: row for ring in self.rings for slot, row in ring.rows}
+
+    def fields(self) -> set[str]:
+        """Every field that some row that is there came with."""
+        return {name for row in self.rows().values() for name in row}
+
+    def neighbour(self, slot: int, step: int) -> int:
+        """The slot of the transition before (-1) or after (1) one, as far as there is one in the same episode."""
+        ring = next(ring for ring in self.rings if slot in dict(ring.rows))
+        place = [one for one, _ in ring.rows].index(slot)
+        if not 0 <= place + step < len(ring.rows):
+            return slot
+        ends = ring.rows[place - 1 if step == -1 else place][1]
+        return slot if is_done(ends) else ring.rows[place + step][0]
+
+    def frames(self, slot: int, count: int) -> list[int]:
+        frames = [slot]
+        while len(frames) < count:
+            frames.insert(0, self.neighbour(frames[0], -1))
+        return frames
+
+    def unfinished(self) -> list[int]:
+        return [ring.rows[-1][0] for ring in self.rings if ring.rows and not is_done(ring.rows[-1][1])]
+
+
+def is_done(row: Row) -> bool:
+    return row["terminated"] or row["truncated"]
+
+
+def value(row: Row, path: str) -> Any:
+    """What a row reads as in a field."""
+    return is_done(row) if path == "done" else row[path] if path in row else ZEROS[path]
+
+
+def leaf(batch: Any, path: str) -> NDArray[Any]:
+    """A leaf of a batch, or a column of a buffer, by its path."""
+    for name in path.split("."):
+        batch = getattr(batch, name) if hasattr(batch, "_rings") else batch[name]
+    return batch

@@ -1,0 +1,750 @@
+"""HDF5 files: batches and buffers come back as they were, what cannot be written says so, and nothing is executed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import tianshou.data
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tianshou.data.utils.converter import to_hdf5 as tianshou_to_hdf5
+
+from tests.buffers.model import as_batch, as_rows, row
+from tests.strategies import DTYPES, arrays, tensors
+from typedbatch import Batch, errors
+from typedbatch.buffers import (
+    CachedReplayBuffer,
+    HERReplayBuffer,
+    HERVectorReplayBuffer,
+    PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    VectorReplayBuffer,
+)
+from typedbatch.hdf5 import from_hdf5, to_hdf5
+
+
+def written(fields: Any, compression: str | None = None) -> Any:
+    """What comes back of what is written, through a file."""
+    with h5py.File.in_memory() as file:
+        to_hdf5(fields, file, compression)
+        file.flush()
+        return from_hdf5(file)
+
+
+# ---- batches --------------------------------------------------------------------------------------------------------
+
+odd_names = [
+    "a/b",
+    "/",
+    "//",
+    ".",
+    "..",
+    "...",
+    "",
+    "%",
+    "%2F",
+    "%252F",
+    "%2E",
+    "%00",
+    "\0",
+    "a\0b",
+    "é",
+    "日本",
+    " ",
+    "a.",
+]
+names = st.sampled_from(odd_names) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+numbers = st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none() | st.text(max_size=4)
+plain = st.recursive(
+    numbers,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@st.composite
+def json_arrays(draw: st.DrawFn) -> Any:
+    shape = draw(st.sampled_from([(), (0,), (1,), (2,), (3,), (2, 0), (1, 1), (2, 2)]))
+    array = np.empty(shape, object)
+    for place in np.ndindex(*shape):
+        array[place] = draw(plain.filter(lambda cell: type(cell) is not dict))  # of dicts a Batch would be made
+    return array
+
+
+scalars = st.sampled_from(
+    [
+        np.float16(0.5),
+        np.int8(-3),
+        np.bool_(True),
+        np.complex64(1 + 2j),
+        np.datetime64("2020-01-01"),
+        np.uint64(2**64 - 1),
+    ]
+)
+zero_dimensional = st.sampled_from([np.array(1.5), np.array(True), np.array("2020-01-01", "M8[ns]"), torch.tensor(2)])
+numeric = st.integers(0, 3).flatmap(lambda rows: arrays(rows) | tensors(rows))
+timedeltas = st.sampled_from(
+    [np.array([1, 2], "m8[ms]"), np.array(["NaT", "2020"], "M8[Y]"), np.zeros((0, 2), ">M8[s]")]
+)
+texts = st.text(max_size=5) | st.integers() | st.floats(allow_nan=False) | st.none() | st.booleans()
+leaves = numeric | scalars | zero_dimensional | timedeltas | json_arrays() | texts | st.builds(Batch)
+batches = st.recursive(leaves, lambda inner: st.dictionaries(names, inner, max_size=4).map(Batch), max_leaves=8)
+
+
+def assert_same(one: Any, two: Any) -> None:
+    """Names, kinds, dtypes, shapes and values; asks nothing of Batch's own ``==``."""
+    assert type(one) is type(two)
+    if isinstance(one, Batch):
+        assert one.__dict__.keys() == two.__dict__.keys()
+        for name in one.__dict__:
+            assert_same(one.__dict__[name], two.__dict__[name])
+    elif isinstance(one, torch.Tensor):
+        assert (one.dtype, one.shape) == (two.dtype, two.shape)
+        assert torch.equal(one, two)
+    elif isinstance(one, np.ndarray):
+        assert (one.dtype, one.shape) == (two.dtype, two.shape)
+        np.testing.assert_array_equal(one, two)
+        if one.dtype.hasobject:
+            assert [type(cell) for cell in one.ravel()] == [type(cell) for cell in two.ravel()]
+    else:
+        assert one == two or one is two or (one != one and two != two)
+
+
+@given(st.dictionaries(names, batches, max_size=4), st.sampled_from([None, "gzip", "lzf"]))
+def test_every_batch_comes_back_as_it_was(fields, compression):
+    batch = Batch(fields)
+    assert_same(written({"batch": batch}, compression)["batch"], batch)
+
+
+@pytest.mark.parametrize("name", odd_names, ids=ascii)
+def test_any_text_is_a_name(name):
+    other = name + "x"
+    read = written({name: Batch({name: np.arange(2), other: 1}), other: {name: {other: "text"}}})
+    assert list(read) == sorted([name, other], key=list(read).index)
+    assert read[name][name].tolist() == [0, 1]
+    assert read[name][other] == 1
+    assert read[other] == {name: {other: "text"}}
+
+
+@pytest.mark.parametrize(
+    "dtype", [*DTYPES, "complex128", "longdouble", "uint64", "M8[ns]", "m8[D]", ">f4", ">i8", "S3"]
+)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 2)], ids=str)
+def test_arrays_keep_dtype_and_shape(dtype, shape):
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    for given_array in (array, array[::-1] if shape else array, np.asfortranarray(array)):
+        read = written({"a": given_array})["a"]
+        assert type(read) is np.ndarray
+        assert read.dtype == given_array.dtype
+        assert read.shape == given_array.shape
+        np.testing.assert_array_equal(read, given_array)
+
+
+def test_tensors_keep_dtype_and_whether_they_have_gradients():
+    dtypes = [torch.bfloat16, torch.float16, torch.float64, torch.bool, torch.int8, torch.complex64]
+    dtypes += [torch.float8_e4m3fn, torch.float8_e5m2]
+    for dtype in dtypes:
+        for tensor in (torch.ones(2, 3).to(dtype), torch.ones(()).to(dtype), torch.ones(0, 2).to(dtype)):
+            read = written({"t": tensor})["t"]
+            assert read.dtype == dtype
+            assert read.shape == tensor.shape
+            assert torch.equal(read.to(torch.complex64), tensor.to(torch.complex64))
+    parameter = torch.nn.Parameter(torch.tensor([1.0]))
+    for given_tensor in (torch.tensor([1.0], requires_grad=True), parameter, parameter * 2):
+        assert written({"t": given_tensor})["t"].requires_grad
+    assert not written({"t": torch.tensor([1.0])})["t"].requires_grad
+    conjugate = torch.tensor([1 + 2j]).conj()
+    assert written({"t": conjugate})["t"].tolist() == [1 - 2j]
+    assert written({"t": torch.arange(6).reshape(2, 3).T})["t"].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [[[1, 2], [3, 4]], [[7]], [[]], [[[1]], [[2]]], [{"a": [1]}, None], ["", "\0", "\ud800"], [2**100, -0.0, True]],
+    ids=ascii,
+)
+def test_objects_in_arrays_stay_what_they_are(cells):
+    array = np.empty(len(cells), object)
+    for place, cell in enumerate(cells):
+        array[place] = cell
+    read = written({"o": array})["o"]
+    assert read.shape == array.shape
+    assert [(type(cell), cell) for cell in read] == [(type(cell), cell) for cell in cells]
+
+
+def test_what_is_read_is_writeable_and_on_its_own():
+    read = written({"a": np.zeros(2), "t": torch.zeros(2), "o": np.array([None], object)})
+    read["a"][0], read["t"][0], read["o"][0] = 1, 1, 1
+
+
+def test_a_batch_comes_back_as_a_batch_and_a_dict_as_a_dict():
+    read = written({"b": Batch(d=Batch()), "d": {"b": Batch(), "e": {}}})
+    assert type(read) is dict
+    assert type(read["b"]) is type(read["b"].d) is type(read["d"]["b"]) is Batch
+    assert type(read["d"]) is type(read["d"]["e"]) is dict
+
+
+def test_a_single_dataset_is_read(tmp_path):
+    with h5py.File(tmp_path / "file", "w") as file:
+        to_hdf5({"a": np.arange(3)}, file)
+        assert from_hdf5(file["a"]).tolist() == [0, 1, 2]
+
+
+def test_compression_makes_a_file_smaller(tmp_path):
+    sizes = []
+    for compression in (None, "gzip", "lzf"):
+        with h5py.File(tmp_path / "file", "w") as file:
+            to_hdf5({"a": np.zeros(100_000), "t": torch.zeros(100_000), "s": np.float64(1)}, file, compression)
+        sizes.append((tmp_path / "file").stat().st_size)
+    assert sizes[0] > 10 * max(sizes[1:])
+
+
+def test_tensors_go_where_they_are_wanted(tmp_path):
+    with h5py.File(tmp_path / "file", "w") as file:
+        to_hdf5({"t": torch.ones(2, dtype=torch.bfloat16), "a": np.ones(2)}, file)
+        read = from_hdf5(file, device="meta")
+    assert (read["t"].device.type, read["t"].dtype) == ("meta", torch.bfloat16)
+    assert type(read["a"]) is np.ndarray
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+UNWRITABLE = {
+    "function": print,
+    "set": {1},
+    "tuple": (1, 2),
+    "object": object(),
+    "class": Batch,
+    "bytes": b"x",
+    "complex": 1j,
+    "distribution": torch.distributions.Normal(0.0, 1.0),
+    "function in an array": np.array([print], object),
+    "tuple in an array": np.array([None, (1,)], object),
+    "array in an array": np.array([None, np.zeros(2)], object),
+    "batch in an array": np.array([None, Batch(a=1)], object),
+    "key that is no text": [{1: 2}],
+    "a list in itself": LOOP,
+    "sparse tensor": torch.eye(2).to_sparse(),
+    "tensor without data": torch.zeros(2, device="meta"),
+}
+
+
+@pytest.mark.parametrize("value", UNWRITABLE)
+def test_what_cannot_be_written_is_refused_by_name(value):
+    with pytest.raises(errors.StorageError, match=r"'outer\.in/ner\.it'"), h5py.File.in_memory() as file:
+        to_hdf5({"fine": 1, "outer": {"in/ner": {"it": UNWRITABLE[value]}}}, file)
+
+
+def test_an_unknown_compression_is_refused():
+    with pytest.raises(errors.StorageError), h5py.File.in_memory() as file:
+        to_hdf5({"a": np.zeros(3)}, file, "zip")
+
+
+# ---- buffers --------------------------------------------------------------------------------------------------------
+
+
+def reward(achieved: Any, desired: Any) -> Any:
+    return -np.abs(achieved - desired).sum(-1)
+
+
+BUFFERS = {
+    "ReplayBuffer": lambda: ReplayBuffer(5, stack_num=2, ignore_obs_next=True, random_seed=None),
+    "VectorReplayBuffer": lambda: VectorReplayBuffer(10, 2, stack_num=2),
+    "PrioritizedReplayBuffer": lambda: PrioritizedReplayBuffer(5, 0.6, 0.4, weight_norm=False),
+    "PrioritizedVectorReplayBuffer": lambda: PrioritizedVectorReplayBuffer(10, 2, 0.6, 0.4),
+    "CachedReplayBuffer": lambda: CachedReplayBuffer(ReplayBuffer(6), 2, 4),
+    "HERReplayBuffer": lambda: HERReplayBuffer(5, reward, 3),
+    "HERVectorReplayBuffer": lambda: HERVectorReplayBuffer(10, 2, reward, 3, future_k=4),
+}
+
+
+def add(buffer: Any, number: int, **more: Any) -> Any:
+    goal = np.full(2, number, float)
+    obs = {"achieved_goal": goal, "desired_goal": goal + 1} if "HER" in type(buffer).__name__ else goal
+    one = {"obs": obs, "act": number, "rew": 1.0, "terminated": number % 3 == 2, "truncated": False, "obs_next": obs}
+    batch = Batch(one, **more)
+    return buffer.add(Batch.stack([batch, batch]) if buffer._many else batch)
+
+
+def load(buffer: Any, path: Path, **more: Any) -> Any:
+    if "HER" in type(buffer).__name__:
+        more["compute_reward_fn"] = reward
+    return type(buffer).load_hdf5(path, **more)
+
+
+def filled(name: str, count: int) -> Any:
+    buffer = BUFFERS[name]()
+    for number in range(count):
+        add(buffer, number, text=f"row {number}", t=torch.full((2,), number, dtype=torch.bfloat16))
+    if hasattr(buffer, "update_weight") and count:
+        buffer.update_weight(buffer.sample_indices(0), np.arange(len(buffer)) + 1.0)
+        buffer.set_beta(0.7)
+    return buffer
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 13])
+@pytest.mark.parametrize("compression", [None, "gzip", "lzf"])
+@pytest.mark.parametrize("name", BUFFERS)
+def test_every_buffer_comes_back_as_it_was_and_goes_on_alike(name, compression, count, tmp_path):
+    buffer = filled(name, count)
+    for _ in range(2):
+        buffer.save_hdf5(tmp_path / "file", compression)
+        again = load(buffer, tmp_path / "file")
+        assert type(again) is type(buffer)
+        assert again.options == buffer.options
+        assert len(again) == len(buffer)
+        for _ in range(8):
+            added, expected = (
+                add(one, 20 + len(one), text="new", t=torch.zeros(2).bfloat16()) for one in (again, buffer)
+            )
+            assert all(np.array_equal(one, other) for one, other in zip(added, expected, strict=True))
+            (sampled, slots), (rows, expected_slots) = again.sample(3), buffer.sample(3)
+            assert slots.tolist() == expected_slots.tolist()
+            assert sampled == rows
+        assert again[:] == buffer[:]
+        assert [type(text) for text in again[:].text] == [str] * len(buffer)
+        assert again.t.dtype == torch.bfloat16
+
+
+def test_a_buffer_that_was_reset_comes_back_empty(tmp_path):
+    buffer = filled("ReplayBuffer", 4)
+    buffer.reset(keep_statistics=True)
+    buffer.save_hdf5(tmp_path / "file")
+    again = ReplayBuffer.load_hdf5(tmp_path / "file")
+    assert len(again) == 0
+    assert add(again, 2).ep_len.tolist() == add(buffer, 2).ep_len.tolist() == [2]
+
+
+def test_a_buffer_without_observations_comes_back(tmp_path):
+    for count in (2, 3):
+        buffer = ReplayBuffer(3)
+        for _ in range(count):
+            buffer.add(Batch(obs=Batch(), act=1, rew=1.0, terminated=False, truncated=False))
+        buffer.save_hdf5(tmp_path / "file")
+        assert len(ReplayBuffer.load_hdf5(tmp_path / "file")) == count
+
+
+def test_rows_that_are_not_stored_yet_take_no_room(tmp_path):
+    buffer = ReplayBuffer(1_000_000)
+    add(buffer, 1, cam=np.zeros((10, 10)))
+    buffer.save_hdf5(tmp_path / "file")
+    assert (tmp_path / "file").stat().st_size < 100_000
+
+
+def test_a_buffer_on_disk_is_saved_and_comes_back_in_memory(tmp_path):
+    buffer = PrioritizedReplayBuffer(3, 0.5, 0.5, path=tmp_path / "buffer")
+    for number in range(5):
+        buffer.add(as_batch(row(number)))
+    buffer.update_weight(np.arange(3), np.array([1.0, 2.0, 3.0]))
+    buffer.save_hdf5(tmp_path / "file")
+    again = PrioritizedReplayBuffer.load_hdf5(tmp_path / "file")
+    assert again[:] == buffer[:]
+    pickle.loads(pickle.dumps(again)).add(as_batch(row(9)))
+    assert PrioritizedReplayBuffer.open(tmp_path / "buffer")[:] == buffer[:]
+
+
+def test_a_file_that_is_there_stays_as_it_was_when_saving_fails(tmp_path):
+    buffer = filled("ReplayBuffer", 3)
+    buffer.save_hdf5(tmp_path / "file")
+    before = (tmp_path / "file").read_bytes()
+    buffer.set_array_at_key(np.array([print] * 5, object), "what")
+    for path in ("file", "new"):
+        with pytest.raises(errors.StorageError, match="what"):
+            buffer.save_hdf5(tmp_path / path)
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == before
+
+
+def test_a_path_that_cannot_be_written_is_refused(tmp_path):
+    buffer = filled("ReplayBuffer", 3)
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "missing" / "file", tmp_path / "folder"):
+        with pytest.raises(errors.StorageError):
+            buffer.save_hdf5(path)
+    with pytest.raises(errors.StorageError):
+        buffer.save_hdf5(tmp_path / "file", "zip")
+    assert [one.name for one in tmp_path.rglob("*")] == ["folder"]
+
+
+def test_a_saved_file_replaces_one_that_is_there(tmp_path):
+    (tmp_path / "file").write_text("something else")
+    filled("ReplayBuffer", 3).save_hdf5(tmp_path / "file")
+    assert len(ReplayBuffer.load_hdf5(str(tmp_path / "file"))) == 3
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_a_file_is_read_by_its_own_class_alone(name, tmp_path):
+    filled(name, 3).save_hdf5(tmp_path / "file")
+    for other in (ReplayBuffer, VectorReplayBuffer, PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer):
+        if other.__name__ != name:
+            with pytest.raises(errors.StorageError, match=name):
+                other.load_hdf5(tmp_path / "file")
+
+
+def test_tensors_of_a_buffer_go_where_they_are_wanted(tmp_path):
+    filled("ReplayBuffer", 5).save_hdf5(tmp_path / "file")
+    assert ReplayBuffer.load_hdf5(tmp_path / "file", device="cpu").t.device.type == "cpu"
+    assert ReplayBuffer.load_hdf5(tmp_path / "file", device="meta").t.device.type == "meta"
+
+
+# ---- Tianshou's files -----------------------------------------------------------------------------------------------
+
+
+class Evil:
+    """What makes a folder when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.marker),)
+
+
+def test_what_tianshou_writes_is_read(tmp_path):
+    fields = {
+        "array": np.arange(3.0),
+        "flags": np.array([True, False]),
+        "tensor": torch.arange(3),
+        "int": 3,
+        "float": 0.5,
+        "bool": True,
+        "dict": {"inner": {"a": np.zeros((2, 0))}},
+        "batch": tianshou.data.Batch(a=np.arange(2), b=tianshou.data.Batch(c=torch.ones(2, 2))),
+    }
+    with h5py.File(tmp_path / "file", "w") as file:
+        tianshou_to_hdf5(fields, file)
+        read = from_hdf5(file)
+    assert read["array"].tolist() == [0, 1, 2]
+    assert (read["flags"].dtype, read["flags"].tolist()) == (np.dtype(bool), [True, False])
+    assert (read["tensor"].dtype, read["tensor"].tolist()) == (torch.int64, [0, 1, 2])
+    assert (read["int"], read["float"], read["bool"]) == (3, 0.5, True)
+    assert read["dict"]["inner"]["a"].shape == (2, 0)
+    assert read["batch"] == Batch(a=np.arange(2), b=Batch(c=torch.ones(2, 2)))
+
+
+@pytest.mark.parametrize("value", ["object", "array", "text", "none"])
+def test_a_pickle_in_a_file_of_tianshou_is_refused_by_name_and_not_executed(value, tmp_path):
+    evil = Evil(tmp_path / "executed")
+    what = {"object": evil, "array": np.array([evil, None], object), "text": "text", "none": None}[value]
+    with h5py.File(tmp_path / "file", "w") as file:
+        tianshou_to_hdf5({"fine": 1, "batch": tianshou.data.Batch(a={"deep": np.zeros(1)}), "dict": {"it": what}}, file)
+        with pytest.raises(errors.StorageError, match=r"'dict\.it'.*pickle"):
+            from_hdf5(file)
+        assert from_hdf5(file["batch"]).a.deep.tolist() == [0]
+    assert not (tmp_path / "executed").exists()
+
+
+def test_the_rows_of_a_buffer_of_tianshou_are_read_but_it_is_no_buffer_here(tmp_path):
+    buffer = tianshou.data.ReplayBuffer(4)
+    for number in range(3):
+        flags = {"terminated": False, "truncated": False}
+        buffer.add(tianshou.data.Batch(obs=number, act=number, rew=1.0, obs_next=number, info={}, **flags))
+    buffer.save_hdf5(str(tmp_path / "file"))
+    with pytest.raises(errors.StorageError):
+        ReplayBuffer.load_hdf5(tmp_path / "file")
+    with h5py.File(tmp_path / "file") as file:
+        assert from_hdf5(file["_meta"]).act.tolist() == [0, 1, 2, 0]
+
+
+def test_a_pickle_called_anything_is_not_executed(tmp_path):
+    evil = np.frombuffer(pickle.dumps(Evil(tmp_path / "executed")), np.byte)
+    for kind in ("Tensor", "ndarray", "scalar", "json", "json_ndarray", "pickled_ndarray", "Evil", "Batch", 3, [1, 2]):
+        with h5py.File(tmp_path / "file", "w") as file:
+            file.create_dataset("it", data=evil).attrs["__data_type__"] = kind
+            file["it"].attrs["dtype"] = "torch.load"
+            if kind in ("Tensor", "ndarray", "scalar"):
+                from_hdf5(file)
+            else:
+                with pytest.raises(errors.StorageError, match="'it'"):
+                    from_hdf5(file)
+    assert not (tmp_path / "executed").exists()
+
+
+# ---- damaged and hostile files --------------------------------------------------------------------------------------
+
+
+def linked(file: h5py.File, how: str, folder: Path) -> None:
+    """Something under the name "it" that leads elsewhere."""
+    if how == "external link":
+        file["it"] = h5py.ExternalLink(str(folder / "secret"), "/a")
+    elif how == "external link to a group":
+        file["it"] = h5py.ExternalLink(str(folder / "secret"), "/")
+    elif how == "soft link":
+        file["it"] = h5py.SoftLink("/other")
+    elif how == "dangling link":
+        file["it"] = h5py.SoftLink("/nowhere")
+    elif how == "cycle":
+        group = file.create_group("it")
+        group["again"] = group
+    elif how == "long cycle":
+        group = file.create_group("it/deep/deeper")
+        group["again"] = file["it"]
+    elif how == "cycle of the root":
+        file.create_group("it")["again"] = file["/"]
+    elif how == "virtual":
+        layout = h5py.VirtualLayout((2,), float)
+        layout[:] = h5py.VirtualSource(str(folder / "secret"), "a", (2,))
+        file.create_virtual_dataset("it", layout)
+    elif how == "external":
+        file.create_dataset("it", (2,), float, external=[(str(folder / "raw"), 0, 16)])
+    elif how == "type":
+        file["it"] = np.dtype("f8")
+
+
+LINKS = ["external link", "external link to a group", "soft link", "dangling link", "cycle", "long cycle"]
+LINKS += ["cycle of the root", "virtual", "external", "type"]
+
+
+@pytest.mark.parametrize("how", LINKS)
+def test_what_leads_elsewhere_is_refused_by_name(how, tmp_path):
+    with h5py.File(tmp_path / "secret", "w") as file:
+        to_hdf5({"a": np.ones(2)}, file)
+    (tmp_path / "raw").write_bytes(np.ones(2).tobytes())
+    with h5py.File(tmp_path / "file", "w") as file:
+        to_hdf5({"other": np.ones(2)}, file)
+        linked(file, how, tmp_path)
+        with pytest.raises(errors.StorageError, match="'it"):
+            from_hdf5(file)
+
+
+@pytest.mark.parametrize("name", ["rows", "numbers", "extras"])
+@pytest.mark.parametrize("how", ["external", "soft"])
+def test_a_part_of_a_buffer_that_is_elsewhere_is_refused(name, how, tmp_path):
+    filled("PrioritizedReplayBuffer", 3).save_hdf5(tmp_path / "secret")
+    filled("PrioritizedReplayBuffer", 3).save_hdf5(tmp_path / "file")
+    with h5py.File(tmp_path / "file", "a") as file:
+        file["moved"] = file[name]
+        del file[name]
+        file[name] = h5py.ExternalLink(str(tmp_path / "secret"), name) if how == "external" else h5py.SoftLink("/moved")
+    with pytest.raises(errors.StorageError):
+        PrioritizedReplayBuffer.load_hdf5(tmp_path / "file")
+
+
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "kind of numbers": {"__data_type__": [1, 2]},
+    "json of an array": {"__data_type__": "json"},
+    "objects of an array": {"__data_type__": "json_ndarray", "shape": (3,)},
+    "time that is no time": {"time": "nonsense"},
+    "time as objects": {"time": "O"},
+    "time of another size": {"time": "S7"},
+    "time as numbers": {"time": 5},
+    "tensor of a wider dtype": {"__data_type__": "Tensor", "dtype": "torch.complex128"},
+    "tensor of a number": {"__data_type__": "Tensor", "dtype": 5},
+    "gradient of an integer": {"__data_type__": "Tensor", "requires_grad": True},
+}
+
+
+@pytest.mark.parametrize("what", ATTRIBUTES)
+def test_attributes_that_do_not_fit_are_refused_by_name(what, tmp_path):
+    with h5py.File(tmp_path / "file", "w") as file:
+        to_hdf5({"it": np.arange(3)}, file)
+        for name, value in ATTRIBUTES[what].items():
+            file["it"].attrs[name] = value
+        if what == "tensor of a number":
+            assert from_hdf5(file)["it"].tolist() == [0, 1, 2]
+            return
+        with pytest.raises(errors.StorageError, match="'it'"):
+            from_hdf5(file)
+
+
+@pytest.mark.parametrize("shape", [None, (3,), "text", (1.5,), (-1, -1), 2], ids=str)
+def test_objects_of_another_shape_are_refused_by_name(shape, tmp_path):
+    with h5py.File(tmp_path / "file", "w") as file:
+        to_hdf5({"it": np.array(["a", "b"], object)}, file)
+        del file["it"].attrs["shape"]
+        if shape is not None:
+            file["it"].attrs["shape"] = shape
+        with pytest.raises(errors.StorageError, match="'it'"):
+            from_hdf5(file)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "5", "null", '{"a": 1}'], ids=lambda text: text[:9])
+@pytest.mark.parametrize("kind", ["json", "json_ndarray"])
+def test_broken_json_is_refused_by_name(text, kind, tmp_path):
+    with h5py.File(tmp_path / "file", "w") as file:
+        file.create_dataset("it", data=text).attrs["__data_type__"] = kind
+        file["it"].attrs["shape"] = (1,)
+        if kind == "json" and text in ("5", "null", '{"a": 1}'):
+            assert from_hdf5(file)["it"] == json.loads(text)
+            return
+        with pytest.raises(errors.StorageError, match="'it'"):
+            from_hdf5(file)
+
+
+def test_text_bytes_and_other_datasets_of_others_are_refused_or_read_as_they_are(tmp_path):
+    with h5py.File(tmp_path / "file", "w") as file:
+        file["vlen"] = np.array(["a", "bc"], h5py.string_dtype())
+        file["ragged"] = file.create_dataset("other", (2,), h5py.vlen_dtype(int)).name
+        file.create_dataset("references", data=np.array([file.ref], h5py.ref_dtype), dtype=h5py.ref_dtype)
+        for name in ("vlen", "ragged", "other", "references"):
+            with pytest.raises(errors.StorageError):
+                from_hdf5(file[name])
+        file["huge"] = 0
+        file.create_dataset("endless", (10**15,), "f8", chunks=(1000,))
+        with pytest.raises(errors.StorageError):
+            from_hdf5(file["endless"])
+
+
+def test_what_a_buffer_needs_and_a_file_lacks_is_refused(tmp_path):
+    path = tmp_path / "file"
+
+    def attribute(name: str, change: Any) -> Any:
+        def apply(file: h5py.File) -> None:
+            content = json.loads(file.attrs[name])
+            change(content)
+            file.attrs[name] = json.dumps(content)
+
+        return apply
+
+    def argument(name: str, value: Any) -> Any:
+        return attribute("buffer", lambda content: content["arguments"].update({name: value}))
+
+    changes = {
+        **{f"no {name}": lambda file, name=name: file.__delitem__(name) for name in ("rows", "numbers", "extras")},
+        **{
+            f"no {name}": lambda file, name=name: file.attrs.__delitem__(name)
+            for name in ("buffer", "random", "format")
+        },
+        **{
+            f"no column {name}": lambda file, name=name: file["rows"].__delitem__(name)
+            for name in ("obs", "act", "rew", "terminated", "truncated", "done")
+        },
+        "a column for rows": lambda file: (file.__delitem__("rows"), file.create_dataset("rows", data=[1])),
+        "a dict for rows": lambda file: file["rows"].attrs.__delitem__("__data_type__"),
+        "short positions": lambda file: (file.__delitem__("numbers"), file.create_dataset("numbers", data=[1.0])),
+        "positions that are text": lambda file: (file.__delitem__("numbers"), file.create_dataset("numbers", data="a")),
+        "positions outside": lambda file: file["numbers"].__setitem__(0, 77),
+        "positions below": lambda file: file["numbers"].__setitem__(0, -1),
+        "positions that are none": lambda file: file["numbers"].__setitem__(0, np.nan),
+        "positions that are endless": lambda file: file["numbers"].__setitem__(1, np.inf),
+        "other positions": lambda file: file["numbers"].__setitem__(1, 2),
+        "no priorities": lambda file: file["extras"].__delitem__("priorities"),
+        "priorities below": lambda file: file["extras/priorities"].__setitem__(0, -3),
+        "priorities that are none": lambda file: file["extras/priorities"].__setitem__(0, np.nan),
+        "one column shorter": lambda file: (
+            file["rows"].__delitem__("act"),
+            file["rows"].create_dataset("act", data=[1, 2]),
+        ),
+        "one column without rows": lambda file: (
+            file["rows"].__delitem__("act"),
+            file["rows"].create_dataset("act", data=1),
+        ),
+        "text for random": lambda file: file.attrs.__setitem__("random", "nonsense"),
+        "a list for random": lambda file: file.attrs.__setitem__("random", "[]"),
+        "another generator": attribute("random", lambda content: content.update(bit_generator="MT19937")),
+        "a huge state": attribute("random", lambda content: content["state"].update(state=10**60)),
+        "nested": lambda file: (file.attrs.__delitem__("random"), file.attrs.__setitem__("random", "[" * 50_000)),
+        "a path": argument("path", str(tmp_path / "made")),
+        "size of text": argument("size", "x"),
+        "size of none": argument("size", None),
+        "smaller size": argument("size", 2),
+        "huge size": argument("size", 10**15),
+        "endless size": argument("size", 10**30),
+        "infinite size": argument("size", float("inf")),
+        "another argument": argument("other", 1),
+        "another class": attribute("buffer", lambda content: content.update({"class": "ReplayBuffer"})),
+        "a number for a class": attribute("buffer", lambda content: content.update({"class": 1})),
+        "no description": lambda file: file.attrs.__setitem__("buffer", "null"),
+    }
+    wrong = {}
+    for what, change in changes.items():
+        filled("PrioritizedReplayBuffer", 3).save_hdf5(path)
+        with h5py.File(path, "a") as file:
+            change(file)
+        try:
+            PrioritizedReplayBuffer.load_hdf5(path)
+        except errors.StorageError:
+            continue
+        except Exception as error:  # noqa: BLE001
+            wrong[what] = type(error).__name__
+        else:
+            wrong[what] = "nothing"
+    assert wrong == {}
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_that_is_none_is_refused(tmp_path):
+    (tmp_path / "text").write_text("text")
+    (tmp_path / "empty").write_bytes(b"")
+    with h5py.File(tmp_path / "other", "w") as file:
+        to_hdf5({"rows": Batch(a=np.zeros(3))}, file)
+    for path in ("text", "empty", "other", "missing", "."):
+        with pytest.raises(errors.StorageError):
+            ReplayBuffer.load_hdf5(tmp_path / path)
+    assert not (tmp_path / "missing").exists()
+
+
+CHANGED = """
+import random, sys
+from pathlib import Path
+from typedbatch.buffers import PrioritizedVectorReplayBuffer
+from typedbatch.errors import StorageError
+
+path = Path(sys.argv[1])
+whole = path.read_bytes()
+used = [place for place in range(len(whole)) if whole[place]]
+for seed in range(int(sys.argv[2]), int(sys.argv[3])):
+    print(seed, end=" ", flush=True)
+    choice, content = random.Random(seed), bytearray(whole)
+    for _ in range(choice.randint(1, 4)):
+        content[choice.choice(used)] ^= 1 << choice.randrange(8)
+    (path.parent / "changed").write_bytes(bytes(content))
+    try:
+        buffer = PrioritizedVectorReplayBuffer.load_hdf5(path.parent / "changed")
+    except StorageError:
+        print("refused", flush=True)
+        continue
+    slots = buffer.sample_indices(0)
+    assert len(buffer[:].act) == len(buffer) == len(slots)
+    if len(slots):
+        assert set(buffer.sample(20)[1].tolist()) <= set(slots.tolist())
+        buffer.prev(slots)
+        buffer.add(buffer[slots[:1]], buffer_ids=[0])
+    buffer.unfinished_index()
+    print("read", flush=True)
+"""
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_bytes_that_were_changed_give_a_buffer_or_are_refused(compression, tmp_path):
+    buffer = PrioritizedVectorReplayBuffer(10, 2, 0.5, 0.5)
+    for number in range(4):
+        buffer.add(as_rows([row(number, extra=1), row(number, True, extra=1)]))
+    buffer.save_hdf5(tmp_path / "file", compression)
+    # In processes of their own: what goes wrong in the HDF5 library would end this one.
+    command = [sys.executable, "-W", "error", "-c", CHANGED, str(tmp_path / "file")]
+    running = [
+        subprocess.Popen([*command, *span], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for span in (("0", "1000"), ("1000", "2000"))
+    ]
+    outcomes = []
+    watch = threading.Timer(20, lambda: [process.kill() for process in running])  # it could go on for ever, too
+    watch.start()
+    ends = [(*process.communicate(), process.returncode) for process in running]
+    watch.cancel()
+    for said, error, status in ends:
+        assert status == 0, f"seed {said.splitlines()[-1]}: {status}, {error[-2000:]}"
+        outcomes += [line.split()[1] for line in said.splitlines()]
+    assert len(outcomes) == 2000
+    assert set(outcomes) == {"read", "refused"}
+
+
+def test_a_file_that_was_cut_off_is_refused(tmp_path):
+    filled("ReplayBuffer", 5).save_hdf5(tmp_path / "file")
+    whole = (tmp_path / "file").read_bytes()
+    for length in range(0, len(whole), 101):
+        (tmp_path / "cut").write_bytes(whole[:length])
+        with pytest.raises(errors.StorageError):
+            ReplayBuffer.load_hdf5(tmp_path / "cut")

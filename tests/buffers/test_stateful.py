@@ -1,0 +1,338 @@
+"""Any sequence of operations leaves a buffer as lists of dicts would be: in memory, on disk, saved and read again."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.buffers.model import Model, as_batch, as_rows, is_done, leaf, row, value
+from typedbatch import Batch, errors
+from typedbatch.buffers import (
+    PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    VectorReplayBuffer,
+)
+
+FRAMED = ("obs.pos", "obs.inner.id", "obs_next.pos", "obs_next.inner.id")
+EPS = float(np.finfo(np.float32).eps)
+ALPHA, BETA = 0.5, 0.75
+
+flags = st.tuples(st.booleans(), st.booleans())
+
+
+class Buffers(RuleBasedStateMachine):
+    """A buffer beside its model."""
+
+    numbers = 0
+
+    @initialize(
+        size=st.integers(1, 12),
+        rings=st.integers(1, 3),
+        vector=st.booleans(),
+        ignore_obs_next=st.booleans(),
+        stack_num=st.integers(1, 3),
+        prioritized=st.booleans(),
+        on_disk=st.booleans(),
+    )
+    def make(self, size, rings, vector, ignore_obs_next, stack_num, prioritized, on_disk):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name, "buffer") if on_disk else None
+        self.vector = vector or rings > 1
+        self.stack, self.ignore_obs_next, self.prioritized = stack_num, ignore_obs_next, prioritized
+        options = {"stack_num": stack_num, "ignore_obs_next": ignore_obs_next, "path": self.path}
+        if prioritized:
+            options |= {"alpha": ALPHA, "beta": BETA}
+        plain, several = (
+            (PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer)
+            if prioritized
+            else (ReplayBuffer, VectorReplayBuffer)
+        )
+        self.buffer: Any = several(size, rings, **options) if self.vector else plain(size, **options)
+        self.model = Model(rings, -(-size // rings))
+        self.columns: set[str] = set()
+        self.priorities: dict[int, float] = {}
+        self.highest = self.lowest = 1.0
+
+    def teardown(self):
+        self.buffer = None
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+
+    def new_row(self, ends: tuple[bool, bool], **optional: Any) -> dict[str, Any]:
+        self.numbers += 1
+        return row(self.numbers, *ends, **optional)
+
+    def written(self, slots: Iterable[int], fields: Iterable[str]) -> None:
+        self.columns |= set(fields)
+        for slot in slots:
+            self.priorities[slot] = self.highest
+        self.priorities = {slot: self.priorities[slot] for slot in self.model.slots()}
+
+    # ---- what changes it ------------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), ends=flags, extra=st.booleans(), text=st.booleans(), obs_next=st.booleans())
+    def add(self, data, ends, extra, text, obs_next):
+        rings = len(self.model.rings)
+        ids = data.draw(st.none() | st.lists(st.integers(0, rings - 1), max_size=6), "buffer_ids")
+        several = self.vector or ids is not None
+        rows = []
+        for i in range(rings if ids is None else len(ids)):
+            optional = {"extra": self.numbers} if extra else {}
+            optional |= {"info.text": f"row {self.numbers}"} if text and self.path is None else {}
+            one = self.new_row(ends if not i else data.draw(flags), **optional)
+            if not obs_next and self.columns:
+                one = {name: given for name, given in one.items() if not name.startswith("obs_next")}
+            rows.append(one)
+        added = self.buffer.add(as_rows(rows) if several else as_batch(rows[0]), buffer_ids=ids)
+        expected = [
+            self.model.rings[ring].add(one)
+            for ring, one in zip(range(rings) if ids is None else ids, rows, strict=True)
+        ]
+        for place, (slot, ep_return, ep_len, ep_start) in enumerate(expected):
+            assert (added.slots[place], added.ep_return[place], added.ep_len[place]) == (slot, ep_return, ep_len)
+            assert added.ep_start[place] == ep_start
+        assert len(added.slots) == len(rows)
+        self.written((slot for slot, *_ in expected), rows[0] if rows else row(0))
+
+    @rule(
+        size=st.integers(1, 9),
+        rings=st.sampled_from(["one", "as many"]),
+        adds=st.lists(flags, max_size=12),
+        extra=st.booleans(),
+        ignore_obs_next=st.booleans(),
+    )
+    def update(self, size, rings, adds, extra, ignore_obs_next):
+        count = 1 if rings == "one" else len(self.model.rings)
+        other = VectorReplayBuffer(size, count, ignore_obs_next=ignore_obs_next)
+        theirs = Model(count, -(-size // count))
+        for place, ends in enumerate(adds):
+            one = self.new_row(ends, **({"extra": self.numbers} if extra else {}))
+            other.add(as_rows([one]), buffer_ids=[place % count])
+            theirs.rings[place % count].add(one)
+        if count != len(self.model.rings):
+            with pytest.raises(errors.StructureError):
+                self.buffer.update(other)
+            return
+        taken: list[int] = []
+        for mine, ring in zip(self.model.rings, theirs.rings, strict=True):
+            rows = [dict(one) for _, one in ring.rows]
+            if ignore_obs_next:
+                for one, (slot, _) in zip(rows, ring.rows, strict=True):
+                    after = theirs.rows()[theirs.neighbour(slot, 1)]
+                    one |= {name.replace("obs", "obs_next"): after[name] for name in ("obs.pos", "obs.inner.id")}
+            taken += mine.take(rows)
+        assert self.buffer.update(other).tolist() == taken
+        self.written(taken, theirs.fields())
+
+    @rule(keep_statistics=st.booleans())
+    def reset(self, keep_statistics):
+        self.buffer.reset(keep_statistics=keep_statistics)
+        for ring in self.model.rings:
+            ring.reset(keep_statistics)
+        self.priorities = {}
+        self.highest = self.lowest = 1.0
+
+    @precondition(lambda self: self.prioritized and self.model.slots())
+    @rule(data=st.data())
+    def update_priorities(self, data):
+        slots = data.draw(st.lists(st.sampled_from(self.model.slots()), min_size=1, max_size=5))
+        new = data.draw(st.lists(st.integers(-20, 20), min_size=len(slots), max_size=len(slots)))
+        self.buffer.update_weight(np.array(slots), np.array(new) / 8)
+        for slot, number in zip(slots, new, strict=True):
+            self.priorities[slot] = abs(number) / 8 + EPS
+        self.highest = max([self.highest, *(abs(number) / 8 + EPS for number in new)])
+        self.lowest = min([self.lowest, *(abs(number) / 8 + EPS for number in new)])
+
+    # ---- what must not change it ----------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.columns)
+    @rule(
+        ends=flags,
+        wrong=st.sampled_from(
+            [
+                {"act": None},
+                {"act": 0.5},
+                {"act": "text"},
+                {"act": np.zeros(2)},
+                {"rew": 1j},
+                {"terminated": np.zeros(3, bool)},
+                {"truncated": None},
+                {"obs.pos": np.zeros(3)},
+                {"obs.pos": np.full(2, 1e400 * 1j)},
+                {"obs.inner.id": {"deeper": 1}},
+                {"obs.inner.id": 0.5, "new.inner": 1},
+                {"obs.inner": 1, "obs.inner.id": None},
+            ]
+        ),
+        missing=st.none() | st.sampled_from(["act", "rew", "terminated", "truncated"]),
+    )
+    def add_what_does_not_fit(self, ends, wrong, missing):
+        good = as_batch(row(0, *ends))
+        if missing is None:
+            bad = self._spoilt(good, wrong)
+        else:
+            bad = Batch({name: given for name, given in good.items() if name != missing})
+        before = self._files()
+        if self.vector:
+            bad = Batch.stack([bad]) if missing is not None else self._spoilt(as_rows([row(0, *ends)]), wrong)
+        with pytest.raises(errors.TypedBatchError):
+            self.buffer.add(bad, buffer_ids=[0] if self.vector else None)
+        assert self._files() == before
+
+    def _spoilt(self, batch: Batch, wrong: dict[str, Any]) -> Batch:
+        for path, given in wrong.items():
+            *outer, name = path.split(".")
+            place: Any = batch
+            for step in outer:
+                if step not in place:
+                    place[step] = Batch()
+                place = place[step]
+            if not isinstance(place, Batch):
+                continue
+            place[name] = np.asarray(given)[None] if self.vector and isinstance(given, np.ndarray) else given
+        return batch
+
+    def _files(self) -> dict[str, bytes]:
+        return {} if self.path is None else {one.name: one.read_bytes() for one in self.path.iterdir()}
+
+    @rule()
+    def pickle_round_trip(self):
+        if self.path is not None:
+            with pytest.raises(errors.StorageError):
+                pickle.dumps(self.buffer)
+            return
+        self.buffer = self._copied(lambda: pickle.loads(pickle.dumps(self.buffer)))
+
+    @rule(compression=st.sampled_from([None, "gzip", "lzf"]))
+    def save_and_load(self, compression):
+        file = Path(self.folder.name, "buffer.hdf5")
+        self.buffer.save_hdf5(file, compression)
+        loaded = self._copied(lambda: type(self.buffer).load_hdf5(file))
+        assert os.listdir(self.folder.name).count("buffer.hdf5") == 1
+        if self.path is None:
+            self.buffer = loaded
+
+    def _copied(self, copy: Any) -> Any:
+        copied = copy()
+        if self.model.slots():
+            assert copied.sample_indices(5).tolist() == self.buffer.sample_indices(5).tolist()
+        self.check(copied)
+        return copied
+
+    @precondition(lambda self: self.path is not None and self.columns)
+    @rule(flush=st.booleans())
+    def open_again(self, flush):
+        if flush:
+            self.buffer.flush()
+        cls, self.buffer = type(self.buffer), None
+        self.buffer = cls.open(self.path)
+
+    # ---- what is read ---------------------------------------------------------------------------------------------
+
+    @rule(batch_size=st.integers(-1, 9) | st.none())
+    def sample(self, batch_size):
+        slots = self.model.slots()
+        if not slots and (batch_size is None or batch_size >= 0):
+            with pytest.raises(errors.EmptyBufferError):
+                self.buffer.sample(batch_size)
+            return
+        if not self.columns:
+            return
+        sampled, indices = self.buffer.sample(batch_size)
+        assert set(indices.tolist()) <= set(slots)
+        if batch_size == 0:
+            assert indices.tolist() == slots
+        else:
+            assert len(indices) == (len(slots) if batch_size is None else max(batch_size, 0))
+        self.check_rows(sampled, indices.tolist())
+
+    @precondition(lambda self: self.model.slots())
+    @rule(data=st.data(), count=st.integers(1, 4) | st.none())
+    def get(self, data, count):
+        slots = data.draw(st.lists(st.sampled_from(self.model.slots()), min_size=1, max_size=4))
+        name = data.draw(st.sampled_from(["act", "rew", "done", "obs"]))
+        path = "obs.pos" if name == "obs" else name
+        for index in (slots, slots[0]):
+            got = self.buffer.get(np.array(index), name, stack_num=count)
+            expected = self.column(path, index if isinstance(index, list) else [index], count or self.stack)
+            got = leaf(Batch(obs=got), path) if name == "obs" else got
+            np.testing.assert_array_equal(got, expected if isinstance(index, list) else expected[0])
+
+    @precondition(lambda self: self.model.slots())
+    @rule(data=st.data())
+    def read_one_slot(self, data):
+        slot = data.draw(st.sampled_from(self.model.slots()))
+        self.check_rows(Batch.stack([self.buffer[slot]]), [slot])
+
+    @precondition(lambda self: self.columns)
+    @rule(data=st.data())
+    def read_where_there_is_no_row(self, data):
+        free = sorted(set(range(self.buffer.maxsize + 2)) - set(self.model.slots()))
+        with pytest.raises(errors.RowIndexError):
+            self.buffer[np.array([data.draw(st.sampled_from(free))])]
+
+    # ---- how it is compared ---------------------------------------------------------------------------------------
+
+    @invariant()
+    def is_like_the_model(self):
+        if hasattr(self, "model"):
+            self.check(self.buffer)
+
+    def check(self, buffer: Any) -> None:
+        slots, model = self.model.slots(), self.model
+        assert len(buffer) == len(slots)
+        assert buffer.maxsize == sum(ring.capacity for ring in model.rings)
+        assert buffer.unfinished_index().tolist() == model.unfinished()
+        assert buffer.last_index.tolist() == [ring.rows[-1][0] if ring.rows else ring.offset for ring in model.rings]
+        if not self.columns:
+            with pytest.raises(errors.EmptyBufferError):
+                buffer[:]
+            return
+        assert buffer.sample_indices(0).tolist() == slots
+        assert buffer.prev(np.array(slots, int)).tolist() == [model.neighbour(slot, -1) for slot in slots]
+        assert buffer.next(np.array(slots, int)).tolist() == [model.neighbour(slot, 1) for slot in slots]
+        self.check_rows(buffer[:], slots)
+        if self.prioritized:
+            stored = [self.priorities.get(slot, 0.0) ** ALPHA for slot in range(buffer.maxsize)]
+            np.testing.assert_allclose(buffer.weight[np.arange(buffer.maxsize)], stored)
+            np.testing.assert_allclose(buffer.weight.reduce(), sum(stored))
+
+    def column(self, path: str, slots: list[int], frames: int) -> Any:
+        """What some rows read as in a field."""
+        rows = self.model.rows()
+        read = [[value(rows[frame], path) for frame in self.model.frames(slot, frames)] for slot in slots]
+        return np.array(read if frames > 1 else [frame[0] for frame in read])
+
+    def check_rows(self, batch: Any, slots: list[int]) -> None:
+        names = {"obs.pos", "obs.inner.id", "act", "rew", "terminated", "truncated", "done"} | self.columns
+        for path in names if slots else ():
+            source, wanted = path, slots
+            if self.ignore_obs_next and path.startswith("obs_next"):
+                source, wanted = path.replace("obs_next", "obs"), [self.model.neighbour(slot, 1) for slot in slots]
+            expected = self.column(source, wanted, self.stack if path in FRAMED else 1)
+            np.testing.assert_array_equal(leaf(batch, path), expected, err_msg=path)
+        if "info.text" in names:
+            assert {type(text) for text in leaf(batch, "info.text")} <= {str, type(None)}
+        for path in names:
+            assert len(leaf(batch, path)) == len(slots)
+        assert batch.done.dtype == bool
+        assert [is_done(self.model.rows()[slot]) for slot in slots] == batch.done.tolist()
+        if self.prioritized and slots:
+            weights = np.array([(self.priorities[slot] / self.lowest) ** (-ALPHA * BETA) for slot in slots])
+            assert batch.weight.shape == (len(slots),)
+            np.testing.assert_allclose(batch.weight / batch.weight.max(), weights / weights.max())
+
+
+TestBuffers = Buffers.TestCase
+TestBuffers.settings = settings(max_examples=settings().max_examples, stateful_step_count=25, deadline=None)
