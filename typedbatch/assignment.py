@@ -180,7 +180,7 @@ def _fitted_tensor(target: Any, value: Any) -> Any:
         if value.imag.any():
             raise _lossy(value.dtype, target.dtype)
         value = value.real
-    if value.dtype != target.dtype and not _holds(target.dtype, value):
+    elif value.dtype != target.dtype and not _holds(target.dtype, value):
         raise _lossy(value.dtype, target.dtype)
     return value.to(target.device, target.dtype)
 

@@ -47,6 +47,8 @@ class NewField(NamedTuple):
     name: str
     value: Any
     path: tuple[str, ...]
+    before: Any
+    """What was there: a reserved field, or nothing."""
 
 
 class Plan:
@@ -101,7 +103,7 @@ class Plan:
         column = columns.get(name)
         if name not in columns or (is_reserved(column) and KINDS[type(value)] is not BATCH):
             _require_rows(value, self.lead)
-            self.new.append(NewField(columns, name, value, (*path, name)))
+            self.new.append(NewField(columns, name, value, (*path, name), column))
         elif is_reserved(value):
             self.writes += _zeros(column)
         elif KINDS[type(column)] is BATCH and KINDS[type(value)] is BATCH:
@@ -119,6 +121,13 @@ class Plan:
         for new, column in made:
             new.fields[new.name] = column
             self.writes += _writes_of(column, new.value, self.lead)
+
+    def remove_new_columns(self) -> None:
+        """Take back what ``add_new_columns`` has added, if it has."""
+        for new in self.new:
+            new.fields.pop(new.name, None)
+            if new.before is not None:
+                new.fields[new.name] = new.before
 
     def part(self, rows: list[int]) -> Plan:
         """The plan for some of the rows."""

@@ -16,6 +16,7 @@ from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describ
 from typedbatch.level import current_level
 
 if TYPE_CHECKING:
+    from typedbatch.buffers.base import BufferBase
     from typedbatch.buffers.replay import ReplayBuffer
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated")
@@ -119,7 +120,7 @@ def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
     return map_leaves(obs, last) if KINDS[type(obs)] is BATCH else last(obs)
 
 
-def check(buffer: ReplayBuffer[Any, Any], batch: Tree, fields: Fields, plan: Plan) -> None:
+def check(buffer: BufferBase, batch: Tree, fields: Fields, plan: Plan) -> None:
     """Validate a batch whose structure may be another than that of the columns, which were validated.
 
     Raises:

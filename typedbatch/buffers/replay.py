@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.buffers import contents, incoming, restored
-from typedbatch.buffers.columns import Plan, Simple, rows_at, simple_columns
+from typedbatch.buffers.base import BufferBase
+from typedbatch.buffers.columns import Plan, Simple, rows_at
 from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S, at_least
 from typedbatch.buffers.rings import Added, Rings, Slots
@@ -23,15 +24,11 @@ from typedbatch.buffers.storage import Disk, Memory
 from typedbatch.errors import (
     EmptyBufferError,
     MissingFieldError,
-    SizeError,
-    StorageError,
-    StructureError,
 )
 from typedbatch.leaves import Tree, new_tree
-from typedbatch.level import current_level
 
 
-class ReplayBuffer(Generic[R, S]):
+class ReplayBuffer(BufferBase, Generic[R, S]):
     """The last ``size`` transitions of one environment, oldest overwritten first.
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples such batches: checkers know it, and at run time the first
@@ -62,11 +59,6 @@ class ReplayBuffer(Generic[R, S]):
 
     _many: ClassVar[bool] = False
     """Whether a batch that is added without ``buffer_ids`` has a row for each ring, or is a single row."""
-
-    _whole: tuple[ReplayBuffer[Any, Any], int] | None = None
-    """The buffer that this one is a ring of, and the slot there that is the first one here."""
-    _parts: Sequence[ReplayBuffer[Any, Any]] = ()
-    """The rings of this buffer, if anybody asked for them."""
 
     obs: Any = Column()
     act: Any = Column()
@@ -107,11 +99,6 @@ class ReplayBuffer(Generic[R, S]):
         self._declared: Declared | None = None
         self._storage: Memory = Memory() if path is None else Disk(path)
         self._begin(ReplayBuffer)
-
-    def _begin(self, cls: type) -> None:
-        """Called at the end of each constructor; that of ``cls`` is the last one if the buffer is of that class."""
-        if self._storage.durable and restored.library_class(type(self)) is cls:
-            self._laid_out()
 
     if not TYPE_CHECKING:
 
@@ -213,109 +200,6 @@ class ReplayBuffer(Generic[R, S]):
         added = self._rings.advance(ids, rew, done)
         self._written(added.slots)
         return added
-
-    def _plan(self, batch: Any, fields: dict[str, Any], lead: tuple[()] | tuple[int]) -> Plan:
-        """Rows that fit, with columns for fields that are new; ``batch`` is what they are of, None if of a buffer."""
-        plan = Plan(lead)
-        columns = self._columns.__dict__
-        plan.add(columns, fields, (), self._simple)
-        if batch is not None and (plan.new or plan.fills or current_level() == "values"):
-            incoming.check(self, batch, fields, plan)
-        if plan.new:
-            self._grow(plan)
-        return plan
-
-    def _grow(self, plan: Plan) -> None:
-        self._require_whole(f"a new field, as {plan.new[0].name!r}")
-        if not self.maxsize:
-            raise SizeError(f"this {type(self).__name__} has room for 0 rows")
-        columns = self._columns.__dict__
-        first = not columns
-        try:
-            plan.add_new_columns(self.maxsize, self._storage)
-        except Exception:
-            self._storage.tidy()
-            raise
-        for name in [name for name in FIELDS if name in columns]:  # in the order in which they are sampled
-            columns[name] = columns.pop(name)
-        for name in [name for name in columns if name not in FIELDS]:
-            columns[name] = columns.pop(name)
-        if first:
-            self._rings.ep_return = np.zeros((len(self._rings.capacity), *np.shape(self.rew)[1:]))
-            try:
-                self._declaration().check_sampled(self._rows(np.arange(0)))
-            except Exception:
-                columns.clear()
-                self._storage.tidy()
-                raise
-        try:
-            self._laid_out()
-        except StorageError:
-            for new in plan.new:
-                del new.fields[new.name]
-            self._shared()
-            raise
-
-    def _laid_out(self) -> None:
-        """Called when there are other columns than before."""
-        self._shared()
-        self._storage.lay_out(restored.description(self), self._columns, self._numbers())
-
-    def _shared(self) -> None:
-        """Called when columns or positions are other objects than before."""
-        self._simple = simple_columns(self._columns.__dict__)
-        for ring, part in enumerate(self._parts):
-            contents.share(self, ring, part)
-
-    def _require_whole(self, what: str) -> None:
-        if self._whole is not None:
-            whole = type(self._whole[0]).__name__
-            raise StructureError(f"this is a ring of a {whole}; {what} is for the whole of it")
-
-    def _declaration(self) -> Declared:
-        if self._declared is None:
-            own = Declared(self)
-            self._declared = own if own.says or self._whole is None else self._whole[0]._part_declaration()
-        return self._declared
-
-    def _part_declaration(self) -> Declared:
-        """What a ring of this buffer is declared to hold."""
-        return self._declaration()
-
-    def _make_room(self, ids: Any, count: int = 1) -> None:
-        """Called before rows are written: on disk, those that will be overwritten no longer count."""
-        owner = self if self._whole is None else self._whole[0]
-        if owner._storage.durable:
-            self._rings.drop_oldest(ids, count)
-            owner._storage.commit(owner._numbers())
-
-    def _written(self, slots: Slots) -> None:
-        """Called when rows have been written and counted in."""
-        if self._whole is not None:
-            whole, start = self._whole
-            whole._written(slots + start)
-        elif self._storage.durable:
-            self._storage.commit(self._numbers())
-
-    def _forgotten(self, slots: Slots) -> None:
-        """Called when slots hold rows no longer."""
-        if self._whole is not None:
-            whole, start = self._whole
-            whole._forgotten(slots + start)
-
-    def _carried(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
-        """Called when rows were moved to other slots, with the numbers that belong to them."""
-
-    def _numbers(self) -> NDArray[np.float64]:
-        """Everything that changes with a row, beside the row."""
-        return self._rings.numbers()
-
-    def _restore(self, numbers: NDArray[np.float64]) -> None:
-        columns = self._columns.__dict__
-        self._rings.restore(numbers, np.shape(columns["rew"])[1:] if columns else ())
-
-    def _resumed(self) -> None:
-        """Called when the buffer was opened again, maybe after the process was killed."""
 
     # ---- sampling -------------------------------------------------------------------------------------------------
 
@@ -583,25 +467,8 @@ class ReplayBuffer(Generic[R, S]):
         """Wait until everything is on the disk, for a buffer that is kept there."""
         self._storage.flush()
 
-    @classmethod
-    def _made(cls, arguments: dict[str, Any]) -> Self:
-        """An empty buffer, from what :meth:`_arguments` gave."""
-        out = cls.__new__(cls)
-        construct: Any = restored.library_class(cls)
-        construct.__init__(out, **arguments)
-        return out
-
     def _arguments(self) -> dict[str, Any]:
         """What the constructor is to be called with for such a buffer, as JSON takes it."""
         if self._many:
             return {"total_size": self.maxsize, "buffer_num": self.buffer_num, **self._options}
         return {"size": self.maxsize, **self._options}
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._storage.durable:
-            raise StorageError("a buffer on disk is not copied or pickled; hand on its path, and open() it there")
-        return {name: value for name, value in self.__dict__.items() if name != "_parts"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._shared()

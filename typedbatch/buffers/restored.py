@@ -17,6 +17,7 @@ from typedbatch.leaves import Tree, describe, is_reserved, leading_shape
 from typedbatch.rows import leaves
 
 if TYPE_CHECKING:
+    from typedbatch.buffers.base import BufferBase
     from typedbatch.buffers.replay import ReplayBuffer
 
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
@@ -27,7 +28,7 @@ def library_class(cls: type) -> type:
     return next(one for one in cls.__mro__ if one.__module__.startswith("typedbatch.buffers"))
 
 
-def description(buffer: ReplayBuffer[Any, Any]) -> dict[str, Any]:
+def description(buffer: BufferBase) -> dict[str, Any]:
     """What it takes to make such a buffer, as JSON takes it."""
     return {"class": library_class(type(buffer)).__name__, "arguments": buffer._arguments()}
 
