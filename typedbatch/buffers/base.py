@@ -31,6 +31,8 @@ class BufferBase:
     _simple: Simple
     _declared: Declared | None
     _save_obs_next: bool
+    _durable: bool = False
+    """Whether the rows, maybe those of the buffer that this one is a ring of, are on disk."""
     _whole: tuple[ReplayBuffer[Any, Any], int] | None = None
     """The buffer that this one is a ring of, and the slot there that is the first one here."""
     _parts: Sequence[ReplayBuffer[Any, Any]] = ()
@@ -90,6 +92,7 @@ class BufferBase:
     def _shared(self) -> None:
         """Called when columns or positions are other objects than before."""
         this: Any = self
+        self._durable = (self if self._whole is None else self._whole[0])._storage.durable
         self._simple = simple_columns(self._columns.__dict__)
         for ring, part in enumerate(self._parts):
             contents.share(this, ring, part)
@@ -111,9 +114,9 @@ class BufferBase:
 
     def _make_room(self, ids: Any, count: int = 1) -> None:
         """Called before rows are written: on disk, those that will be overwritten no longer count."""
-        owner = self if self._whole is None else self._whole[0]
-        if owner._storage.durable:
+        if self._durable:
             self._rings.drop_oldest(ids, count)
+            owner = self if self._whole is None else self._whole[0]
             owner._storage.commit(owner._numbers())
 
     def _written(self, slots: Slots) -> None:

@@ -71,7 +71,7 @@ def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fi
             fields[name] = _last_frame(fields[name], name, lead)
     if not buffer._save_obs_next:
         fields.pop("obs_next", None)
-    return fields, done, leaf_to_numpy(rew)
+    return fields, done, rew if type(rew) is ndarray else leaf_to_numpy(rew)
 
 
 def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:

@@ -181,7 +181,8 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         if buffer_ids is None and not self._many:
             fields, done, rew = incoming.to_store(self, batch, ())
             plan = self._plan(batch, fields, ())
-            self._make_room(slice(0, 1))
+            if self._durable:
+                self._make_room(slice(0, 1))
             plan.write(self._rings.insertion.item(0))
             added = self._rings.advance_one(rew, done.item())
             self._written(added.slots)

@@ -31,9 +31,10 @@ def as_slots(rings: Rings, index: Any) -> Any:
         shown = describe(index) if isinstance(index, ndarray) else repr(index)
         raise RowIndexError(f"rows of a buffer are named by slots: integers, slices, arrays, masks; got {shown}")
     slots = np.asarray(index)
-    if (slots < 0).any():
-        slots = _from_the_end(rings, slots)
-    _require_rows(rings, slots)
+    if slots.size:
+        if slots.min() < 0:
+            slots = _from_the_end(rings, slots)
+        _require_rows(rings, slots)
     return slots if isinstance(index, ndarray) else int(slots)
 
 
@@ -53,8 +54,6 @@ def _from_the_end(rings: Rings, slots: Slots) -> Slots:
 
 
 def _require_rows(rings: Rings, slots: Slots) -> None:
-    if not slots.size:
-        return
     if slots.max() >= rings.size:
         raise RowIndexError(f"slot {int(slots.max())} of a buffer of {rings.size}")
     if len(rings) < rings.size and not (held := rings.has_row(slots)).all():
