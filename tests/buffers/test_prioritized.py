@@ -473,7 +473,7 @@ def test_numbers_may_be_kept_in_an_array_from_elsewhere():
     tree.rebuild()
     assert tree.reduce() == 20.0
     with pytest.raises(errors.SizeError):
-        tree.use(np.zeros(20))
+        tree.use(np.zeros(tree.room + 1))
 
 
 def test_a_weight_is_the_last_field_of_what_is_sampled():

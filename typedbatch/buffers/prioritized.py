@@ -124,7 +124,10 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     # ---- as every buffer, with weights ----------------------------------------------------------------------------
 
     def _draw(self, count: int) -> Slots:
-        slots: Slots = self.weight.find(self._rng.random(count) * self.weight.reduce())
+        places = self._rng.random(count) * self.weight.reduce()
+        places.sort()  # what is found in order is found faster, by more than the shuffle takes
+        slots: Slots = self.weight.find(places)
+        self._rng.shuffle(slots)
         return slots
 
     def sample_indices(self, batch_size: int | None) -> Slots:
@@ -138,7 +141,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def _rows(self, slots: Any) -> Any:
         rows = super()._rows(slots)
         weights = self._weights(slots)
-        rows.__dict__["weight"] = weights / np.max(weights) if self._weight_norm and np.size(weights) else weights
+        rows.__dict__["weight"] = weights / weights.max() if self._weight_norm and weights.size else weights
         return rows
 
     @property

@@ -77,15 +77,19 @@ def compute_nstep_return(
     values = np.asarray(to_numpy(target_q))
     if values.shape[:1] != slots.shape:
         raise StructureError(f"target_q_fn gives {describe(target_q)} for {len(slots)} slots")
-    total = _by_columns(values).astype(np.float64)
+    rows = _as_they_are if values.ndim == 1 and buffer._columns.__dict__["rew"].ndim == 1 else _by_columns
+    total = rows(values.astype(np.float64))
     total[leaf_to_numpy(buffer.terminated).take(ahead[-1])] = 0
     for step in range(n_step - 1, -1, -1):
-        rewards = _rewards(buffer, ahead[step])
-        if rewards.shape[1] not in (1, total.shape[1]):
+        rewards = rows(_rewards(buffer, ahead[step]))
+        if rewards.shape[1:] not in ((), (1,), total.shape[1:]):
             raise StructureError(f"target_q_fn gives {describe(target_q)} for rewards {list(buffer.rew.shape[1:])}")
         more = rewards + gamma * total
-        goes_on = None if step == n_step - 1 else (ahead[step + 1] != ahead[step])[:, None]
-        total = more if goes_on is None else np.where(goes_on, more, total)
+        if step == n_step - 1:
+            total = more
+        else:
+            goes_on = ahead[step + 1] != ahead[step]
+            total = np.where(goes_on if total.ndim == 1 else goes_on[:, None], more, total)
     given: Any = batch
     out: Any = shallow(given)
     out.__dict__["returns"] = _like(total.reshape(values.shape), target_q)
@@ -98,7 +102,12 @@ def compute_nstep_return(
 def _rewards(buffer: Buffer, slots: NDArray[np.intp]) -> Floats:
     """As they are sampled, which in a hindsight buffer is not as they are stored."""
     stored = buffer._read("rew", buffer._columns.__dict__["rew"], slots)
-    return _by_columns(leaf_to_numpy(stored))
+    rewards: Floats = leaf_to_numpy(stored)
+    return rewards
+
+
+def _as_they_are(values: NDArray[Any]) -> Floats:
+    return values
 
 
 def _by_columns(values: NDArray[Any]) -> Floats:

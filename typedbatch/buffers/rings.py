@@ -237,12 +237,13 @@ class Rings:
     def next(self, slots: Slots, done: NDArray[np.bool_]) -> Slots:
         """The slot of the row after; the slot itself where the row ends an episode, or was written last."""
         if len(self.capacity) == 1:
-            first, size, last = 0, self.size, self.last.item()
-        else:
-            ring = self.ring_of(slots)
-            first, size, last = self.offset[ring], self.capacity[ring], self.last[ring]
-        after = slots + ~(done.take(slots) | (slots == last))
-        return np.where(after == first + size, first, after)
+            last = self.last.item()
+            after: Slots = slots + ~(done.take(slots) | (slots == last))
+            return after if last == self.size - 1 else np.where(after == self.size, 0, after)
+        ring = self.ring_of(slots)
+        end = self.edges[1:][ring]
+        after = slots + ~(done.take(slots) | (slots == self.last[ring]))
+        return np.where(after == end, end - self.capacity[ring], after)
 
     def frames(self, slots: Any, count: int, done: NDArray[np.bool_]) -> Slots:
         """The slots of the last ``count`` rows up to each of ``slots``, along a new last dimension."""

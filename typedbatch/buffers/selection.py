@@ -30,10 +30,13 @@ def as_slots(rings: Rings, index: Any) -> Any:
     if not isinstance(index, int) and not (isinstance(index, ndarray) and index.dtype.kind in "iu"):
         shown = describe(index) if isinstance(index, ndarray) else repr(index)
         raise RowIndexError(f"rows of a buffer are named by slots: integers, slices, arrays, masks; got {shown}")
-    slots = np.asarray(index)
-    if slots.size:
+    slots = np.asarray(index, np.intp)
+    if slots.size and slots.view(np.uintp).max() >= rings.size:  # as such, negative numbers are the largest
         if slots.min() < 0:
             slots = _from_the_end(rings, slots)
+        if slots.max() >= rings.size:
+            raise RowIndexError(f"slot {int(slots.max())} of a buffer of {rings.size}")
+    if len(rings) < rings.size:
         _require_rows(rings, slots)
     return slots if isinstance(index, ndarray) else int(slots)
 
@@ -54,9 +57,7 @@ def _from_the_end(rings: Rings, slots: Slots) -> Slots:
 
 
 def _require_rows(rings: Rings, slots: Slots) -> None:
-    if slots.max() >= rings.size:
-        raise RowIndexError(f"slot {int(slots.max())} of a buffer of {rings.size}")
-    if len(rings) < rings.size and not (held := rings.has_row(slots)).all():
+    if not (held := rings.has_row(slots)).all():
         free = slots if not slots.ndim else slots[~held][0]
         raise RowIndexError(f"slot {int(free)} holds no row; {len(rings)} of {rings.size} slots do")
 
