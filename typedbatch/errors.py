@@ -103,8 +103,8 @@ class StorageError(TypedBatchError, ValueError):
     """A folder or file that cannot be used, or that is not what it should be. Nothing in it was executed."""
 
 
-class SettingError(TypedBatchError, ValueError):
-    """A level of checking that does not exist."""
+class SettingError(TypedBatchError, ValueError, AssertionError):
+    """A setting that makes no sense: a level of checking that does not exist, or a number out of its range."""
 
 
 def did_you_mean(name: str, names: Collection[str]) -> str:

@@ -19,8 +19,8 @@ from typedbatch.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree
 
 try:
     import h5py
-except ModuleNotFoundError as error:
-    raise MissingDependencyError("HDF5 files need h5py; pip install 'typedbatch[hdf5]'") from error
+except ModuleNotFoundError as _error:
+    raise MissingDependencyError("HDF5 files need h5py; pip install 'typedbatch[hdf5]'") from _error
 
 _TYPE = "__data_type__"
 _DENSEST = 2000  # no compression of HDF5 makes more of a byte

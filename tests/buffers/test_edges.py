@@ -77,6 +77,16 @@ class TestValues:
             buffer.add(step(1, terminated=flag))
         assert len(buffer) == 1
 
+    def test_several_rows_for_a_single_ring_are_told_how(self):
+        buffer, rows = ReplayBuffer(4), steps(0, 1, 2)
+        with pytest.raises(RowAssignmentError) as error:
+            buffer.add(rows)
+        assert str(error.value) == (
+            "field 'terminated': one flag, without dimensions, is expected, got bool[3]; "
+            "buffer_ids=[0] * 3 adds so many rows"
+        )
+        assert buffer.add(rows, buffer_ids=[0] * 3).slots.tolist() == [0, 1, 2]
+
     def test_a_complex_number_goes_into_a_real_column_only_without_its_imaginary_part(self):
         buffer = held(ReplayBuffer(3), step(0.0))
         buffer.add(step(1.0, obs=np.array(2 + 0j)))

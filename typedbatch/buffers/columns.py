@@ -57,7 +57,7 @@ class Plan:
     __slots__ = ("fills", "lead", "new", "writes")
 
     def __init__(self, lead: Lead) -> None:
-        self.lead = lead
+        self.lead: Lead = lead
         self.writes: list[tuple[Any, Any]] = []
         self.new: list[NewField] = []
         self.fills: bool = False

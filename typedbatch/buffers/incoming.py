@@ -95,8 +95,9 @@ def flags(value: Any, name: str, lead: Lead) -> Any:
         raise RowAssignmentError(f"a flag is a bool, 0 or 1, and some of {describe(value)} are not", name)
     value = value.bool() if kind is TENSOR else np.asarray(value, bool)
     if value.shape != lead:
-        wanted = f"{lead[0]} flags, one for each row" if lead else "one flag without dimensions"
-        raise RowAssignmentError(f"{wanted}, is expected, got {describe(value)}", name)
+        wanted = f"a flag for each of {lead[0]} rows" if lead else "one flag, without dimensions,"
+        several = "" if lead or value.ndim != 1 else f"; buffer_ids=[0] * {len(value)} adds so many rows"
+        raise RowAssignmentError(f"{wanted} is expected, got {describe(value)}{several}", name)
     return value
 
 

@@ -52,7 +52,10 @@ class Rings:
 
     def _name_counts(self) -> None:
         self.offset: Slots = self.edges[:-1]
-        self.insertion, self.length, self.ep_len, self.ep_start = self.counts
+        self.insertion: Slots = self.counts[0]
+        self.length: Slots = self.counts[1]
+        self.ep_len: Slots = self.counts[2]
+        self.ep_start: Slots = self.counts[3]
         equal = len(self.capacity) and (self.capacity == self.capacity[0]).all()
         self.size: int = int(self.edges[-1])
         """Slots of all rings."""
