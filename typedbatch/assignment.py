@@ -176,12 +176,14 @@ def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
 def _fitted_tensor(target: Any, value: Any) -> Any:
     if kind_of(value) is not TENSOR:
         value = sys.modules["torch"].from_numpy(_cast(_as_rows(value, target), _numpy_dtype(target)).copy())
-    elif value.is_complex() and not target.is_complex():
+        return value.to(target.device, target.dtype)
+    given = value.dtype
+    if value.is_complex() and not target.is_complex():
         if value.imag.any():
-            raise _lossy(value.dtype, target.dtype)
+            raise _lossy(given, target.dtype)
         value = value.real
-    elif value.dtype != target.dtype and not _holds(target.dtype, value):
-        raise _lossy(value.dtype, target.dtype)
+    if value.dtype != target.dtype and not _holds(target.dtype, value):
+        raise _lossy(given, target.dtype)
     return value.to(target.device, target.dtype)
 
 

@@ -123,9 +123,8 @@ def _plain(value: Any) -> Any:
 
 
 def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -> Any:
-    batch |= (
-        text_of(group.attrs.get(_TYPE)) == "Batch"
-    )  # what a Batch holds is one too, though Tianshou does not say so
+    # what a Batch holds is one too, though Tianshou does not say so
+    batch |= text_of(group.attrs.get(_TYPE)) == "Batch"
     address = h5py.h5o.get_info(group.id).addr
     if address in met:
         raise StorageError("the file is damaged: a group that is in two places")
@@ -184,6 +183,8 @@ def _read_dataset(dataset: Any, device: Any) -> Any:
         if kind == "Tensor":
             return _to_tensor(array, dataset.attrs, device)
         return array[()] if kind == "scalar" else array
+    except StorageError:
+        raise
     except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
         raise StorageError(f"the file is damaged: {error}") from error
 

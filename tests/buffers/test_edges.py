@@ -94,6 +94,14 @@ class TestValues:
             buffer.add(step(1.0, obs=np.array(2 + 1j)))
         assert buffer[:].obs.tolist() == [0.0, 2.0]
 
+    def test_a_complex_tensor_is_cut_down_to_integers_no_more_than_a_real_one(self):
+        buffer = held(ReplayBuffer(3), step(0, count=torch.tensor(1)))
+        buffer.add(step(1, count=torch.tensor(2 + 0j)))
+        for count in (torch.tensor(2.7 + 0j), torch.tensor(2.7), torch.tensor(2 + 1j)):
+            with pytest.raises(RowAssignmentError, match=r"field 'count': torch\.int64 cannot hold"):
+                buffer.add(step(2, count=count))
+        assert buffer[:].count.tolist() == [1, 2]
+
     def test_a_column_takes_rows_of_its_own_shape_and_flags_are_not_set_by_themselves(self):
         buffer = held(ReplayBuffer(3), *(step(i, goal=np.zeros(2)) for i in range(3)))
         with pytest.raises(RowAssignmentError, match="field 'goal': rows like those of"):

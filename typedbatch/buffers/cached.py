@@ -101,7 +101,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         return added
 
     def _move(self, ring: int) -> tuple[int, int]:
-        slots = self._rings.nth(self._places(ring))
+        slots = self._rings.part(ring).chronological() + self._rings.offset[ring]
         moved = contents.move(self, 0, self, slots, emptied=ring)
         self._rings.reset(slice(ring, ring + 1))  # without a main buffer there is no move
         return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)
@@ -110,11 +110,6 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         for ring in range(1, self.cached_buffer_num + 1):
             if self._rings.length[ring] and self.done[self._rings.last[ring]]:
                 self._move(ring)  # it was killed between the end of the episode and its move
-
-    def _places(self, ring: int) -> NDArray[np.intp]:
-        """The places of a cache's rows among all rows."""
-        lengths = self._rings.length
-        return np.arange(lengths[ring]) + int(lengths[:ring].sum())
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""

@@ -1,4 +1,4 @@
-"""The rows of a buffer all together: moved, replaced, cleaned, opened again."""
+"""The rows of a buffer all together: moved, replaced, cleaned, shared."""
 
 from __future__ import annotations
 

@@ -126,11 +126,11 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         return ahead
 
     def _relabel(self, begin: Slots, end: Slots, future: Slots) -> None:
-        """Let each episode, from a slot to its end, have the goal that was achieved at some slot."""
+        """Let each episode, from one slot of it to its last, have the goal that was achieved at some slot."""
         columns = self._columns.__dict__
-        _, remaining = self._ends(begin)
-        episode = np.repeat(np.arange(len(begin)), remaining + 1)
-        steps = np.arange(len(episode)) - np.repeat(np.cumsum(remaining + 1) - remaining - 1, remaining + 1)
+        lengths = (end - begin) % self._rings.capacity[self._rings.ring_of(begin)] + 1
+        episode = np.repeat(np.arange(len(begin)), lengths)
+        steps = np.arange(len(episode)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         slots = self._ahead(begin[episode], steps)
         order = slots.argsort()
         slots, goal = slots[order], self._achieved_next(future)[episode[order]]

@@ -21,10 +21,7 @@ from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S, at_l
 from typedbatch.buffers.rings import Added, Rings, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
 from typedbatch.buffers.storage import Disk, Memory
-from typedbatch.errors import (
-    EmptyBufferError,
-    MissingFieldError,
-)
+from typedbatch.errors import EmptyBufferError, MissingFieldError
 from typedbatch.leaves import Tree, new_tree
 
 

@@ -69,12 +69,11 @@ class SegmentTree:
         index = np.atleast_1d(self._checked(index))
         self._levels[0][index] = value
         for below, level in zip(self._levels, self._levels[1:], strict=False):
-            groups = below.reshape(-1, _WIDTH)
-            if len(groups) <= 4 * len(index):
-                level[: len(groups)] = groups @ _ONES
+            if len(below) <= 4 * _WIDTH * len(index):
+                _sum_up(below, level)
             else:
                 index = index // _WIDTH
-                level[index] = groups.take(index, 0) @ _ONES
+                level[index] = below.reshape(-1, _WIDTH).take(index, 0) @ _ONES
 
     def _checked(self, index: Any) -> Any:
         index = np.asarray(index)
@@ -90,8 +89,7 @@ class SegmentTree:
         """Compute all sums anew, after ``values`` were written to."""
         self._levels[0][self._size :] = 0
         for below, level in zip(self._levels, self._levels[1:], strict=False):
-            groups = below.reshape(-1, _WIDTH)
-            level[: len(groups)] = groups @ _ONES
+            _sum_up(below, level)
 
     @property
     def room(self) -> int:
@@ -174,6 +172,11 @@ class SegmentTree:
         if not self._levels[0].take(index).all():  # sums that were rounded in another order
             index = np.minimum(self.values.cumsum().searchsorted(values), np.flatnonzero(self.values)[-1])
         return index
+
+
+def _sum_up(below: Floats, level: Floats) -> None:
+    groups = below.reshape(-1, _WIDTH)
+    level[: len(groups)] = groups @ _ONES
 
 
 def _padded(size: int) -> int:
