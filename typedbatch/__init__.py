@@ -7,6 +7,7 @@ from typedbatch.boundary import checked
 from typedbatch.errors import Problem, SchemaError
 from typedbatch.gate import conforms, extend, validate
 from typedbatch.level import checking
+from typedbatch.multi_agent import MultiAgentBatch
 from typedbatch.protocols import (
     ActBatchProtocol,
     ActStateBatchProtocol,
@@ -44,6 +45,7 @@ from typedbatch.records import (
     RolloutBatch,
 )
 from typedbatch.rules import Finite, Rule, Sorted, Unique, rule
+from typedbatch.sample_batch import SampleBatch
 from typedbatch.schema import schema_of
 from typedbatch.stages import convert
 
@@ -73,6 +75,7 @@ __all__ = [
     "LogpOldProtocol",
     "ModelOutputBatch",
     "ModelOutputBatchProtocol",
+    "MultiAgentBatch",
     "ObsBatch",
     "ObsBatchProtocol",
     "PrioBatch",
@@ -85,6 +88,7 @@ __all__ = [
     "RolloutBatch",
     "RolloutBatchProtocol",
     "Rule",
+    "SampleBatch",
     "SchemaError",
     "Sorted",
     "Unique",

@@ -8,12 +8,12 @@ pickles.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from typedbatch.conversion import torch_side
 from typedbatch.errors import MissingDependencyError, StorageError, TypedBatchError
 from typedbatch.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 
@@ -72,10 +72,7 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
         inner.attrs[_TYPE] = np.bytes_("Batch" if kind is BATCH else "dict")
         to_hdf5(value, inner, compression)
     elif kind is TENSOR:
-        from typedbatch.tensors import bits
-
-        array = value.detach().cpu().resolve_conj().resolve_neg()
-        dataset = _write_array(group, name, _bits_of(array, bits(value.dtype)), compression, "Tensor")
+        dataset = _write_array(group, name, torch_side().as_bits(value), compression, "Tensor")
         dataset.attrs["dtype"] = np.bytes_(str(value.dtype))
         dataset.attrs["requires_grad"] = bool(value.requires_grad)
     elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject:
@@ -101,12 +98,6 @@ def _write_array(group: h5py.Group, name: str, array: Any, compression: str | No
     if time:
         dataset.attrs["time"] = np.bytes_(array.dtype.str)
     return dataset
-
-
-def _bits_of(tensor: Any, dtype: np.dtype[Any]) -> Any:
-    torch = sys.modules["torch"]
-    same: Any = torch.from_numpy(np.zeros(0, dtype)).dtype
-    return (tensor if tensor.dtype == same else tensor.view(same)).numpy()
 
 
 def _plain(value: Any) -> Any:
@@ -200,8 +191,6 @@ def _from_json(dataset: h5py.Dataset, kind: str) -> Any:
 
 
 def _to_tensor(array: Any, attributes: Any, device: Any) -> Any:
-    from typedbatch.conversion import torch_side
-
     side = torch_side()
     dtype = getattr(side.torch, text_of(attributes.get("dtype", "")).removeprefix("torch."), None)
     tensor = side.from_bits(array, dtype if isinstance(dtype, side.torch.dtype) else side.torch.from_numpy(array).dtype)

@@ -7,8 +7,19 @@ from typing import Any, Literal
 
 from numpy import ndarray
 
-from typedbatch.errors import NoLengthError, StructureError
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, TENSOR, describe, leading_shape, memory_of
+from typedbatch.errors import LeafError, NoLengthError, StructureError
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, TENSOR, Tree, describe, leading_shape, memory_of
+
+
+def require_tree(batch: Any, who: str) -> Any:
+    """The batch itself.
+
+    Raises:
+        LeafError: it is no Batch.
+    """
+    if not isinstance(batch, Tree):
+        raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
+    return batch
 
 
 def count_rows(fields: Mapping[str, Any]) -> int | None:

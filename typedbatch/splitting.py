@@ -24,8 +24,8 @@ def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iter
     if not isinstance(size, (int, np.integer)) or (size < 1 and size != -1):
         raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size!r}")
     size = max(rows, 1) if size == -1 else size
-    order = _permutation(rows, rng) if shuffle else None
-    return _pieces(tree, list(_bounds(rows, size, merge_last)), order)
+    order = permutation(rows, rng) if shuffle else None
+    return _pieces(tree, list(bounds(rows, size, merge_last)), order)
 
 
 def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | None) -> Iterator[T]:
@@ -33,7 +33,8 @@ def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | No
         yield select_basic(tree, slice(start, stop)) if order is None else take(tree, order[start:stop], None)
 
 
-def _bounds(rows: int, size: int, merge_last: bool) -> Iterator[tuple[int, int]]:
+def bounds(rows: int, size: int, merge_last: bool) -> Iterator[tuple[int, int]]:
+    """The first row of each piece, and the one after its last."""
     merge_last = merge_last and rows % size > 0
     for start in range(0, rows, size):
         if merge_last and start + 2 * size >= rows:
@@ -42,5 +43,6 @@ def _bounds(rows: int, size: int, merge_last: bool) -> Iterator[tuple[int, int]]
         yield start, min(start + size, rows)
 
 
-def _permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
+def permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
+    """The numbers of so many rows in random order."""
     return np.random.permutation(rows) if rng is None else np.random.default_rng(rng).permutation(rows)

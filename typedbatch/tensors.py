@@ -94,6 +94,13 @@ def bits(dtype: torch.dtype) -> np.dtype[Any]:
     return np.asarray(torch.zeros((), dtype=_BITS.get(dtype, dtype))).dtype
 
 
+def as_bits(tensor: Tensor) -> NDArray[Any]:
+    """The bits of a tensor as an array of that dtype: CPU memory is shared. Gradients are cut."""
+    raw = tensor.detach().cpu().resolve_conj().resolve_neg()
+    array: NDArray[Any] = (raw.view(_BITS[raw.dtype]) if raw.dtype in _BITS else raw).numpy()
+    return array
+
+
 def from_bits(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     """A tensor on the memory of an array that ``bits`` has named the dtype of."""
     tensor = torch.from_numpy(array)

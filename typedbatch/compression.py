@@ -1,0 +1,146 @@
+"""Columns compressed with LZ4: the bytes of the arrays, never a pickle. Needs the extra ``lz4``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.combine import stack_trees
+from typedbatch.construct import to_leaf
+from typedbatch.conversion import torch_side
+from typedbatch.errors import LeafError, MissingDependencyError, TypedBatchError
+from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree, object_array
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the bytes of one leaf were."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    torch_dtype: str | None
+
+
+Forms: TypeAlias = "Form | dict[str, Forms]"
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """A column, or one row of it, as compressed bytes."""
+
+    data: bytes
+    forms: Forms
+    rows: int
+    """How many rows are inside."""
+
+    def __repr__(self) -> str:
+        return f"Compressed(rows={self.rows}, bytes={len(self.data)})"
+
+    def restore(self) -> Any:
+        """The array, tensor or Batch that was compressed."""
+        return _restored(memoryview(_lz4().decompress(self.data)), self.forms)[0]
+
+
+@cache
+def _lz4() -> Any:
+    try:
+        from lz4 import frame
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("compression needs lz4; pip install 'typedbatch[lz4]'") from error
+    return frame
+
+
+def compress_column(column: Any, bulk: bool) -> Any:
+    """A column in one piece if ``bulk``, else as an object array with one piece per row; what is compressed stays.
+
+    Raises:
+        LeafError: something in it is no array or tensor of numbers.
+        MissingDependencyError: lz4 is not installed.
+    """
+    if is_compressed(column):
+        return column
+    arrays: list[NDArray[Any]] = []
+    forms = _forms(column, arrays)
+    compress = _lz4().compress
+    rows = len(arrays[0])
+    if bulk:
+        return Compressed(compress(b"".join(map(_bytes, arrays))), forms, rows)
+    row_forms = _of_one_row(forms)
+    if len(arrays) == 1:
+        pieces: Sequence[Any] = [_bytes(row) for row in arrays[0]]
+    else:
+        pieces = [b"".join(parts) for parts in zip(*([_bytes(row) for row in array] for array in arrays), strict=True)]
+    return object_array([Compressed(compress(piece), row_forms, 1) for piece in pieces])
+
+
+def decompress_column(column: Any) -> Any:
+    """What ``compress_column`` was given; anything else as it is."""
+    if not is_compressed(column):
+        return column
+    if type(column) is Compressed:
+        return column.restore()
+    return stack_trees([{"column": piece.restore()} for piece in column], 0, "error", to_leaf).__dict__["column"]
+
+
+def is_compressed(column: Any) -> bool:
+    """True for what ``compress_column`` gives."""
+    if type(column) is not np.ndarray:
+        return type(column) is Compressed
+    return column.dtype == object and column.ndim == 1 and bool(len(column)) and set(map(type, column)) == {Compressed}
+
+
+def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
+    """How to make the value of its bytes, whose arrays go into the list."""
+    kind = KINDS[type(value)]
+    if kind is BATCH and value.__dict__:
+        forms: dict[str, Forms] = {}
+        name = ""
+        try:
+            for name, leaf in value.__dict__.items():
+                forms[name] = _forms(leaf, arrays)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        return forms
+    array, torch_dtype = value, None
+    if kind is TENSOR:
+        array, torch_dtype = torch_side().as_bits(value), str(value.dtype)
+    if KINDS[type(array)] is not ARRAY or not array.ndim or array.dtype.hasobject:
+        raise LeafError(f"{describe(value)} cannot be compressed; columns of numbers can")
+    arrays.append(array)
+    return Form(array.shape, array.dtype.str, torch_dtype)
+
+
+def _of_one_row(forms: Forms) -> Forms:
+    if isinstance(forms, dict):
+        return {name: _of_one_row(form) for name, form in forms.items()}
+    return Form(forms.shape[1:], forms.dtype, forms.torch_dtype)
+
+
+def _bytes(array: NDArray[Any]) -> memoryview | bytes:
+    return (
+        array.data.cast("B")
+        if array.flags.c_contiguous and array.size and array.dtype.kind not in "mM"
+        else array.tobytes()
+    )
+
+
+def _restored(data: memoryview, forms: Forms) -> tuple[Any, memoryview]:
+    """The value, and the bytes that are left."""
+    if isinstance(forms, dict):
+        fields = {}
+        for name, form in forms.items():
+            fields[name], data = _restored(data, form)
+        return new_tree(Tree.plain, fields), data
+    dtype = np.dtype(forms.dtype)
+    size = dtype.itemsize * prod(forms.shape)
+    array = np.frombuffer(data[:size], dtype).reshape(forms.shape).copy()
+    if forms.torch_dtype is None:
+        return array, data[size:]
+    side = torch_side()
+    return side.from_bits(array, getattr(side.torch, forms.torch_dtype.removeprefix("torch."))), data[size:]

@@ -1,0 +1,170 @@
+"""Episodes in a batch of steps: where they end, each one by itself, and what came before each step.
+
+The steps of an episode stand one after the other, as collectors give them; :func:`group_by` is for those that do not.
+Lengths that are found here are what :mod:`typedbatch.sequences` pads and packs by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.conversion import leaf_to_numpy
+from typedbatch.errors import MissingFieldError, SizeError, StructureError
+from typedbatch.gathering import NO_ROW, gather
+from typedbatch.indexing import select_basic, take
+from typedbatch.leaves import describe, leading_shape
+from typedbatch.rows import equal_rows, require_tree
+from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, starts
+
+if TYPE_CHECKING:
+    from typedbatch.protocols import BatchProtocol
+
+B = TypeVar("B", bound="BatchProtocol")
+
+EPISODE_ID: Final = "eps_id"
+END_FLAGS: Final = ("terminated", "truncated", "terminateds", "truncateds", "done", "dones")
+"""Fields that are true at the last step of an episode, in the words of Tianshou, Gymnasium and RLlib."""
+
+
+def episode_lengths(batch: BatchProtocol, by: str | None = None) -> NDArray[np.intp]:
+    """The steps of each episode, in order; they sum to the rows.
+
+    Args:
+        batch: steps, those of an episode one after the other.
+        by: the field that tells. One of flags (bool, or called as in :data:`END_FLAGS`) is true at the last step of an
+            episode; any other has one value for each episode. None for ``eps_id``, or else all of :data:`END_FLAGS`
+            that are there. Steps after the last end are an episode too.
+
+    Raises:
+        MissingFieldError: the field is not there, or none of the above (a ``KeyError``).
+        StructureError: it has not one value for each row.
+    """
+    tree = require_tree(batch, "episode_lengths()")
+    return lengths_by(tree.__dict__, by, equal_rows(tree.__dict__))
+
+
+def lengths_by(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.intp]:
+    """:func:`episode_lengths` for fields, and the rows that they have."""
+    last = _is_last(fields, by, rows)
+    if not rows:
+        return np.zeros(0, np.intp)
+    last[-1] = True
+    return np.diff(np.flatnonzero(last), prepend=-1)
+
+
+def _is_last(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.bool_]:
+    if by is None and EPISODE_ID not in fields:
+        flags = [_values(fields, name, rows) for name in END_FLAGS if name in fields]
+        if not flags:
+            raise MissingFieldError("the batch", " or ".join((EPISODE_ID, *END_FLAGS)), fields)
+        last: NDArray[np.bool_] = np.logical_or.reduce([flag.astype(bool) for flag in flags])
+        return last
+    values = _values(fields, by or EPISODE_ID, rows)
+    if is_flag(by or EPISODE_ID, values):
+        return values.astype(bool)
+    changes = np.ones(rows, bool)
+    changes[:-1] = values[1:] != values[:-1]
+    return changes
+
+
+def is_flag(name: str, values: NDArray[Any]) -> bool:
+    """Whether a field is true at the last step of an episode, and not one value for all of its steps."""
+    return values.dtype == bool or name in END_FLAGS
+
+
+def _values(fields: dict[str, Any], name: str, rows: int) -> NDArray[Any]:
+    if name not in fields:
+        raise MissingFieldError("the batch", name, fields)
+    if leading_shape(fields[name]) != (rows,):
+        raise StructureError(
+            f"episodes are told by one value for each of {rows} rows, got {describe(fields[name])}", name
+        )
+    return np.asarray(leaf_to_numpy(fields[name]))
+
+
+def split_by_episode(batch: B, by: str | None = None) -> list[B]:
+    """One batch per episode. Views, no copies; arguments and errors as in :func:`episode_lengths`."""
+    return cut(batch, episode_lengths(batch, by))
+
+
+def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
+    """One batch for each value of a field, in the order in which the values are first seen; rows keep their order.
+
+    Where the rows of each value stand one after the other, the batches are views, else copies.
+
+    Args:
+        batch: rows in any order.
+        by: the field.
+
+    Raises:
+        MissingFieldError: there is no such field.
+        StructureError: it has not one value for each row, or they cannot be told apart (lists, for one).
+    """
+    tree = require_tree(batch, "group_by()")
+    values = _values(tree.__dict__, by, equal_rows(tree.__dict__))
+    found: dict[Hashable, B] = {values.item(rows[0]): pick(tree, rows) for rows in groups(values, by)}
+    return found
+
+
+def groups(values: NDArray[Any], name: str) -> list[NDArray[np.intp]]:
+    """The numbers of the rows that have the same value, for each value in the order of its first row."""
+    if values.dtype == object:
+        numbers: dict[Any, int] = {}
+        try:
+            values = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.intp)
+        except TypeError as error:
+            raise StructureError(f"its values cannot be told apart: {error}", name) from error
+    order = np.argsort(values, kind="stable")
+    found = values[order]
+    parts = np.split(order, np.flatnonzero(found[1:] != found[:-1]) + 1) if len(order) else []
+    return sorted(parts, key=lambda rows: int(rows[0]))
+
+
+def pick(tree: Any, rows: NDArray[np.intp]) -> Any:
+    """Rows in rising order: a view if they stand one after the other."""
+    first, last = int(rows[0]), int(rows[-1])
+    return select_basic(tree, slice(first, last + 1)) if last - first < len(rows) else take(tree, rows, None)
+
+
+def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Literal["zeros", "first"] = "zeros") -> B:
+    """For each step the ``size`` steps that end with it: ``(N, size, ...)`` in every field. Data is copied.
+
+    Windows never reach into the episode before. As RLlib's look-back buffers and as frame stacks are filled.
+
+    Args:
+        batch: steps, end to end.
+        size: steps in a window, its own included.
+        lengths: the steps of each episode; None to find them as :func:`episode_lengths` does.
+        fill: what stands before the first step of an episode: ``"zeros"`` (``None`` for objects), or that step again.
+
+    Raises:
+        SizeError: ``size`` is below 1, or there is no such ``fill``.
+        StructureError: the lengths do not sum to the rows.
+    """
+    tree = require_tree(batch, "lookback()")
+    steps = equal_rows(tree.__dict__)
+    sizes = lengths_by(tree.__dict__, None, steps) if lengths is None else as_lengths(lengths)
+    if sizes.sum() != steps:
+        raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {steps} rows")
+    if fill not in ("zeros", "first"):
+        raise SizeError(f"fill= is 'zeros' or 'first', got {fill!r}")
+    there = lookback_mask(sizes, size)
+    rows = np.arange(steps)[:, None] - np.arange(size)[::-1]
+    filler: Any = NO_ROW if fill == "zeros" else np.repeat(starts(sizes), sizes)[:, None]
+    windows: B = gather(tree, np.where(there, rows, filler))
+    return windows
+
+
+def lookback_mask(lengths: Lengths, size: int) -> NDArray[np.bool_]:
+    """``(N, size)``: true where a window of :func:`lookback` holds a step, false where it is filled.
+
+    Raises:
+        SizeError: ``size`` is below 1.
+    """
+    if size < 1:
+        raise SizeError(f"a window has at least one step, got {size!r}")
+    return position_ids(lengths)[:, None] >= np.arange(size)[::-1]

@@ -1,0 +1,244 @@
+"""Sequences of different lengths, end to end in one batch, and the forms that networks take them in.
+
+The plain form is flat: rows ``(N, ...)`` and the ``lengths`` of the sequences, which sum to N. From there
+
+* :func:`pad` and :func:`unpad`: ``(E, T, ...)`` with zeros, beside a :func:`mask`;
+* :func:`pack`: time first, as ``torch.nn.utils.rnn.PackedSequence`` takes it;
+* :func:`cu_seqlens` and :func:`position_ids`: flat, as attention kernels for variable lengths take it.
+
+Every function works on all fields at once, arrays and tensors, and keeps the class of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from typedbatch.combine import cat_trees
+from typedbatch.construct import to_leaf
+from typedbatch.conversion import leaf_to_numpy, torch_side
+from typedbatch.errors import SizeError, StructureError
+from typedbatch.gathering import NO_ROW, gather
+from typedbatch.indexing import select, select_basic
+from typedbatch.leaves import Tree
+from typedbatch.rows import equal_rows, require_tree
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn.utils.rnn import PackedSequence
+
+    from typedbatch.protocols import BatchProtocol
+
+B = TypeVar("B", bound="BatchProtocol")
+Lengths: TypeAlias = "ArrayLike | Tensor"
+"""The rows of each sequence: whole numbers from 0 up, in a list, an array or a tensor."""
+Side = Literal["right", "left"]
+"""Where the zeros go."""
+
+
+def as_lengths(lengths: Lengths) -> NDArray[np.intp]:
+    """Lengths as an array of integers.
+
+    Raises:
+        SizeError: they are not whole numbers from 0 up, in one dimension.
+    """
+    array = np.asarray(leaf_to_numpy(lengths))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu") or (array < 0).any():
+        raise SizeError(f"lengths are whole numbers from 0 up, in one dimension, got {lengths!r}")
+    return array.astype(np.intp)
+
+
+def starts(lengths: Lengths) -> NDArray[np.intp]:
+    """The number of the first row of each sequence."""
+    sizes = as_lengths(lengths)
+    return np.cumsum(sizes) - sizes
+
+
+def cu_seqlens(lengths: Lengths) -> NDArray[np.int32]:
+    """``[0, l0, l0 + l1, ...]``, as attention kernels for variable lengths take it (FlashAttention's ``varlen``)."""
+    return np.concatenate([[0], np.cumsum(as_lengths(lengths))]).astype(np.int32)
+
+
+def position_ids(lengths: Lengths) -> NDArray[np.intp]:
+    """For each row its place in its sequence, from 0."""
+    sizes = as_lengths(lengths)
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def sequence_ids(lengths: Lengths) -> NDArray[np.intp]:
+    """For each row the number of its sequence."""
+    sizes = as_lengths(lengths)
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
+    """The lengths of the same rows cut into sequences of ``size`` rows at most; no sequence goes over an old end.
+
+    Raises:
+        SizeError: ``size`` is below 1.
+    """
+    sizes = as_lengths(lengths)
+    if size < 1:
+        raise SizeError(f"sequences have at least one row, got {size!r}")
+    pieces = -(-sizes // size)
+    chopped = np.full(pieces.sum(), size, np.intp)
+    there = pieces > 0
+    chopped[np.cumsum(pieces)[there] - 1] = sizes[there] - (pieces[there] - 1) * size
+    return chopped
+
+
+def mask(lengths: Lengths, length: int | None = None, side: Side = "right") -> NDArray[np.bool_]:
+    """``(E, T)``: true where a padded batch has a row, false where it has zeros.
+
+    Args:
+        lengths: the rows of each of E sequences.
+        length: T; None for the longest.
+        side: where the zeros are.
+
+    Raises:
+        SizeError: a sequence is longer than ``length``.
+    """
+    sizes = as_lengths(lengths)
+    longest = int(sizes.max(initial=0))
+    length = longest if length is None else length
+    if length < longest:
+        raise SizeError(f"a sequence has {longest} rows, so it cannot be padded to {length}; chop() makes shorter ones")
+    if side not in ("right", "left"):
+        raise SizeError(f"side= is 'right' or 'left', got {side!r}")
+    there = np.arange(length) < sizes[:, None]
+    return there if side == "right" else there[:, ::-1]
+
+
+def cut(batch: B, lengths: Lengths) -> list[B]:
+    """One batch per sequence. Views, no copies.
+
+    Raises:
+        StructureError: the lengths do not sum to the rows.
+    """
+    tree, sizes = _checked(batch, lengths, "cut()")
+    ends = np.cumsum(sizes).tolist()
+    return [select_basic(tree, slice(end - size, end)) for size, end in zip(sizes.tolist(), ends, strict=True)]
+
+
+@overload
+def pad(batches: Sequence[B], lengths: None = None, *, length: int | None = None, side: Side = "right") -> B: ...
+@overload
+def pad(batches: B, lengths: Lengths, *, length: int | None = None, side: Side = "right") -> B: ...
+def pad(batches: Any, lengths: Any = None, *, length: int | None = None, side: Side = "right") -> Any:
+    """Sequences side by side: ``(E, T, ...)`` in every field, zeros (``None`` for objects) where a sequence has ended.
+
+    Args:
+        batches: a list of E batches, or all rows end to end in one.
+        lengths: for the latter, the rows of each sequence.
+        length: T; None for the longest.
+        side: where the zeros go.
+
+    Returns:
+        A new batch of the same class; data is copied. :func:`mask` says where the rows are.
+
+    Raises:
+        SizeError: a sequence is longer than ``length``.
+        StructureError: the lengths do not sum to the rows, or batches do not fit together.
+        RowIndexError: a field that cannot be filled with zeros, as a distribution.
+    """
+    if lengths is None:
+        parts = [require_tree(batch, "pad()") for batch in batches]
+        batches, lengths = cat_trees(parts, "error", to_leaf), [equal_rows(part.__dict__) for part in parts]
+    tree, sizes = _checked(batches, lengths, "pad()")
+    return gather(tree, padded_rows(sizes, length, side))
+
+
+def padded_rows(sizes: NDArray[np.intp], length: int | None, side: Side = "right") -> NDArray[np.intp]:
+    """``(E, T)``: the numbers of the rows, -1 where there are zeros."""
+    there = mask(sizes, length, side)
+    rows = np.full(there.shape, NO_ROW)
+    rows[there] = np.arange(sizes.sum())
+    return rows
+
+
+def unpad(padded: B, mask: Any) -> B:
+    """The rows where ``mask`` is true, end to end: what :func:`pad` was given. Data is copied.
+
+    Args:
+        padded: ``(E, T, ...)`` in every field.
+        mask: ``(E, T)``, an array or tensor of bools; ``mask.sum(1)`` are the lengths.
+
+    Raises:
+        StructureError: the mask is not one of two dimensions.
+        RowIndexError: a field has other dimensions than the mask.
+    """
+    tree, flags = require_tree(padded, "unpad()"), np.asarray(leaf_to_numpy(mask))
+    if flags.ndim != 2 or flags.dtype != bool:
+        raise StructureError(f"a mask of padded sequences is (E, T) bools, got {flags.dtype}{list(flags.shape)}")
+    rows: B = select(tree, flags)
+    return rows
+
+
+@dataclass(frozen=True)
+class Packed(Generic[B]):
+    """Sequences with the time first, the longest sequence first at each time: what an RNN goes through in one pass."""
+
+    batch: B
+    """The rows in that order."""
+    batch_sizes: NDArray[np.int64]
+    """``(T,)``: how many sequences there are at each time."""
+    sorted_indices: NDArray[np.int64]
+    """``(E,)``: the numbers of the sequences, the longest first."""
+    rows: NDArray[np.intp]
+    """``(N,)``: the numbers that the rows had."""
+
+    def sequence(self, rows: Tensor) -> PackedSequence:
+        """A tensor in this order, as a field of :attr:`batch` is, as a ``PackedSequence``; its memory is shared.
+
+        Raises:
+            MissingDependencyError: torch is not installed.
+        """
+        torch = torch_side().torch
+        from torch.nn.utils.rnn import PackedSequence
+
+        order = torch.from_numpy(self.sorted_indices).to(rows.device)
+        return PackedSequence(rows, torch.from_numpy(self.batch_sizes), order, torch.argsort(order))
+
+    def unpack(self, batch: B | None = None) -> B:
+        """The rows in the order in which :func:`pack` was given them; of another batch in this order, if one is given.
+
+        Raises:
+            StructureError: it has another number of rows.
+        """
+        tree = require_tree(self.batch if batch is None else batch, "unpack()")
+        if equal_rows(tree.__dict__) != len(self.rows):
+            raise StructureError(f"{equal_rows(tree.__dict__)} rows, where {len(self.rows)} were packed")
+        rows: B = select(tree, np.argsort(self.rows))
+        return rows
+
+
+def pack(batch: B, lengths: Lengths) -> Packed[B]:
+    """Sequences end to end as torch's RNNs take them: ``rnn(packed.sequence(packed.batch.obs))``. Data is copied.
+
+    Args:
+        batch: the rows.
+        lengths: the rows of each sequence, at least one each, as torch asks for.
+
+    Raises:
+        StructureError: the lengths do not sum to the rows.
+        SizeError: a sequence has no rows.
+    """
+    tree, sizes = _checked(batch, lengths, "pack()")
+    if not sizes.all():
+        raise SizeError(f"sequence {int(np.argmin(sizes))} has no rows, which torch cannot pack; leave it out")
+    order = np.argsort(-sizes, kind="stable")
+    there = np.arange(sizes.max(initial=0))[:, None] < sizes[order]
+    rows = (starts(sizes)[order] + np.arange(len(there))[:, None])[there]
+    return Packed(select(tree, rows), there.sum(1), order.astype(np.int64), rows)
+
+
+def _checked(batch: Any, lengths: Lengths, who: str) -> tuple[Any, NDArray[np.intp]]:
+    tree: Tree = require_tree(batch, who)
+    sizes = as_lengths(lengths)
+    if equal_rows(tree.__dict__) != sizes.sum():
+        raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {equal_rows(tree.__dict__)} rows")
+    return tree, sizes
