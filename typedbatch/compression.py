@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,7 @@ from typedbatch.errors import LeafError, MissingDependencyError, TypedBatchError
 from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree, object_array
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """What the bytes of one leaf were."""
 
     shape: tuple[int, ...]
@@ -30,14 +28,27 @@ class Form:
 Forms: TypeAlias = "Form | dict[str, Forms]"
 
 
-@dataclass(frozen=True, slots=True)
 class Compressed:
-    """A column, or one row of it, as compressed bytes."""
+    """A column, or one row of it, as compressed bytes.
 
-    data: bytes
-    forms: Forms
-    rows: int
-    """How many rows are inside."""
+    Attributes:
+        data: the bytes.
+        forms: what they are of.
+        rows: how many rows are inside.
+    """
+
+    __slots__ = ("data", "forms", "rows")
+
+    def __init__(self, data: bytes, forms: Forms, rows: int) -> None:
+        self.data: bytes = data
+        self.forms: Forms = forms
+        self.rows: int = rows
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compressed) and (self.data, self.forms) == (other.data, other.forms)
+
+    def __hash__(self) -> int:
+        return hash(self.data)
 
     def __repr__(self) -> str:
         return f"Compressed(rows={self.rows}, bytes={len(self.data)})"

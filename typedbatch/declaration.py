@@ -7,12 +7,43 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from types import FrameType
+from typing import TypeVar
+
+from typedbatch.errors import SettingError
+
+C = TypeVar("C", bound=type)
 
 places: dict[type, tuple[str, int]] = {}
 """File and line of each class that was declared."""
 
 readers: list[Callable[[type], None]] = []
 """Called with each class that is declared; ``typedbatch.schema`` refuses there what can never be read."""
+
+
+versions: dict[type, int] = {}
+"""The version of each class that was given one."""
+
+
+def schema_version(version: int) -> Callable[[C], C]:
+    """Give a protocol or record a version, which files of it keep; without it a declaration is version 1.
+
+    ``@schema_version(2)`` above a class whose fields have changed: :func:`typedbatch.files.load` then refuses files
+    that were saved as version 1.
+
+    Args:
+        version: a number from 1 up.
+
+    Raises:
+        SettingError: it is none.
+    """
+    if type(version) is not int or version < 1:
+        raise SettingError(f"the version of a schema is a number from 1 up, got {version!r}")
+
+    def note(cls: C) -> C:
+        versions[cls] = version
+        return cls
+
+    return note
 
 
 def declare(cls: type) -> None:

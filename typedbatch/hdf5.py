@@ -15,6 +15,7 @@ import numpy as np
 
 from typedbatch.conversion import torch_side
 from typedbatch.errors import MissingDependencyError, StorageError, TypedBatchError
+from typedbatch.jsonable import plain
 from typedbatch.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 
 try:
@@ -24,7 +25,6 @@ except ModuleNotFoundError as _error:
 
 _TYPE = "__data_type__"
 _DENSEST = 2000  # no compression of HDF5 makes more of a byte
-_PLAIN = (bool, int, float, str, type(None))
 
 
 def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None = None) -> None:
@@ -78,9 +78,9 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
     elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject:
         _write_array(group, name, np.asarray(value), compression, "ndarray" if kind is ARRAY else "scalar")
     elif kind is ARRAY:
-        _write_json(group, name, [_plain(one) for one in value.ravel()], "json_ndarray").attrs["shape"] = value.shape
+        _write_json(group, name, [plain(one) for one in value.ravel()], "json_ndarray").attrs["shape"] = value.shape
     else:
-        _write_json(group, name, _plain(value), "json")
+        _write_json(group, name, plain(value), "json")
 
 
 def _write_json(group: h5py.Group, name: str, value: Any, kind: str) -> h5py.Dataset:
@@ -98,19 +98,6 @@ def _write_array(group: h5py.Group, name: str, array: Any, compression: str | No
     if time:
         dataset.attrs["time"] = np.bytes_(array.dtype.str)
     return dataset
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON takes it, if it can come back as the same."""
-    if type(value) in _PLAIN:
-        return value
-    if KINDS[type(value)] is SCALAR and value.dtype.kind in "biuf":
-        return value.item()
-    if type(value) is list:
-        return [_plain(one) for one in value]
-    if type(value) is dict and all(type(name) is str for name in value):
-        return {name: _plain(one) for name, one in value.items()}
-    raise StorageError(f"{describe(value)} is nothing that JSON holds; leave the field out, or make it an array")
 
 
 def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +32,7 @@ class ViewRequirementLike(Protocol):
     def used_for_compute_actions(self) -> bool: ...
 
 
-@dataclass(frozen=True)
-class ViewRequirement:
+class ViewRequirement(NamedTuple):
     """One column of a model's input; the part of RLlib's ``ViewRequirement`` that input needs.
 
     Attributes:

@@ -12,8 +12,7 @@ Every function works on all fields at once, arrays and tensors, and keeps the cl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -178,8 +177,7 @@ def unpad(padded: B, mask: Any) -> B:
     return rows
 
 
-@dataclass(frozen=True)
-class Packed(Generic[B]):
+class Packed(NamedTuple, Generic[B]):
     """Sequences with the time first, the longest sequence first at each time: what an RNN goes through in one pass."""
 
     batch: B

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import h5py
@@ -16,6 +14,7 @@ from typedbatch.buffers import contents, restored
 from typedbatch.buffers.columns import Plan, new_column
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import SchemaError, StorageError
+from typedbatch.files.atomic import replacing
 from typedbatch.hdf5 import from_hdf5, member, text_of, to_hdf5
 from typedbatch.leaves import Tree, new_tree
 
@@ -27,26 +26,17 @@ F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
 def save(buffer: ReplayBuffer[Any, Any], path: str | os.PathLike[str], compression: str | None) -> None:
     """Write a buffer; see :meth:`ReplayBuffer.save_hdf5`. Rows that are not stored yet take no room."""
-    path = Path(path)
-    unfinished = path.with_name(path.name + f".{os.getpid()}.new")
     full = len(buffer) == buffer.maxsize
     rows = buffer._columns if full else contents.stored_rows(buffer, buffer._rings.stored())
-    try:
-        with h5py.File(unfinished, "w", track_order=True, libver="latest") as file:
-            # the newest format has checksums, and bytes do not crash HDF5 in a damaged file, as text does
-            file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
-            file.attrs["buffer"] = np.bytes_(json.dumps(restored.description(buffer)))
-            file.attrs["random"] = np.bytes_(json.dumps(buffer._rng.bit_generator.state))
-            to_hdf5({"numbers": buffer._numbers(), "extras": buffer._storage.extras}, file)
-            group = file.create_group("rows", track_order=True)
-            group.attrs["__data_type__"] = np.bytes_("Batch")
-            to_hdf5(rows, group, compression)
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
+    with replacing(path) as unfinished, h5py.File(unfinished, "w", track_order=True, libver="latest") as file:
+        # the newest format has checksums, and bytes do not crash HDF5 in a damaged file, as text does
+        file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
+        file.attrs["buffer"] = np.bytes_(json.dumps(restored.description(buffer)))
+        file.attrs["random"] = np.bytes_(json.dumps(buffer._rng.bit_generator.state))
+        to_hdf5({"numbers": buffer._numbers(), "extras": buffer._storage.extras}, file)
+        group = file.create_group("rows", track_order=True)
+        group.attrs["__data_type__"] = np.bytes_("Batch")
+        to_hdf5(rows, group, compression)
 
 
 def load(cls: type[F], path: str | os.PathLike[str], device: Any, **more: Any) -> F:

@@ -44,6 +44,13 @@ def options_of(hint: Any) -> tuple[Any, ...]:
     return read.options_of(hint)
 
 
+def class_of(hint: Any) -> Any:
+    """The class of a protocol or record, without its parameters."""
+    from typedbatch.schema import values
+
+    return values.class_of(hint)
+
+
 def check_of(schema: Schema) -> Callable[[object], bool]:
     """The function that says whether an object matches; compiled at the first call, the same function ever after."""
     from typedbatch.schema import check

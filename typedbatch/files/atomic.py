@@ -1,0 +1,31 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from typedbatch.errors import StorageError
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Generator[Path, None, None]:
+    """A file to write beside ``path``, which takes its place when the block has ended well, and is gone otherwise.
+
+    A process that is killed leaves the old file. After a power cut the new one may be incomplete, which reading finds.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    path = Path(path)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()

@@ -1,0 +1,167 @@
+"""Named arrays in one file, in the safetensors format: 8 bytes of length, a header in JSON, then the bytes.
+
+https://github.com/huggingface/safetensors describes it. The header's metadata hold a text of our own, with a checksum
+for each array and one for the header. Files without it are read as well, unchecked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from math import prod
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.errors import StorageError
+
+DTYPES: Final[dict[str, str]] = {
+    "BOOL": "|b1",
+    "U8": "|u1",
+    "I8": "|i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "C64": "<c8",
+    "BF16": "<i2",
+    "F8_E4M3": "|u1",
+    "F8_E5M2": "|u1",  # as bits: numpy has no such numbers
+}
+"""The dtypes of the format, as those of arrays."""
+NAMES: Final = {dtype: name for name, dtype in reversed(DTYPES.items()) if name[:2] not in ("BF", "F8")}
+OURS: Final = "typedbatch"
+_SUM: Final = "typedbatch_crc32"
+_LONGEST_HEADER: Final = 100_000_000  # of the format
+
+
+class Stored(NamedTuple):
+    """An array of a file, and the name that the format has for its dtype."""
+
+    array: NDArray[Any]
+    dtype: str
+
+
+def write(path: Path, arrays: dict[str, Stored], document: dict[str, Any]) -> None:
+    """Write arrays, in C order and the byte order of the format, and a document that JSON takes."""
+    # the largest dtype first, so that each array begins at a multiple of its item size and can be mapped
+    arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].array.itemsize))
+    header: dict[str, Any] = {"__metadata__": {}}
+    sums, end = {}, 0
+    for name, (array, dtype) in arrays.items():
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
+        sums[name] = zlib.crc32(array.data)
+        end += array.nbytes
+    header["__metadata__"][OURS] = json.dumps({**document, "crc32": sums}, separators=(",", ":"))
+    header["__metadata__"][_SUM] = _sum_of(header)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > _LONGEST_HEADER:
+        raise StorageError(f"{len(text)} bytes of names and objects, where the format ends at {_LONGEST_HEADER}")
+    with open(path, "xb", buffering=0) as file:
+        _write_all(file, len(text).to_bytes(8, "little") + text)
+        for array, _ in arrays.values():
+            _write_all(file, array)
+
+
+def _write_all(file: IO[bytes], data: Any) -> None:
+    view = _bytes_of(data) if isinstance(data, np.ndarray) else memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _sum_of(header: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(header, sort_keys=True).encode()):08x}"
+
+
+def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], dict[str, Any] | None]:
+    """The arrays of a file, and its document; None if another program wrote it.
+
+    Args:
+        path: the file.
+        mmap: leave the data in the file until somebody looks at it; it is not checked then.
+
+    Raises:
+        StorageError: it is no such file, or damaged.
+    """
+    with open(path, "rb", buffering=0) as file:
+        header, start, size = _header(file)
+        document = _document(header)
+        sums = {} if document is None else document.pop("crc32")
+        arrays: dict[str, Stored] = {}
+        end = 0
+        mapped = np.asarray(np.memmap(file, np.uint8, "c")) if mmap else None
+        for name, (dtype, shape, begin, after) in sorted(_entries(header, size).items(), key=lambda item: item[1][2:]):
+            if begin != end:
+                raise StorageError("its data are not where the header says", name)
+            end = after
+            if mapped is not None:
+                flat = mapped[start + begin : start + after].view(DTYPES[dtype])
+            else:
+                flat = np.empty(prod(shape), DTYPES[dtype])
+                _read_into(file, flat)
+                if sums and zlib.crc32(flat.data) != sums[name]:
+                    raise StorageError("its data are not what was written", name)
+            arrays[name] = Stored(flat.reshape(shape), dtype)
+        if end != size or (sums and sums.keys() != arrays.keys()):
+            raise StorageError(f"{size} bytes of data, where {end} are expected")
+    return arrays, document
+
+
+def _header(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
+    """The header, where the data begin, and how many bytes of them there are."""
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+        raise StorageError("it is cut off, or no safetensors file")
+    header = json.loads(file.read(length))
+    if not isinstance(header, dict):
+        raise StorageError("its header is none")
+    return header, 8 + length, size - 8 - length
+
+
+def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int], int, int]]:
+    """For each array its dtype, its shape, and the first byte and the one after the last."""
+    entries = {}
+    for name, entry in header.items():
+        dtype, shape, (begin, after) = (entry[key] for key in ("dtype", "shape", "data_offsets"))
+        if dtype not in DTYPES:
+            raise StorageError(f"a dtype that is not known: {dtype!r}", name)
+        if not all(type(number) is int and number >= 0 for number in (*shape, begin, after)) or after > size:
+            raise StorageError("sizes that cannot be", name)
+        if after - begin != prod(shape) * np.dtype(DTYPES[dtype]).itemsize:
+            raise StorageError("its data are not where the header says", name)
+        entries[name] = dtype, shape, begin, after
+    return entries
+
+
+def _document(header: dict[str, Any]) -> dict[str, Any] | None:
+    metadata = header.pop("__metadata__", {})
+    if OURS not in metadata:
+        return None
+    expected = metadata.pop(_SUM, None)
+    if expected != _sum_of({"__metadata__": metadata, **header}):
+        raise StorageError("its header is not what was written")
+    document: dict[str, Any] = json.loads(metadata[OURS])
+    return document
+
+
+def _read_into(file: IO[bytes], array: NDArray[Any]) -> None:
+    view = _bytes_of(array)
+    while view:
+        count = file.readinto(view)  # type: ignore[attr-defined]  # a raw file has it
+        if not count:
+            raise StorageError("it is cut off")
+        view = view[count:]
