@@ -29,11 +29,20 @@ $(VENV)/.mypys: $(VENV)/.dev $(MYPYS) tests/typing/share_packages.py
 	done
 	@touch $@
 
+# RLlib in an environment of its own, to measure and to test against; it finds all other packages in $(VENV)
+$(VENV)/.rllib: $(VENV)/.dev tests/typing/share_packages.py
+	@rm -rf $(VENV)/rllib
+	@$(BIN)/python -m venv --without-pip $(VENV)/rllib
+	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) ray dm-tree scipy
+	@$(BIN)/python tests/typing/share_packages.py $(VENV)/rllib
+	@touch $@
+
 demo: $(VENV)/.dev
 	@$(BIN)/python docs/examples/demo.py
 
-test: $(VENV)/.dev $(VENV)/.mypys lint types
+test: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(VENV)/rllib/bin/python -m pytest tests/with_rllib
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -43,11 +52,11 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-bench: $(VENV)/.dev
-	$(BIN)/python -m tests.benchmarks
+bench: $(VENV)/.rllib
+	$(VENV)/rllib/bin/python -m tests.benchmarks
 
-bench-docs: $(VENV)/.dev
-	$(BIN)/python -m tests.benchmarks --markdown > docs/performance.md
+bench-docs: $(VENV)/.rllib
+	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > docs/performance.md
 
 caught-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.caught > docs/caught.md

@@ -31,6 +31,7 @@ ORDER = [
     {"batch"},
     {"sample_batch"},
     {"multi_agent"},
+    {"naming"},
     {"pytree", "protocols", "records"},
     {"schema"},
     {"gate"},
@@ -41,6 +42,7 @@ ORDER = [
     {"hdf5"},
     {"files"},
     {"buffers"},
+    {"bridges"},
     {"__init__"},
     {"pytest_plugin"},
 ]

@@ -1,0 +1,9 @@
+from os import PathLike
+from typing import Any
+
+from pyarrow import Table
+
+def write_table(table: Table, where: str | PathLike[str], **options: Any) -> None: ...
+def read_table(
+    source: str | PathLike[str], *, columns: list[str] | None = ..., partitioning: str | None = ...
+) -> Table: ...

@@ -1,0 +1,1 @@
+"""What typedbatch uses of RLlib, which is installed for benchmarks and a few tests only."""

@@ -1,0 +1,76 @@
+"""Arrays of any library that speaks DLPack, as JAX, CuPy and others do, on the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from typedbatch.batch import Batch
+from typedbatch.conversion import torch_side
+from typedbatch.errors import LeafError, SettingError, TypedBatchError
+from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch.rows import require_tree
+
+
+def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "numpy") -> Batch:
+    """A batch on the memory of other libraries' arrays.
+
+    Args:
+        fields: names and arrays with ``__dlpack__``; mappings become nested batches.
+        into: what the leaves are. Torch takes memory of a GPU too, numpy that of the CPU alone. Memory that must not be
+            written to is read-only in numpy; torch refuses it.
+
+    Raises:
+        LeafError: an array that cannot be shared; the error names it.
+        SettingError: ``into`` is something else.
+    """
+    if into not in ("numpy", "torch"):
+        raise SettingError(f"into= is 'numpy' or 'torch', got {into!r}")
+    take = np.from_dlpack if into == "numpy" else torch_side().torch.from_dlpack
+    out: dict[str, Any] = {}
+    for name, value in fields.items():
+        try:
+            if isinstance(value, Mapping):
+                out[name] = from_dlpack(value, into)
+            elif hasattr(value, "__dlpack__"):
+                out[name] = take(value)
+            else:
+                raise LeafError(f"{describe(value)} has no __dlpack__")
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise LeafError(f"{describe(value)} cannot be shared with {into}: {error}", name) from error
+    batch: Batch = new_tree(Batch, out)
+    return batch
+
+
+def to_dlpack(batch: Any) -> dict[str, Any]:
+    """The fields as a dict of arrays and tensors that other libraries take: ``jax.numpy.from_dlpack(fields["obs"])``.
+
+    Args:
+        batch: a batch of numbers; nested ones become dicts. Gradients are cut.
+
+    Raises:
+        LeafError: a field of objects, text, dates or distributions; the error names it.
+    """
+    return _exported(require_tree(batch, "to_dlpack()"))
+
+
+def _exported(tree: Tree) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in tree.__dict__.items():
+        kind = KINDS[type(value)]
+        if kind is BATCH:
+            try:
+                out[name] = _exported(value)
+            except TypedBatchError as error:
+                raise error.under(name) from error.__cause__
+        elif kind is TENSOR:
+            out[name] = value.detach()
+        elif kind is ARRAY and value.dtype.kind in "biufc":
+            out[name] = value
+        else:
+            raise LeafError(f"{describe(value)} is no array of numbers, which DLPack is for", name)
+    return out

@@ -1,0 +1,97 @@
+"""What gymnasium's environments give, single or in a vector, as batches. Memory is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from typedbatch.batch import Batch
+from typedbatch.copying import deep_leaf
+from typedbatch.errors import LeafError, StructureError
+from typedbatch.leaves import describe
+from typedbatch.records import ObsBatch, RolloutBatch
+
+_FINAL = ("final_obs", "_final_obs")
+
+
+def observations(reset: Any) -> ObsBatch:
+    """What ``env.reset()`` returns.
+
+    Args:
+        reset: the observation and the info. A dict or tuple of arrays becomes a nested batch, fields of a tuple are
+            called ``"0"``, ``"1"``, ....
+
+    Raises:
+        LeafError: something else, or values that no batch holds.
+    """
+    if not isinstance(reset, tuple) or len(reset) != 2:
+        raise LeafError(f"env.reset() returns (obs, info), got {describe(reset)}")
+    obs, info = reset
+    return ObsBatch(obs=nested(obs), info=Batch(dict(info)))
+
+
+def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
+    """What ``env.step(act)`` returns, beside the observation that the action was for: one row per environment.
+
+    Where the vector resets environments within the step (``AutoresetMode.SAME_STEP``), ``obs_next`` is the last
+    observation of the episode that has ended, which gymnasium hides in the info, and not the first of the next one. In
+    ``AutoresetMode.NEXT_STEP`` the step after an end is none of the environment: leave its rows out, with
+    ``batch[~(before.terminated | before.truncated)]``.
+
+    Args:
+        obs: what the action was chosen for.
+        act: the action.
+        step: ``(obs_next, rew, terminated, truncated, info)``.
+
+    Returns:
+        A record whose arrays are those that were given; ``obs_next`` is a copy if something was put into it.
+
+    Raises:
+        LeafError: ``step`` is something else, or holds values that no batch holds.
+        StructureError: an environment has ended, and there is no last observation of it where one is announced.
+    """
+    if not isinstance(step, tuple) or len(step) != 5:
+        raise LeafError(f"env.step() returns (obs, reward, terminated, truncated, info), got {describe(step)}")
+    obs_next, rew, terminated, truncated, info = step
+    return RolloutBatch(
+        obs=nested(obs),
+        act=nested(act),
+        rew=np.asarray(rew),
+        terminated=np.asarray(terminated),
+        truncated=np.asarray(truncated),
+        obs_next=_with_final(nested(obs_next), info),
+        info=Batch({name: value for name, value in info.items() if name not in _FINAL}),
+    )
+
+
+def nested(value: Any) -> Any:
+    """A value of a space as leaves: dicts and tuples as nested batches, fields of a tuple called by their place."""
+    if isinstance(value, tuple):
+        value = {str(i): part for i, part in enumerate(value)}
+    if isinstance(value, Mapping):
+        return Batch({name: nested(part) for name, part in value.items()})
+    return value
+
+
+def unnested(value: Any) -> Any:
+    """A leaf, or a nested batch, as the value of a space: the inverse of :func:`nested`."""
+    if not isinstance(value, Batch):
+        return value
+    parts = {name: unnested(part) for name, part in value.items()}
+    is_tuple = bool(parts) and list(parts) == [str(i) for i in range(len(parts))]
+    return tuple(parts.values()) if is_tuple else parts
+
+
+def _with_final(obs: Any, info: Mapping[str, Any]) -> Any:
+    if "final_obs" not in info:
+        return obs
+    ended = np.flatnonzero(info["_final_obs"])
+    last = [info["final_obs"][i] for i in ended]
+    if any(one is None for one in last):
+        raise StructureError("an episode has ended, but its last observation is None", "final_obs")
+    rows = Batch(obs=deep_leaf(obs, {}))
+    if len(ended):
+        rows[ended] = Batch.stack([{"obs": nested(one)} for one in last])
+    return rows["obs"]

@@ -1,0 +1,79 @@
+"""RLlib's sample batches. Needs the extra ``rllib``."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+from ray.rllib.policy import sample_batch as rllib
+
+from typedbatch.batch import Batch
+from typedbatch.conversion import leaf_to_numpy
+from typedbatch.errors import LeafError
+from typedbatch.layout import layout_of
+from typedbatch.leaves import BATCH, KINDS, Tree, describe, object_array
+from typedbatch.multi_agent import MultiAgentBatch
+from typedbatch.protocols import BatchProtocol
+from typedbatch.rows import require_tree
+from typedbatch.sample_batch import SampleBatch
+
+
+@overload
+def from_rllib(batch: rllib.SampleBatch) -> SampleBatch: ...
+@overload
+def from_rllib(batch: rllib.MultiAgentBatch) -> MultiAgentBatch: ...
+def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
+    """A batch of RLlib as one of ours, on the same arrays and tensors.
+
+    ``infos`` of dicts become a nested batch, as everywhere here, and are copied for it.
+
+    Raises:
+        LeafError: ``batch`` is something else, or columns that no batch holds.
+        StructureError: columns of different lengths, or more env steps than agent steps.
+    """
+    if isinstance(batch, rllib.MultiAgentBatch):
+        return MultiAgentBatch({name: from_rllib(one) for name, one in batch.policy_batches.items()}, batch.count)
+    if not isinstance(batch, rllib.SampleBatch):
+        raise LeafError(f"from_rllib() takes a SampleBatch or MultiAgentBatch of RLlib, got {describe(batch)}")
+    # dict's own items: RLlib's may convert what is read
+    columns = SampleBatch({name: value for name, value in dict.items(batch) if value is not None})
+    len(columns)
+    return columns
+
+
+@overload
+def to_rllib(batch: MultiAgentBatch) -> rllib.MultiAgentBatch: ...  # pyright: ignore[reportOverlappingOverload]  # the first that fits
+@overload
+def to_rllib(batch: BatchProtocol) -> rllib.SampleBatch: ...
+def to_rllib(batch: Any) -> Any:
+    """A batch as one of RLlib's, on the same arrays and tensors.
+
+    ``dones``, which RLlib takes no longer, become ``terminateds`` where there are none. Nested batches become dicts,
+    ``infos`` an object array of dicts, ``seq_lens`` int32. Compressed columns are decompressed.
+
+    Raises:
+        LeafError: ``batch`` is no Batch.
+        StructureError: columns of different lengths.
+    """
+    if isinstance(batch, MultiAgentBatch):
+        return rllib.MultiAgentBatch({name: to_rllib(one) for name, one in batch.policy_batches.items()}, batch.count)
+    tree: SampleBatch = SampleBatch(require_tree(batch, "to_rllib()"))
+    layout = layout_of(tree.__dict__)
+    tree.decompress_if_needed(list(tree.__dict__))
+    columns = {name: _column(name, value) for name, value in tree.__dict__.items()}
+    if "dones" in columns:
+        dones = columns.pop("dones")
+        columns.setdefault("terminateds", dones)
+    if layout.seq_lens is None:
+        return rllib.SampleBatch(columns)
+    return rllib.SampleBatch(columns, _zero_padded=not layout.is_flat, _max_seq_len=tree.max_seq_len)
+
+
+def _column(name: str, value: Any) -> Any:
+    if KINDS[type(value)] is BATCH:
+        return object_array(_rows(value)) if name == "infos" else Batch.to_dict(value)
+    return np.asarray(leaf_to_numpy(value), np.int32) if name == "seq_lens" else value
+
+
+def _rows(infos: Tree) -> list[dict[str, Any]]:
+    return Batch.to_list_of_dicts(infos)  # type: ignore[arg-type]  # a Tree that is nested in a Batch is a Batch

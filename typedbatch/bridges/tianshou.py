@@ -1,0 +1,112 @@
+"""Tianshou's batches and replay buffers. Needs the extra ``tianshou``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tianshou.data as ts
+from tianshou.data.buffer.manager import ReplayBufferManager
+
+from typedbatch.batch import Batch
+from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
+from typedbatch.buffers.restored import library_class, restored
+from typedbatch.buffers.storage import Memory
+from typedbatch.errors import LeafError, StructureError
+from typedbatch.leaves import Tree, describe
+from typedbatch.rows import require_tree
+
+
+def from_tianshou(batch: ts.Batch) -> Batch:
+    """A Batch of Tianshou as one of ours, with the very same leaves.
+
+    Raises:
+        LeafError: ``batch`` is something else.
+    """
+    if not isinstance(batch, ts.Batch):
+        raise LeafError(f"from_tianshou() takes a Batch of Tianshou, got {describe(batch)}")
+    return Batch({name: _from_leaf(value) for name, value in batch.__dict__.items()})
+
+
+def to_tianshou(batch: Any) -> ts.Batch:
+    """A Batch as one of Tianshou, with the very same leaves."""
+    out = ts.Batch()
+    for name, value in require_tree(batch, "to_tianshou()").__dict__.items():
+        out.__dict__[name] = to_tianshou(value) if isinstance(value, Tree) else value
+    return out
+
+
+def buffer_from_tianshou(buffer: ts.ReplayBuffer) -> ReplayBuffer[Any, Any]:
+    """A replay buffer of Tianshou as one of ours: a VectorReplayBuffer for a vector of them.
+
+    The arrays are shared: use one buffer from then on, or give a copy. Rows, slots, running episodes and options are
+    those of the other. Priorities, hindsight goals and the random state are not taken over.
+
+    Raises:
+        LeafError: ``buffer`` is no buffer of Tianshou.
+        StorageError: rings of different sizes, or rows that no buffer has.
+    """
+    if not isinstance(buffer, ts.ReplayBuffer):
+        raise LeafError(f"buffer_from_tianshou() takes a buffer of Tianshou, got {describe(buffer)}")
+    many = isinstance(buffer, ReplayBufferManager)
+    rings = buffer.buffers if many else [buffer]
+    options = {name: buffer.options[name] for name in _OPTIONS if name in buffer.options}
+    if many and len({ring.maxsize for ring in rings}) > 1:
+        raise StructureError("a vector of rings of different sizes, as CachedReplayBuffer has them, is not taken over")
+    kind: type[ReplayBuffer[Any, Any]] = VectorReplayBuffer if many else ReplayBuffer
+    sizes = {"total_size": buffer.maxsize, "buffer_num": len(rings)} if many else {"size": buffer.maxsize}
+    described = {"class": kind.__name__, "arguments": {**sizes, **options}}
+    meta: Any = buffer._meta
+    columns = from_tianshou(meta)
+    if "rew" in columns and columns["rew"].dtype.kind != "f":
+        columns["rew"] = columns["rew"].astype(float)
+    return restored(kind, described, lambda _: columns, _numbers(rings), Memory(), "the buffer of Tianshou", {})
+
+
+def buffer_to_tianshou(buffer: ReplayBuffer[Any, Any]) -> ts.ReplayBuffer:
+    """A ReplayBuffer or VectorReplayBuffer as one of Tianshou; shared and left out is what the other way is.
+
+    Raises:
+        LeafError: ``buffer`` is no buffer, or of another class, whose priorities or goals would be lost.
+        StructureError: it has columns that Tianshou's buffers do not take.
+    """
+    if not isinstance(buffer, ReplayBuffer):
+        raise LeafError(f"buffer_to_tianshou() takes a ReplayBuffer, got {describe(buffer)}")
+    if (kind := library_class(type(buffer))) not in (ReplayBuffer, VectorReplayBuffer):
+        raise LeafError(f"buffer_to_tianshou() takes a ReplayBuffer or a VectorReplayBuffer, got {describe(buffer)}")
+    options: dict[str, Any] = {name: value for name, value in buffer._options.items() if name in _OPTIONS}
+    rings = buffer._rings
+    many = kind is VectorReplayBuffer
+    count = len(rings.capacity)
+    out = (
+        ts.VectorReplayBuffer(buffer.maxsize, count, **options) if many else ts.ReplayBuffer(buffer.maxsize, **options)
+    )
+    if buffer._columns.__dict__:
+        try:
+            columns: Any = to_tianshou(buffer._columns)
+            out.set_batch(columns)
+        except AssertionError:
+            names = ", ".join(buffer._columns.__dict__)
+            raise StructureError(f"Tianshou's buffers take no other columns than their own, got {names}") from None
+    for ring, one in enumerate(out.buffers if many else [out]):
+        one._insertion_idx, one._size, one._ep_len, one._ep_start_idx = map(int, rings.counts[:, ring])
+        one._ep_return = rings.ep_return[ring][()]
+        one.last_index = rings.part(ring).last
+    out.last_index = rings.last
+    if many:
+        out._lengths = rings.length.copy()
+    made: ts.ReplayBuffer = out
+    return made
+
+
+_OPTIONS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
+
+
+def _numbers(rings: Any) -> Any:
+    counts = [[ring._insertion_idx, ring._size, ring._ep_len, ring._ep_start_idx] for ring in rings]
+    returns = [np.asarray(ring._ep_return, float) for ring in rings]
+    return np.concatenate([np.asarray(counts, float).T.ravel(), np.stack(np.broadcast_arrays(*returns)).ravel()])
+
+
+def _from_leaf(value: Any) -> Any:
+    return from_tianshou(value) if isinstance(value, ts.Batch) else value

@@ -1,0 +1,105 @@
+"""What libraries call the same field, and :func:`rename` from one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
+
+from typedbatch.batch import Batch
+from typedbatch.errors import FieldNameError, SettingError, did_you_mean
+from typedbatch.leaves import BATCH, kind_of, new_tree
+from typedbatch.rows import require_tree
+from typedbatch.sample_batch import SampleBatch
+
+if TYPE_CHECKING:
+    from typedbatch.protocols import BatchProtocol
+
+Convention = Literal["tianshou", "rllib", "gymnasium", "sb3", "torchrl"]
+
+_COLUMNS: Final[tuple[Convention, ...]] = ("tianshou", "rllib", "gymnasium", "sb3", "torchrl")
+# One row for each meaning, in the order of _COLUMNS; an empty name where a library has none. Names with a dot are in a
+# nested batch. Sources: tianshou/data/types.py; ray/rllib/core/columns.py; the signature of gymnasium's step();
+# stable_baselines3/common/type_aliases.py; torchrl's collectors and value estimators.
+_TABLE: Final = (
+    ("obs", "obs", "obs", "observations", "observation"),
+    ("obs_next", "new_obs", "next_obs", "next_observations", "next.observation"),
+    ("act", "actions", "action", "actions", "action"),
+    ("rew", "rewards", "reward", "rewards", "next.reward"),
+    ("terminated", "terminateds", "terminated", "", "next.terminated"),
+    ("truncated", "truncateds", "truncated", "", "next.truncated"),
+    ("done", "dones", "done", "dones", "next.done"),
+    ("info", "infos", "info", "infos", ""),
+    ("returns", "value_targets", "", "returns", "value_target"),
+    ("adv", "advantages", "", "advantages", "advantage"),
+    ("v_s", "vf_preds", "", "old_values", "state_value"),
+    ("logp_old", "action_logp", "", "old_log_prob", "action_log_prob"),
+    ("logits", "action_dist_inputs", "", "", "logits"),
+    ("weight", "weights", "", "", "priority_weight"),
+)
+_MEANING: Final = {name: row for row in _TABLE for name in row if name}
+
+NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {
+    convention: tuple(row[i] for row in _TABLE if row[i]) for i, convention in enumerate(_COLUMNS)
+}
+"""The names that each library has for the fields that :func:`rename` knows; a dot is for a nested batch."""
+
+
+@overload
+def rename(batch: BatchProtocol, to: Literal["rllib"]) -> SampleBatch: ...
+@overload
+def rename(batch: BatchProtocol, to: Convention) -> Batch: ...
+def rename(batch: BatchProtocol, to: Convention) -> Batch:
+    """The same fields under the names that another library has for them.
+
+    No library is asked for the names that the batch has: each known name means one thing in all of them. Names that are
+    not known, or that the other library has no word for, stay. TorchRL's ``next`` is looked into, and made; the flags
+    beside its ``next``, which are of the step before, are left out where ``next`` has its own.
+
+    Args:
+        batch: any batch.
+        to: ``"tianshou"``, ``"rllib"``, ``"gymnasium"``, ``"sb3"`` or ``"torchrl"``.
+
+    Returns:
+        A new Batch, for RLlib a SampleBatch; arrays are shared. ``validate(batch, RolloutBatchProtocol)`` types it.
+
+    Raises:
+        FieldNameError: two fields would have one name.
+        SettingError: there are no such names.
+    """
+    if to not in _COLUMNS:
+        raise SettingError(
+            f"rename() knows the names of {', '.join(_COLUMNS)}, not {to!r}{did_you_mean(str(to), _COLUMNS)}"
+        )
+    column = _COLUMNS.index(to)
+    new: dict[str, Any] = {}
+    came_from: dict[str, str] = {}
+    for name, value in _fields(require_tree(batch, "rename()")):
+        target = (_MEANING[name][column] if name in _MEANING else "") or name
+        if target in came_from:
+            raise FieldNameError(f"{came_from[target]!r} and {name!r} would both be {target!r}; remove one of them")
+        came_from[target] = name
+        _put(new, target, value)
+    renamed: Batch = new_tree(SampleBatch if to == "rllib" else Batch, new)
+    return renamed
+
+
+def _fields(tree: Any) -> list[tuple[str, Any]]:
+    """The fields, those of TorchRL's ``next`` by their dotted names."""
+    inner = tree.__dict__.get("next")
+    if kind_of(inner) is not BATCH:
+        return list(tree.__dict__.items())
+    fields: list[tuple[str, Any]] = []
+    for name, value in tree.__dict__.items():
+        if name == "next":
+            fields += [(f"next.{one}", leaf) for one, leaf in inner.__dict__.items()]
+        elif not (name in ("done", "terminated", "truncated") and name in inner.__dict__):
+            fields.append((name, value))
+    return fields
+
+
+def _put(fields: dict[str, Any], name: str, value: Any) -> None:
+    outer, dot, inner = name.partition(".")
+    if outer == "next" and dot:
+        fields.setdefault("next", new_tree(Batch, {})).__dict__[inner] = value
+    else:
+        fields[name] = value
