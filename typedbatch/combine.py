@@ -80,6 +80,8 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert) -> Any
     if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
+    if cls._check_parts is not None:
+        cls._check_parts(dicts)
     out = object.__new__(cls)
     _cat_into(out.__dict__, dicts, dicts, missing)
     return out

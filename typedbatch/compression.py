@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
@@ -14,6 +13,7 @@ from typedbatch.combine import stack_trees
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import torch_side
 from typedbatch.errors import LeafError, MissingDependencyError, TypedBatchError
+from typedbatch.gathering import NO_ROW, gather
 from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree, object_array
 
 
@@ -55,7 +55,10 @@ class Compressed:
 
     def restore(self) -> Any:
         """The array, tensor or Batch that was compressed."""
-        return _restored(memoryview(_lz4().decompress(self.data)), self.forms)[0]
+        try:
+            return _restored(memoryview(_lz4().decompress(self.data)), self.forms)[0]
+        except (RuntimeError, ValueError) as error:
+            raise LeafError(f"compressed bytes that are damaged: {error}") from error
 
 
 @cache
@@ -78,16 +81,17 @@ def compress_column(column: Any, bulk: bool) -> Any:
         return column
     arrays: list[NDArray[Any]] = []
     forms = _forms(column, arrays)
-    compress = _lz4().compress
     rows = len(arrays[0])
+    if any(len(array) != rows for array in arrays):
+        raise LeafError(f"{describe(column)} has fields of different lengths, so it has no rows to compress")
+    compress = _lz4().compress
     if bulk:
         return Compressed(compress(b"".join(map(_bytes, arrays))), forms, rows)
+    if not rows:
+        return column  # nothing to compress, and no row to tell what the rows would be
     row_forms = _of_one_row(forms)
-    if len(arrays) == 1:
-        pieces: Sequence[Any] = [_bytes(row) for row in arrays[0]]
-    else:
-        pieces = [b"".join(parts) for parts in zip(*([_bytes(row) for row in array] for array in arrays), strict=True)]
-    return object_array([Compressed(compress(piece), row_forms, 1) for piece in pieces])
+    pieces = zip(*([_bytes(row) for row in array] for array in arrays), strict=True)
+    return object_array([Compressed(compress(b"".join(parts)), row_forms, 1) for parts in pieces])
 
 
 def decompress_column(column: Any) -> Any:
@@ -96,14 +100,19 @@ def decompress_column(column: Any) -> Any:
         return column
     if type(column) is Compressed:
         return column.restore()
-    return stack_trees([{"column": piece.restore()} for piece in column], 0, "error", to_leaf).__dict__["column"]
+    pieces = column.ravel()
+    there = np.array([piece is not None for piece in pieces])
+    rows = stack_trees([{"": piece.restore()} for piece in pieces[there]], 0, "error", to_leaf)
+    numbers = np.where(there, np.cumsum(there) - 1, NO_ROW).reshape(column.shape)
+    return gather(rows, numbers).__dict__[""]
 
 
 def is_compressed(column: Any) -> bool:
-    """True for what ``compress_column`` gives."""
-    if type(column) is not np.ndarray:
+    """True for what ``compress_column`` gives, also with ``None`` among its rows where zeros were put since."""
+    if type(column) is not np.ndarray or column.dtype != object:
         return type(column) is Compressed
-    return column.dtype == object and column.ndim == 1 and bool(len(column)) and set(map(type, column)) == {Compressed}
+    types = set(map(type, column.ravel()))
+    return Compressed in types and types <= {Compressed, type(None)}
 
 
 def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
@@ -120,8 +129,12 @@ def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
         return forms
     array, torch_dtype = value, None
     if kind is TENSOR:
-        array, torch_dtype = torch_side().as_bits(value), str(value.dtype)
-    if KINDS[type(array)] is not ARRAY or not array.ndim or array.dtype.hasobject:
+        try:
+            array, torch_dtype = torch_side().as_bits(value), str(value.dtype)
+        except (TypeError, RuntimeError) as error:
+            raise LeafError(f"{describe(value)} cannot be compressed: {error}") from error
+    numeric = KINDS[type(array)] is ARRAY and array.dtype.kind in "biufcmM" and not isinstance(array, np.ma.MaskedArray)
+    if not numeric or not array.ndim:
         raise LeafError(f"{describe(value)} cannot be compressed; columns of numbers can")
     arrays.append(array)
     return Form(array.shape, array.dtype.str, torch_dtype)

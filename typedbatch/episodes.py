@@ -17,8 +17,8 @@ from typedbatch.errors import MissingFieldError, SizeError, StructureError
 from typedbatch.gathering import NO_ROW, gather
 from typedbatch.indexing import select_basic, take
 from typedbatch.leaves import describe, leading_shape
-from typedbatch.rows import equal_rows, require_tree
-from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, starts
+from typedbatch.rows import at_least, equal_rows, require_tree
+from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, require_rows, starts
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
@@ -43,7 +43,7 @@ def episode_lengths(batch: BatchProtocol, by: str | None = None) -> NDArray[np.i
         MissingFieldError: the field is not there, or none of the above (a ``KeyError``).
         StructureError: it has not one value for each row.
     """
-    tree = require_tree(batch, "episode_lengths()")
+    tree = require_rows(require_tree(batch, "episode_lengths()"), "episode_lengths()")
     return lengths_by(tree.__dict__, by, equal_rows(tree.__dict__))
 
 
@@ -67,7 +67,10 @@ def _is_last(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.bo
     if is_flag(by or EPISODE_ID, values):
         return values.astype(bool)
     changes = np.ones(rows, bool)
-    changes[:-1] = values[1:] != values[:-1]
+    try:
+        changes[:-1] = values[1:] != values[:-1]
+    except (TypeError, ValueError) as error:
+        raise StructureError(f"its values cannot be told apart: {error}", by or EPISODE_ID) from error
     return changes
 
 
@@ -78,7 +81,7 @@ def is_flag(name: str, values: NDArray[Any]) -> bool:
 
 def _values(fields: dict[str, Any], name: str, rows: int) -> NDArray[Any]:
     if name not in fields:
-        raise MissingFieldError("the batch", name, fields)
+        raise MissingFieldError("the batch", str(name), fields)
     if leading_shape(fields[name]) != (rows,):
         raise StructureError(
             f"episodes are told by one value for each of {rows} rows, got {describe(fields[name])}", name
@@ -104,9 +107,10 @@ def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
         MissingFieldError: there is no such field.
         StructureError: it has not one value for each row, or they cannot be told apart (lists, for one).
     """
-    tree = require_tree(batch, "group_by()")
+    tree = require_rows(require_tree(batch, "group_by()"), "group_by()")
     values = _values(tree.__dict__, by, equal_rows(tree.__dict__))
-    found: dict[Hashable, B] = {values.item(rows[0]): pick(tree, rows) for rows in groups(values, by)}
+    plain: Any = values if values.dtype.kind in "mM" else values.tolist()  # dates of nanoseconds would become numbers
+    found: dict[Hashable, B] = {plain[rows[0]]: pick(tree, rows) for rows in groups(values, by)}
     return found
 
 
@@ -145,7 +149,7 @@ def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Liter
         SizeError: ``size`` is below 1, or there is no such ``fill``.
         StructureError: the lengths do not sum to the rows.
     """
-    tree = require_tree(batch, "lookback()")
+    tree = require_rows(require_tree(batch, "lookback()"), "lookback()")
     steps = equal_rows(tree.__dict__)
     sizes = lengths_by(tree.__dict__, None, steps) if lengths is None else as_lengths(lengths)
     if sizes.sum() != steps:
@@ -165,6 +169,5 @@ def lookback_mask(lengths: Lengths, size: int) -> NDArray[np.bool_]:
     Raises:
         SizeError: ``size`` is below 1.
     """
-    if size < 1:
-        raise SizeError(f"a window has at least one step, got {size!r}")
+    size = at_least(1, size, "size")
     return position_ids(lengths)[:, None] >= np.arange(size)[::-1]

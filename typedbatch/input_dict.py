@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -13,6 +14,7 @@ from typedbatch.construct import to_leaf
 from typedbatch.errors import MissingFieldError, RowIndexError, SettingError
 from typedbatch.gathering import NO_ROW, gather
 from typedbatch.indexing import select_basic
+from typedbatch.layout import Layout, sequence_of_steps
 from typedbatch.leaves import Tree, new_tree
 
 OBS: Final = "obs"
@@ -48,51 +50,77 @@ class ViewRequirement(NamedTuple):
 
 
 def single_step_input(
-    tree: Tree, steps: int, requirements: Mapping[str, ViewRequirementLike], index: int | Literal["last"]
+    tree: Tree, layout: Layout, requirements: Mapping[str, ViewRequirementLike], index: int | Literal["last"]
 ) -> dict[str, Any]:
     """The columns for one step; see :meth:`SampleBatch.get_single_step_input_dict`."""
-    if index != "last" and not -steps <= index < steps:
-        raise RowIndexError(f"there is no step {index} among {steps}")
-    step = steps if index == "last" else int(index) % steps
+    steps = layout.steps
+    if not steps:
+        raise RowIndexError("a batch without steps has no input for a model")
+    step = steps if index == "last" else _number(index, steps)
     columns = {}
     for name, requirement in requirements.items():
         if requirement.used_for_compute_actions:
-            source = requirement.data_col or name
-            shifts, several = _shifts(requirement.shift, name)
-            if index == "last":
-                column = _up_to_the_end(tree, source)
-                unseen = source != OBS and not several
-                rows = np.minimum(step + shifts, steps - 1) if unseen else step + shifts
+            source, shift = requirement.data_col or name, requirement.shift
+            if type(shift) is int:
+                columns[name] = _at(tree, layout, source, step + shift, index == "last")
             else:
-                column, rows = _column(tree, source), step + shifts
-            last = steps if source == OBS and index == "last" else steps - 1
-            rows = np.where((rows < 0) | (rows > last), NO_ROW, rows)
-            columns[name] = gather(column, rows[None] if several else rows).__dict__["column"]
+                columns[name] = _window(tree, layout, source, step + _shifts(shift, name), index == "last")
     return columns
+
+
+def _number(index: Any, steps: int) -> int:
+    if not isinstance(index, (int, np.integer)) or not -steps <= index < steps:
+        raise RowIndexError(f"there is no step {index!r} among {steps}")
+    return int(index) % steps
+
+
+def _at(tree: Tree, layout: Layout, source: str, row: int, at_end: bool) -> Any:
+    """One row of a column; zeros before the first step."""
+    if at_end and row == layout.steps:
+        if source == OBS:
+            return _leaf(select_basic(_column(tree, NEXT_OBS), slice(-1, None)))
+        source, row = _AT_THE_END.get(source, source), row - 1
+    column = _column(tree, source)
+    if not 0 <= row < layout.steps:
+        return _leaf(gather(column, np.array([NO_ROW])))
+    if source in layout.states:
+        row = int(sequence_of_steps(layout)[row])
+    return _leaf(select_basic(column, slice(row, row + 1)))
+
+
+def _window(tree: Tree, layout: Layout, source: str, rows: NDArray[np.intp], at_end: bool) -> Any:
+    """Several rows of a column, as one; zeros where there is no step."""
+    last = layout.steps - 1
+    if at_end and source == OBS:  # the observation after the last step is one step more
+        first = max(0, int(rows.min(initial=last)))
+        after = select_basic(_column(tree, NEXT_OBS), slice(-1, None))
+        renamed = new_tree(Tree.plain, {OBS: _leaf(after)})
+        column = cat_trees([select_basic(_column(tree, OBS), slice(first, None)), renamed], "error", to_leaf)
+        rows, last = np.where(rows < 0, NO_ROW, rows - first), last + 1 - first
+    else:
+        column = _column(tree, _AT_THE_END.get(source, source) if at_end else source)
+    rows = np.where((rows < 0) | (rows > last), NO_ROW, rows)
+    if source in layout.states:
+        rows = np.where(rows < 0, NO_ROW, sequence_of_steps(layout)[rows])
+    return _leaf(gather(column, rows[None]))
 
 
 def _column(tree: Tree, name: str) -> Tree:
     if name not in tree.__dict__:
         raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
-    column: Tree = new_tree(Tree.plain, {"column": tree.__dict__[name]})
+    column: Tree = new_tree(Tree.plain, {name: tree.__dict__[name]})
     return column
 
 
-def _up_to_the_end(tree: Tree, source: str) -> Tree:
-    """A column with the observation after the last step as one step more."""
-    if source != OBS:
-        return _column(tree, _AT_THE_END.get(source, source))
-    after = select_basic(_column(tree, NEXT_OBS), slice(-1, None))
-    joined: Tree = cat_trees([_column(tree, OBS), after], "error", to_leaf)
-    return joined
+def _leaf(column: Tree) -> Any:
+    return next(iter(column.__dict__.values()))
 
 
-def _shifts(shift: Any, name: str) -> tuple[NDArray[np.intp], bool]:
-    """The shifts, and whether they are several."""
+def _shifts(shift: Any, name: str) -> NDArray[np.intp]:
     try:
         if isinstance(shift, str):
             first, last, *step = map(int, shift.split(":"))
-            return np.arange(first, last + 1, *step), True
-        return np.atleast_1d(np.asarray(shift, np.intp)), np.ndim(shift) > 0
-    except (ValueError, TypeError) as error:
+            return np.arange(first, last + 1, *step)
+        return np.array([operator.index(one) for one in shift], np.intp)
+    except (ValueError, TypeError, ZeroDivisionError) as error:
         raise SettingError(f"a shift is an int, a list of them, or 'from:to', got {shift!r}", name) from error

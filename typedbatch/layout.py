@@ -8,17 +8,19 @@ sequence; nothing but the lengths says so, so nothing can go stale.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.compression import Compressed
-from typedbatch.errors import RowIndexError, SizeError, StructureError
-from typedbatch.gathering import NO_ROW, gather, gather_leaf
+from typedbatch.conversion import leaf_to_numpy
+from typedbatch.errors import NoLengthError, RowIndexError, SizeError, StructureError
+from typedbatch.gathering import NO_ROW, gather
 from typedbatch.indexing import plain_index, select, select_basic
-from typedbatch.leaves import BATCH, KINDS, TENSOR, Tree, new_tree
-from typedbatch.rows import count_rows, equal_rows
+from typedbatch.leaves import KINDS, TENSOR, Tree, new_tree
+from typedbatch.rows import at_least, count_rows, equal_rows
 from typedbatch.sequences import as_lengths, mask, padded_rows
 
 T = TypeVar("T", bound=Tree)
@@ -68,38 +70,67 @@ def layout_of(fields: dict[str, Any]) -> Layout:
         NoLengthError: a field is a scalar.
     """
     if SEQ_LENS not in fields:
-        rows = _rows(fields)
+        rows = count_steps(fields)
         return Layout(rows, rows, None, frozenset())
+    if not np.ndim(fields[SEQ_LENS]):
+        raise NoLengthError("a scalar, so this is a step of a batch, and has no length", SEQ_LENS)
     try:
-        seq_lens = as_lengths(fields[SEQ_LENS])
+        seq_lens = as_lengths(_whole(fields[SEQ_LENS]))
     except SizeError as error:
         raise error.under(SEQ_LENS) from None
-    states = frozenset(name for name in fields if _STATE.fullmatch(name) and _has_rows(fields[name], len(seq_lens)))
-    columns = {name: value for name, value in fields.items() if name != SEQ_LENS and name not in states}
+    states = [name for name in fields if name[:6] == "state_" and _STATE.fullmatch(name)]
+    per_sequence = frozenset(name for name in states if count_rows({name: fields[name]}) == len(seq_lens))
+    columns = {name: value for name, value in fields.items() if name != SEQ_LENS and name not in per_sequence}
     steps = int(seq_lens.sum())
-    layout = Layout(steps, _rows(columns) if columns else steps, seq_lens, states)
+    rows = count_steps(columns)
+    if (
+        not rows
+        and count_rows({name: value for name, value in columns.items() if type(value) is not Compressed}) is None
+    ):
+        rows = steps  # nothing has rows: only None, and fields that are reserved
+    layout = Layout(steps, rows, seq_lens, per_sequence)
     if not layout.is_flat and layout.padded_to is None:
         raise StructureError(f"the lengths sum to {steps}, but there are {layout.rows} rows", SEQ_LENS)
     return layout
 
 
-def _rows(columns: dict[str, Any]) -> int:
-    whole = {name: value for name, value in columns.items() if type(value) is Compressed}
+def _whole(seq_lens: Any) -> Any:
+    """Whole numbers as integers: converting all of a batch to floating tensors leaves them what they are."""
+    array = np.asarray(leaf_to_numpy(seq_lens))
+    return array.astype(np.intp) if array.dtype.kind == "f" and (array == np.floor(array)).all() else array
+
+
+def count_steps(columns: dict[str, Any]) -> int:
+    """The one length of all columns; what is compressed as a whole knows its own.
+
+    Raises:
+        StructureError: the columns have different lengths.
+        NoLengthError: a column is a scalar.
+    """
+    whole = {name: value.rows for name, value in columns.items() if type(value) is Compressed}
     if not whole:
         return equal_rows(columns)
-    rows = next(iter(whole.values())).rows
     others = {name: value for name, value in columns.items() if name not in whole}
-    counts = {name: value.rows for name, value in whole.items()} | (
-        {"the others": equal_rows(others)} if others else {}
-    )
-    if set(counts.values()) != {rows}:
-        listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
+    if count_rows(others) is not None:
+        whole["the others"] = equal_rows(others)
+    if len(set(whole.values())) > 1:
+        listed = ", ".join(f"{name}: {count}" for name, count in whole.items())
         raise StructureError(f"the fields have different lengths ({listed}); rows would be lost")
-    return int(rows)
+    return int(next(iter(whole.values())))
 
 
-def _has_rows(value: Any, rows: int) -> bool:
-    return count_rows({"state": value}) == rows
+def check_parts(parts: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse to concatenate batches of which some are padded and others not, or to another length.
+
+    Raises:
+        StructureError: they are.
+    """
+    layouts = [layout_of(dict(part)) for part in parts if SEQ_LENS in part]
+    layouts = [layout for layout in layouts if layout.rows]
+    if all(layout.is_flat for layout in layouts) or len({layout.padded_to for layout in layouts}) < 2:
+        return
+    said = [f"padded to {layout.padded_to}" if layout.padded_to else "not padded" for layout in layouts]
+    raise StructureError(f"batches that are {', '.join(dict.fromkeys(said))}; right_zero_pad() all to the same length")
 
 
 def split_fields(tree: Tree, layout: Layout) -> tuple[Tree, Tree]:
@@ -117,10 +148,13 @@ def joined(tree: T, columns: Tree, per_sequence: Tree, seq_lens: Any) -> T:
 
 
 def like(values: Any, leaf: Any) -> Any:
-    """Integers as an array, or as a tensor, of the dtype that ``leaf`` has."""
+    """Integers as an array, or as a tensor, of the dtype that ``leaf`` has, if that holds them."""
     if KINDS[type(leaf)] is not TENSOR:
-        return np.asarray(values).astype(leaf.dtype)[()]
-    return leaf.new_tensor(values)
+        array = np.asarray(values)
+        cast = array.astype(leaf.dtype)
+        return cast[()] if array.ndim == 0 or (cast == array).all() else array
+    tensor = leaf.new_tensor(values)
+    return tensor if (tensor.cpu().numpy() == values).all() else leaf.new_tensor(values, dtype=None).long()
 
 
 def flat(tree: T, layout: Layout) -> tuple[T, Layout]:
@@ -128,88 +162,112 @@ def flat(tree: T, layout: Layout) -> tuple[T, Layout]:
     if layout.is_flat:
         return tree, layout
     columns, per_sequence = split_fields(tree, layout)
-    steps = select(columns, layout.positions())
+    steps = _select(columns, layout.positions())
     return joined(tree, steps, per_sequence, layout.seq_lens), layout._replace(rows=layout.steps)
+
+
+def _select(tree: T, index: Any) -> T:
+    return select(tree, index) if tree.__dict__ else tree
 
 
 def select_steps(tree: T, index: Any) -> T:
     """Steps of a batch with ``seq_lens``; see :meth:`SampleBatch.__getitem__`."""
     tree, layout = flat(tree, layout_of(tree.__dict__))
-    if isinstance(index, slice) and index.step in (None, 1):
-        start, stop, _ = index.indices(layout.steps)
-        return slice_steps(tree, layout, start, max(start, stop))
+    index = slice(None) if index is Ellipsis else index
     try:
+        if isinstance(index, slice) and index.step in (None, 1):
+            start, stop, _ = index.indices(layout.steps)
+            return slice_steps(tree, layout, start, max(start, stop))
         numbers = np.arange(layout.steps)[plain_index(index)]
-    except IndexError as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise RowIndexError(f"{layout.steps} steps cannot be indexed by {index!r}: {error}") from error
     if numbers.ndim > 1 or isinstance(index, tuple):
         raise RowIndexError("steps of sequences are taken by an int, a slice, a mask or a list of numbers")
-    assert layout.seq_lens is not None
+    return _single_steps(tree, layout, numbers if numbers.ndim else int(numbers))
+
+
+def each_step(tree: T) -> Iterator[T]:
+    """The steps of a batch with ``seq_lens``, one after the other."""
+    tree, layout = flat(tree, layout_of(tree.__dict__))
     columns, per_sequence = split_fields(tree, layout)
-    sequence = np.repeat(np.arange(len(layout.seq_lens)), layout.seq_lens)[numbers]
-    if not numbers.ndim:
-        numbers, sequence = int(numbers), int(sequence)
+    for step, sequence in enumerate(sequence_of_steps(layout).tolist()):
+        yield joined(tree, select_basic(columns, step), select_basic(per_sequence, sequence), 1)
+
+
+def sequence_of_steps(layout: Layout) -> NDArray[np.intp]:
+    """The number of the sequence that each step is of."""
+    assert layout.seq_lens is not None
+    return np.repeat(np.arange(len(layout.seq_lens)), layout.seq_lens)
+
+
+def _single_steps(tree: T, layout: Layout, numbers: Any) -> T:
+    """Steps that are sequences of their own."""
+    columns, per_sequence = split_fields(tree, layout)
+    sequence = sequence_of_steps(layout)[numbers]
     ones = np.ones(np.shape(numbers), np.intp)
-    return joined(tree, select(columns, numbers), select(per_sequence, sequence), ones)
+    return joined(tree, _select(columns, numbers), select(per_sequence, sequence), ones)
 
 
 def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
     """Steps from ``start`` to ``stop`` of a batch without padding; zeros before the first if ``start`` is negative."""
-    zeros = max(0, -start)
-    columns, per_sequence = (tree, None) if layout.seq_lens is None else split_fields(tree, layout)
-    if zeros:
-        steps = gather(columns, np.concatenate([np.full(zeros, NO_ROW), np.arange(stop)]))
+    if layout.seq_lens is None:
+        return _slice_columns(tree, start, stop)
+    columns, per_sequence = split_fields(tree, layout)
+    first, last, lens = _sequences_of(layout.seq_lens, start, stop)
+    if start < 0 and not len(lens):  # zeros before nothing are a sequence too, which has no state yet
+        lens, states = np.array([-start]), gather(per_sequence, np.array([NO_ROW]))
     else:
-        steps = select_basic(columns, slice(start, stop)) if columns.__dict__ else columns
-    if per_sequence is None:
-        return steps  # type: ignore[return-value]  # the columns are the whole tree then
-    assert layout.seq_lens is not None
-    ends = np.concatenate([[0], np.cumsum(layout.seq_lens)])
-    first = int(np.searchsorted(ends, max(start, 0), "right")) - 1
-    last = max(int(np.searchsorted(ends, stop, "left")), first) if stop > start else first
-    lens = np.diff(np.clip(ends[first : last + 1], max(start, 0), stop))
-    if zeros:
-        last = max(last, 1)
-        lens = lens if len(lens) else np.zeros(1, np.intp)
-        lens[0] += zeros
-    return joined(tree, steps, select_basic(per_sequence, slice(first, last)), lens)
+        states = select_basic(per_sequence, slice(first, last))
+    return joined(tree, _slice_columns(columns, start, stop), states, lens)
 
 
-def slice_with_states(tree: T, layout: Layout, start: int, stop: int, first: int, last: int) -> T:
-    """As :func:`slice_steps`, with the sequences from ``first`` to ``last``, the last one cut to the steps there are.
+def _slice_columns(columns: T, start: int, stop: int) -> T:
+    if start >= 0:
+        return select_basic(columns, slice(start, stop))
+    return gather(columns, np.concatenate([np.full(-start, NO_ROW), np.arange(stop)]))
+
+
+def _sequences_of(seq_lens: NDArray[np.intp], start: int, stop: int) -> tuple[int, int, NDArray[np.intp]]:
+    """The sequences that steps are of, from one to before the other, and how many of the steps each has."""
+    ends = seq_lens.cumsum()
+    # sequences without steps count where the batch begins and ends
+    first = 0 if start <= 0 else int(ends.searchsorted(start, "right"))
+    last = len(ends) if stop >= ends[-1:].sum() else int(ends.searchsorted(stop, "left")) + 1
+    if stop <= start:
+        last = first
+    begins = ends - seq_lens
+    lens = np.minimum(ends[first:last], stop) - np.maximum(begins[first:last], max(start, 0))
+    if start < 0 and len(lens):
+        lens[0] -= start
+    return first, last, lens
+
+
+def require_sequences(layout: Layout, start: int, stop: int, first: Any, last: Any) -> None:
+    """Check that steps are those of the sequences from ``first`` to ``last``.
 
     Raises:
-        StructureError: these sequences are not the ones that the steps are of.
+        StructureError: they are not.
     """
     if layout.seq_lens is None:
         raise StructureError("state_start and state_end are for batches with seq_lens, which this one has not")
-    sliced = slice_steps(tree, layout, start, stop)
-    _, per_sequence = split_fields(tree, layout)
-    steps = max(stop, 0) - start if stop > start else 0
-    lens = layout.seq_lens[first:last].copy()
-    surplus = int(lens.sum()) - steps
-    if surplus < 0 or (len(lens) and surplus >= lens[-1] > 0) or (steps and not len(lens)):
-        raise StructureError(f"{steps} steps cannot be the sequences {first} to {last}, of lengths {lens.tolist()}")
-    if len(lens):
-        lens[-1] -= surplus
-    columns, _ = split_fields(sliced, layout)
-    return joined(tree, columns, select_basic(per_sequence, slice(first, last)), lens)
+    *found, _ = _sequences_of(layout.seq_lens, start, stop)
+    if [at_least(0, first, "state_start"), at_least(0, last, "state_end")] != found:
+        raise StructureError(f"these steps are of the sequences {found[0]} to {found[1]}, not {first} to {last}")
 
 
-def zero_padded(tree: T, length: int, exclude_states: bool) -> T:
+def zero_padded(tree: T, length: Any, exclude_states: bool) -> T:
     """The batch with ``length`` rows for each sequence; see :meth:`SampleBatch.right_zero_pad`."""
-    tree, layout = flat(tree, layout_of(tree.__dict__))
-    if layout.seq_lens is None:
+    if SEQ_LENS not in tree.__dict__:
         raise StructureError("there are no seq_lens, so there are no sequences to pad", SEQ_LENS)
+    layout = layout_of(tree.__dict__)
+    seq_lens: Any = layout.seq_lens
     columns, per_sequence = split_fields(tree, layout)
-    padded = gather(columns, padded_rows(layout.seq_lens, length).ravel())
+    rows = padded_rows(seq_lens, at_least(0, length, "max_seq_len")).ravel()
+    if not layout.is_flat:
+        rows = np.where(rows < 0, NO_ROW, layout.positions()[rows])
     if not exclude_states:
-        rows = np.full((len(layout.seq_lens), length), NO_ROW)
-        rows[:, :1] = np.arange(len(rows))[:, None]
-        for name in layout.states:
-            per_sequence.__dict__[name] = _gathered(per_sequence.__dict__[name], rows.ravel())
-    return joined(tree, padded, per_sequence, layout.seq_lens)
-
-
-def _gathered(value: Any, rows: NDArray[np.intp]) -> Any:
-    return gather(value, rows) if KINDS[type(value)] is BATCH else gather_leaf(value, rows, rows < 0)
+        firsts = np.full((len(seq_lens), length), NO_ROW)
+        firsts[:, :1] = np.arange(len(seq_lens))[:, None]
+        states = {name: per_sequence.__dict__[name] for name in layout.states}
+        per_sequence.__dict__.update(gather(new_tree(Tree.plain, states), firsts.ravel()).__dict__)
+    return joined(tree, gather(columns, rows), per_sequence, seq_lens)

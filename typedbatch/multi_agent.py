@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
@@ -11,16 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch import copying
+from typedbatch._typing import Index
 from typedbatch.batch import Batch
+from typedbatch.compression import compress_column
 from typedbatch.conversion import leaf_to_numpy
-from typedbatch.errors import LeafError, MissingFieldError, RowIndexError, SizeError, StructureError, TypedBatchError
-from typedbatch.leaves import BATCH, MAPPING, describe, kind_of
-from typedbatch.sample_batch import DEFAULT_POLICY_ID, OBSERVATIONS, SampleBatch
+from typedbatch.errors import (
+    FieldNameError,
+    LeafError,
+    MissingFieldError,
+    RowIndexError,
+    StructureError,
+    TypedBatchError,
+)
+from typedbatch.layout import flat, layout_of
+from typedbatch.leaves import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
+from typedbatch.rows import at_least
+from typedbatch.sample_batch import DEFAULT_POLICY_ID, OBSERVATIONS, SampleBatch, replaced
 
 if TYPE_CHECKING:
     from typedbatch.conversion import Device
 
 M = TypeVar("M", bound="MultiAgentBatch")
+B = TypeVar("B", bound=Batch)
 
 
 class MultiAgentBatch(Batch):
@@ -42,11 +53,12 @@ class MultiAgentBatch(Batch):
     """
 
     def __init__(self, policy_batches: Mapping[str, SampleBatch | Mapping[str, Any]], env_steps: int) -> None:
-        batches = {name: _as_sample_batch(name, batch) for name, batch in policy_batches.items()}
-        count = operator.index(env_steps)
+        given: Any = policy_batches
+        if kind_of(given) not in (BATCH, MAPPING):
+            raise LeafError(f"MultiAgentBatch() takes sample batches by policy, got {describe(given)}")
+        batches = {name: _as_sample_batch(name, batch) for name, batch in given.items()}
+        count = at_least(0, env_steps, "env_steps")
         agent_steps = sum(map(len, batches.values()))
-        if count < 0:
-            raise SizeError(f"env_steps counts steps of the environment, got {env_steps}")
         if count > agent_steps:
             raise StructureError(f"{count} env steps, but only {agent_steps} agent steps; each takes at least one")
         super().__init__(policy_batches=batches, count=count)
@@ -54,13 +66,18 @@ class MultiAgentBatch(Batch):
     @property
     def policy_batches(self) -> dict[str, SampleBatch]:
         """The sample batches by policy: a dict that may be changed."""
+        if "policy_batches" not in self.__dict__:  # cleared, or made of nothing by an operation
+            self.__dict__["policy_batches"] = Batch()
         batches: dict[str, SampleBatch] = self.__dict__["policy_batches"].__dict__
         return batches
 
     @property
     def count(self) -> int:
         """The number of env steps."""
-        return int(self.__dict__["count"])
+        count = np.asarray(self.__dict__.get("count", 0))
+        if count.ndim:
+            raise StructureError("not one number; what has made this batch counted in the count", "count")
+        return int(count)
 
     def __len__(self) -> int:
         """The number of env steps."""
@@ -90,6 +107,40 @@ class MultiAgentBatch(Batch):
                 raise MissingFieldError(type(self).__name__, key, self.policy_batches) from None
         return self.__dict__[key]
 
+    def __setitem__(self, policy: Any, batch: Any, /) -> None:
+        """Set the sample batch of a policy.
+
+        Raises:
+            LeafError: it is none.
+            FieldNameError: ``policy`` is no name.
+        """
+        if not isinstance(policy, str):
+            self._refuse(f"batch[{policy!r}] = ...")
+        self.policy_batches[policy] = _as_sample_batch(policy, batch)
+
+    def __delitem__(self, policy: str, /) -> None:
+        """Remove the sample batch of a policy.
+
+        Raises:
+            MissingFieldError: no such policy (a ``KeyError``).
+        """
+        if policy not in self.policy_batches:
+            raise MissingFieldError(type(self).__name__, policy, self.policy_batches)
+        del self.policy_batches[policy]
+
+    def __contains__(self, policy: object, /) -> bool:
+        """True when there is a sample batch of that policy, or a field of that name."""
+        return policy in self.policy_batches or policy in self.__dict__
+
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name[:2] != "__":
+                raise FieldNameError(
+                    f"batch[{name!r}] = ... sets the sample batch of a policy; there are no other fields"
+                )
+            super().__setattr__(name, value)
+
     def __iter__(self) -> Iterator[Any]:
         """Refused: there are no rows.
 
@@ -97,6 +148,23 @@ class MultiAgentBatch(Batch):
             RowIndexError: always.
         """
         self._refuse("iteration")
+
+    def empty_(self: M, index: Index = None) -> M:
+        """Set all columns of all policies to zero, in the existing arrays.
+
+        Raises:
+            RowIndexError: ``index`` is given; rows are those of a policy's batch.
+        """
+        if index is not None:
+            self._refuse("empty_(index)")
+        for batch in self.policy_batches.values():
+            batch.empty_()
+        return self
+
+    @staticmethod
+    def empty(batch: B, index: Index = None) -> B:
+        """A copy with zeros in all columns of all policies; see :meth:`empty_`."""
+        return type(batch).empty_(copying.deep(batch, {}), index)
 
     def split(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Refused: there are no rows; see :meth:`timeslices`.
@@ -123,20 +191,20 @@ class MultiAgentBatch(Batch):
             SizeError: ``k`` is below 1.
             MissingFieldError: a policy's batch has no ``eps_id`` or no ``t`` (a ``KeyError``).
         """
-        if operator.index(k) < 1:
-            raise SizeError(f"there is no time slice of {k} steps")
-        batches = list(self.policy_batches.items())
-        if not self.agent_steps():
+        size = at_least(1, k, "k")
+        batches = [(name, *_flat(batch)) for name, batch in self.policy_batches.items()]
+        batches = [one for one in batches if one[2]]
+        if not batches:
             return []
         step, agent = _steps_and_agents(batches)
         parts: dict[int, dict[str, SampleBatch]] = defaultdict(dict)
-        for (name, batch), steps, agents in zip(batches, step, agent, strict=True):
+        for (name, batch, _), steps, agents in zip(batches, step, agent, strict=True):
             order = np.lexsort([agents, steps])
-            present, begins = np.unique(steps[order] // k, return_index=True)
+            present, begins = np.unique(steps[order] // size, return_index=True)
             for number, rows in zip(present.tolist(), np.split(order, begins[1:]), strict=True):
                 parts[number][name] = batch[rows]
         total = 1 + max(int(steps.max(initial=0)) for steps in step)
-        return [type(self)(parts[number], min(k, total - number * k)) for number in sorted(parts)]
+        return [type(self)(parts[number], min(size, total - number * size)) for number in sorted(parts)]
 
     @staticmethod
     def wrap_as_needed(
@@ -148,8 +216,9 @@ class MultiAgentBatch(Batch):
             policy_batches: batches by the id of their policy.
             env_steps: the number of steps of the environment.
         """
-        if list(policy_batches) == [DEFAULT_POLICY_ID]:
-            return _as_sample_batch(DEFAULT_POLICY_ID, policy_batches[DEFAULT_POLICY_ID])
+        if len(policy_batches) == 1 and DEFAULT_POLICY_ID in policy_batches:
+            batch = policy_batches[DEFAULT_POLICY_ID]
+            return batch if isinstance(batch, SampleBatch) else _as_sample_batch(DEFAULT_POLICY_ID, batch)
         return MultiAgentBatch(policy_batches, env_steps)
 
     def copy(self: M) -> M:  # as RLlib has it; Batch.copy() shares the arrays
@@ -172,8 +241,9 @@ class MultiAgentBatch(Batch):
 
     def compress(self, bulk: bool = False, columns: Collection[str] = OBSERVATIONS) -> None:
         """Compress columns of every policy, in this very batch; see :meth:`SampleBatch.compress`."""
-        for batch in self.policy_batches.values():
-            batch.compress(bulk, columns)
+        new = [(batch, _compressed(name, batch, bulk, columns)) for name, batch in self.policy_batches.items()]
+        for batch, fields in new:
+            batch.__dict__.update(fields)
 
     def decompress_if_needed(self: M, columns: Collection[str] = OBSERVATIONS) -> M:
         """Undo :meth:`compress`, in this very batch; columns that are not compressed stay."""
@@ -195,19 +265,51 @@ def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:
     return sample_batch
 
 
-def _steps_and_agents(batches: list[tuple[str, SampleBatch]]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+def _flat(batch: SampleBatch) -> tuple[SampleBatch, int]:
+    tree, layout = flat(batch, layout_of(batch.__dict__))
+    return tree, layout.steps
+
+
+def _compressed(policy: str, batch: SampleBatch, bulk: bool, columns: Collection[str]) -> dict[str, Any]:
+    try:
+        return replaced(batch, columns, lambda column: compress_column(column, bulk))
+    except TypedBatchError as error:
+        raise error.under(policy) from error.__cause__
+
+
+def of_one_policy(policy: str, batch: SampleBatch) -> MultiAgentBatch:
+    """A MultiAgentBatch of one policy, in which every step is one of the environment."""
+    fields = {"policy_batches": new_tree(Batch, {policy: batch}), "count": np.array(len(batch))}
+    made: MultiAgentBatch = new_tree(MultiAgentBatch, fields)
+    return made
+
+
+def _steps_and_agents(
+    batches: list[tuple[str, SampleBatch, int]],
+) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
     """For each policy the number of the environment's step that each row is of, and a number for its agent."""
-    columns: list[list[NDArray[Any]]] = [[], [], []]
-    for policy, batch in batches:
-        for column, name in zip(columns, ("eps_id", "t", "agent_index"), strict=True):
-            if name in batch.__dict__ or name != "agent_index":
-                try:
-                    column.append(np.asarray(leaf_to_numpy(Batch.__getitem__(batch, name))))
-                except MissingFieldError as error:
-                    raise MissingFieldError(policy, error.field, error.names) from None
-            else:
-                column.append(np.zeros(len(batch), np.intp))
-    eps, t, agent = (np.unique(np.concatenate(column), return_inverse=True)[1] for column in columns)
+    eps, t, agent = (
+        _numbered([_keys(policy, batch, steps, name) for policy, batch, steps in batches], name)
+        for name in ("eps_id", "t", "agent_index")
+    )
     step = np.unique(eps * (t.max(initial=0) + 1) + t, return_inverse=True)[1]
-    ends = np.cumsum([len(part) for part in columns[0]])[:-1]
+    ends = np.cumsum([steps for _, _, steps in batches])[:-1]
     return np.split(step, ends), np.split(agent, ends)
+
+
+def _keys(policy: str, batch: SampleBatch, steps: int, name: str) -> NDArray[Any]:
+    if name == "agent_index" and name not in batch.__dict__:
+        return np.zeros(steps, np.intp)
+    if name not in batch.__dict__:
+        raise MissingFieldError(policy, name, batch.__dict__)
+    value = batch.__dict__[name]
+    if leading_shape(value) != (steps,):
+        raise StructureError(f"one value for each step is expected, got {describe(value)}", f"{policy}.{name}")
+    return np.asarray(leaf_to_numpy(value))
+
+
+def _numbered(keys: list[NDArray[Any]], name: str) -> NDArray[np.intp]:
+    try:
+        return np.unique(np.concatenate(keys), return_inverse=True)[1]
+    except TypeError as error:
+        raise StructureError(f"its values cannot be put in order: {error}", name) from error

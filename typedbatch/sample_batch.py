@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,21 +15,23 @@ from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.compression import Compressed, compress_column, decompress_column, is_compressed
 from typedbatch.episodes import EPISODE_ID, groups, is_flag, lengths_by
-from typedbatch.errors import LeafError, RowIndexError, SettingError, SizeError, StructureError, TypedBatchError
-from typedbatch.indexing import take
+from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, TypedBatchError
+from typedbatch.indexing import select_basic, take
 from typedbatch.input_dict import NEXT_OBS, OBS, ViewRequirementLike, single_step_input
 from typedbatch.layout import (
     SEQ_LENS,
-    Layout,
+    check_parts,
+    count_steps,
+    each_step,
     flat,
     layout_of,
+    require_sequences,
     select_steps,
     slice_steps,
-    slice_with_states,
     zero_padded,
 )
-from typedbatch.leaves import ARRAY, KINDS, TENSOR, describe
-from typedbatch.rows import leaves
+from typedbatch.leaves import ARRAY, KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch.rows import at_least
 from typedbatch.splitting import Rng, bounds, permutation
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from typedbatch.multi_agent import MultiAgentBatch
 
 S = TypeVar("S", bound="SampleBatch")
+B = TypeVar("B", bound=Batch)
 
 OBSERVATIONS: Final = frozenset({OBS, NEXT_OBS})
 DEFAULT_POLICY_ID: Final = "default_policy"
@@ -85,9 +87,12 @@ class SampleBatch(Batch):
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
+    _check_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = staticmethod(check_parts)
+
     def __len__(self) -> int:
         """The number of steps; padding is none."""
-        return layout_of(self.__dict__).steps
+        fields = self.__dict__
+        return layout_of(fields).steps if "seq_lens" in fields else count_steps(fields)
 
     @property
     def count(self) -> int:
@@ -132,7 +137,14 @@ class SampleBatch(Batch):
 
     def __iter__(self: S) -> Iterator[S]:
         """The steps ``batch[0]``, ``batch[1]`` ..., not the names."""
-        return (self[i] for i in range(len(self)))
+        return each_step(self) if self._has_sequences() else (select_basic(self, i) for i in range(len(self)))
+
+    def __setitem__(self, index: str | Index, value: Any, /) -> None:
+        """Set a column by its name, or write steps; see :meth:`set_rows`."""
+        if isinstance(index, str):
+            super().__setitem__(index, value)
+        else:
+            self.set_rows(index, value)
 
     def _has_sequences(self) -> bool:
         fields = self.__dict__
@@ -168,11 +180,13 @@ class SampleBatch(Batch):
             SizeError: ``size`` is 0 or below -1.
         """
         if not self._has_sequences():
+            len(self)
             return super().split(size, shuffle, merge_last, rng=rng)
         if shuffle:
             raise StructureError("sequences cannot be shuffled step by step; split(size, shuffle=False)", SEQ_LENS)
         tree, layout = flat(self, layout_of(self.__dict__))
-        return (slice_steps(tree, layout, *piece) for piece in bounds(layout.steps, size, merge_last))
+        pieces = list(bounds(layout.steps, size, merge_last))
+        return (slice_steps(tree, layout, *piece) for piece in pieces)
 
     def set_rows(self, index: Index, value: object, *, strict: bool = False) -> None:
         """As :meth:`Batch.set_rows`.
@@ -184,14 +198,25 @@ class SampleBatch(Batch):
         super().set_rows(index, value, strict=strict)
 
     def empty_(self: S, index: Index = None) -> S:
-        """As :meth:`Batch.empty_`; with ``seq_lens`` only without an index.
+        """As :meth:`Batch.empty_`; ``seq_lens`` stay, and there must not be any if there is an index.
 
         Raises:
             StructureError: ``index`` with ``seq_lens``.
         """
         if index is not None:
             self._require_rows("empty_(index)")
-        return super().empty_(index)
+            return super().empty_(index)
+        columns: Batch = new_tree(Batch, {name: v for name, v in self.__dict__.items() if name != SEQ_LENS})
+        self.__dict__.update(columns.empty_().__dict__)
+        return self
+
+    @staticmethod
+    def empty(batch: B, index: Index = None) -> B:
+        """As :meth:`Batch.empty`; ``seq_lens`` stay."""
+        made = Batch.empty(batch, index)
+        if SEQ_LENS in batch and isinstance(batch, SampleBatch):
+            made.__dict__[SEQ_LENS] = copying.deep_leaf(batch.__dict__[SEQ_LENS], {})
+        return made
 
     def set_array_at_key(self, arr: Any, key: str, index: Index = None, default_value: float | None = None) -> None:
         """As :meth:`Batch.set_array_at_key`.
@@ -218,8 +243,6 @@ class SampleBatch(Batch):
         """
         if not isinstance(other, SampleBatch):
             raise LeafError(f"concat() takes a SampleBatch, got {describe(other)}")
-        if SEQ_LENS in self.__dict__ and SEQ_LENS in other.__dict__:
-            _require_same_padding(layout_of(self.__dict__), layout_of(other.__dict__))
         return Batch.cat([self, other])
 
     def shuffle(self: S, *, rng: Rng = None) -> S:
@@ -263,23 +286,22 @@ class SampleBatch(Batch):
         Args:
             start: the first step; if negative, so many steps of zeros (``None`` for objects) come first.
             end: the step to stop before; the end of the batch if that comes first.
-            state_start: the first sequence, if it is not to be found by ``start``.
-            state_end: the sequence to stop before; it is cut to the steps that there are.
+            state_start: the first sequence that these steps are of, to be checked.
+            state_end: the sequence to stop before.
 
         Raises:
-            SizeError: ``end`` is negative.
+            SizeError: ``end`` is negative, or one of the numbers is no whole number.
             StructureError: only one of ``state_start`` and ``state_end``, or sequences that the steps are not of.
         """
-        if end < 0:
-            raise SizeError(f"slice() ends at a step counted from the first, got {end}")
+        start, end = at_least(-sys.maxsize, start, "start"), at_least(0, end, "end")
         if (state_start is None) != (state_end is None):
             raise StructureError("slice() takes state_start and state_end together, or neither")
         self._has_sequences()
         tree, layout = flat(self, layout_of(self.__dict__))
         stop = max(min(end, layout.steps), start) if start >= 0 else min(end, layout.steps)
-        if state_start is None or state_end is None:
-            return slice_steps(tree, layout, start, stop)
-        return slice_with_states(tree, layout, start, stop, state_start, state_end)
+        if state_start is not None:
+            require_sequences(layout, start, stop, state_start, state_end)
+        return slice_steps(tree, layout, start, stop)
 
     def timeslices(self: S, size: int | None = None, num_slices: int | None = None, k: int | None = None) -> list[S]:
         """The steps in pieces, in order, every step in one of them. Views, unless the batch is padded.
@@ -298,14 +320,13 @@ class SampleBatch(Batch):
         given = [number for number in (size, num_slices, k) if number is not None]
         if len(given) != 1:
             raise SettingError("timeslices() takes either size or num_slices")
-        if operator.index(given[0]) < 1:
-            raise SizeError(f"there is no time slice of {given[0]} steps, and no such number of them")
+        number = at_least(1, given[0], "size" if num_slices is None else "num_slices")
         self._has_sequences()
         tree, layout = flat(self, layout_of(self.__dict__))
         if num_slices is None:
-            pieces = list(bounds(layout.steps, given[0], False))
+            pieces = list(bounds(layout.steps, number, False))
         else:
-            ends = [layout.steps * i // num_slices for i in range(num_slices + 1)]
+            ends = [layout.steps * i // number for i in range(number + 1)]
             pieces = list(pairwise(ends))
         return [slice_steps(tree, layout, start, stop) for start, stop in pieces]
 
@@ -321,6 +342,7 @@ class SampleBatch(Batch):
             StructureError: there are no ``seq_lens`` (a ``ValueError``).
             SizeError: a sequence is longer (a ``ValueError``).
         """
+        self._has_sequences()
         self.__dict__.update(zero_padded(self, max_seq_len, exclude_states).__dict__)
         return self
 
@@ -343,13 +365,13 @@ class SampleBatch(Batch):
 
     def size_bytes(self) -> int:
         """Bytes of all columns: of the buffers of arrays and tensors, of anything else what ``sys.getsizeof`` says."""
-        return sum(_size(leaf) for _, leaf in leaves(self.__dict__))
+        return sum(map(_size, self.__dict__.values()))
 
     def as_multi_agent(self, module_id: str | None = None) -> MultiAgentBatch:
         """A MultiAgentBatch that holds this very batch, for the default policy if no other is named."""
-        from typedbatch.multi_agent import MultiAgentBatch
+        from typedbatch.multi_agent import of_one_policy
 
-        return MultiAgentBatch({module_id or DEFAULT_POLICY_ID: self}, len(self))
+        return of_one_policy(module_id or DEFAULT_POLICY_ID, self)
 
     def compress(self: S, bulk: bool = False, columns: Collection[str] = OBSERVATIONS) -> S:
         """Compress columns of numbers with LZ4, in this very batch; names that it lacks do not matter.
@@ -371,7 +393,7 @@ class SampleBatch(Batch):
     def get_single_step_input_dict(
         self: S, view_requirements: Mapping[str, ViewRequirementLike], index: int | Literal["last"] = "last"
     ) -> S:
-        """What a model reads at one step: a batch of one row, with ``seq_lens`` 1. Data is copied.
+        """What a model reads at one step: a batch of one row, with ``seq_lens`` 1.
 
         Args:
             view_requirements: for each column which one it shows, of which steps; RLlib's own or
@@ -384,30 +406,34 @@ class SampleBatch(Batch):
         """
         self._has_sequences()
         tree, layout = flat(self, layout_of(self.__dict__))
-        columns = single_step_input(tree, layout.steps, view_requirements, index)
-        return type(self)({**columns, SEQ_LENS: np.ones(1, np.int32)})
+        columns = single_step_input(tree, layout, view_requirements, index)
+        columns[SEQ_LENS] = np.ones(1, np.int32)
+        one_step: S = new_tree(type(self), columns)
+        return one_step
 
     def _replace(self: S, columns: Collection[str], function: Callable[[Any], Any]) -> S:
         """What the function makes of the columns of these names, in their place; on an error all stay."""
-        new = {}
-        for name in columns:
-            if name in self.__dict__:
-                try:
-                    new[name] = function(self.__dict__[name])
-                except TypedBatchError as error:
-                    raise error.under(name) from error.__cause__
-        self.__dict__.update(new)
+        self.__dict__.update(replaced(self, columns, function))
         return self
 
 
-def _require_same_padding(one: Layout, other: Layout) -> None:
-    if (one.is_flat and other.is_flat) or one.padded_to == other.padded_to:
-        return
-    said = [f"padded to {layout.padded_to}" if layout.padded_to else "not padded" for layout in (one, other)]
-    raise StructureError(f"one batch is {said[0]}, the other is {said[1]}; right_zero_pad() both to the same length")
+def replaced(batch: SampleBatch, columns: Collection[str], function: Callable[[Any], Any]) -> dict[str, Any]:
+    """What the function makes of the columns of these names that there are."""
+    new = {}
+    for name in [columns] if isinstance(columns, str) else columns:
+        if name in batch.__dict__:
+            try:
+                new[name] = function(batch.__dict__[name])
+            except TypedBatchError as error:
+                raise error.under(name) from error.__cause__
+    return new
 
 
 def _size(leaf: Any) -> int:
+    if type(leaf) is np.ndarray and leaf.dtype != object:
+        return leaf.nbytes
+    if isinstance(leaf, Tree):
+        return sum(map(_size, leaf.__dict__.values()))
     kind = KINDS[type(leaf)]
     if is_compressed(leaf):
         return sum(map(_size, leaf)) + leaf.nbytes if kind is ARRAY else len(leaf.data)

@@ -24,7 +24,7 @@ from typedbatch.errors import SizeError, StructureError
 from typedbatch.gathering import NO_ROW, gather
 from typedbatch.indexing import select, select_basic
 from typedbatch.leaves import Tree
-from typedbatch.rows import equal_rows, require_tree
+from typedbatch.rows import at_least, equal_rows, require_tree
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,8 +45,14 @@ def as_lengths(lengths: Lengths) -> NDArray[np.intp]:
     Raises:
         SizeError: they are not whole numbers from 0 up, in one dimension.
     """
-    array = np.asarray(leaf_to_numpy(lengths))
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu") or (array < 0).any():
+    try:
+        array = np.asarray(leaf_to_numpy(lengths))
+    except (TypeError, ValueError):  # ragged
+        array = np.asarray(None)
+    if array.dtype.kind == "f" and not array.size:  # an empty list
+        array = array.astype(np.intp)
+    whole = array.ndim == 1 and array.dtype.kind in "iu" and array.size == np.count_nonzero(array.astype(np.intp) >= 0)
+    if not whole:
         raise SizeError(f"lengths are whole numbers from 0 up, in one dimension, got {lengths!r}")
     return array.astype(np.intp)
 
@@ -58,8 +64,15 @@ def starts(lengths: Lengths) -> NDArray[np.intp]:
 
 
 def cu_seqlens(lengths: Lengths) -> NDArray[np.int32]:
-    """``[0, l0, l0 + l1, ...]``, as attention kernels for variable lengths take it (FlashAttention's ``varlen``)."""
-    return np.concatenate([[0], np.cumsum(as_lengths(lengths))]).astype(np.int32)
+    """``[0, l0, l0 + l1, ...]``, as attention kernels for variable lengths take it (FlashAttention's ``varlen``).
+
+    Raises:
+        SizeError: there are more rows than 32 bits count.
+    """
+    ends = np.cumsum(as_lengths(lengths))
+    if ends[-1:].sum() > np.iinfo(np.int32).max:
+        raise SizeError(f"{ends[-1]} rows, more than the 32 bits of attention kernels count")
+    return np.concatenate([[0], ends]).astype(np.int32)
 
 
 def position_ids(lengths: Lengths) -> NDArray[np.intp]:
@@ -81,8 +94,7 @@ def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
         SizeError: ``size`` is below 1.
     """
     sizes = as_lengths(lengths)
-    if size < 1:
-        raise SizeError(f"sequences have at least one row, got {size!r}")
+    size = at_least(1, size, "size")
     pieces = -(-sizes // size)
     chopped = np.full(pieces.sum(), size, np.intp)
     there = pieces > 0
@@ -103,13 +115,13 @@ def mask(lengths: Lengths, length: int | None = None, side: Side = "right") -> N
     """
     sizes = as_lengths(lengths)
     longest = int(sizes.max(initial=0))
-    length = longest if length is None else length
+    length = longest if length is None else at_least(0, length, "length")
     if length < longest:
         raise SizeError(f"a sequence has {longest} rows, so it cannot be padded to {length}; chop() makes shorter ones")
     if side not in ("right", "left"):
         raise SizeError(f"side= is 'right' or 'left', got {side!r}")
     there = np.arange(length) < sizes[:, None]
-    return there if side == "right" else there[:, ::-1]
+    return there if side == "right" else there[:, ::-1].copy()  # torch takes nothing that steps backwards
 
 
 def cut(batch: B, lengths: Lengths) -> list[B]:
@@ -145,7 +157,7 @@ def pad(batches: Any, lengths: Any = None, *, length: int | None = None, side: S
         RowIndexError: a field that cannot be filled with zeros, as a distribution.
     """
     if lengths is None:
-        parts = [require_tree(batch, "pad()") for batch in batches]
+        parts = [require_rows(require_tree(batch, "pad()"), "pad()") for batch in batches]
         batches, lengths = cat_trees(parts, "error", to_leaf), [equal_rows(part.__dict__) for part in parts]
     tree, sizes = _checked(batches, lengths, "pad()")
     return gather(tree, padded_rows(sizes, length, side))
@@ -170,7 +182,7 @@ def unpad(padded: B, mask: Any) -> B:
         StructureError: the mask is not one of two dimensions.
         RowIndexError: a field has other dimensions than the mask.
     """
-    tree, flags = require_tree(padded, "unpad()"), np.asarray(leaf_to_numpy(mask))
+    tree, flags = require_tree(padded, "unpad()"), np.asarray(leaf_to_numpy(to_leaf(mask)))
     if flags.ndim != 2 or flags.dtype != bool:
         raise StructureError(f"a mask of padded sequences is (E, T) bools, got {flags.dtype}{list(flags.shape)}")
     rows: B = select(tree, flags)
@@ -193,8 +205,11 @@ class Packed(NamedTuple, Generic[B]):
         """A tensor in this order, as a field of :attr:`batch` is, as a ``PackedSequence``; its memory is shared.
 
         Raises:
+            StructureError: it has another number of rows.
             MissingDependencyError: torch is not installed.
         """
+        if len(rows) != len(self.rows):
+            raise StructureError(f"{len(rows)} rows, where {len(self.rows)} were packed")
         torch = torch_side().torch
         from torch.nn.utils.rnn import PackedSequence
 
@@ -210,7 +225,7 @@ class Packed(NamedTuple, Generic[B]):
         tree = require_tree(self.batch if batch is None else batch, "unpack()")
         if equal_rows(tree.__dict__) != len(self.rows):
             raise StructureError(f"{equal_rows(tree.__dict__)} rows, where {len(self.rows)} were packed")
-        rows: B = select(tree, np.argsort(self.rows))
+        rows: B = select(tree, np.argsort(self.rows)) if tree.__dict__ else tree
         return rows
 
 
@@ -231,12 +246,24 @@ def pack(batch: B, lengths: Lengths) -> Packed[B]:
     order = np.argsort(-sizes, kind="stable")
     there = np.arange(sizes.max(initial=0))[:, None] < sizes[order]
     rows = (starts(sizes)[order] + np.arange(len(there))[:, None])[there]
-    return Packed(select(tree, rows), there.sum(1), order.astype(np.int64), rows)
+    return Packed(select(tree, rows) if tree.__dict__ else tree, there.sum(1), order.astype(np.int64), rows)
 
 
 def _checked(batch: Any, lengths: Lengths, who: str) -> tuple[Any, NDArray[np.intp]]:
     tree: Tree = require_tree(batch, who)
+    require_rows(tree, who)
     sizes = as_lengths(lengths)
     if equal_rows(tree.__dict__) != sizes.sum():
         raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {equal_rows(tree.__dict__)} rows")
     return tree, sizes
+
+
+def require_rows(tree: Any, who: str) -> Any:
+    """The batch itself, if it is not cut into sequences already.
+
+    Raises:
+        StructureError: it is, by fields of its own.
+    """
+    if type(tree)._check_parts is not None and "seq_lens" in tree.__dict__:
+        raise StructureError(f"{who} cuts by lengths, and the batch has sequences of its own", "seq_lens")
+    return tree

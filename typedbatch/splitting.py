@@ -21,11 +21,8 @@ Rng: TypeAlias = "np.random.Generator | int | None"  # as text, because naming n
 def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
     """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
     rows = count_rows(tree.__dict__) or 0
-    if not isinstance(size, (int, np.integer)) or (size < 1 and size != -1):
-        raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size!r}")
-    size = max(rows, 1) if size == -1 else size
-    order = permutation(rows, rng) if shuffle else None
-    return _pieces(tree, list(bounds(rows, size, merge_last)), order)
+    pieces = list(bounds(rows, size, merge_last))
+    return _pieces(tree, pieces, permutation(rows, rng) if shuffle else None)
 
 
 def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | None) -> Iterator[T]:
@@ -33,8 +30,15 @@ def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | No
         yield select_basic(tree, slice(start, stop)) if order is None else take(tree, order[start:stop], None)
 
 
-def bounds(rows: int, size: int, merge_last: bool) -> Iterator[tuple[int, int]]:
-    """The first row of each piece, and the one after its last."""
+def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:
+    """The first row of each piece, and the one after its last.
+
+    Raises:
+        SizeError: ``size`` is 0 or below -1.
+    """
+    if not isinstance(size, (int, np.integer)) or (size < 1 and size != -1):
+        raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size!r}")
+    size = max(rows, 1) if size == -1 else size
     merge_last = merge_last and rows % size > 0
     for start in range(0, rows, size):
         if merge_last and start + 2 * size >= rows:

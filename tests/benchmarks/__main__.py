@@ -9,11 +9,13 @@ import torch
 from .buffers import buffer_memory, measure_buffers
 from .checking import measure_checking
 from .data import data_sets
+from .files import measure_files
 from .imports import measure_imports
 from .memory import check_memory
 from .operations import operations
 from .peers import MODULES, installed
 from .report import Report
+from .sample_batches import measure_sample_batches
 from .timing import measure
 from .validation import measure_validation
 
@@ -30,7 +32,7 @@ def main() -> int:
         "--only",
         metavar="NAME",
         default="",
-        help="operations with NAME in their name; memory; validation; buffers; import; checking",
+        help="operations with NAME in their name; memory; validation; buffers; rllib; files; import; checking",
     )
     parser.add_argument("--markdown", action="store_true", help="print tables for the docs")
     arguments = parser.parse_args()
@@ -40,7 +42,7 @@ def main() -> int:
     sets = data_sets()
     tables = [[row for row in operations(data, modules) if arguments.only in row.name] for data in sets]
     if not any(tables) and not any(
-        arguments.only in name for name in ("memory", "validation", "buffers", "import", "checking")
+        arguments.only in name for name in ("memory", "validation", "buffers", "rllib", "files", "import", "checking")
     ):
         parser.error(f"no operation has {arguments.only!r} in its name")
     report = Report(arguments.markdown)
@@ -61,6 +63,10 @@ def main() -> int:
             wrong |= not all(check.right for check in checks)
     if arguments.only in "buffers":
         report.buffers(measure_buffers(), buffer_memory())
+    if arguments.only in "rllib":
+        report.sample_batches(measure_sample_batches())
+    if arguments.only in "files":
+        report.files(measure_files())
     if arguments.only in "import":
         imports = measure_imports()
         report.imports(imports)

@@ -13,8 +13,10 @@ from rich.table import Table
 from .buffers import ENVS, MEMORY_BAR, Row
 from .checking import BAR as CHECKING_BAR
 from .checking import SHARE_BAR, Checking
+from .files import Row as FilesRow
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
+from .sample_batches import Row as SampleRow
 from .timing import Measured, Ratio
 from .validation import BAR as VALIDATION_BAR
 from .validation import FAILURE_BAR, Validation
@@ -125,6 +127,29 @@ class Report:
                 self.missed.setdefault(f"memory of {name}", [])
             cell = f"[bold red]{share:.4f} ![/]" if missed else f"{share:.4f}"
             table.add_row(f"memory of {name} / its arrays", "", cell, f"{MEMORY_BAR:.2f}", "")
+        self._print(table)
+
+    def sample_batches(self, rows: list[SampleRow] | None) -> None:
+        if rows is None:
+            self.say("RLlib is not installed, so sample batches are left out; make bench installs it")
+            return
+        title = f"sample batches, beside ray {_version('ray')}: 256 steps, 8 columns; below 1 is ahead"
+        table = self._table(title, "operation", "RLlib, us", "typedbatch / RLlib", "bar")
+        for row in rows:
+            missed = row.own.median > 1
+            if missed:
+                self.missed.setdefault(f"sample batches: {row.name}", [])
+            table.add_row(row.name, f"{row.rllib * 1e6:.2f}", _own(row.own, missed), "1.00")
+        self._print(table)
+
+    def files(self, rows: list[FilesRow]) -> None:
+        table = self._table("files, in memory", "operation", "theirs, us", "typedbatch / theirs", "bar")
+        for row in rows:
+            missed = row.bar is not None and row.own.median > row.bar
+            if missed:
+                self.missed.setdefault(f"files: {row.name}", [])
+            bar = "" if row.bar is None else f"{row.bar:.2f}"
+            table.add_row(row.name, f"{row.numpy * 1e6:.1f}", _own(row.own, missed), bar)
         self._print(table)
 
     def checking(self, checking: Checking) -> None:

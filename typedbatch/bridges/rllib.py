@@ -8,6 +8,7 @@ import numpy as np
 from ray.rllib.policy import sample_batch as rllib
 
 from typedbatch.batch import Batch
+from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.errors import LeafError
 from typedbatch.layout import layout_of
@@ -25,7 +26,7 @@ def from_rllib(batch: rllib.MultiAgentBatch) -> MultiAgentBatch: ...
 def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
     """A batch of RLlib as one of ours, on the same arrays and tensors.
 
-    ``infos`` of dicts become a nested batch, as everywhere here, and are copied for it.
+    ``infos`` stay dicts, one per step, in an object array: a nested batch would fill in what some of them lack.
 
     Raises:
         LeafError: ``batch`` is something else, or columns that no batch holds.
@@ -36,9 +37,13 @@ def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
     if not isinstance(batch, rllib.SampleBatch):
         raise LeafError(f"from_rllib() takes a SampleBatch or MultiAgentBatch of RLlib, got {describe(batch)}")
     # dict's own items: RLlib's may convert what is read
-    columns = SampleBatch({name: value for name, value in dict.items(batch) if value is not None})
-    len(columns)
-    return columns
+    columns = {name: value for name, value in dict.items(batch) if value is not None}
+    infos = columns.pop("infos", None)
+    ours = SampleBatch(columns)
+    if infos is not None:
+        ours.__dict__["infos"] = object_array(list(infos)) if isinstance(infos, (list, np.ndarray)) else to_leaf(infos)
+    len(ours)
+    return ours
 
 
 @overload

@@ -8,10 +8,10 @@ import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase, is_tensor_collection
 
 from typedbatch.batch import Batch
+from typedbatch.conversion import torch_side
 from typedbatch.errors import LeafError, TypedBatchError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.rows import equal_rows, require_tree
-from typedbatch.tensors import to_tensor
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ def _entry(value: Any, size: torch.Size) -> Any:
         if not len(value):
             return NonTensorStack(batch_size=size, stack_dim=0)
         return NonTensorStack(*[NonTensorData(one) for one in value])
-    return to_tensor(value) if kind in (ARRAY, SCALAR) else NonTensorData(value, batch_size=size)
+    return torch_side().to_tensor(value) if kind in (ARRAY, SCALAR) else NonTensorData(value, batch_size=size)
 
 
 def _leaf(value: Any) -> Any:

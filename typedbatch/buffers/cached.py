@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from typedbatch.buffers import contents, incoming, restored
 from typedbatch.buffers.declared import Declared
-from typedbatch.buffers.options import BufferOptions, R, S, at_least
+from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Rings
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.leaves import describe
+from typedbatch.rows import at_least
 
 
 class CachedReplayBuffer(ReplayBuffer[R, S]):

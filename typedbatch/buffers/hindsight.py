@@ -12,7 +12,7 @@ from typedbatch._typing import Array
 from typedbatch.assignment import fitted
 from typedbatch.buffers import restored
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
-from typedbatch.buffers.options import BufferOptions, R, S, at_least
+from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.selection import as_slots
@@ -21,6 +21,7 @@ from typedbatch.conversion import to_numpy
 from typedbatch.copying import deep_leaf
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError
 from typedbatch.leaves import BATCH, KINDS, describe
+from typedbatch.rows import at_least
 
 RewardFn = Callable[[Array, Array], Array]
 """Takes achieved and desired goals, ``(N, *goal)`` each, and gives rewards, ``(N,)``."""

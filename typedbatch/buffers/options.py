@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from typing import Any, TypedDict
 
 from typing_extensions import TypeVar
 
-from typedbatch.errors import FieldNameError, SizeError
+from typedbatch.errors import FieldNameError
 from typedbatch.protocols import BatchProtocol, RolloutBatchProtocol
 
 R = TypeVar("R", bound=BatchProtocol, contravariant=True, default=RolloutBatchProtocol)
@@ -28,21 +27,6 @@ class BufferOptions(TypedDict, total=False):
     sample_avail: bool
     random_seed: int | None
     path: str | os.PathLike[str] | None
-
-
-def at_least(least: int, value: Any, name: str) -> int:
-    """A whole number, not below another.
-
-    Raises:
-        SizeError: it is something else.
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise SizeError(f"{name} is a whole number, got {value!r}") from None
-    if number < least:
-        raise SizeError(f"{name} is {least} or more, got {value!r}")
-    return number
 
 
 class Column:

@@ -17,12 +17,13 @@ from typedbatch.buffers import contents, incoming, restored
 from typedbatch.buffers.base import BufferBase
 from typedbatch.buffers.columns import Plan, Simple, rows_at
 from typedbatch.buffers.declared import Declared
-from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S, at_least
+from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S
 from typedbatch.buffers.rings import Added, Rings, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
 from typedbatch.buffers.storage import Disk, Memory
 from typedbatch.errors import EmptyBufferError, MissingFieldError
 from typedbatch.leaves import Tree, new_tree
+from typedbatch.rows import at_least
 
 
 class ReplayBuffer(BufferBase, Generic[R, S]):
