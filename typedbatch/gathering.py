@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from typedbatch.conversion import torch_side
 from typedbatch.errors import RowIndexError, TypedBatchError
-from typedbatch.leaves import ARRAY, KINDS, NONE, TENSOR, Tree, blank, describe, leading_shape
+from typedbatch.leaves import ARRAY, KINDS, NONE, TENSOR, Tree, blank, describe, leading_shape, new_tree
 
 T = TypeVar("T", bound=Tree)
 
@@ -84,8 +84,19 @@ def _gather_tensor(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_]
     return out
 
 
-def as_rows(numbers: Any) -> NDArray[np.intp]:
-    """Numbers of rows, from an array, a tensor or a list, as the array that :func:`gather` takes."""
-    if KINDS[type(numbers)] is TENSOR:
-        numbers = numbers.detach().cpu().numpy()
-    return numbers.astype(np.intp, copy=False) if type(numbers) is ndarray else np.asarray(numbers, np.intp)
+def after_zeros(tree: T, zeros: int, rows: int) -> T:
+    """The first rows of a tree behind so many of zeros; for arrays quicker than :func:`gather`."""
+    out = object.__new__(type(tree))
+    others: dict[str, Any] = {}
+    for name, value in tree.__dict__.items():
+        out.__dict__[name] = None  # its place in the order
+        if type(value) is ndarray and value.shape and len(value) >= rows:
+            filled = blank(value, (zeros + rows, *value.shape[1:]))
+            filled[zeros:] = value[:rows]
+            out.__dict__[name] = filled
+        else:
+            others[name] = value
+    if others:
+        numbers = np.concatenate([np.full(zeros, NO_ROW), np.arange(rows)])
+        out.__dict__.update(gather(new_tree(type(tree), others), numbers).__dict__)
+    return out

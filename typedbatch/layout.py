@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typedbatch.compression import Compressed
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.errors import NoLengthError, RowIndexError, SizeError, StructureError
-from typedbatch.gathering import NO_ROW, gather
+from typedbatch.gathering import NO_ROW, after_zeros, gather
 from typedbatch.indexing import plain_index, select, select_basic
 from typedbatch.leaves import KINDS, TENSOR, Tree, new_tree
 from typedbatch.rows import at_least, count_rows, equal_rows
@@ -224,7 +224,7 @@ def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
 def _slice_columns(columns: T, start: int, stop: int) -> T:
     if start >= 0:
         return select_basic(columns, slice(start, stop))
-    return gather(columns, np.concatenate([np.full(-start, NO_ROW), np.arange(stop)]))
+    return after_zeros(columns, -start, stop)
 
 
 def _sequences_of(seq_lens: NDArray[np.intp], start: int, stop: int) -> tuple[int, int, NDArray[np.intp]]:
