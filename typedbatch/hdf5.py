@@ -67,6 +67,8 @@ def from_hdf5(x: h5py.Group | h5py.Dataset, device: Any = None) -> Any:
 
 def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
     kind = KINDS[type(value)]
+    if isinstance(value, np.ma.MaskedArray):
+        raise StorageError("a masked array, whose mask would be lost; fill it, and keep the mask as a field")
     if kind in (BATCH, MAPPING):
         inner = group.create_group(name, track_order=True)
         inner.attrs[_TYPE] = np.bytes_("Batch" if kind is BATCH else "dict")

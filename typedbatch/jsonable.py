@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from typedbatch.errors import StorageError
 from typedbatch.leaves import KINDS, SCALAR, describe
 
@@ -18,7 +20,7 @@ def plain(value: Any) -> Any:
     """
     if type(value) in _PLAIN:
         return value
-    if KINDS[type(value)] is SCALAR and value.dtype.kind in "biuf":
+    if KINDS[type(value)] is SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
         return value.item()
     if type(value) is list:
         return [plain(one) for one in value]

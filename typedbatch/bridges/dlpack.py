@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from typedbatch.batch import Batch
+from typedbatch.combine import check_names
 from typedbatch.conversion import torch_side
 from typedbatch.errors import LeafError, SettingError, TypedBatchError
 from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
@@ -29,6 +30,9 @@ def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "nu
     if into not in ("numpy", "torch"):
         raise SettingError(f"into= is 'numpy' or 'torch', got {into!r}")
     take = np.from_dlpack if into == "numpy" else torch_side().torch.from_dlpack
+    if not isinstance(fields, Mapping):
+        raise LeafError(f"from_dlpack() takes names and arrays, got {describe(fields)}")
+    check_names(fields)
     out: dict[str, Any] = {}
     for name, value in fields.items():
         try:

@@ -26,7 +26,7 @@ def observations(reset: Any) -> ObsBatch:
     Raises:
         LeafError: something else, or values that no batch holds.
     """
-    if not isinstance(reset, tuple) or len(reset) != 2:
+    if not isinstance(reset, tuple) or len(reset) != 2 or not isinstance(reset[1], Mapping):
         raise LeafError(f"env.reset() returns (obs, info), got {describe(reset)}")
     obs, info = reset
     return ObsBatch(obs=nested(obs), info=Batch(dict(info)))
@@ -52,7 +52,7 @@ def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
         LeafError: ``step`` is something else, or holds values that no batch holds.
         StructureError: an environment has ended, and there is no last observation of it where one is announced.
     """
-    if not isinstance(step, tuple) or len(step) != 5:
+    if not isinstance(step, tuple) or len(step) != 5 or not isinstance(step[4], Mapping):
         raise LeafError(f"env.step() returns (obs, reward, terminated, truncated, info), got {describe(step)}")
     obs_next, rew, terminated, truncated, info = step
     return RolloutBatch(

@@ -9,7 +9,7 @@ from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 
 from typedbatch.batch import Batch
 from typedbatch.conversion import torch_side
-from typedbatch.errors import LeafError, TypedBatchError
+from typedbatch.errors import LeafError, StructureError, TypedBatchError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.rows import equal_rows, require_tree
 
@@ -98,7 +98,10 @@ def _tensordict(tree: Tree, size: torch.Size) -> TensorDict:
             fields[name] = _entry(value, size)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-    return TensorDict(fields, batch_size=size)
+    try:
+        return TensorDict(fields, batch_size=size)
+    except RuntimeError as error:
+        raise StructureError(f"the fields do not share the dimensions {list(size)}: {error}") from error
 
 
 def _entry(value: Any, size: torch.Size) -> Any:

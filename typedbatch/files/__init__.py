@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from typing_extensions import TypeForm
 
 from typedbatch.batch import Batch
+from typedbatch.conversion import torch_side
 from typedbatch.declaration import schema_version as schema_version
 from typedbatch.declaration import versions
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
@@ -61,10 +62,12 @@ def save(
     tree = require_tree(batch, "save()")
     if schema is None and isinstance(batch, BatchRecord):
         schema = type(batch)
-    elif schema is not None:
-        check(tree, schema, f"save() to {path}")
+    if schema is not None:
+        check(tree, schema, _boundary(f"save() to {path}"))
     identity = None if schema is None else _identity(tree, schema)
     if _is_hdf5(path):
+        if compression not in (None, "gzip", "lzf"):
+            raise SettingError(f"compression= is 'gzip' or 'lzf', got {compression!r}")
         if allow_pickle:
             raise SettingError("allow_pickle= is for safetensors files; HDF5 files hold no pickles")
         from typedbatch.files import hdf5_file
@@ -80,8 +83,13 @@ def save(
         node = writer.node(tree, "")
     except RecursionError:
         raise StorageError("the batch is nested too deep, or holds itself") from None
-    with replacing(path) as unfinished:
-        container.write(unfinished, writer.arrays, {"version": _VERSION, "tree": node, **_known(identity)})
+    try:
+        with replacing(path) as unfinished:
+            container.write(unfinished, writer.arrays, {"version": _VERSION, "tree": node, **_known(identity)})
+    except (ValueError, TypeError) as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"the batch cannot be written: {error}") from error
 
 
 @overload
@@ -133,6 +141,7 @@ def load(
         SettingError: an ending, or an argument, that there is not for this format.
     """
     hdf5 = _is_hdf5(path)
+    _require_device(device)
     if hdf5 and (mmap or allow_pickle):
         raise SettingError("mmap= and allow_pickle= are for safetensors files")
     try:
@@ -150,7 +159,18 @@ def load(
     return batch if schema is None else _under(batch, schema, known, str(path))
 
 
+def _require_device(device: Any) -> None:
+    if device is None:
+        return
+    try:
+        torch_side().torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise SettingError(f"there is no device {device!r}: {error}") from error
+
+
 def _is_hdf5(path: str | os.PathLike[str]) -> bool:
+    if "\0" in str(path):
+        raise SettingError(f"a path has no NUL in it, got {str(path)!r}")
     ending = Path(path).suffix
     if ending not in (".safetensors", ".h5", ".hdf5"):
         raise SettingError(f"a file ends in .safetensors, .h5 or .hdf5, got {str(path)!r}")
@@ -184,10 +204,12 @@ def _require_version(document: dict[str, Any]) -> None:
         raise StorageError(f"it has version {document['version']} of this format, and version {_VERSION} can be read")
 
 
-def _identity(batch: Any, schema: Any) -> tuple[str, int]:
+def _identity(batch: Any, schema: Any) -> tuple[str, int] | None:
     """The name and version of the schema that a batch matches, the first one of a union."""
-    cls = next(class_of(option) for option in options_of(schema) if matches(batch, schema_of(option)))
-    return cls.__name__, versions.get(cls, 1)
+    for option in options_of(schema):
+        if option is not type(None) and matches(batch, schema_of(option)):
+            return class_of(option).__name__, versions.get(class_of(option), 1)
+    return None  # nothing is checked at this level
 
 
 def _known(identity: tuple[str, int] | None) -> dict[str, Any]:
@@ -208,4 +230,9 @@ def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) 
     if fitting or len(given) == 1:
         batch = typed_copy(batch, schema_of((fitting or given)[0]), "load()")
         fill_defaults(type(batch), batch.__dict__)
-    return check(batch, schema, f"load() of {path}")
+    return check(batch, schema, _boundary(f"load() of {path}"))
+
+
+def _boundary(text: str) -> str:
+    """A text that is shown as it is: what is in braces would be replaced."""
+    return text.replace("{", "{{").replace("}", "}}")

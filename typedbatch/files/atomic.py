@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,8 +20,8 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path, None, None]:
     Raises:
         StorageError: the file cannot be written.
     """
-    path = Path(path)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
+    path = Path(os.path.realpath(path))  # a link stays one
+    unfinished = path.with_name(f".{secrets.token_hex(8)}.new")
     try:
         yield unfinished
         os.replace(unfinished, path)

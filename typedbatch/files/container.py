@@ -148,7 +148,7 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int
 
 
 def _document(header: dict[str, Any]) -> dict[str, Any] | None:
-    metadata = header.pop("__metadata__", {})
+    metadata = header.pop("__metadata__", None) or {}
     if OURS not in metadata:
         return None
     expected = metadata.pop(_SUM, None)

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from typedbatch.errors import StorageError
-from typedbatch.hdf5 import from_hdf5, text_of, to_hdf5
+from typedbatch.hdf5 import from_hdf5, member, text_of, to_hdf5
 from typedbatch.leaves import Tree
 
 _ROOT = "batch"
@@ -21,7 +21,9 @@ def write(path: Path, tree: Tree, document: dict[str, Any], compression: str | N
     """Write a batch, and a document that JSON takes, to a new file."""
     with h5py.File(path, "x", track_order=True, libver="latest") as file:  # the newest format has checksums
         file.attrs["typedbatch"] = np.bytes_(json.dumps(document))
-        to_hdf5({_ROOT: tree}, file, compression)
+        group = file.create_group(_ROOT, track_order=True)
+        group.attrs["__data_type__"] = np.bytes_("Batch")
+        to_hdf5(tree, group, compression)
 
 
 def read(path: str | os.PathLike[str], device: Any) -> tuple[Tree, dict[str, Any]]:
@@ -34,7 +36,7 @@ def read(path: str | os.PathLike[str], device: Any) -> tuple[Tree, dict[str, Any
         if "typedbatch" not in file.attrs:
             raise StorageError("it is not a file of typedbatch.files; typedbatch.hdf5.from_hdf5 reads others")
         document: dict[str, Any] = json.loads(text_of(file.attrs["typedbatch"]))
-        tree = from_hdf5(file, device).get(_ROOT)
+        tree = from_hdf5(member(file, _ROOT), device)
     if not isinstance(tree, Tree):
         raise StorageError("it holds no batch")
     return tree, document

@@ -63,8 +63,13 @@ class Writer:
         if kind is TENSOR:
             bits = torch_side().as_bits(value)
             name = str(value.dtype).removeprefix("torch.")
-            key = self._keep(bits, path, _TORCH_NAMES.get(name))
-            return {"tensor": key, "dtype": name, "requires_grad": bool(value.requires_grad)}
+            if name in _TORCH_NAMES:
+                node: dict[str, Any] = {"tensor": self._keep(bits, path, _TORCH_NAMES[name])}
+            else:
+                node = self._array(bits, path, "tensor")
+            return {**node, "torch": name, "requires_grad": bool(value.requires_grad)}
+        if isinstance(value, np.ma.MaskedArray):
+            raise StorageError("a masked array, whose mask would be lost; fill it, and keep the mask as a field")
         if kind in (ARRAY, SCALAR) and value.dtype.kind in "biufcmM" and value.dtype != np.longdouble:
             return self._array(np.asarray(value), path, "array" if kind is ARRAY else "scalar")
         try:
@@ -78,6 +83,8 @@ class Writer:
         return {"pickle": self._keep(data, path)}
 
     def _batch(self, batch: Tree, path: str) -> dict[str, Any]:
+        if isinstance(batch, MultiAgentBatch):
+            of_class("MultiAgentBatch", batch.__dict__)  # what could not be loaded is not saved
         fields = {}
         for name, value in batch.__dict__.items():
             try:
@@ -130,15 +137,16 @@ class Reader:
         """The value that a document describes."""
         if "batch" in node:
             return self._batch(node)
-        if "array" in node or "scalar" in node:
-            array = self._arrays[node["array" if "array" in node else "scalar"]].array
+        kind = next((kind for kind in ("array", "scalar", "tensor") if kind in node), None)
+        if kind is not None:
+            array = self._arrays[node[kind]].array
             if "dtype" in node:
                 array = array.view(_safe_dtype(node["dtype"])).reshape(node["shape"])
             if "order" in node:
                 array = array.astype(array.dtype.newbyteorder(node["order"]))
-            return array if "array" in node else array[()]
-        if "tensor" in node:
-            return self._tensor(self._arrays[node["tensor"]].array, node["dtype"], bool(node["requires_grad"]))
+            if kind == "tensor":
+                return self._tensor(array, node["torch"], bool(node["requires_grad"]))
+            return array if kind == "array" else array[()]
         if "objects" in node:
             return object_array(_list(node["objects"])).reshape(node["shape"])
         if "json" in node:
