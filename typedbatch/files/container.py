@@ -108,7 +108,7 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
                 raise StorageError("its data are not where the header says", name)
             end = after
             if mapped is not None:
-                flat = mapped[start + begin : start + after].view(DTYPES[dtype])
+                flat = aligned(mapped[start + begin : start + after].view(DTYPES[dtype]))
             else:
                 flat = np.empty(prod(shape), DTYPES[dtype])
                 _read_into(file, flat)
@@ -118,6 +118,11 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
         if end != size or (sums and sums.keys() != arrays.keys()):
             raise StorageError(f"{size} bytes of data, where {end} are expected")
     return arrays, document
+
+
+def aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """The array, or a copy if it does not begin at a multiple of its item size: torch crashes over complex ones."""
+    return array if array.ctypes.data % array.itemsize == 0 else array.copy()
 
 
 def _header(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
@@ -149,7 +154,7 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int
 
 def _document(header: dict[str, Any]) -> dict[str, Any] | None:
     metadata = header.pop("__metadata__", None) or {}
-    if OURS not in metadata:
+    if OURS not in metadata and _SUM not in metadata:
         return None
     expected = metadata.pop(_SUM, None)
     if expected != _sum_of({"__metadata__": metadata, **header}):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typedbatch.batch import Batch
 from typedbatch.conversion import torch_side
 from typedbatch.errors import StorageError, TypedBatchError
-from typedbatch.files.container import NAMES, Stored
+from typedbatch.files.container import NAMES, Stored, aligned
 from typedbatch.jsonable import plain
 from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.multi_agent import MultiAgentBatch
@@ -91,6 +91,8 @@ class Writer:
                 fields[name] = self.node(value, f"{path}.{name}" if path else name)
             except TypedBatchError as error:
                 raise error.under(name) from error.__cause__
+            except RecursionError:
+                raise
             except (TypeError, ValueError, RuntimeError, pickle.PicklingError, AttributeError) as error:
                 raise StorageError(f"{describe(value)} cannot be written: {error}", name) from error
         return {"batch": fields, "class": class_name(batch)}
@@ -141,7 +143,7 @@ class Reader:
         if kind is not None:
             array = self._arrays[node[kind]].array
             if "dtype" in node:
-                array = array.view(_safe_dtype(node["dtype"])).reshape(node["shape"])
+                array = aligned(array.view(_safe_dtype(node["dtype"]))).reshape(node["shape"])
             if "order" in node:
                 array = array.astype(array.dtype.newbyteorder(node["order"]))
             if kind == "tensor":
@@ -174,8 +176,7 @@ class Reader:
         known = getattr(side.torch, dtype)
         if not isinstance(known, side.torch.dtype) or side.bits(known) != array.dtype:
             raise StorageError(f"a {array.dtype} array that is said to be {dtype}")
-        aligned = array if array.flags.aligned else array.copy()
-        return side.from_bits(aligned, known).to(self._device).requires_grad_(requires_grad)
+        return side.from_bits(array, known).to(self._device).requires_grad_(requires_grad)
 
 
 def _safe_dtype(text: str) -> np.dtype[Any]:
