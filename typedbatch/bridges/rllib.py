@@ -12,7 +12,7 @@ from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.errors import LeafError
 from typedbatch.layout import layout_of
-from typedbatch.leaves import BATCH, KINDS, Tree, describe, object_array
+from typedbatch.leaves import BATCH, KINDS, Tree, describe, new_tree, object_array
 from typedbatch.multi_agent import MultiAgentBatch
 from typedbatch.protocols import BatchProtocol
 from typedbatch.rows import require_tree
@@ -62,7 +62,7 @@ def to_rllib(batch: Any) -> Any:
     """
     if isinstance(batch, MultiAgentBatch):
         return rllib.MultiAgentBatch({name: to_rllib(one) for name, one in batch.policy_batches.items()}, batch.count)
-    tree: SampleBatch = SampleBatch(require_tree(batch, "to_rllib()"))
+    tree: SampleBatch = new_tree(SampleBatch, dict(require_tree(batch, "to_rllib()").__dict__))
     layout = layout_of(tree.__dict__)
     tree.decompress_if_needed(list(tree.__dict__))
     columns = {name: _column(name, value) for name, value in tree.__dict__.items()}

@@ -1,0 +1,317 @@
+"""Steps of real environments, single and in vectors, in all three ways to start again."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from typedbatch import Batch, BatchProtocol, ObsBatchProtocol, RolloutBatchProtocol, validate
+from typedbatch.bridges.gymnasium import nested, observations, transitions, unnested
+from typedbatch.errors import FieldNameError, LeafError, StructureError
+from typedbatch.rows import leaves
+
+
+class Counting(gym.Env[Any, Any]):
+    """Counts its episodes and steps; ends after ``end`` of them, by turns terminated and truncated."""
+
+    action_space = spaces.Discrete(3)
+    observation_space: Any = spaces.Box(-9, 99, (2,), np.float64)
+
+    def __init__(self, end: int = 3) -> None:
+        self.end, self.episode, self.t = end, 0, 0
+
+    def obs(self) -> Any:
+        return np.array([self.episode, self.t], float)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.episode, self.t = self.episode + 1, 0
+        return self.obs(), {"began": self.episode}
+
+    def step(self, action: Any) -> Any:
+        self.t += 1
+        done = self.t == self.end
+        by_turns = self.episode % 2 == 1
+        info = {"t": self.t} | ({"odd": 0.5} if self.t % 2 else {})
+        return self.obs(), float(self.t), done and by_turns, done and not by_turns, info
+
+
+class InDict(Counting):
+    observation_space = spaces.Dict(pos=spaces.Box(-9, 99, (2,), np.float64), n=spaces.Discrete(99))
+
+    def obs(self) -> Any:
+        return {"pos": super().obs(), "n": np.int64(self.t)}
+
+
+class InTuple(Counting):
+    observation_space = spaces.Tuple((spaces.Box(-9, 99, (2,), np.float64), spaces.Dict(n=spaces.Discrete(99))))
+
+    def obs(self) -> Any:
+        return super().obs(), {"n": np.int64(self.t)}
+
+
+class Number(Counting):
+    observation_space = spaces.Discrete(1000)
+
+    def obs(self) -> Any:
+        return np.int64(100 * self.episode + self.t)
+
+
+class Pos(BatchProtocol, Protocol):
+    @property
+    def pos(self) -> np.ndarray: ...
+
+
+KINDS = [Counting, InDict, InTuple, Number]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+every_mode = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
+
+
+def clock(obs: Any) -> list[list[int]]:
+    """Episode and step of each row, whatever the form."""
+    if isinstance(obs, Batch):
+        part = obs["pos"] if "pos" in obs else obs["0"]
+        step = obs["n"] if "n" in obs else obs["1"].n
+        assert part[:, 1].tolist() == step.tolist()
+        return part.astype(int).tolist()
+    return obs.astype(int).tolist() if obs.ndim == 2 else [[int(x) // 100, int(x) % 100] for x in obs]
+
+
+def collected(kind: Any, mode: AutoresetMode, steps: int = 9) -> list[Any]:
+    """Batches of real steps of two environments, without the rows that are none."""
+    env = SyncVectorEnv([lambda: kind(3), lambda: kind(2)], autoreset_mode=mode)
+    obs, _ = env.reset(seed=0)
+    done, batches = np.zeros(2, bool), []
+    for _ in range(steps):
+        if mode is AutoresetMode.DISABLED and done.any():
+            obs, _ = env.reset(options={"reset_mask": done})
+        act = env.action_space.sample()
+        step = env.step(act)
+        batch: Any = transitions(obs, act, step)
+        batches.append(batch[~done] if mode is AutoresetMode.NEXT_STEP else batch)
+        obs, done = step[0], step[2] | step[3]
+    env.close()
+    return batches
+
+
+# ---- vectors ---------------------------------------------------------------------------------------------------------
+
+
+@every_mode
+@every_kind
+def test_the_next_observation_is_of_the_same_episode(kind, mode):
+    ended = 0
+    for batch in collected(kind, mode):
+        for (episode, t), after in zip(clock(batch.obs), clock(batch.obs_next), strict=True):
+            assert after == [episode, t + 1]
+        assert batch.rew.tolist() == [t for _, t in clock(batch.obs_next)]
+        done = batch.terminated | batch.truncated
+        if len(batch) == 2:
+            assert done.tolist() == [t == end for (_, t), end in zip(clock(batch.obs_next), (3, 2), strict=True)]
+        ended += done.sum()
+    assert ended >= 5
+
+
+@every_mode
+def test_it_is_a_rollout(mode):
+    for batch in collected(Counting, mode):
+        validate(batch, RolloutBatchProtocol)
+    for batch in collected(InDict, mode):
+        validate(batch, RolloutBatchProtocol[np.ndarray, Pos, np.ndarray])
+
+
+def test_the_first_observation_of_the_next_episode_is_not_lost():
+    env = SyncVectorEnv([lambda: Counting(1), lambda: Counting(9)], autoreset_mode=AutoresetMode.SAME_STEP)
+    obs, _ = env.reset()
+    step = env.step(np.zeros(2, int))
+    batch = transitions(obs, np.zeros(2, int), step)
+    assert batch.obs_next.tolist() == [[1, 1], [1, 1]]
+    assert step[0].tolist() == [[2, 0], [1, 1]]
+    assert not np.shares_memory(batch.obs_next, step[0])
+
+
+@every_mode
+def test_infos_with_their_masks(mode):
+    env = SyncVectorEnv([lambda: Counting(3), lambda: Counting(2)], autoreset_mode=mode)
+    start = observations(env.reset())
+    assert start.info.began.tolist() == [1, 1]
+    assert start.info["_began"].tolist() == [True, True]
+    first = transitions(start.obs, np.zeros(2, int), env.step(np.zeros(2, int)))
+    assert first.info == Batch(t=[1, 1], _t=[True, True], odd=[0.5, 0.5], _odd=[True, True])
+    second = transitions(start.obs, np.zeros(2, int), env.step(np.zeros(2, int)))
+    assert not {"final_obs", "_final_obs"} & set(second.info.keys())
+    if mode is AutoresetMode.SAME_STEP:
+        assert second.info.final_info == Batch(t=[0, 2], _t=[False, True])
+        assert second.info.began.tolist() == [0, 2]
+    else:
+        assert second.info == Batch(t=[2, 2], _t=[True, True])
+
+
+@every_kind
+def test_resets(kind):
+    env = SyncVectorEnv([lambda: kind(3)] * 2)
+    batch = observations(env.reset(seed=1))
+    assert clock(batch.obs) == [[1, 0], [1, 0]]
+    assert len(batch) == 2
+    if kind is Counting:
+        validate(batch, ObsBatchProtocol)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
+def test_cart_poles(mode):
+    env = gym.make_vec("CartPole-v1", 3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode})
+    env.action_space.seed(0)
+    obs, _ = env.reset(seed=0)
+    done, ended = np.zeros(3, bool), 0
+    for _ in range(60):
+        if mode is AutoresetMode.DISABLED and done.any():
+            obs, _ = env.reset(options={"reset_mask": done})
+        act = env.action_space.sample()
+        step = env.step(act)
+        batch = validate(transitions(obs, act, step), RolloutBatchProtocol)
+        rows = batch[~done] if mode is AutoresetMode.NEXT_STEP else batch
+        moved = rows.obs[:, 0] + 0.02 * rows.obs[:, 1]  # the physics: no reset in between
+        np.testing.assert_allclose(rows.obs_next[:, 0], moved, rtol=1e-4, atol=1e-6)
+        obs, done = step[0], step[2] | step[3]
+        ended += int(done.sum())
+    env.close()
+    assert ended > 2
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_arrays_are_those_that_were_given(kind):
+    env = SyncVectorEnv([lambda: kind(9)] * 2)
+    obs, _ = env.reset()
+    act = np.zeros(2, int)
+    step = env.step(act)
+    batch = transitions(obs, act, step)
+    assert batch.act is act
+    assert [batch.rew, batch.terminated, batch.truncated] == [step[1], step[2], step[3]] or all(
+        a is b for a, b in zip([batch.rew, batch.terminated, batch.truncated], step[1:4], strict=True)
+    )
+    given_arrays = dict(leaves(Batch(obs=nested(obs), obs_next=nested(step[0])).__dict__))
+    for path, leaf in leaves(Batch(obs=batch.obs, obs_next=batch.obs_next).__dict__):
+        assert leaf is given_arrays[path]
+
+
+def test_tensors_stay_tensors():
+    obs, flags = torch.zeros(2, 3), torch.zeros(2, dtype=torch.bool)
+    batch = transitions(obs, flags, (obs, torch.ones(2), flags, flags, {}))
+    assert batch.obs is obs
+    assert batch.rew.tolist() == [1, 1]
+
+
+# ---- single environments ---------------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_a_single_environment(kind):
+    env = kind(3)
+    rows, (obs, info) = [], env.reset()
+    assert observations((obs, info)).info.began == 1
+    for _ in range(3):
+        step = env.step(0)
+        rows.append(transitions(obs, 0, step))
+        obs = step[0]
+    batch = Batch.stack(rows)
+    assert clock(batch.obs_next) == [[1, 1], [1, 2], [1, 3]]
+    assert batch.terminated.tolist() == [False, False, True]
+    assert batch.info.t.tolist() == [1, 2, 3]
+
+
+# ---- values of spaces ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": np.zeros(2), "b": {"c": np.ones(2)}},
+        (np.zeros(2), np.ones(2)),
+        {"a": (np.zeros(2), {"b": np.zeros(2)}), "c": np.zeros(2)},
+        tuple(np.full(2, i) for i in range(12)),
+    ],
+)
+def test_nested_and_back(value):
+    def same(one: Any, other: Any) -> bool:
+        if isinstance(one, dict | tuple):
+            pairs = (
+                zip(one.values(), other.values(), strict=True)
+                if isinstance(one, dict)
+                else zip(one, other, strict=True)
+            )
+            return type(one) is type(other) and all(same(*pair) for pair in pairs)
+        return one is other
+
+    assert same(value, unnested(nested(value)))
+
+
+def test_a_dict_with_numbers_for_names_stays_a_dict():
+    assert unnested(nested({"0": np.zeros(2), "1": np.ones(2)})).keys() == {"0", "1"}
+
+
+# ---- refused ---------------------------------------------------------------------------------------------------------
+
+FLAGS = np.zeros(2, bool)
+
+
+def stepped(info: Any, obs: Any = None) -> Any:
+    obs = np.zeros((2, 2)) if obs is None else obs
+    return transitions(obs, FLAGS, (obs, np.zeros(2), FLAGS, FLAGS, info))
+
+
+@pytest.mark.parametrize("reset", [3, np.zeros(2), (1,), (1, 2, 3), (1, 2), (1, None)])
+def test_what_is_no_reset(reset):
+    with pytest.raises(LeafError, match=r"env\.reset\(\) returns \(obs, info\), got "):
+        observations(reset)
+
+
+@pytest.mark.parametrize("step", [3, (1, 2, 3, 4), (1, 1.0, False, False, None), (1, 1.0, False, False, 3)])
+def test_what_is_no_step(step):
+    with pytest.raises(LeafError, match=r"env\.step\(\) returns \(obs, reward, terminated, truncated, info\), got "):
+        transitions(0, 0, step)
+
+
+def test_names_are_strings():
+    with pytest.raises(FieldNameError, match="field names are strings, got 1"):
+        observations((np.zeros(2), {1: 2}))
+
+
+@pytest.mark.parametrize(
+    ("last", "ended"),
+    [
+        ([None, None], [True, False]),
+        ([np.zeros(3), None], [True, False]),
+        ([{"a": 1}, None], [True, False]),
+        ([np.zeros(2), None], [True, False, True]),
+        ([np.zeros(2), None], None),
+    ],
+    ids=["none", "other shape", "other kind", "mask too long", "no mask"],
+)
+def test_last_observations_that_do_not_fit(last, ended):
+    finals = np.empty(2, object)
+    finals[:] = last
+    info = {"final_obs": finals} | ({} if ended is None else {"_final_obs": np.array(ended)})
+    with pytest.raises(StructureError, match="final_obs"):
+        stepped(info)
+
+
+def test_observations_that_a_vector_does_not_stack():
+    """Gymnasium gives a tuple of them, one for each environment, which is none of a Tuple space."""
+
+    class Text(Counting):
+        observation_space = spaces.Text(9)
+
+        def obs(self) -> Any:
+            return f"{self.t}"
+
+    env = SyncVectorEnv([Text, Text])
+    assert observations(env.reset()).obs.tolist() == ["0", "0"]

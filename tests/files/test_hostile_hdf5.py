@@ -1,0 +1,140 @@
+"""HDF5 files that somebody has made up: an error of the library's own, little memory, and nothing executed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.files.helpers import hdf5_by_hand
+from typedbatch import Batch, BatchRecord
+from typedbatch.errors import StorageError
+from typedbatch.files import load, save
+
+
+@pytest.fixture
+def path(tmp_path: Any) -> Any:
+    return tmp_path / "batch.safetensors"
+
+
+class Steps(BatchRecord):
+    obs: np.ndarray
+
+
+class Evil:
+    """What makes a folder when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = str(marker)
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.marker,)
+
+
+def refused(path: Path, **arguments: Any) -> str:
+    with pytest.raises(StorageError) as caught:
+        load(path, **arguments)
+    assert str(caught.value).startswith(str(path))
+    return str(caught.value)
+
+
+def memory_for(path: Path, **arguments: Any) -> int:
+    """The bytes that loading takes, whether the file is refused or not."""
+    tracemalloc.start()
+    try:
+        load(path, **arguments)
+    except StorageError:
+        pass
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("document", [[], 5, None, "text", {}, {"version": 1}, {"class": "Batch"}], ids=repr)
+def test_an_hdf5_document_that_cannot_be_is_refused(document, tmp_path):
+    hdf5_by_hand(tmp_path / "a.h5", lambda group: None, document)
+    if document is not None:
+        refused(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("cls", ["os.system", "", None, 5, ["Batch"], "MultiAgentBatch"], ids=repr)
+def test_an_hdf5_class_that_cannot_be_is_refused(cls, tmp_path):
+    refused(hdf5_by_hand(tmp_path / "a.h5", lambda group: None, {"version": 1, "class": cls}))
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"\xff", b"[" * 50_000, 5, [1, 2], h5py.Empty("S1"), "é"], ids=lambda x: f"{x!r:.9}"
+)
+def test_an_hdf5_attribute_that_is_no_document_is_refused(text, tmp_path):
+    hdf5_by_hand(tmp_path / "a.h5", lambda group: group.file.attrs.__setitem__("typedbatch", text))
+    refused(tmp_path / "a.h5")
+
+
+def elsewhere(file: h5py.File, how: str, other: str) -> None:
+    if how == "external link":
+        file["batch"] = h5py.ExternalLink(other, "/batch")
+    elif how == "soft link":
+        file["batch"] = h5py.SoftLink("/other")
+    elif how == "dataset":
+        file["batch"] = np.arange(3)
+    elif how == "dict":
+        file.create_group("batch")
+    elif how == "type":
+        file["batch"] = np.dtype("f8")
+    elif how == "the root":
+        file["batch"] = file["/"]
+
+
+@pytest.mark.parametrize("how", ["external link", "soft link", "dataset", "dict", "type", "the root", "nothing"])
+def test_an_hdf5_file_without_a_batch_of_its_own_is_refused(how, tmp_path):
+    save(Batch(secret=np.arange(3)), tmp_path / "other.h5")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["typedbatch"] = np.bytes_(json.dumps({"version": 1, "class": "Batch"}))
+        file.create_group("other").attrs["__data_type__"] = np.bytes_("Batch")
+        elsewhere(file, how, str(tmp_path / "other.h5"))
+    refused(path)
+
+
+def test_an_hdf5_file_of_others_is_refused_with_a_hint(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = np.arange(3)
+    assert "typedbatch.hdf5.from_hdf5 reads others" in refused(tmp_path / "a.h5")
+
+
+def test_odd_attributes_of_an_hdf5_batch_are_leaves_or_refused(tmp_path):
+    def fill(group: Any) -> None:
+        group.attrs["reference"] = group.file.ref
+        group.attrs["empty"] = h5py.Empty("f4")
+        group.attrs["texts"] = ["a", "b"]
+
+    hdf5_by_hand(tmp_path / "a.h5", fill)
+    try:
+        found = load(tmp_path / "a.h5").__dict__.values()
+    except StorageError:
+        return
+    assert not any(type(value).__module__.startswith("h5py") for value in found)
+
+
+def test_a_pickle_in_an_hdf5_file_is_not_executed(tmp_path):
+    data = np.frombuffer(pickle.dumps(Evil(tmp_path / "executed")), np.uint8)
+    for kind in ("pickle", "pickled_ndarray", "Tensor", "ndarray", "json", "json_ndarray", "scalar", "Batch", "Evil"):
+
+        def fill(group: Any, kind: str = kind) -> None:
+            dataset = group.create_dataset("it", data=data)
+            dataset.attrs["__data_type__"] = kind
+            dataset.attrs["dtype"] = "torch.load"
+
+        hdf5_by_hand(tmp_path / "a.h5", fill)
+        with contextlib.suppress(StorageError):
+            load(tmp_path / "a.h5")
+    assert not (tmp_path / "executed").exists()

@@ -1,0 +1,280 @@
+"""What is saved comes back as it was, in both formats."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.files.helpers import ENDINGS, assert_same, batches_to_keep, cells, through_file
+from tests.strategies import batches, numpy_batches
+from typedbatch import Batch, MultiAgentBatch, SampleBatch
+from typedbatch.files import load, save
+
+
+@pytest.fixture(params=ENDINGS)
+def ending(request: Any) -> Any:
+    return request.param
+
+
+@given(batches_to_keep, st.booleans())
+def test_every_batch_comes_back_from_safetensors(batch, mmap):
+    assert_same(through_file(batch, ".safetensors", mmap=mmap), batch)
+
+
+@given(batches_to_keep, st.sampled_from([None, "gzip", "lzf"]))
+def test_every_batch_comes_back_from_hdf5(batch, compression):
+    assert_same(through_file(batch, ".h5", compression=compression), batch)
+
+
+@given(batches())
+def test_sets_and_distributions_come_back_with_pickles(batch):
+    assert through_file(batch, ".safetensors", allow_pickle=True) == batch
+
+
+@given(numpy_batches())
+def test_both_formats_give_the_same(batch):
+    assert_same(through_file(batch, ".safetensors"), through_file(batch, ".hdf5"))
+
+
+# ---- leaves ---------------------------------------------------------------------------------------------------------
+
+DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
+DTYPES += [">i2", ">i4", ">i8", ">u2", ">u4", ">u8", ">f2", ">f4", ">f8", ">c8", ">c16"]
+DTYPES += ["M8[D]", "M8[ns]", "M8[25s]", ">M8[ms]", "M8", "m8[us]", "m8[Y]", ">m8[h]", "m8"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_keep_dtype_byte_order_and_shape(dtype, ending):
+    batch = Batch()
+    for shape in ((), (0,), (1,), (5,), (2, 0, 3), (3, 4), (2, 1, 3)):
+        count = int(np.prod(shape))
+        array = np.random.default_rng(count).integers(0, 256, (count, 16), np.uint8)
+        array = array.astype("i1").sum(1).astype("i8").astype(dtype).reshape(shape)
+        batch[f"plain {shape}"] = array
+        batch[f"Fortran {shape}"] = np.asfortranarray(array)
+        batch[f"steps {shape}"] = np.repeat(array, 2, -1)[..., ::-2] if shape else array
+        batch[f"transposed {shape}"] = array.T
+        batch[f"spread {shape}"] = np.broadcast_to(array, (2, *shape))
+    read = through_file(batch, ending)
+    assert_same(read, batch)
+    assert all(array.flags.c_contiguous and array.flags.writeable for array in read.__dict__.values())
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f8"])
+def test_every_bit_of_a_float_is_kept(dtype, ending):
+    size = np.dtype(dtype).itemsize
+    bits = np.random.default_rng(0).integers(0, 256, 4000 * size, np.uint8)
+    array = np.concatenate([bits.view(dtype), np.array([np.nan, -np.nan, np.inf, -np.inf, -0.0], dtype)])
+    assert_same(through_file(Batch(a=array), ending).a, array)
+
+
+def test_numpy_scalars_stay_scalars(ending):
+    batch = Batch()
+    scalars = [np.float16(1.5), np.bool_(True), np.int8(-1), np.uint64(2**64 - 1), np.complex64(1j), np.complex128(2j)]
+    scalars += [np.datetime64("2020", "M"), np.datetime64("NaT"), np.timedelta64(3, "ns"), np.float64("nan")]
+    for place, scalar in enumerate(scalars):
+        batch.__dict__[str(place)] = scalar  # a Batch makes arrays of them, but rows of one hold them
+    assert_same(through_file(batch, ending), batch)
+
+
+TENSORS = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32]
+TENSORS += [torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
+TENSORS += [torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2]
+
+
+@pytest.mark.parametrize("dtype", TENSORS, ids=str)
+def test_tensors_keep_dtype_and_shape(dtype, ending):
+    batch = Batch()
+    for shape in ((), (0,), (2, 3), (2, 0), (3, 1, 2)):
+        count = int(np.prod(shape))
+        tensor = torch.arange(count).reshape(shape).float().to(dtype)
+        batch[f"plain {shape}"] = tensor
+        batch[f"transposed {shape}"] = tensor.permute(tuple(range(len(shape)))[::-1])
+        batch[f"spread {shape}"] = tensor.expand(2, *shape)
+    assert_same(through_file(batch, ending), batch)
+
+
+def test_gradients_are_cut_but_asked_for_again(ending):
+    parameter = torch.nn.Parameter(torch.ones(2))
+    half = torch.ones(1, dtype=torch.bfloat16, requires_grad=True)
+    batch = Batch(p=parameter, q=parameter * 2, half=half, none=torch.ones(1))
+    read = through_file(batch, ending)
+    assert [tensor.requires_grad for tensor in read.__dict__.values()] == [True, True, True, False]
+    assert all(tensor.is_leaf and type(tensor) is torch.Tensor for tensor in read.__dict__.values())
+    assert read.q.tolist() == [2, 2]
+    read.p.sum().backward()
+
+
+def test_conjugates_and_negatives_are_made_real(ending):
+    tensor = torch.tensor([1 + 2j, 3 - 1j])
+    read = through_file(Batch(conj=tensor.conj(), neg=tensor.conj().imag), ending)
+    assert read.conj.tolist() == [1 - 2j, 3 + 1j]
+    assert read.neg.tolist() == [-2, 1]
+
+
+def test_object_arrays_keep_every_cell(ending):
+    grid = np.empty((2, 1, 2), object)
+    grid[0, 0, 0], grid[1, 0, 1] = {"a": [1, {"b": None}]}, [[], {}]
+    batch = Batch(
+        plain=cells(None, True, 1, 1.0, -0.0, "", "é\0", 2**100, float("inf"), float("nan"), "\ud800"),
+        nested=cells([1, [2, []]], {"": {}}, None),
+        none=np.array(None, object),
+        empty=np.empty((0, 3), object),
+        text=["a", "bc"],
+        ragged=[[1], [1, 2]],
+    )
+    batch.__dict__["grid"] = grid
+    assert_same(through_file(batch, ending), batch)
+
+
+def test_a_number_of_numpy_in_an_object_array_is_kept_or_refused_but_never_another_type(ending):
+    batch = Batch(o=cells(np.float32(0.1), np.int8(3), None))
+    try:
+        read = through_file(batch, ending)
+    except ValueError:
+        return
+    assert [type(cell) for cell in read.o] == [np.float32, np.int8, type(None)]
+
+
+def test_a_mask_is_not_lost(ending):
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    try:
+        read = through_file(Batch(a=masked), ending)
+    except ValueError:
+        return
+    assert np.ma.getmaskarray(read.a).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("value", ["", "text", 'é\0\n"\\', "\ud800", None, Batch(), Batch(inner=Batch())], ids=repr)
+def test_text_none_and_reserved_fields(value, ending):
+    batch = Batch(rows=np.arange(2))
+    batch.__dict__["it"] = value
+    assert_same(through_file(batch, ending), batch)
+
+
+def test_a_batch_without_fields(ending):
+    assert_same(through_file(Batch(), ending), Batch())
+
+
+# ---- names and order ------------------------------------------------------------------------------------------------
+
+ODD = ["", ".", "..", "a.b", "a", "__metadata__", "__metadata___", "field", "typedbatch", "/", "a/b", "../x", "日本"]
+ODD += ["\0", "a\0b", " ", "%", "%2F", "batch", "class", "json", "pickle", "__class__", "__dict__", "items", "n" * 999]
+
+
+def test_any_text_is_a_name_at_any_level(ending):
+    batch = Batch({name: Batch({inner: np.array([i, j]) for j, inner in enumerate(ODD)}) for i, name in enumerate(ODD)})
+    assert_same(through_file(batch, ending), batch)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_names_with_dots_are_not_taken_for_nested_ones(order, ending):
+    fields = {"a": Batch({"b": np.arange(1), "b.c": np.arange(2), "b_": np.arange(3)}), "a.b": np.arange(4)}
+    fields |= {"a.b_": np.arange(5), "a.b.c": np.arange(6), "": np.arange(7), "field": np.arange(8)}
+    batch = Batch(dict(list(fields.items())[::order]))
+    assert_same(through_file(batch, ending), batch)
+
+
+def test_many_fields_keep_their_order(ending):
+    names = np.random.default_rng(0).permutation(500).astype(str)
+    batch = Batch({name: np.zeros(1, ["i1", "f8", "u2"][i % 3]) for i, name in enumerate(names)})
+    assert list(through_file(batch, ending).__dict__) == list(names)
+
+
+# ---- classes --------------------------------------------------------------------------------------------------------
+
+
+class Mine(SampleBatch):
+    """A class that files do not know."""
+
+
+def sample_batch(rows: int) -> SampleBatch:
+    return SampleBatch(obs=np.arange(rows * 1.0), eps_id=np.zeros(rows, int), infos=cells(*[{"a": 1}, None][:rows]))
+
+
+def multi_agent_batch() -> MultiAgentBatch:
+    return MultiAgentBatch({"left": sample_batch(2), "a.b": SampleBatch(obs=torch.ones(3))}, 3)
+
+
+@pytest.mark.parametrize("make", [lambda: sample_batch(2), multi_agent_batch, lambda: MultiAgentBatch({}, 0)])
+def test_classes_come_back(make, ending):
+    assert_same(through_file(make(), ending), make())
+
+
+@pytest.mark.parametrize("outer", [Batch, SampleBatch])
+def test_classes_inside_others_come_back(outer, ending):
+    batch = outer(train=sample_batch(2), deep=Batch(both=multi_agent_batch()), plain=Batch(a=np.ones(2)))
+    assert_same(through_file(batch, ending), batch)
+
+
+def test_a_class_of_ones_own_comes_back_as_the_one_it_extends(ending):
+    assert type(through_file(Mine(obs=np.arange(2)), ending)) is SampleBatch
+
+
+def test_a_multi_agent_batch_with_a_field_of_its_own_is_not_lost(ending):
+    batch = multi_agent_batch()
+    batch["note"] = np.arange(2)
+    assert_same(through_file(batch, ending), batch)
+
+
+# ---- arguments ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.safetensors", "a.h5", "a.hdf5", "a b.{0}.é.h5", "{x}.safetensors", "..h5"])
+@pytest.mark.parametrize("kind", [str, Path])
+def test_paths_are_text_or_path_objects(name, kind, tmp_path):
+    save(Batch(a=[1]), kind(tmp_path / name))
+    assert load(kind(tmp_path / name)).a.tolist() == [1]
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+def test_a_relative_path_and_a_path_like_object(tmp_path, monkeypatch, ending):
+    class Somewhere(os.PathLike[str]):
+        def __fspath__(self) -> str:
+            return f"there{ending}"
+
+    monkeypatch.chdir(tmp_path)
+    save(Batch(a=[1]), Somewhere())
+    assert load(f"there{ending}").a.tolist() == load(Somewhere()).a.tolist() == [1]
+
+
+def test_tensors_go_where_they_are_wanted(ending):
+    batch = Batch(t=torch.ones(2, dtype=torch.bfloat16), a=np.ones(2))
+    read = through_file(batch, ending, device="meta")
+    assert (read.t.device.type, read.t.dtype) == ("meta", torch.bfloat16)
+    assert type(read.a) is np.ndarray
+    assert through_file(batch, ending, device=torch.device("cpu")).t.device.type == "cpu"
+
+
+@pytest.mark.parametrize("compression", ["gzip", "lzf"])
+def test_compression_makes_an_hdf5_file_smaller(compression, tmp_path):
+    batch = Batch(a=np.zeros(100_000), t=torch.zeros(100_000), scalar=np.float64(1), none=np.zeros((0, 2)))
+    save(batch, tmp_path / "plain.h5")
+    save(batch, tmp_path / "small.h5", compression=compression)
+    assert_same(load(tmp_path / "small.h5"), batch)
+    assert (tmp_path / "plain.h5").stat().st_size > 10 * (tmp_path / "small.h5").stat().st_size
+
+
+def test_saving_changes_nothing_in_the_batch(ending):
+    array = np.asfortranarray(np.ones((2, 3), ">f4"))
+    array.flags.writeable = False
+    tensor = torch.ones(2, 3).T
+    batch = Batch(a=array, t=tensor, inner=Batch(b=array))
+    through_file(batch, ending)
+    assert batch.a is array
+    assert batch.t is tensor
+    assert list(batch.__dict__) == ["a", "t", "inner"]
+
+
+def test_what_is_read_is_writeable_and_on_its_own(ending, tmp_path):
+    save(Batch(a=np.zeros(2), t=torch.zeros(2)), tmp_path / f"a{ending}")
+    one, two = load(tmp_path / f"a{ending}"), load(tmp_path / f"a{ending}")
+    one.a[0], one.t[0] = 1, 1
+    assert two.a.tolist() == two.t.tolist() == load(tmp_path / f"a{ending}").a.tolist() == [0, 0]
