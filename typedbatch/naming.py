@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError, did_you_mean
-from typedbatch.leaves import BATCH, kind_of, new_tree
+from typedbatch.leaves import BATCH, describe, is_reserved, kind_of, new_tree
 from typedbatch.rows import require_tree
 from typedbatch.sample_batch import SampleBatch
 
@@ -36,7 +36,7 @@ _TABLE: Final = (
     ("logits", "action_dist_inputs", "", "", "logits"),
     ("weight", "weights", "", "", "priority_weight"),
 )
-_MEANING: Final = {name: row for row in _TABLE for name in row if name}
+_MEANING: Final = {tuple(name.split(".")): row for row in _TABLE for name in row if name}
 
 NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {
     convention: tuple(row[i] for row in _TABLE if row[i]) for i, convention in enumerate(_COLUMNS)
@@ -63,7 +63,8 @@ def rename(batch: BatchProtocol, to: Convention) -> Batch:
         A new Batch, for RLlib a SampleBatch; arrays are shared. ``validate(batch, RolloutBatchProtocol)`` types it.
 
     Raises:
-        FieldNameError: two fields would have one name.
+        FieldNameError: two fields would have one name, or there is a ``next`` that is no nested batch where TorchRL's
+            has to be.
         SettingError: there are no such names.
     """
     if to not in _COLUMNS:
@@ -71,35 +72,42 @@ def rename(batch: BatchProtocol, to: Convention) -> Batch:
             f"rename() knows the names of {', '.join(_COLUMNS)}, not {to!r}{did_you_mean(str(to), _COLUMNS)}"
         )
     column = _COLUMNS.index(to)
-    new: dict[str, Any] = {}
-    came_from: dict[str, str] = {}
-    for name, value in _fields(require_tree(batch, "rename()")):
-        target = (_MEANING[name][column] if name in _MEANING else "") or name
-        if target in came_from:
-            raise FieldNameError(f"{came_from[target]!r} and {name!r} would both be {target!r}; remove one of them")
-        came_from[target] = name
-        _put(new, target, value)
-    renamed: Batch = new_tree(SampleBatch if to == "rllib" else Batch, new)
+    new: dict[tuple[str, ...], Any] = {}
+    came_from: dict[tuple[str, ...], str] = {}
+    for path, value in _fields(require_tree(batch, "rename()")):
+        name = _MEANING[path][column] if path in _MEANING else ""
+        target = tuple(name.split(".")) if name else path
+        if target in new:
+            raise FieldNameError(
+                f"{came_from[target]!r} and {'.'.join(path)!r} would both be {'.'.join(target)!r}; remove one of them"
+            )
+        new[target], came_from[target] = value, ".".join(path)
+    renamed: Batch = new_tree(SampleBatch if to == "rllib" else Batch, _nested(new))
     return renamed
 
 
-def _fields(tree: Any) -> list[tuple[str, Any]]:
-    """The fields, those of TorchRL's ``next`` by their dotted names."""
+def _fields(tree: Any) -> list[tuple[tuple[str, ...], Any]]:
+    """The fields by their paths, those in TorchRL's ``next`` by two names."""
     inner = tree.__dict__.get("next")
-    if kind_of(inner) is not BATCH:
-        return list(tree.__dict__.items())
-    fields: list[tuple[str, Any]] = []
+    if kind_of(inner) is not BATCH or not inner.__dict__:
+        return [((name,), value) for name, value in tree.__dict__.items()]
+    fields: list[tuple[tuple[str, ...], Any]] = []
     for name, value in tree.__dict__.items():
         if name == "next":
-            fields += [(f"next.{one}", leaf) for one, leaf in inner.__dict__.items()]
+            fields += [(("next", one), leaf) for one, leaf in inner.__dict__.items()]
         elif not (name in ("done", "terminated", "truncated") and name in inner.__dict__):
-            fields.append((name, value))
+            fields.append(((name,), value))
     return fields
 
 
-def _put(fields: dict[str, Any], name: str, value: Any) -> None:
-    outer, dot, inner = name.partition(".")
-    if outer == "next" and dot:
-        fields.setdefault("next", new_tree(Batch, {})).__dict__[inner] = value
-    else:
-        fields[name] = value
+def _nested(values: dict[tuple[str, ...], Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    announced = new_tree(Batch, {})
+    for path, value in values.items():
+        if len(path) == 1:
+            fields.setdefault(path[0], new_tree(Batch, {}) if is_reserved(value) else value)
+        elif is_reserved(other := values.get(("next",), announced)):
+            fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
+        else:
+            raise FieldNameError(f"'next' is {describe(other)}, which holds no {path[1]!r}; give it another name first")
+    return fields

@@ -5,6 +5,7 @@ from typing import Any
 class Table:
     column_names: list[str]
     columns: list[Any]
+    schema: Any
 
 class ArrowException(Exception): ...
 class ArrowInvalid(ValueError, ArrowException): ...

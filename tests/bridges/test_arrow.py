@@ -268,7 +268,6 @@ def test_a_transposed_tensor():
         (np.zeros(2, np.longdouble), "is no column for Arrow: Unsupported numpy type"),
         (np.zeros(2, "datetime64[h]"), "is no column for Arrow: Unsupported datetime64 time unit"),
         (torch.eye(2).to_sparse(), "is no column for Arrow: "),
-        (np.array([{1}, {2}], object), "is no column for Arrow"),
     ],
 )
 def test_what_arrow_has_no_type_for(leaf, text):

@@ -254,8 +254,10 @@ def test_nested_and_back(value):
     assert same(value, unnested(nested(value)))
 
 
-def test_a_dict_with_numbers_for_names_stays_a_dict():
-    assert unnested(nested({"0": np.zeros(2), "1": np.ones(2)})).keys() == {"0", "1"}
+def test_a_dict_with_the_names_of_a_tuple_is_taken_for_one():
+    assert type(unnested(nested({"0": np.zeros(2), "1": np.ones(2)}))) is tuple
+    assert unnested(nested({"1": np.zeros(2), "2": np.ones(2)})).keys() == {"1", "2"}
+    assert unnested(Batch()) == {}
 
 
 # ---- refused ---------------------------------------------------------------------------------------------------------
@@ -313,5 +315,6 @@ def test_observations_that_a_vector_does_not_stack():
         def obs(self) -> Any:
             return f"{self.t}"
 
-    env = SyncVectorEnv([Text, Text])
-    assert observations(env.reset()).obs.tolist() == ["0", "0"]
+    obs, info = SyncVectorEnv([Text, Text]).reset()
+    assert obs == ("0", "0")
+    assert observations((np.array(obs, object), info)).obs.tolist() == ["0", "0"]

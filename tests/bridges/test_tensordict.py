@@ -15,7 +15,7 @@ from torch.distributions import Normal
 from tests.strategies import DTYPES, arrays, numpy_batches, object_arrays, tensors, trees
 from typedbatch import Batch
 from typedbatch.bridges.tensordict import from_tensordict, to_tensorclass, to_tensordict
-from typedbatch.errors import LeafError, NoLengthError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, NoLengthError, SizeError, StructureError, TypedBatchError
 from typedbatch.rows import leaves
 
 
@@ -129,10 +129,17 @@ def test_no_batch_size_holds_scalars():
     assert from_tensordict(to_tensordict(batch, [])) == batch
 
 
-@pytest.mark.parametrize("size", [[4], [3, 2], [3, 3], [-1]])
+@pytest.mark.parametrize("size", [[4], [3, 2], [3, 3]])
 def test_a_batch_size_that_a_field_has_not_is_refused(size):
     with pytest.raises(StructureError, match=r"a\.b"):
         to_tensordict(Batch(a={"b": np.zeros(3)}), size)
+
+
+def test_a_batch_size_that_is_none():
+    with pytest.raises(SizeError, match="batch_size is 0 or more, got -1"):
+        to_tensordict(Batch(a=np.zeros(3)), [-1])
+    with pytest.raises(SizeError, match="batch_size is a whole number, got 'a'"):
+        to_tensordict(Batch(a=np.zeros(3)), ["a"])  # type: ignore[list-item]
 
 
 # ---- objects ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from math import prod
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from typedbatch.batch import Batch
 from typedbatch.conversion import leaf_to_numpy
-from typedbatch.errors import LeafError, StorageError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, SettingError, StorageError, StructureError, TypedBatchError
 from typedbatch.files.atomic import replacing
 from typedbatch.leaves import ARRAY, BATCH, KINDS, NONE, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.rows import equal_rows, require_tree
@@ -24,18 +25,19 @@ def to_arrow(batch: Any) -> pa.Table:
     """A batch as a table, one column per field, on the memory of its arrays.
 
     Arrays of more than one dimension become Arrow's fixed-shape tensors, nested batches structs, text and numbers in
-    object arrays what Arrow finds them to be. Flags, which Arrow keeps as bits, objects, and arrays that are not in one
-    piece are copied, nothing else. Reserved fields are left out.
+    object arrays what Arrow finds them to be, masked values nulls. Flags, which Arrow keeps as bits, objects, and
+    arrays that are not in one piece are copied, nothing else. Reserved fields are left out.
 
     Raises:
-        LeafError: a leaf that Arrow has no type for, as complex numbers, distributions, or objects of several kinds;
-            the error names it.
+        LeafError: a leaf that Arrow has no type for, as complex numbers, distributions, or objects of several kinds,
+            or a name that is no Unicode; the error names it.
         StructureError: fields of different lengths.
         NoLengthError: a field is a scalar.
     """
     tree = require_tree(batch, "to_arrow()")
     rows = equal_rows(tree.__dict__)
-    table: pa.Table = pa.table(_columns(tree, rows))
+    columns = _columns(tree, rows)
+    table: pa.Table = pa.table(list(columns.values()), names=list(columns))
     return table
 
 
@@ -43,27 +45,18 @@ def from_arrow(table: pa.Table) -> Batch:
     """A table as a batch, one field per column, on the memory of the table, which is read-only.
 
     Structs become nested batches, tensors and lists of a fixed size arrays, text and other things object arrays.
-    Columns in several chunks, flags and object arrays are copied. Where a value is null, it is NaN among floats,
-    ``None`` in an object array otherwise.
+    Columns in several chunks, flags and object arrays are copied. Where a value is null, it is NaN among floats, NaT
+    among times, ``None`` in an object array otherwise.
 
     Raises:
         LeafError: ``table`` is something else.
-        StructureError: a struct is null in some rows, or a column's type is unknown.
+        StructureError: a struct is null in some rows, a column's type is unknown, two columns have one name, or a name
+            is no Unicode.
     """
     if not isinstance(table, pa.Table):
         raise LeafError(f"from_arrow() takes a Table of Arrow, got {describe(table)}")
-    fields: dict[str, Any] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if name in fields:
-            raise StructureError("there are several columns of that name", name)
-        try:
-            fields[name] = _leaf(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
-        except _REFUSED as error:
-            raise StructureError(f"{column.type} is no field of a batch: {error}", name) from error
-    batch: Batch = new_tree(Batch, fields)
-    return batch
+    names = _names(table.schema)
+    return _batch(names, [one.chunk(0) if one.num_chunks == 1 else one.combine_chunks() for one in table.columns])
 
 
 def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> None:
@@ -77,10 +70,14 @@ def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> N
     Raises:
         StorageError: the file cannot be written.
         LeafError: a leaf that Arrow has no type for.
+        SettingError: an option that Parquet refuses.
     """
     table = to_arrow(batch)
     with replacing(path) as unfinished:
-        pq.write_table(table, unfinished, **options)
+        try:
+            pq.write_table(table, unfinished, **options)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise SettingError(f"Parquet refuses {options}: {error}" if options else f"Parquet: {error}") from error
 
 
 def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None) -> Batch:
@@ -104,6 +101,7 @@ def _columns(tree: Tree, rows: int) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
         try:
+            name.encode()
             column = _column(value, rows)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
@@ -124,10 +122,13 @@ def _column(value: Any, rows: int) -> Any:
     if kind not in (ARRAY, TENSOR):
         raise LeafError(f"{describe(value)} is no column for Arrow")
     array = leaf_to_numpy(value)
+    if isinstance(array, np.ma.MaskedArray):
+        return _masked(array)
     if array.dtype.kind == "c":
         raise LeafError(f"{describe(value)}: Arrow has no complex numbers; make it two columns, real and imag")
     if array.dtype.hasobject and array.ndim == 1:
-        return pa.array(array.tolist())
+        values = array.tolist()  # where there is nothing to find a type by, text: a null column would come back as None
+        return pa.array(values, pa.string() if all(one is None for one in values) else None)
     array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
     if array.ndim == 1:
         return pa.array(array)
@@ -135,6 +136,37 @@ def _column(value: Any, rows: int) -> Any:
         raise LeafError(f"{describe(value)}: Arrow's tensors have numbers in every row")
     flat = pa.FixedSizeListArray.from_arrays(pa.array(array.reshape(-1)), prod(array.shape[1:]))
     return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(flat.type.value_type, array.shape[1:]), flat)
+
+
+def _masked(array: np.ma.MaskedArray[Any, Any]) -> Any:
+    if array.ndim != 1:
+        raise LeafError(f"{describe(array)}: Arrow's tensors have no masks; keep it as a field")
+    return pa.array(array.data, mask=np.ma.getmaskarray(array))
+
+
+def _names(schema: Any) -> list[str]:
+    try:
+        names: list[str] = [field.name for field in schema]
+    except UnicodeDecodeError as error:
+        raise StructureError(f"the name of a column is no Unicode: {error}") from error
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise StructureError("there are several columns of that name", name)
+    return names
+
+
+def _batch(names: list[str], columns: list[Any]) -> Batch:
+    """The fields of a table or struct."""
+    fields: dict[str, Any] = {}
+    for name, column in zip(names, columns, strict=True):
+        try:
+            fields[name] = _leaf(column)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        except _REFUSED as error:
+            raise StructureError(f"{column.type} is no field of a batch: {error}", name) from error
+    batch: Batch = new_tree(Batch, fields)
+    return batch
 
 
 def _leaf(column: Any) -> Any:
@@ -148,14 +180,19 @@ def _leaf(column: Any) -> Any:
     if pa.types.is_struct(kind):
         if column.null_count:
             raise StructureError("a struct that is null in some rows; fill_null() it first")
-        return new_tree(Batch, {kind.field(i).name: _leaf(part) for i, part in enumerate(column.flatten())})
+        return _batch(_names(kind), column.flatten())
     if pa.types.is_dictionary(kind):
         return _leaf(column.dictionary_decode())
     if pa.types.is_null(kind):
         return None
-    if pa.types.is_primitive(kind) and (not column.null_count or pa.types.is_floating(kind)):
+    if pa.types.is_primitive(kind) and (not column.null_count or _has_own_null(kind)):
         return column.to_numpy(zero_copy_only=False)
     return object_array(column.to_pylist())
+
+
+def _has_own_null(kind: Any) -> bool:
+    """Numpy has NaN and NaT for what is not there."""
+    return bool(pa.types.is_floating(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind))
 
 
 def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any) -> Any:

@@ -21,7 +21,8 @@ def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "nu
     Args:
         fields: names and arrays with ``__dlpack__``; mappings become nested batches.
         into: what the leaves are. Torch takes memory of a GPU too, numpy that of the CPU alone. Memory that must not be
-            written to is read-only in numpy; torch refuses it.
+            written to is read-only in numpy. Torch has no such tensors: read-only arrays of numpy are refused, what
+            other libraries call read-only is as they and torch settle it.
 
     Raises:
         LeafError: an array that cannot be shared; the error names it.
@@ -38,6 +39,8 @@ def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "nu
         try:
             if isinstance(value, Mapping):
                 out[name] = from_dlpack(value, into)
+            elif into == "torch" and isinstance(value, np.ndarray) and not value.flags.writeable:
+                raise BufferError("it is read-only, and tensors are not; copy() it first")
             elif hasattr(value, "__dlpack__"):
                 out[name] = take(value)
             else:

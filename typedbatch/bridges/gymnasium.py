@@ -9,7 +9,7 @@ import numpy as np
 
 from typedbatch.batch import Batch
 from typedbatch.copying import deep_leaf
-from typedbatch.errors import LeafError, StructureError
+from typedbatch.errors import LeafError, RowAssignmentError, StructureError
 from typedbatch.leaves import describe
 from typedbatch.records import ObsBatch, RolloutBatch
 
@@ -21,7 +21,8 @@ def observations(reset: Any) -> ObsBatch:
 
     Args:
         reset: the observation and the info. A dict or tuple of arrays becomes a nested batch, fields of a tuple are
-            called ``"0"``, ``"1"``, ....
+            called ``"0"``, ``"1"``, .... A vector gives observations that it cannot stack, as texts and graphs, in a
+            tuple too: put them into an object array before.
 
     Raises:
         LeafError: something else, or values that no batch holds.
@@ -76,7 +77,10 @@ def nested(value: Any) -> Any:
 
 
 def unnested(value: Any) -> Any:
-    """A leaf, or a nested batch, as the value of a space: the inverse of :func:`nested`."""
+    """A leaf, or a nested batch, as the value of a space: the inverse of :func:`nested`.
+
+    Fields ``"0"``, ``"1"``, ... are taken for those of a tuple, even where they came from a dict with such names.
+    """
     if not isinstance(value, Batch):
         return value
     parts = {name: unnested(part) for name, part in value.items()}
@@ -87,11 +91,17 @@ def unnested(value: Any) -> Any:
 def _with_final(obs: Any, info: Mapping[str, Any]) -> Any:
     if "final_obs" not in info:
         return obs
-    ended = np.flatnonzero(info["_final_obs"])
-    last = [info["final_obs"][i] for i in ended]
-    if any(one is None for one in last):
-        raise StructureError("an episode has ended, but its last observation is None", "final_obs")
-    rows = Batch(obs=deep_leaf(obs, {}))
-    if len(ended):
+    if "_final_obs" not in info:
+        raise StructureError("the mask of them, '_final_obs', is not in the info", "final_obs")
+    try:
+        ended = np.flatnonzero(info["_final_obs"])
+        last = [info["final_obs"][i] for i in ended]
+        if not last:
+            return obs
+        if any(one is None for one in last):
+            raise StructureError("an episode has ended, but its last observation is None", "final_obs")
+        rows = Batch(obs=deep_leaf(obs, {}))
         rows[ended] = Batch.stack([{"obs": nested(one)} for one in last])
+    except (IndexError, TypeError, RowAssignmentError) as error:
+        raise StructureError(f"these last observations do not fit those of the step: {error}", "final_obs") from error
     return rows["obs"]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
+import numpy as np
 from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
 from typedbatch.batch import Batch
 from typedbatch.bridges.gymnasium import nested, unnested
 from typedbatch.errors import LeafError, StructureError
-from typedbatch.leaves import BATCH, Tree, describe, kind_of
+from typedbatch.gathering import after_zeros
+from typedbatch.leaves import BATCH, describe, kind_of
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import RolloutBatch
 from typedbatch.rows import count_rows, equal_rows, require_tree
+
+_FIELDS: Final = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "info")
 
 
 def from_minari(episode: EpisodeData) -> RolloutBatch:
@@ -24,7 +29,7 @@ def from_minari(episode: EpisodeData) -> RolloutBatch:
 
     Raises:
         LeafError: no episode, or values that no batch holds.
-        StructureError: there is not one observation more than there are steps.
+        StructureError: there is not one observation more than there are steps, or another field has not as many rows.
     """
     if not isinstance(episode, EpisodeData):
         raise LeafError(f"from_minari() takes an episode of a Minari dataset, got {describe(episode)}")
@@ -35,7 +40,7 @@ def from_minari(episode: EpisodeData) -> RolloutBatch:
     infos = Batch(nested(episode.infos or {}))
     if count_rows(infos.__dict__) == steps + 1:  # the first is what reset returned
         infos = infos[1:]
-    return RolloutBatch(
+    rollout = RolloutBatch(
         obs=observed[:-1]["obs"],
         act=nested(episode.actions),
         rew=episode.rewards,
@@ -44,6 +49,8 @@ def from_minari(episode: EpisodeData) -> RolloutBatch:
         obs_next=observed[1:]["obs"],
         info=infos,
     )
+    equal_rows(rollout.__dict__)
+    return rollout
 
 
 def from_minari_dataset(dataset: MinariDataset) -> Iterator[RolloutBatch]:
@@ -52,29 +59,49 @@ def from_minari_dataset(dataset: MinariDataset) -> Iterator[RolloutBatch]:
 
 
 def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBuffer:
-    """One whole episode for ``minari.create_dataset_from_buffers``. Observations are copied, as there is one more.
+    """One whole episode for ``minari.create_dataset_from_buffers``.
+
+    Observations and infos are copied, as there is one more of each than there are steps: the first info, which is for
+    what ``reset`` returned, is zeros.
 
     Args:
-        batch: the steps of one episode, in order.
+        batch: the steps of one episode, in order. Its ``info`` is a nested batch, or empty.
         seed: what the environment was reset with.
 
     Raises:
-        StructureError: fields of different lengths, no steps, or an ``obs_next`` that is not the ``obs`` of the step
-            after.
+        LeafError: ``batch`` is no Batch.
+        MissingFieldError: it lacks a field of a rollout.
+        StructureError: fields of different lengths, no steps, an end before the last step, an ``obs_next`` that is not
+            the ``obs`` of the step after, or infos that are no nested batch.
     """
-    tree: Tree = require_tree(batch.to_numpy(), "to_minari()")
+    given = Batch(require_tree(batch, "to_minari()")).to_numpy()
+    tree = Batch({name: given[name] for name in _FIELDS})
     if not equal_rows(tree.__dict__):
         raise StructureError("an episode has at least one step")
-    obs, after = (Batch(obs=tree.__dict__[name]) for name in ("obs", "obs_next"))
-    if obs[1:] != after[:-1]:
+    obs, after = Batch(obs=tree["obs"]), Batch(obs=tree["obs_next"])
+    if not obs[1:].allclose(after[:-1], rtol=0, atol=0, equal_nan=True):
         raise StructureError("not the obs of the step after, so these are not the steps of one episode", "obs_next")
-    infos = tree.__dict__["info"]
+    for name in ("terminated", "truncated"):
+        if np.any(tree[name][:-1]):
+            raise StructureError("true before the last step, so these are not the steps of one episode", name)
+    infos = tree["info"]
+    if kind_of(infos) is not BATCH:
+        raise StructureError(f"Minari keeps infos by name, got {describe(infos)}; put it into a nested Batch", "info")
     return EpisodeBuffer(
         seed=seed,
         observations=unnested(Batch.cat([obs, after[-1:]])["obs"]),
-        actions=unnested(tree.__dict__["act"]),
-        rewards=tree.__dict__["rew"],
-        terminations=tree.__dict__["terminated"],
-        truncations=tree.__dict__["truncated"],
-        infos=unnested(infos) if kind_of(infos) is BATCH else None,
+        actions=unnested(tree["act"]),
+        rewards=tree["rew"],
+        terminations=tree["terminated"],
+        truncations=tree["truncated"],
+        infos=_listed(unnested(after_zeros(infos, 1, len(obs)))) if len(infos.keys()) else None,
     )
+
+
+def _listed(value: Any) -> Any:
+    """Infos with lists for arrays of one dimension, which Minari's Arrow format does not read back."""
+    if isinstance(value, dict):
+        return {name: _listed(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_listed, value))
+    return list(value) if value.ndim == 1 else value

@@ -5,13 +5,32 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import torch
-from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase, is_tensor_collection
+from tensordict import (
+    LazyStackedTensorDict,
+    NonTensorData,
+    NonTensorStack,
+    TensorDict,
+    is_tensor_collection,
+    is_tensorclass,
+)
 
 from typedbatch.batch import Batch
 from typedbatch.conversion import torch_side
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
-from typedbatch.rows import equal_rows, require_tree
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    leading_shape,
+    new_tree,
+    object_array,
+)
+from typedbatch.rows import at_least, equal_rows, require_tree
 
 T = TypeVar("T")
 
@@ -28,12 +47,14 @@ def to_tensordict(batch: Any, batch_size: list[int] | None = None) -> TensorDict
 
     Raises:
         LeafError: a distribution, or an array of dates, which TensorDicts cannot hold; the error names it.
-        StructureError: fields of different lengths.
+        StructureError: fields of different lengths, or one without these dimensions.
         NoLengthError: a field is a scalar, and there is no ``batch_size``.
+        SizeError: ``batch_size`` is no list of whole numbers.
     """
     tree = require_tree(batch, "to_tensordict()")
-    shape = [equal_rows(_with_rows(tree))] if batch_size is None else list(batch_size)
-    return _tensordict(tree, torch.Size(shape))
+    if batch_size is None:
+        return _tensordict(tree, torch.Size([equal_rows(_with_rows(tree))]))
+    return _tensordict(tree, torch.Size([at_least(0, size, "batch_size") for size in batch_size]))
 
 
 def from_tensordict(data: Any) -> Batch:
@@ -43,13 +64,17 @@ def from_tensordict(data: Any) -> Batch:
 
     Raises:
         LeafError: ``data`` is something else, or tensors in it have shapes that differ between rows.
+        StructureError: a lazy stack, some of whose parts lack a field.
     """
-    if not is_tensor_collection(data):
+    if isinstance(data, (type, NonTensorData, NonTensorStack)) or not is_tensor_collection(data):
         raise LeafError(f"from_tensordict() takes a TensorDict or a tensorclass, got {describe(data)}")
+    if isinstance(data, LazyStackedTensorDict):
+        _require_equal_names(data)
     fields: dict[str, Any] = {}
-    for name, value in data.items():
+    name: Any
+    for name in data.keys():  # noqa: SIM118  # its rows are what it iterates over
         try:
-            fields[name] = _leaf(value)
+            fields[name] = _leaf(data.get(name))
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
@@ -66,15 +91,20 @@ def to_tensorclass(batch: Any, cls: type[T]) -> T:
         cls: the tensorclass.
 
     Raises:
-        LeafError: the class has other fields, or the batch holds what a TensorDict cannot.
+        LeafError: the class has other fields, apart from those with a default, or the batch holds what a TensorDict
+            cannot.
+        StructureError: fields of different lengths.
     """
-    make = getattr(cls, "from_tensordict", None)
-    if make is None or not is_tensor_collection(cls):
+    given: Any = cls
+    if not isinstance(given, type) or not is_tensorclass(given):
         raise LeafError(f"to_tensorclass() takes a tensorclass, got {cls!r}")
-    data = to_tensordict(batch)
+    tree = require_tree(batch, "to_tensorclass()")
+    size = torch.Size([equal_rows(_with_rows(tree))])
     try:
-        made: T = make(data)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        made: T = cls(**_entries(tree, size), batch_size=size)  # type: ignore[call-arg]  # as every tensorclass takes it
+    except (TypeError, AttributeError) as error:
+        if isinstance(error, TypedBatchError):
+            raise
         raise LeafError(f"{describe(batch)} is no {cls.__name__}: {error}") from error
     return made
 
@@ -91,34 +121,48 @@ def _with_rows(tree: Tree) -> dict[str, Any]:
     return with_rows
 
 
+def _require_equal_names(stack: LazyStackedTensorDict) -> None:
+    names = [set(part.keys()) for part in stack.tensordicts]
+    some = sorted(set().union(*names).difference(*(set.intersection(*names),) if names else ()))
+    if some:
+        raise StructureError(f"only some parts of the lazy stack have {', '.join(some)}; fill them in, or remove them")
+
+
 def _tensordict(tree: Tree, size: torch.Size) -> TensorDict:
+    return TensorDict(_entries(tree, size), batch_size=size)
+
+
+def _entries(tree: Tree, size: torch.Size) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
         try:
             fields[name] = _entry(value, size)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-    try:
-        return TensorDict(fields, batch_size=size)
-    except RuntimeError as error:
-        raise StructureError(f"the fields do not share the dimensions {list(size)}: {error}") from error
+    return fields
 
 
 def _entry(value: Any, size: torch.Size) -> Any:
     kind = KINDS[type(value)]
     if kind is BATCH:
         return _tensordict(value, size)
-    if kind is TENSOR:
-        return value
     if kind is DISTRIBUTION:
         raise LeafError(f"a TensorDict keeps {describe(value)} whole when it is indexed; keep its parameters instead")
-    if kind is ARRAY and value.dtype == object:
+    if kind in (ARRAY, TENSOR, SCALAR) and leading_shape(value)[: len(size)] != size and not _is_objects(value):
+        raise StructureError(f"{describe(value)} has not the dimensions {list(size)} of the batch size")
+    if kind is TENSOR:
+        return value
+    if _is_objects(value):
         if value.ndim != 1 or len(size) != 1:
             raise LeafError(f"{describe(value)}: objects are stacked along the rows alone")
         if not len(value):
             return NonTensorStack(batch_size=size, stack_dim=0)
         return NonTensorStack(*[NonTensorData(one) for one in value])
     return torch_side().to_tensor(value) if kind in (ARRAY, SCALAR) else NonTensorData(value, batch_size=size)
+
+
+def _is_objects(value: Any) -> bool:
+    return KINDS[type(value)] is ARRAY and value.dtype == object
 
 
 def _leaf(value: Any) -> Any:
@@ -128,6 +172,6 @@ def _leaf(value: Any) -> Any:
         return object_array(value.tolist())
     if isinstance(value, NonTensorData):
         return value.data
-    if isinstance(value, TensorDictBase) or is_tensor_collection(value):
+    if is_tensor_collection(value):
         return from_tensordict(value)
     return value

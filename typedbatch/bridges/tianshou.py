@@ -12,7 +12,7 @@ from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.buffers.restored import library_class, restored
 from typedbatch.buffers.storage import Memory
-from typedbatch.errors import LeafError, StructureError
+from typedbatch.errors import LeafError, StructureError, TypedBatchError
 from typedbatch.leaves import Tree, describe
 from typedbatch.rows import require_tree
 
@@ -25,7 +25,7 @@ def from_tianshou(batch: ts.Batch) -> Batch:
     """
     if not isinstance(batch, ts.Batch):
         raise LeafError(f"from_tianshou() takes a Batch of Tianshou, got {describe(batch)}")
-    return Batch({name: _from_leaf(value) for name, value in batch.__dict__.items()})
+    return Batch({name: _from_leaf(name, value) for name, value in batch.__dict__.items()})
 
 
 def to_tianshou(batch: Any) -> ts.Batch:
@@ -108,5 +108,10 @@ def _numbers(rings: Any) -> Any:
     return np.concatenate([np.asarray(counts, float).T.ravel(), np.stack(np.broadcast_arrays(*returns)).ravel()])
 
 
-def _from_leaf(value: Any) -> Any:
-    return from_tianshou(value) if isinstance(value, ts.Batch) else value
+def _from_leaf(name: str, value: Any) -> Any:
+    if not isinstance(value, ts.Batch):
+        return value
+    try:
+        return from_tianshou(value)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
