@@ -58,7 +58,7 @@ def from_hdf5(x: h5py.Group | h5py.Dataset, device: Any = None) -> Any:
         StorageError: something that ``to_hdf5`` does not write: a pickle, a link to another file, a cycle.
     """
     if isinstance(x, h5py.Dataset):
-        return _read_dataset(x, device)
+        return _read_dataset(x, device, set())
     try:
         return _read_group(x, device, set(), batch=False)
     except RecursionError as error:
@@ -105,10 +105,7 @@ def _write_array(group: h5py.Group, name: str, array: Any, compression: str | No
 def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -> Any:
     # what a Batch holds is one too, though Tianshou does not say so
     batch |= text_of(group.attrs.get(_TYPE)) == "Batch"
-    address = h5py.h5o.get_info(group.id).addr
-    if address in met:
-        raise StorageError("the file is damaged: a group that is in two places")
-    met.add(address)
+    _require_new(group, met)
     attributes = {name: value for name, value in group.attrs.items() if name != _TYPE}
     fields: dict[str, Any] = {_decoded(name): _number(value) for name, value in attributes.items()}
     for name in group:
@@ -117,10 +114,18 @@ def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -
             if isinstance(value, h5py.Group):
                 fields[_decoded(name)] = _read_group(value, device, met, batch=batch)
             else:
-                fields[_decoded(name)] = _read_dataset(value, device)
+                fields[_decoded(name)] = _read_dataset(value, device, met)
         except TypedBatchError as error:
             raise error.under(_decoded(name)) from error.__cause__
     return new_tree(Tree.plain, fields) if batch else fields
+
+
+def _require_new(found: Any, met: set[int]) -> None:
+    """A short file could be a batch without end otherwise."""
+    address = h5py.h5o.get_info(found.id).addr
+    if address in met:
+        raise StorageError("the file is damaged: one part of it is in two places")
+    met.add(address)
 
 
 def member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
@@ -141,20 +146,25 @@ def text_of(attribute: object) -> str:
 
 def _number(value: Any) -> Any:
     """A number that Tianshou has written as an attribute."""
-    return value.item() if KINDS[type(value)] is SCALAR else value
+    if KINDS[type(value)] is SCALAR:
+        return value.item()
+    if isinstance(value, str) or (KINDS[type(value)] is ARRAY and not value.dtype.hasobject):
+        return value
+    raise StorageError(f"an attribute of the file that is no number: {describe(value)}")
 
 
-def _read_dataset(dataset: Any, device: Any) -> Any:
+def _read_dataset(dataset: Any, device: Any, met: set[int]) -> Any:
     if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
         raise StorageError("data that is not in this file, which is not read")
+    _require_new(dataset, met)
     kind = text_of(dataset.attrs.get(_TYPE, "ndarray"))
     try:
+        if dataset.nbytes > _DENSEST * dataset.id.get_storage_size() + 4096:
+            raise StorageError("more data is announced than there can be in the file")
         if kind in ("json", "json_ndarray"):
             return _from_json(dataset, kind)
         if kind not in ("ndarray", "Tensor", "scalar") or dataset.dtype.hasobject:
             raise StorageError(f"a {kind} is not read: it may be a pickle, which could execute anything")
-        if dataset.nbytes > _DENSEST * dataset.id.get_storage_size() + 4096:
-            raise StorageError("more data is announced than there can be in the file")
         array = np.empty(dataset.shape, dataset.dtype)
         if array.size:
             dataset.read_direct(array)
@@ -181,8 +191,11 @@ def _from_json(dataset: h5py.Dataset, kind: str) -> Any:
 
 def _to_tensor(array: Any, attributes: Any, device: Any) -> Any:
     side = torch_side()
-    dtype = getattr(side.torch, text_of(attributes.get("dtype", "")).removeprefix("torch."), None)
-    tensor = side.from_bits(array, dtype if isinstance(dtype, side.torch.dtype) else side.torch.from_numpy(array).dtype)
+    name = text_of(attributes.get("dtype", "")).removeprefix("torch.")
+    dtype = side.dtype_named(name) if name else side.torch.from_numpy(array).dtype
+    if dtype is None:
+        raise StorageError(f"a dtype that torch has not: {name!r}")
+    tensor = side.from_bits(array, dtype)
     return tensor.to(device).requires_grad_(bool(attributes.get("requires_grad", False)))
 
 

@@ -9,21 +9,25 @@ import numpy as np
 from typedbatch.errors import StorageError
 from typedbatch.leaves import KINDS, SCALAR, describe
 
-_PLAIN = (bool, int, float, str, type(None))
+_PLAIN = (bool, float, str, type(None))
+_DEEPEST = 100
+_LONGEST = 14_000  # bits; Python reads no more than 4300 digits
 
 
-def plain(value: Any) -> Any:
-    """The value as JSON takes it, if it can come back as the same.
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value as JSON takes it, if it can come back as an equal one. Numbers of numpy become those of Python.
 
     Raises:
         StorageError: it cannot.
     """
-    if type(value) in _PLAIN:
+    if type(value) in _PLAIN or (type(value) is int and value.bit_length() < _LONGEST):
         return value
     if KINDS[type(value)] is SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
         return value.item()
+    if depth > _DEEPEST:
+        raise StorageError(f"a value nested more than {_DEEPEST} deep, or in itself; leave the field out")
     if type(value) is list:
-        return [plain(one) for one in value]
+        return [plain(one, depth + 1) for one in value]
     if type(value) is dict and all(type(name) is str for name in value):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(one, depth + 1) for name, one in value.items()}
     raise StorageError(f"{describe(value)} is nothing that JSON holds; leave the field out, or make it an array")

@@ -94,6 +94,12 @@ def bits(dtype: torch.dtype) -> np.dtype[Any]:
     return np.asarray(torch.zeros((), dtype=_BITS.get(dtype, dtype))).dtype
 
 
+def dtype_named(name: str) -> torch.dtype | None:
+    """The dtype that torch calls so; None if there is none. Nothing is imported, as reading ``torch.x`` may do."""
+    found = vars(torch).get(name)
+    return found if isinstance(found, torch.dtype) else None
+
+
 def as_bits(tensor: Tensor) -> NDArray[Any]:
     """The bits of a tensor as an array of that dtype: CPU memory is shared. Gradients are cut."""
     raw = tensor.detach().cpu().resolve_conj().resolve_neg()

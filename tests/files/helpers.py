@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import pytest
 import torch
 from hypothesis import strategies as st
 
 from tests.strategies import arrays, tensors
-from typedbatch import Batch
+from typedbatch import Batch, BatchRecord
+from typedbatch.errors import StorageError
 from typedbatch.files import load, save
 
 ENDINGS = [".safetensors", ".h5"]
@@ -87,6 +91,40 @@ kept = st.recursive(
 )
 batches_to_keep = st.dictionaries(names, kept, max_size=4).map(Batch)
 """Batches of everything that a file keeps."""
+
+
+class Steps(BatchRecord):
+    obs: np.ndarray
+
+
+class Evil:
+    """What makes a folder when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = str(marker)
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.marker,)
+
+
+def refused(path: Path, **arguments: Any) -> str:
+    with pytest.raises(StorageError) as caught:
+        load(path, **arguments)
+    assert str(caught.value).startswith(str(path))
+    return str(caught.value)
+
+
+def memory_for(path: Path, **arguments: Any) -> int:
+    """The bytes that loading takes, whether the file is refused or not."""
+    tracemalloc.start()
+    try:
+        load(path, **arguments)
+    except StorageError:
+        pass
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return peak
 
 
 def by_hand(path: Path, header: Any, data: bytes = b"") -> Path:

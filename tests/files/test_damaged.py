@@ -15,14 +15,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.files.helpers import ENDINGS, assert_same, cells
-from typedbatch import Batch, BatchRecord, MultiAgentBatch, SampleBatch
+from tests.files.helpers import ENDINGS, Steps, assert_same, cells
+from typedbatch import Batch, MultiAgentBatch, SampleBatch
 from typedbatch.errors import SchemaError, StorageError
 from typedbatch.files import load, save
-
-
-class Steps(BatchRecord):
-    obs: np.ndarray
 
 
 def small() -> Any:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pickle
-import tracemalloc
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from tests.files.helpers import by_hand, entry, hdf5_by_hand, with_document
-from typedbatch import BatchRecord
+from tests.files.helpers import Evil, Steps, by_hand, entry, hdf5_by_hand, memory_for, refused, with_document
 from typedbatch.errors import SchemaError, StorageError
 from typedbatch.files import load
 
@@ -23,40 +18,6 @@ from typedbatch.files import load
 @pytest.fixture
 def path(tmp_path: Any) -> Any:
     return tmp_path / "batch.safetensors"
-
-
-class Steps(BatchRecord):
-    obs: np.ndarray
-
-
-class Evil:
-    """What makes a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = str(marker)
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.marker,)
-
-
-def refused(path: Path, **arguments: Any) -> str:
-    with pytest.raises(StorageError) as caught:
-        load(path, **arguments)
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value)
-
-
-def memory_for(path: Path, **arguments: Any) -> int:
-    """The bytes that loading takes, whether the file is refused or not."""
-    tracemalloc.start()
-    try:
-        load(path, **arguments)
-    except StorageError:
-        pass
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    return peak
 
 
 # ---- the header -----------------------------------------------------------------------------------------------------
@@ -227,12 +188,12 @@ def test_a_pickle_is_not_executed_whatever_it_is_called(path, tmp_path):
     entries = {"it": entry("U8", [len(data)], 0, len(data))}
     kinds = [
         {"array": "it"},
-        {"tensor": "it", "dtype": "uint8", "requires_grad": False},
+        {"tensor": "it", "torch": "uint8", "requires_grad": False},
         {"scalar": "it"},
         {"pickle": "it"},
     ]
     kinds += [{"array": "it", "dtype": "O", "shape": [1]}, {"objects": [data.decode("latin-1")], "shape": [1]}, {}]
-    kinds += [{"tensor": "it", "dtype": "load", "requires_grad": False}, {"json": data.decode("latin-1")}]
+    kinds += [{"tensor": "it", "torch": "load", "requires_grad": False}, {"json": data.decode("latin-1")}]
     for node in kinds:
         document = FINE | {"tree": {"batch": {"it": node}, "class": "Batch"}}
         with_document(path, document, entries, data)

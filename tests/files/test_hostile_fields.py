@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
-import tracemalloc
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.files.helpers import with_node
-from typedbatch import Batch, BatchRecord
+from tests.files.helpers import Steps, refused, with_node
+from typedbatch import Batch
 from typedbatch.errors import SchemaError, StorageError
 from typedbatch.files import load
 
@@ -24,40 +20,6 @@ from typedbatch.files import load
 @pytest.fixture
 def path(tmp_path: Any) -> Any:
     return tmp_path / "batch.safetensors"
-
-
-class Steps(BatchRecord):
-    obs: np.ndarray
-
-
-class Evil:
-    """What makes a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = str(marker)
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.marker,)
-
-
-def refused(path: Path, **arguments: Any) -> str:
-    with pytest.raises(StorageError) as caught:
-        load(path, **arguments)
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value)
-
-
-def memory_for(path: Path, **arguments: Any) -> int:
-    """The bytes that loading takes, whether the file is refused or not."""
-    tracemalloc.start()
-    try:
-        load(path, **arguments)
-    except StorageError:
-        pass
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    return peak
 
 
 EMPTY = {"batch": {}, "class": "Batch"}
@@ -95,7 +57,7 @@ NODES: dict[str, Any] = {
     },
     **{f"order {one!r}": {"array": "i", "order": one} for one in ("!", "", None, 5, [], {}, "nonsense")},
     **{
-        f"tensor of {one!r}": {"tensor": "i", "dtype": one, "requires_grad": False}
+        f"tensor of {one!r}": {"tensor": "i", "torch": one, "requires_grad": False}
         for one in (
             "int32",
             "float64",
@@ -113,13 +75,13 @@ NODES: dict[str, Any] = {
         )
     },
     **{
-        f"bytes as {one}": {"tensor": "b", "dtype": one, "requires_grad": False}
+        f"bytes as {one}": {"tensor": "b", "torch": one, "requires_grad": False}
         for one in ("quint8", "bits8", "int4", "bool", "complex32", "uint1", "float8_e8m0fnu")
     },
     "tensor without dtype": {"tensor": "i", "requires_grad": False},
-    "tensor without gradient": {"tensor": "i", "dtype": "int64"},
-    "tensor that is not there": {"tensor": "x", "dtype": "int64", "requires_grad": False},
-    "gradient of whole numbers": {"tensor": "i", "dtype": "int64", "requires_grad": True},
+    "tensor without gradient": {"tensor": "i", "torch": "int64"},
+    "tensor that is not there": {"tensor": "x", "torch": "int64", "requires_grad": False},
+    "gradient of whole numbers": {"tensor": "i", "torch": "int64", "requires_grad": True},
     **{f"objects {one!r}": {"objects": one, "shape": [1]} for one in (5, None, "a", {"a": 1}, [], [1, 2])},
     "objects without shape": {"objects": [1]},
     **{f"objects of {one!r:.20}": {"objects": [1], "shape": one} for one in ("1", [1.0], [2**70], {}, [2], [-1, -1])},
@@ -195,7 +157,7 @@ def test_any_field_at_all_is_read_or_refused(tmp_path_factory, node, mmap):
 
 
 def test_a_dtype_does_not_import_modules(path):
-    with_node(path, {"tensor": "b", "dtype": "_inductor", "requires_grad": False})
+    with_node(path, {"tensor": "b", "torch": "_inductor", "requires_grad": False})
     code = (
         "import sys; from typedbatch.files import load; import torch\ntry: load(sys.argv[1])\nexcept ValueError: pass\n"
     )

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pickle
-import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
-from tests.files.helpers import hdf5_by_hand
-from typedbatch import Batch, BatchRecord
+from tests.files.helpers import Evil, hdf5_by_hand, refused
+from typedbatch import Batch
 from typedbatch.errors import StorageError
 from typedbatch.files import load, save
 
@@ -23,40 +20,6 @@ from typedbatch.files import load, save
 @pytest.fixture
 def path(tmp_path: Any) -> Any:
     return tmp_path / "batch.safetensors"
-
-
-class Steps(BatchRecord):
-    obs: np.ndarray
-
-
-class Evil:
-    """What makes a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = str(marker)
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.marker,)
-
-
-def refused(path: Path, **arguments: Any) -> str:
-    with pytest.raises(StorageError) as caught:
-        load(path, **arguments)
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value)
-
-
-def memory_for(path: Path, **arguments: Any) -> int:
-    """The bytes that loading takes, whether the file is refused or not."""
-    tracemalloc.start()
-    try:
-        load(path, **arguments)
-    except StorageError:
-        pass
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    return peak
 
 
 @pytest.mark.parametrize("document", [[], 5, None, "text", {}, {"version": 1}, {"class": "Batch"}], ids=repr)

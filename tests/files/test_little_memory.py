@@ -2,59 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.files.helpers import by_hand, entry, hdf5_by_hand, with_document
-from typedbatch import BatchRecord
-from typedbatch.errors import StorageError
-from typedbatch.files import load
+from tests.files.helpers import by_hand, entry, hdf5_by_hand, memory_for, refused, with_document
 
 
 @pytest.fixture
 def path(tmp_path: Any) -> Any:
     return tmp_path / "batch.safetensors"
-
-
-class Steps(BatchRecord):
-    obs: np.ndarray
-
-
-class Evil:
-    """What makes a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = str(marker)
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.marker,)
-
-
-def refused(path: Path, **arguments: Any) -> str:
-    with pytest.raises(StorageError) as caught:
-        load(path, **arguments)
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value)
-
-
-def memory_for(path: Path, **arguments: Any) -> int:
-    """The bytes that loading takes, whether the file is refused or not."""
-    tracemalloc.start()
-    try:
-        load(path, **arguments)
-    except StorageError:
-        pass
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    return peak
 
 
 def test_a_shape_of_very_many_numbers_is_refused_at_once(path):
@@ -83,7 +43,7 @@ def many_times(node: Any, count: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "node",
-    [{"array": "a", "order": ">"}, {"tensor": "a", "dtype": "float32", "requires_grad": False}, {"array": "a"}],
+    [{"array": "a", "order": ">"}, {"tensor": "a", "torch": "float32", "requires_grad": False}, {"array": "a"}],
     ids=["order", "tensor", "array"],
 )
 @pytest.mark.parametrize("mmap", [False, True])

@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import re
-import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -218,7 +217,11 @@ class Disk(Memory):
             return array
         from typedbatch.conversion import torch_side
 
-        return torch_side().from_bits(array, getattr(sys.modules["torch"], tensor))
+        side = torch_side()
+        dtype = side.dtype_named(tensor)
+        if dtype is None:
+            raise StorageError(f"a dtype that torch has not: {tensor!r}")
+        return side.from_bits(array, dtype)
 
     def _map_file(self, file: str) -> NDArray[Any]:
         if not re.fullmatch(r"(state|\d+|state\.\d+)\.npy", file):

@@ -19,7 +19,7 @@ from typedbatch.declaration import versions
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
 from typedbatch.files.atomic import replacing
-from typedbatch.files.tree import Reader, Writer, class_name, of_class
+from typedbatch.files.tree import Reader, Writer, classes_of, require_depth, with_classes
 from typedbatch.gate import check, typed_copy
 from typedbatch.records import BatchRecord, fill_defaults
 from typedbatch.rows import require_tree
@@ -44,7 +44,8 @@ def save(
     """Write a batch to a file, which is there whole or not at all.
 
     Arrays, tensors, text, numbers, ``None``, lists and dicts of these, and object arrays of these are kept as they are,
-    and the classes Batch, SampleBatch and MultiAgentBatch; arrays come back in C order, tensors on the CPU.
+    and the classes Batch, SampleBatch and MultiAgentBatch; arrays come back in C order, tensors on the CPU, numbers of
+    numpy that are inside objects as those of Python.
 
     Args:
         batch: what to write.
@@ -55,11 +56,13 @@ def save(
         compression: ``"gzip"`` or ``"lzf"`` (HDF5 only).
 
     Raises:
-        StorageError: a leaf that cannot be kept, which the error names, or a file that cannot be written.
+        StorageError: a leaf that cannot be kept, which the error names, a batch nested more than 250 deep, or a file
+            that cannot be written.
         SchemaError: the batch does not match.
         SettingError: an ending, or an argument, that there is not for this format.
     """
     tree = require_tree(batch, "save()")
+    require_depth(tree)
     if schema is None and isinstance(batch, BatchRecord):
         schema = type(batch)
     if schema is not None:
@@ -73,23 +76,15 @@ def save(
         from typedbatch.files import hdf5_file
 
         with replacing(path) as unfinished:
-            document = {"version": _VERSION, "class": class_name(tree), **_known(identity)}
+            document = {"version": _VERSION, **classes_of(tree), **_known(identity)}
             hdf5_file.write(unfinished, tree, document, compression)
         return
     if compression is not None:
         raise SettingError("compression= is for HDF5 files; safetensors files are never compressed")
     writer = Writer(allow_pickle)
-    try:
-        node = writer.node(tree, "")
-    except RecursionError:
-        raise StorageError("the batch is nested too deep, or holds itself") from None
-    try:
-        with replacing(path) as unfinished:
-            container.write(unfinished, writer.arrays, {"version": _VERSION, "tree": node, **_known(identity)})
-    except (ValueError, TypeError) as error:
-        if isinstance(error, StorageError):
-            raise
-        raise StorageError(f"the batch cannot be written: {error}") from error
+    document = {"version": _VERSION, "tree": writer.node(tree, ""), **_known(identity)}
+    with replacing(path) as unfinished:
+        container.write(unfinished, writer.arrays, document)
 
 
 @overload
@@ -154,6 +149,8 @@ def load(
         raise StorageError(f"{path} cannot be read: {error}") from error.__cause__
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
+    except RecursionError as error:
+        raise StorageError(f"{path} cannot be read: nested deeper than there is stack left") from error
     except Exception as error:  # whatever it is, what was read is the reason for it
         raise StorageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
     return batch if schema is None else _under(batch, schema, known, str(path))
@@ -182,7 +179,7 @@ def _load_hdf5(path: str | os.PathLike[str], device: Any) -> tuple[Batch, dict[s
 
     tree, document = hdf5_file.read(path, device)
     _require_version(document)
-    return of_class(document["class"], tree.__dict__), document
+    return with_classes(tree, document), document
 
 
 def _load_safetensors(

@@ -52,8 +52,9 @@ class Stored(NamedTuple):
 
 def write(path: Path, arrays: dict[str, Stored], document: dict[str, Any]) -> None:
     """Write arrays, in C order and the byte order of the format, and a document that JSON takes."""
-    # the largest dtype first, so that each array begins at a multiple of its item size and can be mapped
-    arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].array.itemsize))
+    # First what fills places of 16 bytes, complex128 among it, then the largest dtype: so each array begins at a
+    # multiple of its item size and can be mapped.
+    arrays = dict(sorted(arrays.items(), key=lambda item: _place(item[1].array)))
     header: dict[str, Any] = {"__metadata__": {}}
     sums, end = {}, 0
     for name, (array, dtype) in arrays.items():
@@ -63,13 +64,17 @@ def write(path: Path, arrays: dict[str, Stored], document: dict[str, Any]) -> No
     header["__metadata__"][OURS] = json.dumps({**document, "crc32": sums}, separators=(",", ":"))
     header["__metadata__"][_SUM] = _sum_of(header)
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-(len(text) + 8) % 16)
     if len(text) > _LONGEST_HEADER:
         raise StorageError(f"{len(text)} bytes of names and objects, where the format ends at {_LONGEST_HEADER}")
     with open(path, "xb", buffering=0) as file:
         _write_all(file, len(text).to_bytes(8, "little") + text)
         for array, _ in arrays.values():
             _write_all(file, array)
+
+
+def _place(array: NDArray[Any]) -> int:
+    return -16 if array.nbytes % 16 == 0 else -array.itemsize
 
 
 def _write_all(file: IO[bytes], data: Any) -> None:
@@ -131,7 +136,7 @@ def _header(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _LONGEST_HEADER):
         raise StorageError("it is cut off, or no safetensors file")
-    header = json.loads(file.read(length))
+    header = json.loads(file.read(length).decode())
     if not isinstance(header, dict):
         raise StorageError("its header is none")
     return header, 8 + length, size - 8 - length
@@ -144,22 +149,42 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int
         dtype, shape, (begin, after) = (entry[key] for key in ("dtype", "shape", "data_offsets"))
         if dtype not in DTYPES:
             raise StorageError(f"a dtype that is not known: {dtype!r}", name)
-        if not all(type(number) is int and number >= 0 for number in (*shape, begin, after)) or after > size:
-            raise StorageError("sizes that cannot be", name)
-        if after - begin != prod(shape) * np.dtype(DTYPES[dtype]).itemsize:
+        try:
+            begin, after = sizes([begin, after])
+            count = prod(sizes(shape))
+        except StorageError as error:
+            raise error.under(name) from None
+        if after - begin != count * np.dtype(DTYPES[dtype]).itemsize or after > size:
             raise StorageError("its data are not where the header says", name)
         entries[name] = dtype, shape, begin, after
     return entries
 
 
+def sizes(shape: Any) -> tuple[int, ...]:
+    """The shape of an array in a file, or other numbers of that sort.
+
+    Raises:
+        StorageError: it is none.
+    """
+    if not isinstance(shape, list) or len(shape) > 64 or not all(type(size) is int and size >= 0 for size in shape):
+        raise StorageError("sizes that cannot be")
+    return tuple(shape)
+
+
 def _document(header: dict[str, Any]) -> dict[str, Any] | None:
-    metadata = header.pop("__metadata__", None) or {}
+    metadata = header.pop("__metadata__", None)
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise StorageError("its metadata are none")
     if OURS not in metadata and _SUM not in metadata:
         return None
     expected = metadata.pop(_SUM, None)
     if expected != _sum_of({"__metadata__": metadata, **header}):
         raise StorageError("its header is not what was written")
     document: dict[str, Any] = json.loads(metadata[OURS])
+    if not isinstance(document, dict):
+        raise StorageError("its document is none")
     return document
 
 

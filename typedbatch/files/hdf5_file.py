@@ -18,12 +18,20 @@ _ROOT = "batch"
 
 
 def write(path: Path, tree: Tree, document: dict[str, Any], compression: str | None) -> None:
-    """Write a batch, and a document that JSON takes, to a new file."""
-    with h5py.File(path, "x", track_order=True, libver="latest") as file:  # the newest format has checksums
-        file.attrs["typedbatch"] = np.bytes_(json.dumps(document))
-        group = file.create_group(_ROOT, track_order=True)
-        group.attrs["__data_type__"] = np.bytes_("Batch")
-        to_hdf5(tree, group, compression)
+    """Write a batch, and a document that JSON takes, to a new file.
+
+    Raises:
+        StorageError: a leaf that HDF5 and JSON cannot hold.
+        OSError: the disk is full.
+    """
+    try:
+        with h5py.File(path, "x", track_order=True, libver="latest") as file:  # the newest format has checksums
+            file.attrs["typedbatch"] = np.bytes_(json.dumps(document))
+            group = file.create_group(_ROOT, track_order=True)
+            group.attrs["__data_type__"] = np.bytes_("Batch")
+            to_hdf5(tree, group, compression)
+    except RuntimeError as error:  # of closing the file
+        raise OSError(str(error)) from error
 
 
 def read(path: str | os.PathLike[str], device: Any) -> tuple[Tree, dict[str, Any]]:

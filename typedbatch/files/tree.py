@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typedbatch.batch import Batch
 from typedbatch.conversion import torch_side
 from typedbatch.errors import StorageError, TypedBatchError
-from typedbatch.files.container import NAMES, Stored, aligned
+from typedbatch.files.container import NAMES, Stored, aligned, sizes
 from typedbatch.jsonable import plain
 from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.multi_agent import MultiAgentBatch
@@ -23,9 +23,55 @@ _TORCH_NAMES: Final = {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e
 _TENSORS_ONLY: Final = {name: dtype for dtype, name in _TORCH_NAMES.items()}
 
 
-def class_name(batch: object) -> str:
-    """The name in :data:`CLASSES` of the class that a batch is of."""
-    return next((cls.__name__ for cls in type(batch).__mro__ if cls in CLASSES.values()), "Batch")
+_DEEPEST: Final = 250  # what can be read in a program that has not used up Python's stack itself
+
+
+def require_depth(batch: Tree) -> None:
+    """Raise an error if batches are nested too deep to be read again.
+
+    Raises:
+        StorageError: they are, or the batch holds itself.
+    """
+    level = {id(batch): batch}
+    for _ in range(_DEEPEST):
+        inner = [value for one in level.values() for value in one.__dict__.values() if KINDS[type(value)] is BATCH]
+        level = {id(one): one for one in inner}
+        if not level:
+            return
+    raise StorageError(f"the batch is nested more than {_DEEPEST} deep, or holds itself")
+
+
+def class_name(batch: Tree) -> str:
+    """The name in :data:`CLASSES` of the class that a batch is of.
+
+    Raises:
+        StorageError: it is a MultiAgentBatch that could not be made again.
+    """
+    name = next((cls.__name__ for cls in type(batch).__mro__ if cls in CLASSES.values()), "Batch")
+    if CLASSES[name] is MultiAgentBatch:
+        of_class(name, batch.__dict__)
+    return name
+
+
+def classes_of(batch: Tree) -> dict[str, Any]:
+    """The name of the class of a batch, and those in it that are of a class other than Batch."""
+    inner = {}
+    for name, value in batch.__dict__.items():
+        if KINDS[type(value)] is BATCH:
+            try:
+                classes = classes_of(value)
+            except StorageError as error:
+                raise error.under(name) from error.__cause__
+            if classes != {"class": "Batch"}:
+                inner[name] = classes
+    return {"class": class_name(batch), **({"inner": inner} if inner else {})}
+
+
+def with_classes(batch: Tree, classes: dict[str, Any]) -> Batch:
+    """The batch with the classes of :func:`classes_of`."""
+    for name, inner in classes.get("inner", {}).items():
+        batch.__dict__[name] = with_classes(batch.__dict__[name], inner)
+    return of_class(classes["class"], batch.__dict__)
 
 
 def of_class(name: str, fields: dict[str, Any]) -> Batch:
@@ -40,8 +86,11 @@ def of_class(name: str, fields: dict[str, Any]) -> Batch:
         batch: Batch = new_tree(CLASSES[name], fields)
         return batch
     if fields.keys() != {"policy_batches", "count"}:
-        raise StorageError("a MultiAgentBatch without policies")
-    return MultiAgentBatch(fields["policy_batches"].__dict__, int(fields["count"]))
+        raise StorageError(f"a MultiAgentBatch has the fields policy_batches and count, got {', '.join(fields)}")
+    try:
+        return MultiAgentBatch(fields["policy_batches"].__dict__, int(fields["count"]))
+    except TypedBatchError as error:
+        raise StorageError(f"a MultiAgentBatch that cannot be: {error}") from error
 
 
 class Writer:
@@ -73,9 +122,11 @@ class Writer:
         if kind in (ARRAY, SCALAR) and value.dtype.kind in "biufcmM" and value.dtype != np.longdouble:
             return self._array(np.asarray(value), path, "array" if kind is ARRAY else "scalar")
         try:
-            if kind is ARRAY and value.dtype == object:
+            if kind is not ARRAY:
+                return {"json": plain(value)}
+            if value.dtype == object:
                 return {"objects": [plain(one) for one in value.ravel()], "shape": value.shape}
-            return {"json": plain(value)}
+            raise StorageError(f"{describe(value)} has a dtype that files lack; convert it")
         except StorageError as error:
             if not self._allow_pickle:
                 raise StorageError(f"{error.reason}; allow_pickle=True saves it all the same") from None
@@ -83,16 +134,12 @@ class Writer:
         return {"pickle": self._keep(data, path)}
 
     def _batch(self, batch: Tree, path: str) -> dict[str, Any]:
-        if isinstance(batch, MultiAgentBatch):
-            of_class("MultiAgentBatch", batch.__dict__)  # what could not be loaded is not saved
         fields = {}
         for name, value in batch.__dict__.items():
             try:
                 fields[name] = self.node(value, f"{path}.{name}" if path else name)
             except TypedBatchError as error:
                 raise error.under(name) from error.__cause__
-            except RecursionError:
-                raise
             except (TypeError, ValueError, RuntimeError, pickle.PicklingError, AttributeError) as error:
                 raise StorageError(f"{describe(value)} cannot be written: {error}", name) from error
         return {"batch": fields, "class": class_name(batch)}
@@ -108,7 +155,7 @@ class Writer:
         return {kind: self._keep(stored, path), "dtype": little.dtype.str, "shape": array.shape, **order}
 
     def _keep(self, array: NDArray[Any], path: str, dtype: str | None = None) -> str:
-        key = path or "field"
+        key = path.encode(errors="replace").decode() or "field"
         while key in self.arrays or key == "__metadata__":  # "a.b" beside a Batch "a" with a field "b"
             key += "_"
         self.arrays[key] = Stored(np.asarray(array, order="C"), dtype or NAMES[array.dtype.str])
@@ -141,21 +188,27 @@ class Reader:
             return self._batch(node)
         kind = next((kind for kind in ("array", "scalar", "tensor") if kind in node), None)
         if kind is not None:
-            array = self._arrays[node[kind]].array
+            array = self._take(node[kind])
             if "dtype" in node:
-                array = aligned(array.view(_safe_dtype(node["dtype"]))).reshape(node["shape"])
+                array = aligned(array.view(_safe_dtype(node["dtype"]))).reshape(sizes(node["shape"]))
             if "order" in node:
-                array = array.astype(array.dtype.newbyteorder(node["order"]))
+                array = array.astype(array.dtype.newbyteorder(_order(node["order"])))
             if kind == "tensor":
                 return self._tensor(array, node["torch"], bool(node["requires_grad"]))
             return array if kind == "array" else array[()]
         if "objects" in node:
-            return object_array(_list(node["objects"])).reshape(node["shape"])
+            return object_array(_list(node["objects"])).reshape(sizes(node["shape"]))
         if "json" in node:
             return node["json"]
         if not self._allow_pickle:
             raise StorageError("a pickle, which could execute anything; load(..., allow_pickle=True) if you trust it")
-        return pickle.loads(self._arrays[node["pickle"]].array.data)
+        return pickle.loads(self._take(node["pickle"]).data)
+
+    def _take(self, name: str) -> NDArray[Any]:
+        """An array, which nothing else in the batch may be: a short file could make many copies of it otherwise."""
+        if name not in self._arrays:
+            raise StorageError(f"the array {name!r} is not in the file, or in two places")
+        return self._arrays.pop(name).array
 
     def _batch(self, node: dict[str, Any]) -> Batch:
         fields = {}
@@ -173,8 +226,8 @@ class Reader:
 
     def _tensor(self, array: NDArray[Any], dtype: str, requires_grad: bool) -> Any:
         side = torch_side()
-        known = getattr(side.torch, dtype)
-        if not isinstance(known, side.torch.dtype) or side.bits(known) != array.dtype:
+        known = side.dtype_named(dtype)
+        if known is None or side.bits(known) != array.dtype:
             raise StorageError(f"a {array.dtype} array that is said to be {dtype}")
         return side.from_bits(array, known).to(self._device).requires_grad_(requires_grad)
 
@@ -184,6 +237,12 @@ def _safe_dtype(text: str) -> np.dtype[Any]:
     if dtype.kind not in "mMc":
         raise StorageError(f"a dtype that is not known: {text!r}")
     return dtype
+
+
+def _order(order: Any) -> Literal[">"]:
+    if order != ">":
+        raise StorageError(f"an order of bytes that is not known: {order!r}")
+    return ">"
 
 
 def _list(value: Any) -> list[Any]:
