@@ -20,14 +20,15 @@ def plain(value: Any, depth: int = 0) -> Any:
     Raises:
         StorageError: it cannot.
     """
-    if type(value) in _PLAIN or (type(value) is int and value.bit_length() < _LONGEST):
+    kind = type(value)
+    if kind in _PLAIN or (kind is int and value.bit_length() < _LONGEST):
         return value
-    if KINDS[type(value)] is SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
+    if KINDS[kind] is SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
         return value.item()
     if depth > _DEEPEST:
         raise StorageError(f"a value nested more than {_DEEPEST} deep, or in itself; leave the field out")
-    if type(value) is list:
+    if kind is list:
         return [plain(one, depth + 1) for one in value]
-    if type(value) is dict and all(type(name) is str for name in value):
+    if kind is dict and all(type(name) is str for name in value):
         return {name: plain(one, depth + 1) for name, one in value.items()}
     raise StorageError(f"{describe(value)} is nothing that JSON holds; leave the field out, or make it an array")

@@ -308,7 +308,8 @@ class SampleBatch(Batch):
 
         Args:
             size: steps of a piece; the last one has what is left.
-            num_slices: the number of pieces, whose sizes differ by one at most; empty ones if there are too few steps.
+            num_slices: the number of pieces, whose sizes differ by one at most, the longer ones last; empty ones if there are
+                too few steps.
             k: RLlib's older name of ``size`` (deprecated).
 
         Raises:
@@ -326,7 +327,8 @@ class SampleBatch(Batch):
         if num_slices is None:
             pieces = list(bounds(layout.steps, number, False))
         else:
-            ends = [layout.steps * i // number for i in range(number + 1)]
+            least, more = divmod(layout.steps, number)
+            ends = [i * least + max(0, i - number + more) for i in range(number + 1)]
             pieces = list(pairwise(ends))
         return [slice_steps(tree, layout, start, stop) for start, stop in pieces]
 
