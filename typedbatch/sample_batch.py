@@ -308,8 +308,8 @@ class SampleBatch(Batch):
 
         Args:
             size: steps of a piece; the last one has what is left.
-            num_slices: the number of pieces, whose sizes differ by one at most, the longer ones last; empty ones if there are
-                too few steps.
+            num_slices: the number of pieces, whose sizes differ by one at most, the longer ones last; empty ones if
+                there are too few steps.
             k: RLlib's older name of ``size`` (deprecated).
 
         Raises:
