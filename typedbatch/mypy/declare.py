@@ -37,10 +37,11 @@ def open_batch(ctx: ClassDefContext) -> None:
             _decorate(info, method)
 
 
-def close_record(ctx: ClassDefContext) -> None:
-    """Records stay closed: a variable of that name hides the method that they would inherit."""
+def close(ctx: ClassDefContext) -> None:
+    """Classes derived from ``Batch`` stay closed: a variable of that name hides the method that they would inherit."""
     for name in _NAMES:
-        _define(ctx.cls.info, name, _variable(ctx.cls.info, name, anything()))
+        if name not in ctx.cls.info.names:
+            _define(ctx.cls.info, name, _variable(ctx.cls.info, name, anything()))
 
 
 def _leave_parameter_open(info: TypeInfo, init: FuncDef) -> None:

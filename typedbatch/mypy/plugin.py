@@ -43,7 +43,10 @@ class TypedBatchPlugin(Plugin):
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == BATCH:
             return declare.open_batch
-        return declare.close_record if fullname == declare.RECORD else None
+        return None
+
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        return declare.close if fullname == BATCH else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
         return _FUNCTIONS.get(fullname)
