@@ -90,8 +90,8 @@ def after_zeros(tree: T, zeros: int, rows: int) -> T:
     others: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
         out.__dict__[name] = None  # its place in the order
-        if type(value) is ndarray and value.shape and len(value) >= rows:
-            filled = blank(value, (zeros + rows, *value.shape[1:]))
+        if type(value) is ndarray and value.shape and len(value) >= rows and not value.dtype.hasobject:
+            filled = np.zeros((zeros + rows, *value.shape[1:]), value.dtype)
             filled[zeros:] = value[:rows]
             out.__dict__[name] = filled
         else:

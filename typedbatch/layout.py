@@ -232,13 +232,13 @@ def _sequences_of(seq_lens: NDArray[np.intp], start: int, stop: int) -> tuple[in
     ends = seq_lens.cumsum()
     # sequences without steps count where the batch begins and ends
     first = 0 if start <= 0 else int(ends.searchsorted(start, "right"))
-    last = len(ends) if stop >= ends[-1:].sum() else int(ends.searchsorted(stop, "left")) + 1
+    last = len(ends) if not len(ends) or stop >= ends[-1] else int(ends.searchsorted(stop, "left")) + 1
     if stop <= start:
         last = first
-    begins = ends - seq_lens
-    lens = np.minimum(ends[first:last], stop) - np.maximum(begins[first:last], max(start, 0))
-    if start < 0 and len(lens):
-        lens[0] -= start
+    lens = seq_lens[first:last].copy()
+    if len(lens):
+        lens[-1] -= max(0, ends[last - 1] - stop)
+        lens[0] -= start - (ends[first] - seq_lens[first])
     return first, last, lens
 
 

@@ -216,12 +216,9 @@ class MultiAgentBatch(Batch):
             policy_batches: batches by the id of their policy.
             env_steps: the number of steps of the environment.
         """
-        if len(policy_batches) == 1:
-            batch = policy_batches.get(DEFAULT_POLICY_ID)
-            if isinstance(batch, SampleBatch):
-                return batch
-            if batch is not None:
-                return _as_sample_batch(DEFAULT_POLICY_ID, batch)
+        if len(policy_batches) == 1 and DEFAULT_POLICY_ID in policy_batches:
+            batch = policy_batches[DEFAULT_POLICY_ID]
+            return batch if type(batch) is SampleBatch else _as_sample_batch(DEFAULT_POLICY_ID, batch)
         return MultiAgentBatch(policy_batches, env_steps)
 
     def copy(self: M) -> M:  # as RLlib has it; Batch.copy() shares the arrays

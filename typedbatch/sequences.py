@@ -51,10 +51,11 @@ def as_lengths(lengths: Lengths) -> NDArray[np.intp]:
         array = np.asarray(None)
     if array.dtype.kind == "f" and not array.size:  # an empty list
         array = array.astype(np.intp)
-    whole = array.ndim == 1 and array.dtype.kind in "iu" and array.size == np.count_nonzero(array.astype(np.intp) >= 0)
-    if not whole:
-        raise SizeError(f"lengths are whole numbers from 0 up, in one dimension, got {lengths!r}")
-    return array.astype(np.intp)
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        whole = array.astype(np.intp)
+        if array.size == np.count_nonzero(whole >= 0):
+            return whole
+    raise SizeError(f"lengths are whole numbers from 0 up, in one dimension, got {lengths!r}")
 
 
 def starts(lengths: Lengths) -> NDArray[np.intp]:
