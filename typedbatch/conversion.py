@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from typedbatch.construct import to_leaf
-from typedbatch.errors import MissingDependencyError, TypedBatchError
+from typedbatch.errors import MissingDependencyError, SettingError, TypedBatchError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Tree, kind_of
 
 if TYPE_CHECKING:
@@ -66,6 +66,20 @@ def torch_side() -> Any:
     except ModuleNotFoundError as error:
         raise MissingDependencyError("tensors need torch; pip install 'typedbatch[torch]'") from error
     return tensors
+
+
+def require_device(device: Any) -> None:
+    """Raise an error if torch has no such device; None is one.
+
+    Raises:
+        SettingError: it has not.
+    """
+    if device is None:
+        return
+    try:
+        torch_side().torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise SettingError(f"there is no device {device!r}: {error}") from error
 
 
 def leaf_to_numpy(leaf: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch.conversion import torch_side
+from typedbatch.conversion import require_device, torch_side
 from typedbatch.errors import MissingDependencyError, StorageError, TypedBatchError
 from typedbatch.jsonable import plain
 from typedbatch.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree, describe, new_tree, object_array
@@ -24,15 +24,20 @@ except ModuleNotFoundError as _error:
     raise MissingDependencyError("HDF5 files need h5py; pip install 'typedbatch[hdf5]'") from _error
 
 _TYPE = "__data_type__"
+_COMPRESSION = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_LZF}
+_FILTERS = {*_COMPRESSION, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 _DENSEST = 2000  # no compression of HDF5 makes more of a byte
 
 
 def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None = None) -> None:
     """Write a Batch or dict into a group: arrays as datasets, nested ones as groups.
 
+    If a leaf is refused, those before it have been written.
+
     Args:
-        x: what to write.
-        y: where, an open file for one; it must not have such names yet.
+        x: what to write. Names that are no text become it.
+        y: where, an open file for one; it must not have such names yet. Fields keep their order if it was made with
+            ``track_order=True``.
         compression: ``"gzip"`` or ``"lzf"``, for arrays and tensors.
 
     Raises:
@@ -55,14 +60,20 @@ def from_hdf5(x: h5py.Group | h5py.Dataset, device: Any = None) -> Any:
         device: where tensors go; None for the CPU.
 
     Raises:
-        StorageError: something that ``to_hdf5`` does not write: a pickle, a link to another file, a cycle.
+        StorageError: something that ``to_hdf5`` does not write: a pickle, a link to another file, a cycle, damage.
+        SettingError: there is no such device.
     """
-    if isinstance(x, h5py.Dataset):
-        return _read_dataset(x, device, set())
+    require_device(device)
     try:
+        if isinstance(x, h5py.Dataset):
+            return _read_dataset(x, device, set())
         return _read_group(x, device, set(), batch=False)
+    except TypedBatchError:
+        raise
     except RecursionError as error:
         raise StorageError("the file is damaged: groups inside each other, deeper than anybody writes them") from error
+    except Exception as error:  # whatever it is, what was read is the reason for it
+        raise StorageError(f"the file is damaged: {error}") from error
 
 
 def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
@@ -77,10 +88,12 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
         dataset = _write_array(group, name, torch_side().as_bits(value), compression, "Tensor")
         dataset.attrs["dtype"] = np.bytes_(str(value.dtype))
         dataset.attrs["requires_grad"] = bool(value.requires_grad)
-    elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject:
+    elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject and value.dtype.kind != "T":
         _write_array(group, name, np.asarray(value), compression, "ndarray" if kind is ARRAY else "scalar")
-    elif kind is ARRAY:
+    elif kind is ARRAY and value.dtype == object:
         _write_json(group, name, [plain(one) for one in value.ravel()], "json_ndarray").attrs["shape"] = value.shape
+    elif kind is ARRAY:
+        raise StorageError(f"{describe(value)} has a dtype that files lack; convert it")
     else:
         _write_json(group, name, plain(value), "json")
 
@@ -104,9 +117,9 @@ def _write_array(group: h5py.Group, name: str, array: Any, compression: str | No
 
 def _read_group(group: h5py.Group, device: Any, met: set[int], *, batch: bool) -> Any:
     # what a Batch holds is one too, though Tianshou does not say so
-    batch |= text_of(group.attrs.get(_TYPE)) == "Batch"
+    batch |= text_of(attribute(group, _TYPE)) == "Batch"
     _require_new(group, met)
-    attributes = {name: value for name, value in group.attrs.items() if name != _TYPE}
+    attributes = {name: attribute(group, name) for name in group.attrs if name != _TYPE}
     fields: dict[str, Any] = {_decoded(name): _number(value) for name, value in attributes.items()}
     for name in group:
         try:
@@ -139,6 +152,20 @@ def member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
     return group[name]
 
 
+def attribute(owner: Any, name: str, default: Any = None) -> Any:
+    """An attribute of a group or dataset.
+
+    Raises:
+        StorageError: it is an array of texts, each of which may be as long as the file.
+    """
+    if name not in owner.attrs:
+        return default
+    stored = owner.attrs.get_id(name)
+    if stored.dtype.hasobject and stored.shape != ():
+        raise StorageError(f"an attribute {name!r} that nobody writes")
+    return owner.attrs[name]
+
+
 def text_of(attribute: object) -> str:
     """Text that was written as bytes here, as text in Tianshou."""
     return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
@@ -157,8 +184,9 @@ def _read_dataset(dataset: Any, device: Any, met: set[int]) -> Any:
     if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
         raise StorageError("data that is not in this file, which is not read")
     _require_new(dataset, met)
-    kind = text_of(dataset.attrs.get(_TYPE, "ndarray"))
+    kind = text_of(attribute(dataset, _TYPE, "ndarray"))
     try:
+        _require_known_filters(dataset)
         if dataset.nbytes > _DENSEST * dataset.id.get_storage_size() + 4096:
             raise StorageError("more data is announced than there can be in the file")
         if kind in ("json", "json_ndarray"):
@@ -169,9 +197,9 @@ def _read_dataset(dataset: Any, device: Any, met: set[int]) -> Any:
         if array.size:
             dataset.read_direct(array)
         if "time" in dataset.attrs:
-            array = array.view(np.dtype(text_of(dataset.attrs["time"])))
+            array = array.view(np.dtype(text_of(attribute(dataset, "time"))))
         if kind == "Tensor":
-            return _to_tensor(array, dataset.attrs, device)
+            return _to_tensor(array, dataset, device)
         return array[()] if kind == "scalar" else array
     except StorageError:
         raise
@@ -179,24 +207,34 @@ def _read_dataset(dataset: Any, device: Any, met: set[int]) -> Any:
         raise StorageError(f"the file is damaged: {error}") from error
 
 
+def _require_known_filters(dataset: Any) -> None:
+    """HDF5 looks for the code of a filter that it does not know, and bounds no filter by the next."""
+    properties = dataset.id.get_create_plist()
+    filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+    if not _FILTERS.issuperset(filters) or len(filters) != len(set(filters)) or _COMPRESSION.issubset(filters):
+        raise StorageError(f"filters that nobody writes: {filters}")
+
+
 def _from_json(dataset: h5py.Dataset, kind: str) -> Any:
+    if dataset.dtype != np.uint8 and dataset.shape != ():
+        raise StorageError(f"JSON as {dataset.dtype}")
     written = dataset[()]
     value = json.loads(written if isinstance(written, bytes) else written.tobytes())
     if kind == "json":
         return value
     if not isinstance(value, list):
         raise ValueError("an object array that is none")
-    return object_array(value).reshape(tuple(dataset.attrs["shape"]))
+    return object_array(value).reshape(tuple(attribute(dataset, "shape")))
 
 
-def _to_tensor(array: Any, attributes: Any, device: Any) -> Any:
+def _to_tensor(array: Any, dataset: Any, device: Any) -> Any:
     side = torch_side()
-    name = text_of(attributes.get("dtype", "")).removeprefix("torch.")
+    name = text_of(attribute(dataset, "dtype", "")).removeprefix("torch.")
     dtype = side.dtype_named(name) if name else side.torch.from_numpy(array).dtype
     if dtype is None:
         raise StorageError(f"a dtype that torch has not: {name!r}")
     tensor = side.from_bits(array, dtype)
-    return tensor.to(device).requires_grad_(bool(attributes.get("requires_grad", False)))
+    return tensor.to(device).requires_grad_(bool(attribute(dataset, "requires_grad", False)))
 
 
 def _encoded(name: object) -> str:

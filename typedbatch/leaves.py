@@ -185,6 +185,8 @@ def describe(leaf: Any) -> str:
         names = [*islice(leaf.__dict__, 9)]
         return f"{type(leaf).__name__}({', '.join(names if len(names) < 9 else [*names[:8], '...'])})"
     if kind in (ARRAY, TENSOR):
+        if kind is TENSOR and leaf.is_nested:
+            return f"nested torch {short_dtype(leaf)}"  # it has no shape
         prefix = "torch " if kind is TENSOR else ""
         return f"{prefix}{short_dtype(leaf)}[{','.join(map(str, leaf.shape))}]"
     if kind is DISTRIBUTION:

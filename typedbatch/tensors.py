@@ -31,8 +31,10 @@ def to_tensor(array: Any, dtype: torch.dtype | None = None, device: torch.device
         device: target device; None leaves it on the CPU.
 
     Raises:
-        LeafError: torch has no such dtype.
+        LeafError: torch has no such dtype, or the array has a mask.
     """
+    if isinstance(array, np.ma.MaskedArray):
+        raise LeafError("a masked array cannot become a tensor: its mask would be lost; fill it, and keep the mask too")
     array = np.asarray(array)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
         raise LeafError(f"{describe(array)} cannot become a tensor; torch has no such dtype")

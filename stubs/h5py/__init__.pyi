@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 from h5py import h5o as h5o
+from h5py import h5z as h5z
 from numpy.typing import NDArray
 
 class HardLink: ...

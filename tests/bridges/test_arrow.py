@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,7 @@ def test_object_arrays_without_rows():
         (pa.array(["a", None]), ["a", None]),
         (pa.array([[1, 2], None], pa.list_(pa.int64(), 2)), [[1, 2], None]),
         (pa.array(["a", None]).dictionary_encode(), ["a", None]),
-        (pa.array([datetime.datetime(2020, 1, 1), None]), [datetime.datetime(2020, 1, 1), None]),
+        (pa.array([dt.datetime(2020, 1, 1), None]), [dt.datetime(2020, 1, 1), None]),
     ],
     ids=["numbers", "flags", "text", "lists", "dictionary", "timestamps"],
 )
@@ -321,3 +321,57 @@ def test_what_is_no_table(given_value):
 def test_what_is_no_batch():
     with pytest.raises(LeafError, match=r"to_arrow\(\) takes a Batch, got dict"):
         to_arrow({"a": np.zeros(2)})
+
+
+@pytest.mark.parametrize("dtype", ["M8[25s]", "M8[10us]", "m8[25s]", "M8[7D]"])
+def test_dates_in_steps_of_several_units(dtype):
+    times = np.array([1, 2], dtype)
+    back = from_arrow(to_arrow(Batch(t=times))).t
+    assert (back == times).all()
+
+
+def test_days_that_arrow_has_not():
+    with pytest.raises(LeafError, match="field 't': .*: Arrow's days end at"):
+        to_arrow(Batch(t=np.array([2**40], "M8[D]")))
+
+
+def test_days_that_are_not_there_stay_days():
+    days = np.array(["2020-01-01", "NaT"], "M8[D]")
+    np.testing.assert_array_equal(from_arrow(to_arrow(Batch(t=days))).t, days)
+    both = from_arrow(to_arrow(Batch(t=np.stack([days, days])))).t
+    np.testing.assert_array_equal(both, np.stack([days, days]))
+
+
+def objects_of(*values: Any) -> Batch:
+    array = np.empty(len(values), object)
+    array[:] = values
+    batch = Batch(rows=np.arange(len(values)))
+    batch.__dict__["o"] = array
+    return batch
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        objects_of("a", b"\xff"),
+        objects_of(dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)),
+        objects_of(dt.datetime(2020, 1, 1, 5), dt.datetime(2020, 1, 1, 5, tzinfo=dt.timezone(dt.timedelta(hours=2)))),
+        objects_of([{"a": 1}], [{"b": 2}]),
+        objects_of(None, {"a": 1}),
+    ],
+    ids=["text and bytes", "date and time", "time zones", "dicts in lists", "dict and None"],
+)
+def test_objects_that_arrow_would_change(batch):
+    with pytest.raises(LeafError, match="field 'o': "):
+        to_arrow(batch)
+
+
+def test_lists_and_arrays_of_different_lengths_are_lists():
+    kept = from_arrow(to_arrow(objects_of(np.arange(2), np.arange(3)))).o
+    assert kept.tolist() == [[0, 1], [0, 1, 2]]
+    assert from_arrow(to_arrow(objects_of((1, 2), [3]))).o.tolist() == [[1, 2], [3]]
+
+
+def test_masked_arrays_of_another_byte_order():
+    masked = np.ma.array(np.array([1, 2], ">i4"), mask=[False, True])
+    assert from_arrow(to_arrow(Batch(a=masked))).a.tolist() == [1, None]

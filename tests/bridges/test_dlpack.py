@@ -141,7 +141,7 @@ def test_bfloat16_goes_to_torch_alone():
     ids=["dates", "objects", "structured", "text", "None", "distribution"],
 )
 def test_what_is_no_array_of_numbers(leaf):
-    with pytest.raises(LeafError, match=r"field 'a\.b': .* is no array of numbers, which DLPack is for"):
+    with pytest.raises(LeafError, match=r"field 'a\.b': .* is no plain array of numbers, which DLPack is for"):
         to_dlpack(Batch(fine=np.zeros(2), a={"b": leaf}))
 
 
@@ -175,3 +175,30 @@ def test_settings():
         to_dlpack({"a": np.zeros(2)})
     with pytest.raises(LeafError, match=r"from_dlpack\(\) takes .*, got "):
         from_dlpack([np.zeros(2)])  # type: ignore[arg-type]
+
+
+def test_arrays_that_tensors_cannot_share():
+    """Torch ends the process over strides below zero, and forgets masks."""
+    masked = np.ma.array([1.0, 2.0], mask=[0, 1])
+    with pytest.raises(LeafError, match=r"field 'a': f64\[3\] cannot be shared with torch: it runs backwards"):
+        from_dlpack({"a": np.arange(3.0)[::-1]}, "torch")
+    assert from_dlpack({"a": np.arange(3.0)[::-1]}).a.tolist() == [2, 1, 0]
+    for into in ("numpy", "torch"):
+        with pytest.raises(LeafError, match="its mask would be lost"):
+            from_dlpack({"a": masked}, into)
+    with pytest.raises(LeafError, match="field 'a': .* is no plain array of numbers"):
+        to_dlpack(Batch(a=masked))
+
+
+def test_what_torch_has_put_off_is_done_first():
+    batch = Batch(negative=torch.tensor([1 + 2j]).conj().imag, conjugate=torch.tensor([1 + 2j]).conj())
+    assert from_dlpack(to_dlpack(batch)).negative.tolist() == [-2]
+    assert from_dlpack(to_dlpack(batch), "torch").conjugate.tolist() == [1 - 2j]
+
+
+def test_an_array_of_a_library_that_is_half_one():
+    class Half:
+        def __dlpack__(self) -> None: ...
+
+    with pytest.raises(LeafError, match="field 'a': Half cannot be shared with"):
+        from_dlpack({"a": Half()}, "torch")

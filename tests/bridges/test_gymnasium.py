@@ -318,3 +318,13 @@ def test_observations_that_a_vector_does_not_stack():
     obs, info = SyncVectorEnv([Text, Text]).reset()
     assert obs == ("0", "0")
     assert observations((np.array(obs, object), info)).obs.tolist() == ["0", "0"]
+
+
+def test_numbers_of_a_step_that_are_none():
+    obs = np.zeros((2, 2))
+    with pytest.raises(LeafError, match="field 'rew': list is no array"):
+        transitions(obs, FLAGS, (obs, [[1], [1, 2]], FLAGS, FLAGS, {}))
+    with pytest.raises(StructureError, match="final_obs"):
+        stepped({"final_obs": {"a": 1}, "_final_obs": np.array([True, False])})
+    rew = torch.ones(2, requires_grad=True)
+    assert transitions(obs, FLAGS, (obs, rew, FLAGS, FLAGS, {})).rew is rew

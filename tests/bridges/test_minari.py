@@ -279,3 +279,12 @@ def test_episodes_that_do_not_fit_together():
         from_minari(episode(actions=np.zeros(7)))
     with pytest.raises(StructureError, match="info"):
         from_minari(episode(infos={"a": np.zeros(9)}))
+
+
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [({"x": None}, "field 'info.x': Minari keeps plain arrays, got None"), ({"x": np.ma.array(range(4))}, "info.x")],
+)
+def test_infos_that_are_no_arrays(info, text):
+    with pytest.raises(LeafError, match=text):
+        to_minari(rollout(info=info))

@@ -317,3 +317,36 @@ def test_what_is_no_tensordict(given_value: Any):
 def test_what_is_no_batch():
     with pytest.raises(LeafError, match=r"to_tensordict\(\) takes a Batch, got dict"):
         to_tensordict({"a": np.zeros(2)})
+
+
+class Named(TensorClass):
+    one: torch.Tensor
+
+
+class Texts(TensorClass):
+    a: torch.Tensor
+    d: str
+
+
+def test_objects_in_a_tensorclass_come_back_as_rows():
+    objects = np.array(["p", "q"], object)
+    back = from_tensordict(to_tensorclass(Batch(a=np.zeros(2), d=objects), Texts))
+    assert back.d.tolist() == ["p", "q"]
+    assert back[1].d == "q"
+
+
+def test_what_a_tensorclass_refuses_is_refused_in_one_line():
+    for field in ("names", "device", "lock"):
+        with pytest.raises(LeafError, match=r"Batch\(.*\) is no Named: ") as caught:
+            to_tensorclass(Batch({"a": np.zeros(2), field: np.ones(2)}), Named)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_batch_size_that_is_no_list():
+    with pytest.raises(SizeError, match="batch_size is a list of whole numbers, got 3"):
+        to_tensordict(Batch(a=np.zeros(3)), 3)  # type: ignore[arg-type]
+
+
+def test_masks_are_not_lost():
+    with pytest.raises(LeafError, match="field 'a': a masked array cannot become a tensor"):
+        to_tensordict(Batch(a=np.ma.array([1.0, 2.0], mask=[0, 1])))

@@ -145,3 +145,11 @@ def test_a_leaf_that_is_no_leaf_is_named():
     theirs.inner.__dict__["bad"] = [torch.zeros(2), torch.zeros(3)]
     with pytest.raises(LeafError, match=r"field 'inner\.bad': a list of tensors is stacked"):
         from_tianshou(theirs)
+
+
+def test_dicts_in_object_arrays_stay_dicts():
+    objects = np.empty(2, object)
+    objects[:] = [{"a": 1}, {"b": 2}]
+    batch = Batch(n={"rows": np.arange(2)})
+    batch.n.__dict__["o"] = objects
+    assert from_tianshou(to_tianshou(batch)).n.o is objects

@@ -256,3 +256,8 @@ def test_what_is_no_buffer():
         buffer_from_tianshou(ReplayBuffer(4))  # type: ignore[arg-type]
     with pytest.raises(LeafError, match=r"buffer_to_tianshou\(\) takes a ReplayBuffer, got Batch"):
         buffer_to_tianshou(Batch())  # type: ignore[arg-type]
+
+
+def test_a_buffer_with_a_cache_is_refused_whatever_its_sizes():
+    with pytest.raises(StructureError, match="CachedReplayBuffer"):
+        buffer_from_tianshou(ts.CachedReplayBuffer(ts.ReplayBuffer(4), 2, 4))

@@ -116,6 +116,13 @@ def test_a_link_stays_one(path):
     assert load(target).a == load(path).a == 2
 
 
+def test_an_old_file_keeps_its_permissions(path):
+    save(Batch(a=1), path)
+    path.chmod(0o600)
+    save(Batch(a=2), path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_new_file_may_be_read_by_whom_the_process_lets(path):
     before = os.umask(0o027)
     try:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import zlib
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
-from tests.files.helpers import Evil, hdf5_by_hand, refused
+from tests.files.helpers import Evil, hdf5_by_hand, memory_for, refused
 from typedbatch import Batch
-from typedbatch.errors import StorageError
+from typedbatch.errors import SettingError, StorageError
 from typedbatch.files import load, save
+from typedbatch.hdf5 import from_hdf5
 
 
 @pytest.fixture
@@ -101,3 +103,59 @@ def test_a_pickle_in_an_hdf5_file_is_not_executed(tmp_path):
         with contextlib.suppress(StorageError):
             load(tmp_path / "a.h5")
     assert not (tmp_path / "executed").exists()
+
+
+def with_filters(*filters: int) -> Any:
+    """A dataset of 1000 bytes behind filters, whose one chunk is zlib's of zlib's of 60 MB."""
+
+    def fill(group: Any) -> None:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((1000,))
+        for one in filters:
+            properties.set_filter(one, h5py.h5z.FLAG_OPTIONAL, (9,))
+        space = h5py.h5s.create_simple((1000,))
+        found = h5py.h5d.create(group.id, b"it", h5py.h5t.NATIVE_UINT8, space, dcpl=properties)
+        found.write_direct_chunk((0,), zlib.compress(zlib.compress(bytes(60_000_000), 9), 9))
+
+    return fill
+
+
+@pytest.mark.parametrize("filters", [(1, 1), (1, 32000), (300,), (1, 4)], ids=str)
+def test_filters_that_nobody_writes_are_not_run(filters, tmp_path):
+    """One behind another there is no bound; for one that it does not know, HDF5 looks for a library to load."""
+    hdf5_by_hand(tmp_path / "a.h5", with_filters(*filters))
+    assert memory_for(tmp_path / "a.h5") < 1_000_000
+    assert "filters that nobody writes" in refused(tmp_path / "a.h5")
+
+
+def test_a_text_of_many_places_is_not_read(tmp_path):
+    def dataset(group: Any) -> None:
+        group.create_dataset("it", (400,), h5py.string_dtype("ascii")).attrs["__data_type__"] = np.bytes_("json")
+
+    def attribute(group: Any) -> None:
+        group.attrs.create("it", ["x"] * 400, dtype=h5py.string_dtype("ascii"))
+
+    for fill, reason in ((dataset, "JSON as object"), (attribute, "an attribute 'it' that nobody writes")):
+        hdf5_by_hand(tmp_path / "a.h5", fill)
+        assert reason in refused(tmp_path / "a.h5")
+
+
+def test_damage_that_the_group_alone_shows_is_an_error_of_the_librarys_own(tmp_path):
+    path = tmp_path / "a.h5"
+    save(Batch(a=np.arange(3), b={"c": [1.0]}), path)
+    data, rng, refusals = path.read_bytes(), np.random.default_rng(0), 0
+    for place in rng.choice(len(data), 200, replace=False):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with contextlib.suppress(OSError, KeyError, RuntimeError), h5py.File(path) as file:
+            group = file["batch"]
+            try:
+                from_hdf5(group)
+            except StorageError:
+                refusals += 1
+    assert refusals > 20
+
+
+def test_no_such_device_is_not_called_damage(tmp_path):
+    save(Batch(a=np.arange(3)), tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file, pytest.raises(SettingError, match="there is no device 'nonsense'"):
+        from_hdf5(file["batch"], "nonsense")

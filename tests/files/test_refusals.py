@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 
 from tests.files.helpers import ENDINGS, Evil, assert_same, cells, through_file
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
+from typedbatch.compression import compress_column
 from typedbatch.errors import LeafError, SettingError, StorageError
 from typedbatch.files import load, save
 
@@ -28,6 +30,12 @@ def looped() -> list[Any]:
     loop: list[Any] = []
     loop.append(loop)
     return loop
+
+
+def nested_tensor() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls it a prototype
+        return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
 
 
 NO_JSON = "is nothing that JSON holds; leave the field out, or make it an array"
@@ -48,6 +56,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "list in itself": (cells(looped()), "a value nested more than 100 deep, or in itself; leave the field out"),
     "number too long for JSON": (cells(10**5000), "int " + NO_JSON),
     "long double in an array": (cells(np.longdouble(1)), ""),
+    "text of surrogate pairs": (cells("\ud83d\ude00"), "text with surrogate pairs"),
+    "name of surrogate pairs": (cells([{"\ud83d\ude00": 1}]), "text with surrogate pairs"),
+    "compressed column": (
+        compress_column(np.zeros((2, 3)), bulk=True),
+        "a compressed column; decompress_if_needed() first",
+    ),
+    "nested tensor": (nested_tensor(), "nested torch f32 cannot be written: "),
+    "text of numpy's own": (np.array(["a"], np.dtypes.StringDType()), "StringDType()[1] has a dtype that files lack"),
     "sparse tensor": (torch.eye(2).to_sparse(), "torch f32[2,2] cannot be written: "),
     "tensor without data": (torch.zeros(2, device="meta"), "torch f32[2] cannot be written: "),
     "dtype that files lack": (torch.ones(2).to(torch.float8_e8m0fnu), "torch float8_e8m0fnu[2] cannot be written: "),
@@ -273,3 +289,9 @@ def test_a_device_that_there_is_not_is_not_called_damage(device, path):
     with pytest.raises(Exception, match=r"(?i)cuda|device") as caught:
         load(path, device=device)
     assert "damaged" not in str(caught.value)
+
+
+def test_a_name_that_json_would_change_is_refused(path):
+    with pytest.raises(StorageError):
+        save(Batch({"\ud83d\ude00": np.arange(1), "\U0001f600": np.arange(2)}), path)
+    assert list(path.parent.iterdir()) == []

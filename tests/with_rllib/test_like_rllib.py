@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ray.rllib.policy import sample_batch as rllib
 
 from typedbatch import MultiAgentBatch, SampleBatch
-from typedbatch.bridges.rllib import from_rllib
+from typedbatch.bridges.rllib import from_rllib, to_rllib
 
 
 def assert_same(ours: Any, theirs: Any, path: str = "batch") -> None:
@@ -228,3 +228,17 @@ def test_wrapping(theirs):
         mine = MultiAgentBatch.wrap_as_needed(dict.fromkeys(names, ours), 1)
         other = rllib.MultiAgentBatch.wrap_as_needed(dict.fromkeys(names, theirs), 1)
         assert type(mine).__name__ == type(other).__name__
+
+
+def test_tuples_are_nested_whatever_the_number_of_their_parts():
+    theirs = rllib.SampleBatch({"obs": (np.arange(2), {"x": np.arange(2) * 10.0}), "actions": np.arange(2)})
+    ours = from_rllib(theirs)
+    assert ours[0]["obs"]["0"] == 0
+    assert ours["obs"]["1"]["x"].tolist() == [0, 10]
+    assert ours["obs"]["0"] is theirs["obs"][0]
+
+
+def test_reserved_fields_are_left_out():
+    theirs = to_rllib(SampleBatch(obs=np.zeros(2), infos={}))
+    assert list(theirs.keys()) == ["obs"]
+    assert len(list(theirs.rows())) == len(from_rllib(theirs)) == 2

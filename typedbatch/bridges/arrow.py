@@ -29,8 +29,8 @@ def to_arrow(batch: Any) -> pa.Table:
     arrays that are not in one piece are copied, nothing else. Reserved fields are left out.
 
     Raises:
-        LeafError: a leaf that Arrow has no type for, as complex numbers, distributions, or objects of several kinds,
-            or a name that is no Unicode; the error names it.
+        LeafError: a leaf that Arrow has no type for or would change, as complex numbers, distributions, or objects of
+            several kinds, or a name that is no Unicode; the error names it.
         StructureError: fields of different lengths.
         NoLengthError: a field is a scalar.
     """
@@ -122,13 +122,14 @@ def _column(value: Any, rows: int) -> Any:
     if kind not in (ARRAY, TENSOR):
         raise LeafError(f"{describe(value)} is no column for Arrow")
     array = leaf_to_numpy(value)
+    if array.dtype.kind in "mM":
+        array = _times(array)
     if isinstance(array, np.ma.MaskedArray):
         return _masked(array)
     if array.dtype.kind == "c":
         raise LeafError(f"{describe(value)}: Arrow has no complex numbers; make it two columns, real and imag")
-    if array.dtype.hasobject and array.ndim == 1:
-        values = array.tolist()  # where there is nothing to find a type by, text: a null column would come back as None
-        return pa.array(values, pa.string() if all(one is None for one in values) else None)
+    if array.dtype == object and array.ndim == 1:
+        return _objects(array.tolist())
     array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
     if array.ndim == 1:
         return pa.array(array)
@@ -141,7 +142,37 @@ def _column(value: Any, rows: int) -> Any:
 def _masked(array: np.ma.MaskedArray[Any, Any]) -> Any:
     if array.ndim != 1:
         raise LeafError(f"{describe(array)}: Arrow's tensors have no masks; keep it as a field")
-    return pa.array(array.data, mask=np.ma.getmaskarray(array))
+    data = array.data.astype(array.dtype.newbyteorder("="), copy=False)
+    return pa.array(data, mask=np.ma.getmaskarray(array))
+
+
+def _times(array: Any) -> Any:
+    """Dates in steps of Arrow's: it would take one of 25 s for one of 1 s, and days beyond 32 bits for others."""
+    unit, steps = np.datetime_data(array.dtype)
+    if steps != 1:
+        array = array.astype(f"{array.dtype.kind}8[{unit}]")
+    if unit == "D" and np.any(~np.isnat(array) & (np.abs(array.view(np.int64)) >= 2**31)):
+        raise LeafError(f"{describe(array)}: Arrow's days end at 2**31")
+    return array
+
+
+def _objects(values: list[Any]) -> Any:
+    # where there is nothing to find a type by, text: a null column would come back as None
+    column = pa.array(values, pa.string() if all(one is None for one in values) else None)
+    if pa.types.is_struct(column.type) and column.null_count:
+        raise LeafError("dicts beside None: a struct of Arrow becomes a nested batch, which has no rows without values")
+    for value, kept in zip(values, column.to_pylist(), strict=True):
+        if not _is_kept(value, kept):
+            raise LeafError(f"objects of several kinds: Arrow would make {kept!r:.40} of {value!r:.40}")
+    return column
+
+
+def _is_kept(value: Any, kept: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (tuple, set)):
+        value = [*value]
+    return bool(value == kept or (value != value and kept != kept))  # NaN
 
 
 def _names(schema: Any) -> list[str]:
@@ -192,7 +223,7 @@ def _leaf(column: Any) -> Any:
 
 def _has_own_null(kind: Any) -> bool:
     """Numpy has NaN and NaT for what is not there."""
-    return bool(pa.types.is_floating(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind))
+    return bool(pa.types.is_floating(kind) or (pa.types.is_temporal(kind) and not pa.types.is_time(kind)))
 
 
 def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any) -> Any:

@@ -39,18 +39,28 @@ def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "nu
         try:
             if isinstance(value, Mapping):
                 out[name] = from_dlpack(value, into)
-            elif into == "torch" and isinstance(value, np.ndarray) and not value.flags.writeable:
-                raise BufferError("it is read-only, and tensors are not; copy() it first")
             elif hasattr(value, "__dlpack__"):
+                _require_shareable(value, into)
                 out[name] = take(value)
             else:
                 raise LeafError(f"{describe(value)} has no __dlpack__")
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
             raise LeafError(f"{describe(value)} cannot be shared with {into}: {error}", name) from error
     batch: Batch = new_tree(Batch, out)
     return batch
+
+
+def _require_shareable(value: Any, into: str) -> None:
+    if not isinstance(value, np.ndarray):
+        return
+    if isinstance(value, np.ma.MaskedArray):
+        raise BufferError("its mask would be lost; fill it, and share the mask too")
+    if into == "torch" and not value.flags.writeable:
+        raise BufferError("it is read-only, and tensors are not; copy() it first")
+    if into == "torch" and any(stride < 0 for stride in value.strides):  # torch ends the whole process over them
+        raise BufferError("it runs backwards, and tensors cannot; copy() it first")
 
 
 def to_dlpack(batch: Any) -> dict[str, Any]:
@@ -60,7 +70,7 @@ def to_dlpack(batch: Any) -> dict[str, Any]:
         batch: a batch of numbers; nested ones become dicts. Gradients are cut.
 
     Raises:
-        LeafError: a field of objects, text, dates or distributions; the error names it.
+        LeafError: a field of objects, text, dates or distributions, or one with a mask; the error names it.
     """
     return _exported(require_tree(batch, "to_dlpack()"))
 
@@ -75,9 +85,9 @@ def _exported(tree: Tree) -> dict[str, Any]:
             except TypedBatchError as error:
                 raise error.under(name) from error.__cause__
         elif kind is TENSOR:
-            out[name] = value.detach()
-        elif kind is ARRAY and value.dtype.kind in "biufc":
+            out[name] = value.detach().resolve_conj().resolve_neg()
+        elif kind is ARRAY and value.dtype.kind in "biufc" and not isinstance(value, np.ma.MaskedArray):
             out[name] = value
         else:
-            raise LeafError(f"{describe(value)} is no array of numbers, which DLPack is for", name)
+            raise LeafError(f"{describe(value)} is no plain array of numbers, which DLPack is for", name)
     return out

@@ -10,7 +10,7 @@ import numpy as np
 from typedbatch.batch import Batch
 from typedbatch.copying import deep_leaf
 from typedbatch.errors import LeafError, RowAssignmentError, StructureError
-from typedbatch.leaves import describe
+from typedbatch.leaves import TENSOR, describe, kind_of
 from typedbatch.records import ObsBatch, RolloutBatch
 
 _FINAL = ("final_obs", "_final_obs")
@@ -59,12 +59,21 @@ def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
     return RolloutBatch(
         obs=nested(obs),
         act=nested(act),
-        rew=np.asarray(rew),
-        terminated=np.asarray(terminated),
-        truncated=np.asarray(truncated),
+        rew=_numbers("rew", rew),
+        terminated=_numbers("terminated", terminated),
+        truncated=_numbers("truncated", truncated),
         obs_next=_with_final(nested(obs_next), info),
         info=Batch({name: value for name, value in info.items() if name not in _FINAL}),
     )
+
+
+def _numbers(name: str, value: Any) -> Any:
+    if kind_of(value) is TENSOR:
+        return value
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise LeafError(f"{describe(value)} is no array: {error}", name) from error
 
 
 def nested(value: Any) -> Any:
@@ -102,6 +111,6 @@ def _with_final(obs: Any, info: Mapping[str, Any]) -> Any:
             raise StructureError("an episode has ended, but its last observation is None", "final_obs")
         rows = Batch(obs=deep_leaf(obs, {}))
         rows[ended] = Batch.stack([{"obs": nested(one)} for one in last])
-    except (IndexError, TypeError, RowAssignmentError) as error:
+    except (LookupError, TypeError, RowAssignmentError) as error:
         raise StructureError(f"these last observations do not fit those of the step: {error}", "final_obs") from error
     return rows["obs"]

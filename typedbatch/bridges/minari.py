@@ -13,10 +13,10 @@ from typedbatch.batch import Batch
 from typedbatch.bridges.gymnasium import nested, unnested
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.gathering import after_zeros
-from typedbatch.leaves import BATCH, describe, kind_of
+from typedbatch.leaves import ARRAY, BATCH, describe, is_reserved, kind_of
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import RolloutBatch
-from typedbatch.rows import count_rows, equal_rows, require_tree
+from typedbatch.rows import count_rows, equal_rows, leaves, require_tree
 
 _FIELDS: Final = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "info")
 
@@ -59,7 +59,7 @@ def from_minari_dataset(dataset: MinariDataset) -> Iterator[RolloutBatch]:
 
 
 def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBuffer:
-    """One whole episode for ``minari.create_dataset_from_buffers``.
+    """One whole episode for ``minari.create_dataset_from_buffers``; fields that no rollout has are left out.
 
     Observations and infos are copied, as there is one more of each than there are steps: the first info, which is for
     what ``reset`` returned, is zeros.
@@ -69,13 +69,16 @@ def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBu
         seed: what the environment was reset with.
 
     Raises:
-        LeafError: ``batch`` is no Batch.
+        LeafError: ``batch`` is no Batch, or holds what is no array, or one with a mask.
         MissingFieldError: it lacks a field of a rollout.
         StructureError: fields of different lengths, no steps, an end before the last step, an ``obs_next`` that is not
             the ``obs`` of the step after, or infos that are no nested batch.
     """
     given = Batch(require_tree(batch, "to_minari()")).to_numpy()
     tree = Batch({name: given[name] for name in _FIELDS})
+    for path, leaf in leaves(tree.__dict__):
+        if not is_reserved(leaf) and (kind_of(leaf) is not ARRAY or isinstance(leaf, np.ma.MaskedArray)):
+            raise LeafError(f"Minari keeps plain arrays, got {describe(leaf)}", path)
     if not equal_rows(tree.__dict__):
         raise StructureError("an episode has at least one step")
     obs, after = Batch(obs=tree["obs"]), Batch(obs=tree["obs_next"])

@@ -12,7 +12,7 @@ from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.errors import LeafError
 from typedbatch.layout import layout_of
-from typedbatch.leaves import BATCH, KINDS, Tree, describe, new_tree, object_array
+from typedbatch.leaves import BATCH, KINDS, Tree, describe, is_reserved, new_tree, object_array
 from typedbatch.multi_agent import MultiAgentBatch
 from typedbatch.protocols import BatchProtocol
 from typedbatch.rows import require_tree
@@ -26,7 +26,8 @@ def from_rllib(batch: rllib.MultiAgentBatch) -> MultiAgentBatch: ...
 def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
     """A batch of RLlib as one of ours, on the same arrays and tensors.
 
-    ``infos`` stay dicts, one per step, in an object array: a nested batch would fill in what some of them lack.
+    Dicts and tuples become nested batches, fields of a tuple are called ``"0"``, ``"1"``, .... ``infos`` stay
+    dicts, one per step, in an object array: a nested batch would fill in what some of them lack.
 
     Raises:
         LeafError: ``batch`` is something else, or columns that no batch holds.
@@ -37,7 +38,7 @@ def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
     if not isinstance(batch, rllib.SampleBatch):
         raise LeafError(f"from_rllib() takes a SampleBatch or MultiAgentBatch of RLlib, got {describe(batch)}")
     # dict's own items: RLlib's may convert what is read
-    columns = {name: value for name, value in dict.items(batch) if value is not None}
+    columns = {name: _nested(value) for name, value in dict.items(batch) if value is not None}
     infos = columns.pop("infos", None)
     ours = SampleBatch(columns)
     if infos is not None:
@@ -51,10 +52,11 @@ def to_rllib(batch: MultiAgentBatch) -> rllib.MultiAgentBatch: ...  # pyright: i
 @overload
 def to_rllib(batch: BatchProtocol) -> rllib.SampleBatch: ...
 def to_rllib(batch: Any) -> Any:
-    """A batch as one of RLlib's, on the same arrays and tensors.
+    """A batch as one of RLlib's, on the same arrays and tensors. Reserved fields are left out.
 
-    ``dones``, which RLlib takes no longer, become ``terminateds`` where there are none. Nested batches become dicts,
-    ``infos`` an object array of dicts, ``seq_lens`` int32. Compressed columns are decompressed.
+    ``dones``, which RLlib takes no longer, become ``terminateds`` where there are none, and are left out otherwise.
+    Nested batches become dicts, ``infos`` an object array of dicts, ``seq_lens`` int32. Compressed columns are
+    decompressed.
 
     Raises:
         LeafError: ``batch`` is no Batch.
@@ -65,13 +67,19 @@ def to_rllib(batch: Any) -> Any:
     tree: SampleBatch = new_tree(SampleBatch, dict(require_tree(batch, "to_rllib()").__dict__))
     layout = layout_of(tree.__dict__)
     tree.decompress_if_needed(list(tree.__dict__))
-    columns = {name: _column(name, value) for name, value in tree.__dict__.items()}
+    columns = {name: _column(name, value) for name, value in tree.__dict__.items() if not is_reserved(value)}
     if "dones" in columns:
         dones = columns.pop("dones")
         columns.setdefault("terminateds", dones)
     if layout.seq_lens is None:
         return rllib.SampleBatch(columns)
     return rllib.SampleBatch(columns, _zero_padded=not layout.is_flat, _max_seq_len=tree.max_seq_len)
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, tuple):
+        value = {str(i): part for i, part in enumerate(value)}
+    return {name: _nested(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 def _column(name: str, value: Any) -> Any:

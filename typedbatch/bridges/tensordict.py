@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -13,10 +14,11 @@ from tensordict import (
     is_tensor_collection,
     is_tensorclass,
 )
+from tensordict.utils import LinkedList
 
 from typedbatch.batch import Batch
 from typedbatch.conversion import torch_side
-from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
@@ -35,7 +37,7 @@ from typedbatch.rows import at_least, equal_rows, require_tree
 T = TypeVar("T")
 
 
-def to_tensordict(batch: Any, batch_size: list[int] | None = None) -> TensorDict:
+def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> TensorDict:
     """A batch as a TensorDict; arrays become tensors on the same memory.
 
     Object arrays become a ``NonTensorStack`` of their elements, so that they are indexed with the rest; text, ``None``
@@ -54,6 +56,8 @@ def to_tensordict(batch: Any, batch_size: list[int] | None = None) -> TensorDict
     tree = require_tree(batch, "to_tensordict()")
     if batch_size is None:
         return _tensordict(tree, torch.Size([equal_rows(_with_rows(tree))]))
+    if not isinstance(batch_size, Sequence):
+        raise SizeError(f"batch_size is a list of whole numbers, got {batch_size!r}")
     return _tensordict(tree, torch.Size([at_least(0, size, "batch_size") for size in batch_size]))
 
 
@@ -102,10 +106,10 @@ def to_tensorclass(batch: Any, cls: type[T]) -> T:
     size = torch.Size([equal_rows(_with_rows(tree))])
     try:
         made: T = cls(**_entries(tree, size), batch_size=size)  # type: ignore[call-arg]  # as every tensorclass takes it
-    except (TypeError, AttributeError) as error:
-        if isinstance(error, TypedBatchError):
-            raise
-        raise LeafError(f"{describe(batch)} is no {cls.__name__}: {error}") from error
+    except TypedBatchError:
+        raise
+    except Exception as error:  # what a tensorclass refuses, it refuses in many ways
+        raise LeafError(f"{describe(batch)} is no {cls.__name__}: {str(error).partition(chr(10))[0]}") from error
     return made
 
 
@@ -170,6 +174,8 @@ def _leaf(value: Any) -> Any:
         return value
     if isinstance(value, NonTensorStack):
         return object_array(value.tolist())
+    if isinstance(value, LinkedList):  # what a tensorclass shows of a NonTensorStack
+        return object_array(value)
     if isinstance(value, NonTensorData):
         return value.data
     if is_tensor_collection(value):

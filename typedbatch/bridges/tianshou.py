@@ -13,7 +13,7 @@ from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.buffers.restored import library_class, restored
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
-from typedbatch.leaves import Tree, describe
+from typedbatch.leaves import Tree, describe, new_tree
 from typedbatch.rows import require_tree
 
 
@@ -25,7 +25,11 @@ def from_tianshou(batch: ts.Batch) -> Batch:
     """
     if not isinstance(batch, ts.Batch):
         raise LeafError(f"from_tianshou() takes a Batch of Tianshou, got {describe(batch)}")
-    return Batch({name: _from_leaf(name, value) for name, value in batch.__dict__.items()})
+    fields: dict[str, Any] = {}
+    for name, value in batch.__dict__.items():
+        fields[name] = value if _is_objects(value) else Batch({name: _from_leaf(name, value)}).__dict__[name]
+    ours: Batch = new_tree(Batch, fields)
+    return ours
 
 
 def to_tianshou(batch: Any) -> ts.Batch:
@@ -44,14 +48,14 @@ def buffer_from_tianshou(buffer: ts.ReplayBuffer) -> ReplayBuffer[Any, Any]:
 
     Raises:
         LeafError: ``buffer`` is no buffer of Tianshou.
-        StorageError: rings of different sizes, or rows that no buffer has.
+        StructureError: rings of different sizes, a CachedReplayBuffer, or rows that no buffer has.
     """
     if not isinstance(buffer, ts.ReplayBuffer):
         raise LeafError(f"buffer_from_tianshou() takes a buffer of Tianshou, got {describe(buffer)}")
     many = isinstance(buffer, ReplayBufferManager)
     rings = buffer.buffers if many else [buffer]
     options = {name: buffer.options[name] for name in _OPTIONS if name in buffer.options}
-    if many and len({ring.maxsize for ring in rings}) > 1:
+    if many and (isinstance(buffer, ts.CachedReplayBuffer) or len({ring.maxsize for ring in rings}) > 1):
         raise StructureError("a vector of rings of different sizes, as CachedReplayBuffer has them, is not taken over")
     kind: type[ReplayBuffer[Any, Any]] = VectorReplayBuffer if many else ReplayBuffer
     sizes = {"total_size": buffer.maxsize, "buffer_num": len(rings)} if many else {"size": buffer.maxsize}
@@ -106,6 +110,11 @@ def _numbers(rings: Any) -> Any:
     counts = [[ring._insertion_idx, ring._size, ring._ep_len, ring._ep_start_idx] for ring in rings]
     returns = [np.asarray(ring._ep_return, float) for ring in rings]
     return np.concatenate([np.asarray(counts, float).T.ravel(), np.stack(np.broadcast_arrays(*returns)).ravel()])
+
+
+def _is_objects(value: Any) -> bool:
+    """Objects stay what they are: a Batch would make dicts nested batches."""
+    return isinstance(value, np.ndarray) and value.dtype == object
 
 
 def _from_leaf(name: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from typing_extensions import TypeForm
 
 from typedbatch.batch import Batch
-from typedbatch.conversion import torch_side
+from typedbatch.conversion import require_device
 from typedbatch.declaration import schema_version as schema_version
 from typedbatch.declaration import versions
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
@@ -136,7 +136,7 @@ def load(
         SettingError: an ending, or an argument, that there is not for this format.
     """
     hdf5 = _is_hdf5(path)
-    _require_device(device)
+    require_device(device)
     if hdf5 and (mmap or allow_pickle):
         raise SettingError("mmap= and allow_pickle= are for safetensors files")
     try:
@@ -154,15 +154,6 @@ def load(
     except Exception as error:  # whatever it is, what was read is the reason for it
         raise StorageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
     return batch if schema is None else _under(batch, schema, known, str(path))
-
-
-def _require_device(device: Any) -> None:
-    if device is None:
-        return
-    try:
-        torch_side().torch.empty(0, device=device)
-    except (RuntimeError, TypeError, AssertionError) as error:
-        raise SettingError(f"there is no device {device!r}: {error}") from error
 
 
 def _is_hdf5(path: str | os.PathLike[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,8 @@ from typedbatch.errors import StorageError
 def replacing(path: str | os.PathLike[str]) -> Generator[Path, None, None]:
     """A file to write beside ``path``, which takes its place when the block has ended well, and is gone otherwise.
 
-    A process that is killed leaves the old file. After a power cut the new one may be incomplete, which reading finds.
+    An old file's permissions stay. A process that is killed leaves the old file. After a power cut the new one may be
+    incomplete, which reading finds.
 
     Raises:
         StorageError: the file cannot be written.
@@ -24,6 +26,8 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path, None, None]:
     unfinished = path.with_name(f".{secrets.token_hex(8)}.new")
     try:
         yield unfinished
+        with suppress(FileNotFoundError):
+            unfinished.chmod(stat.S_IMODE(path.stat().st_mode))
         os.replace(unfinished, path)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error}") from error

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from typedbatch.errors import StorageError
-from typedbatch.hdf5 import from_hdf5, member, text_of, to_hdf5
+from typedbatch.hdf5 import attribute, from_hdf5, member, text_of, to_hdf5
 from typedbatch.leaves import Tree
 
 _ROOT = "batch"
@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str], device: Any) -> tuple[Tree, dict[str, Any
     with h5py.File(path, "r") as file:
         if "typedbatch" not in file.attrs:
             raise StorageError("it is not a file of typedbatch.files; typedbatch.hdf5.from_hdf5 reads others")
-        document: dict[str, Any] = json.loads(text_of(file.attrs["typedbatch"]))
+        document: dict[str, Any] = json.loads(text_of(attribute(file, "typedbatch")))
         tree = from_hdf5(member(file, _ROOT), device)
     if not isinstance(tree, Tree):
         raise StorageError("it holds no batch")

@@ -12,7 +12,7 @@ from typedbatch.batch import Batch
 from typedbatch.conversion import torch_side
 from typedbatch.errors import StorageError, TypedBatchError
 from typedbatch.files.container import NAMES, Stored, aligned, sizes
-from typedbatch.jsonable import plain
+from typedbatch.jsonable import plain, text
 from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.multi_agent import MultiAgentBatch
 from typedbatch.sample_batch import SampleBatch
@@ -137,7 +137,7 @@ class Writer:
         fields = {}
         for name, value in batch.__dict__.items():
             try:
-                fields[name] = self.node(value, f"{path}.{name}" if path else name)
+                fields[text(name)] = self.node(value, f"{path}.{name}" if path else name)
             except TypedBatchError as error:
                 raise error.under(name) from error.__cause__
             except (TypeError, ValueError, RuntimeError, pickle.PicklingError, AttributeError) as error:
