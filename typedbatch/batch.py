@@ -98,6 +98,12 @@ class Batch(Arithmetic):
         def __delattr__(self, name: str) -> None:
             del self[name]
 
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: object) -> Any:
+            from typedbatch.bridges.pydantic import schema_for
+
+            return schema_for(source)
+
     @overload
     def __getitem__(self, key: str, /) -> Any: ...
     @overload

@@ -34,6 +34,12 @@ class BatchProtocol(Protocol):
         def __class_getitem__(cls, args: Any) -> Any:
             return super().__class_getitem__(with_defaults(cls, args))
 
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: object) -> Any:
+            from typedbatch.bridges.pydantic import schema_for
+
+            return schema_for(source)
+
     @overload
     def __getitem__(self, key: str, /) -> Any: ...
     @overload

@@ -99,6 +99,12 @@ def new_view(batch: Batch, target: type) -> Any:
     return out
 
 
+def default_of(cls: type, name: str) -> object:
+    """What a field of a record is when it is left out; None for one that is just absent then."""
+    default = getattr(cls, "__record_fields__", {}).get(name, _REQUIRED)
+    return None if default is _REQUIRED else default
+
+
 def fill_defaults(cls: type[Batch], fields: dict[str, Any]) -> None:
     """Add the fields of a record that may be left out and are, with a copy of their default."""
     for name, default in getattr(cls, "__record_fields__", {}).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import lru_cache
 
@@ -55,6 +56,12 @@ def child(path: str, name: str) -> str:
     return f"{path}[{name!r}]"
 
 
+def parts_of(path: str) -> tuple[str, ...]:
+    """The names in a path, outermost first: ``("obs", "agent 1")``."""
+    return tuple(ast.literal_eval(found[1:-1]) if found[0] == "[" else found for found in _PART.findall(path))
+
+
+_PART = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]+""")
 _OUTERMOST = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]*""")
 
 

@@ -1,0 +1,300 @@
+"""Protocols and records where pydantic checks, models of a batch's fields, and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from jaxtyping import Bool, Float32, Integer
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+import typedbatch
+from tests.strategies import numpy_batches
+from typedbatch import (
+    Batch,
+    BatchProtocol,
+    BatchRecord,
+    ObsBatchProtocol,
+    RolloutBatch,
+    RolloutBatchProtocol,
+    SampleBatch,
+)
+from typedbatch.bridges.pydantic import BatchModel, model_from, to_batch
+from typedbatch.errors import DeclarationError, LeafError
+from typedbatch.json_schema import json_schema
+from typedbatch.schema import is_schema
+
+FLAGS = np.zeros(2, bool)
+
+
+def rollout(**fields: Any) -> Batch:
+    made = {"obs": np.zeros((2, 3)), "obs_next": np.ones((2, 3)), "act": np.arange(2), "rew": np.ones(2)}
+    return Batch({**made, "terminated": FLAGS, "truncated": FLAGS, "info": {}, **fields})
+
+
+class Step(BaseModel):
+    rollout: RolloutBatchProtocol
+    record: RolloutBatch | None = None
+    tensors: ObsBatchProtocol[Tensor] | None = None
+    steps: SampleBatch | None = None
+    anything: Batch | BatchProtocol | None = None
+
+
+class Cams(BatchRecord):
+    left: np.ndarray[Any, Any]
+
+
+class Seen(BatchRecord):
+    cams: Cams
+    note: str = "none"
+    extra: np.ndarray[Any, Any] | None = None
+
+
+def refused(call: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
+    with pytest.raises(ValidationError) as caught:
+        call()
+    return {error["loc"]: dict(error) for error in caught.value.errors()}
+
+
+# ---- as types of fields ----------------------------------------------------------------------------------------------
+
+
+def test_a_protocol_hands_on_the_very_batch():
+    batch = rollout()
+    step = Step(rollout=batch, record=batch, tensors=Batch(obs=torch.zeros(2), info={}), steps=SampleBatch(obs=[1]))
+    assert step.rollout is batch
+    assert type(step.record) is RolloutBatch
+    assert step.record.obs is batch.obs
+
+
+def test_no_module_of_the_bridge_is_imported_by_the_user():
+    code = (
+        "import numpy as np\nfrom pydantic import BaseModel\nfrom typedbatch import Batch, ObsBatchProtocol\n"
+        "class M(BaseModel):\n    obs: ObsBatchProtocol\nprint(len(M(obs=Batch(obs=np.zeros(3), info={})).obs))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "3\n"
+
+
+def test_every_problem_is_an_error_with_its_place():
+    errors = refused(lambda: Step(rollout=rollout(rew=np.zeros(3)), record=Batch(obs=np.zeros(2), info={})))
+    conflict = errors["rollout", "rew"]
+    assert conflict["type"] == "dimension_conflict"
+    assert conflict["msg"] == "N is 3 here, but 2 in obs, obs_next, act, terminated, truncated [TB302]"
+    assert conflict["ctx"]["code"] == "TB302"
+    assert {loc[1] for loc in errors if loc[0] == "record"} == {"obs_next", "act", "rew", "terminated", "truncated"}
+    assert errors["record", "act"]["msg"].startswith("missing, expected a numpy array")
+
+
+def test_the_place_of_what_is_nested():
+    class Holder(BaseModel):
+        seen: Seen
+
+    errors = refused(lambda: Holder(seen=Batch(cams={"left": torch.zeros(2)}, note="x")))
+    assert list(errors) == [("seen", "cams", "left")]
+    assert errors["seen", "cams", "left"]["type"] == "wrong_kind"
+    assert isinstance(errors["seen", "cams", "left"]["input"], torch.Tensor)
+
+
+def test_the_stage_counts():
+    assert ("tensors", "obs") in refused(lambda: Step(rollout=rollout(), tensors=Batch(obs=np.zeros(2), info={})))
+    assert type(Step(rollout=rollout(), steps=Batch(obs=np.zeros(2))).steps) is SampleBatch
+
+
+def test_mappings_become_batches_unless_pydantic_is_strict():
+    adapter = TypeAdapter(RolloutBatchProtocol)
+    fields = dict(rollout().__dict__)
+    assert adapter.validate_python(fields).obs is fields["obs"]
+    assert [error["type"] for error in refused(lambda: adapter.validate_python(fields, strict=True)).values()] == [
+        "not_a_batch"
+    ]
+    assert refused(lambda: adapter.validate_python({"obs": {1: 2}}))[("obs",)]["type"] == "no_batch"
+    for value in (3, None, "text", [rollout()]):
+        assert [error["type"] for error in refused(lambda: adapter.validate_python(value)).values()] == ["not_a_batch"]
+
+
+def test_functions_and_dataclasses():
+    @validate_call(validate_return=True)
+    def act(batch: RolloutBatchProtocol, n: int) -> RolloutBatch:
+        return batch  # type: ignore[return-value]  # pydantic makes it one
+
+    @dataclass
+    class Held:
+        record: RolloutBatch
+
+    batch = rollout()
+    assert type(act(batch, "3")) is RolloutBatch  # type: ignore[arg-type]  # as pydantic converts
+    assert (0, "act") in refused(lambda: act(rollout(act="left"), 3))
+    held = Held(batch)  # type: ignore[arg-type]
+    assert type(held.record) is RolloutBatch
+    assert dataclasses.fields(held)[0].name == "record"
+
+
+def test_models_with_batches_are_equal_and_unequal():
+    assert Step(rollout=rollout()) == Step(rollout=rollout())
+    assert Step(rollout=rollout()) != Step(rollout=rollout(rew=np.zeros(2)))
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def test_there_and_back_through_json():
+    step = Step(rollout=rollout(info={"name": np.array(["a", None], object)}), record=rollout())
+    text = step.model_dump_json()
+    assert Step.model_validate_json(text) == step
+    assert json.loads(text)["rollout"]["act"] == [0, 1]
+    assert step.model_dump()["rollout"] is step.rollout
+
+
+def test_what_json_cannot_hold_is_named():
+    with pytest.raises(Exception, match="JSON has no complex numbers"):
+        Step(rollout=rollout(rew=np.zeros(2, complex))).model_dump_json()
+
+
+PROTOCOLS = sorted(name for name in dir(typedbatch) if name.endswith("Protocol") and name != "BatchProtocol")
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_has_a_json_schema(name):
+    schema = json_schema(getattr(typedbatch, name))
+    Draft202012Validator.check_schema(schema)
+    assert schema == {**TypeAdapter(getattr(typedbatch, name)).json_schema()}
+    assert schema["title"] == name
+    assert set(schema["required"]) <= set(schema["properties"])
+
+
+def test_a_json_schema_says_what_can_be_said():
+    class Pixels(BatchRecord):
+        cam: Float32[np.ndarray, "N 2 3"]
+        act: Integer[np.ndarray, "N"]
+        done: Bool[np.ndarray, "N"]
+        rest: Float32[np.ndarray, "N *rest"]
+        cams: Cams
+        note: str = "x"
+
+    schema = json_schema(Pixels)
+    properties = schema["properties"]
+    assert schema["required"] == ["cam", "act", "done", "rest", "cams"]
+    assert properties["act"] == {
+        "type": "array",
+        "items": {"type": "integer"},
+        "description": "a numpy array of an integer type, shape (N,)",
+    } or properties["act"]["items"] == {"type": "integer"}
+    assert properties["done"]["items"] == {"type": "boolean"}
+    assert properties["cam"]["items"]["items"] == {
+        "type": "array",
+        "items": {"type": "number"},
+        "minItems": 3,
+        "maxItems": 3,
+    }
+    assert properties["rest"]["items"] == {}
+    assert properties["cams"]["properties"]["left"]["type"] == "array"
+    fits = {"cam": [[[0.5] * 3] * 2], "act": [1], "done": [True], "rest": [1], "cams": {"left": [1]}}
+    validator = Draft202012Validator(schema)
+    assert validator.is_valid(fits)
+    assert not validator.is_valid({**fits, "act": [0.5]})
+    assert not validator.is_valid({**fits, "cam": [[[0.5] * 4] * 2]})
+
+
+def test_a_schema_that_holds_itself_ends():
+    class Node(BatchRecord):
+        value: np.ndarray[Any, Any]
+        child: Node | None = None
+
+    globals()["Node"] = Node
+    assert is_schema(Node)
+    inner = json_schema(Node)["properties"]["child"]["anyOf"]
+    assert {"type": "object", "title": "Node"} in inner
+
+
+# ---- models of fields ------------------------------------------------------------------------------------------------
+
+
+def test_a_model_from_a_protocol_shares_the_arrays():
+    model = model_from(RolloutBatchProtocol)
+    batch = rollout()
+    made = model(**batch.__dict__)
+    assert issubclass(model, BatchModel)
+    assert model.__name__ == "RolloutBatchProtocol"
+    assert made.obs is batch.obs  # type: ignore[attr-defined]
+    assert to_batch(made) == batch
+    assert to_batch(made).obs is batch.obs
+    assert made == model(**batch.__dict__) != model(**rollout(act=np.ones(2)).__dict__)
+    assert made != batch
+
+
+def test_a_model_checks_its_fields_together():
+    model = model_from(RolloutBatch, "Steps")
+    assert model.__name__ == "Steps"
+    fields = dict(rollout().__dict__)
+    assert list(refused(lambda: model(**{**fields, "rew": np.zeros(5)}))) == [("rew",)]
+    assert refused(lambda: model(obs=[1]))[("act",)]["type"] == "missing"
+
+
+def test_a_model_reads_what_it_writes():
+    model = model_from(RolloutBatchProtocol)
+    made = model(**rollout(mine=np.arange(2)).__dict__)
+    assert model.model_validate_json(made.model_dump_json()) == made
+    assert to_batch(made).mine.tolist() == [0, 1]
+    assert model.model_json_schema()["properties"]["rew"]["type"] == "array"
+
+
+def test_defaults_and_absent_fields():
+    model = model_from(Seen)
+    made = model(cams={"left": [1, 2]})
+    assert (made.note, made.extra) == ("none", None)  # type: ignore[attr-defined]
+    assert to_batch(made).cams.left.tolist() == [1, 2]
+    assert list(refused(lambda: model(cams={"right": [1]}))) == [("cams", "left")]
+
+
+def test_any_model_of_arrays_becomes_a_batch():
+    class Inner(BaseModel, arbitrary_types_allowed=True):
+        cam: np.ndarray[Any, Any]
+
+    class Outer(BaseModel, arbitrary_types_allowed=True):
+        obs: Inner
+        rew: np.ndarray[Any, Any]
+
+    cam = np.zeros(2)
+    batch = to_batch(Outer(obs=Inner(cam=cam), rew=np.ones(2)))
+    assert batch.obs.cam is cam
+    assert list(batch.keys()) == ["obs", "rew"]
+
+
+@given(numpy_batches(dtypes=("f8", "i8", "?")))
+def test_any_batch_survives_a_model(batch):
+    class Holder(BaseModel):
+        batch: Batch
+
+    assert Holder(batch=batch).batch is batch
+    back = Holder.model_validate_json(Holder(batch=batch).model_dump_json())
+    assert back.batch.__dict__.keys() == batch.__dict__.keys()
+
+
+# ---- refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_model_and_no_schema():
+    with pytest.raises(LeafError, match=r"to_batch\(\) takes a model of pydantic, got dict"):
+        to_batch({"obs": 1})
+    with pytest.raises(DeclarationError):
+        model_from(int)
+    with pytest.raises(DeclarationError):
+        json_schema(int)
+
+
+def test_a_name_that_pydantic_does_not_take():
+    class Private(BatchProtocol):
+        _hidden: np.ndarray[Any, Any]
+
+    with pytest.raises(DeclarationError, match="pydantic takes no model with the fields of Private"):
+        model_from(Private)

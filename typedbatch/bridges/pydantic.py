@@ -1,0 +1,204 @@
+"""pydantic: protocols and records as types of fields, models of a batch's fields. Needs the extra ``pydantic``.
+
+For ``class Step(BaseModel): rollout: RolloutBatchProtocol`` nothing is imported from here: pydantic asks the protocols
+themselves. ``TypeAdapter``, ``validate_call`` and pydantic's dataclasses do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+from pydantic import Field as ModelField
+from pydantic.errors import PydanticUserError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
+
+from typedbatch.batch import Batch
+from typedbatch.construct import to_leaf
+from typedbatch.conversion import leaf_to_numpy
+from typedbatch.copying import deep_leaf
+from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError
+from typedbatch.gate import check
+from typedbatch.json_schema import field_schema, json_schema
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, SCALAR, TENSOR, Tree, describe, kind_of
+from typedbatch.records import default_of
+from typedbatch.schema import class_of, is_schema, schema_of
+from typedbatch.schema.fields import Field
+from typedbatch.schema.names import parts_of
+
+_BOUNDARY = "pydantic"
+
+
+def _as_leaf(value: Any) -> Any:
+    try:
+        return to_leaf(value)
+    except TypedBatchError as error:
+        raise PydanticCustomError("no_batch", "{reason}", {"reason": error.reason}) from error
+
+
+def _plain(value: Any) -> Any:
+    """A batch or leaf as lists, dicts, text and numbers."""
+    kind = kind_of(value)
+    if kind is BATCH:
+        return {name: _plain(leaf) for name, leaf in value.__dict__.items()}
+    if kind is DISTRIBUTION:
+        raise LeafError(f"{describe(value)} is nothing that JSON holds")
+    if kind not in (ARRAY, TENSOR, SCALAR):
+        return value
+    array = leaf_to_numpy(value)
+    if array.dtype.kind == "c":
+        raise LeafError(f"{describe(value)}: JSON has no complex numbers")
+    return array.astype(str).tolist() if array.dtype.kind in "mM" else array.tolist()
+
+
+_Leaf = Annotated[Any, BeforeValidator(_as_leaf), PlainSerializer(_plain, when_used="json")]
+
+
+class BatchModel(BaseModel):
+    """What :func:`model_from` makes: a model with the fields of a protocol or record.
+
+    Models are equal when they are of one class and their fields are equal, arrays included.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="allow", protected_namespaces=())
+
+    __pydantic_extra__: dict[str, _Leaf]  # pyright: ignore[reportIncompatibleVariableOverride]  # so pydantic reads it
+
+    batch_schema: ClassVar[Any]
+    """The protocol or record that the fields together must match."""
+
+    @model_validator(mode="after")
+    def _matches(self) -> BatchModel:
+        _validated(to_batch(self), type(self).batch_schema)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and to_batch(self) == to_batch(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as every model that may be changed
+
+
+def model_from(schema: Any, name: str | None = None) -> type[BatchModel]:
+    """A pydantic model with the fields of a protocol or record, which are checked together.
+
+    Arrays and tensors are kept as they are, lists become arrays and dicts Batches, so models are read from JSON too;
+    ``info`` and the like are Batches. :func:`to_batch` is the way back. Fields that are not declared are kept.
+
+    Args:
+        schema: the protocol or record.
+        name: the name of the class; None for that of the protocol or record.
+
+    Raises:
+        DeclarationError: it is neither, or pydantic does not take the name of a field.
+    """
+    target = schema_of(schema)
+    try:
+        model = create_model(
+            name or class_of(schema).__name__,
+            __base__=BatchModel,
+            **{field.name: _model_field(target.target, field) for field in target},
+        )
+    except (PydanticUserError, NameError, TypeError, ValueError) as error:
+        raise DeclarationError(f"pydantic takes no model with the fields of {target.name}: {error}") from error
+    model.batch_schema = schema
+    return model
+
+
+def to_batch(model: Any) -> Batch:
+    """The fields of a model as a Batch, those of models inside it as nested ones. Arrays are shared.
+
+    Args:
+        model: any model; fields of one of :func:`model_from` that may be absent, and are, stay so.
+
+    Raises:
+        LeafError: ``model`` is none, or has a field that no batch holds; the error names it.
+    """
+    if not isinstance(model, BaseModel):
+        raise LeafError(f"to_batch() takes a model of pydantic, got {describe(model)}")
+    values = {**{name: getattr(model, name) for name in type(model).model_fields}, **(model.model_extra or {})}
+    if isinstance(model, BatchModel):
+        absent = {field.name for field in schema_of(type(model).batch_schema) if field.optional}
+        values = {name: value for name, value in values.items() if name not in absent or name in model.model_fields_set}
+    return Batch({name: to_batch(value) if isinstance(value, BaseModel) else value for name, value in values.items()})
+
+
+def schema_for(source: Any) -> CoreSchema:
+    """What pydantic asks a protocol, a record, or another class of batches for.
+
+    A Batch passes as it is, under a record's class as a view of it; a mapping becomes a Batch unless pydantic is
+    strict. Problems become pydantic's errors, each with the field in its ``loc``.
+    """
+    to_json = core_schema.plain_serializer_function_ser_schema(_plain, when_used="json")
+    metadata = {"pydantic_js_functions": [lambda _, __: _json_schema(source)]}
+    return core_schema.lax_or_strict_schema(
+        lax_schema=core_schema.no_info_plain_validator_function(lambda value: _validated(_from_mapping(value), source)),
+        strict_schema=core_schema.no_info_plain_validator_function(lambda value: _validated(value, source)),
+        serialization=to_json,
+        metadata=metadata,
+    )
+
+
+def _json_schema(source: Any) -> dict[str, Any]:
+    return json_schema(source) if is_schema(source) else {"type": "object", "title": source.__name__}
+
+
+def _from_mapping(value: Any) -> Any:
+    if isinstance(value, Tree) or not isinstance(value, Mapping):
+        return value
+    try:
+        return Batch(value)
+    except TypedBatchError as error:
+        raise _failed(error, value) from error
+
+
+def _validated(value: Any, source: Any) -> Any:
+    if not is_schema(source):
+        if isinstance(value, source):
+            return value
+        raise PydanticCustomError("not_a_batch", "expected a {cls}", {"cls": source.__name__})
+    try:
+        return check(value, source, _BOUNDARY)
+    except SchemaError as error:
+        raise ValidationError.from_exception_data(
+            error.schema, [_details(problem, value) for problem in error.problems]
+        ) from error
+
+
+def _details(problem: Problem, batch: Any) -> InitErrorDetails:
+    location, found = parts_of(problem.path), batch
+    for name in location:
+        found = found.__dict__.get(name) if isinstance(found, Tree) else None
+    number, _, code = problem.code.partition(" ")
+    context = {**problem.to_dict(), "code": number, "said": f"{_said(problem)} [{number}]"}
+    kind = PydanticCustomError(code.replace("-", "_"), "{said}", context)
+    shown = batch if found is None else found  # the text of a whole batch would hide the message
+    return InitErrorDetails(type=kind, loc=location, input=describe(shown) if isinstance(shown, Tree) else shown)
+
+
+def _said(problem: Problem) -> str:
+    said = f"{problem.got}, expected {problem.expected}" if problem.expected else problem.got
+    return f"{said}; {problem.hint}" if problem.hint else said
+
+
+def _failed(error: TypedBatchError, value: Any) -> ValidationError:
+    kind = PydanticCustomError("no_batch", "{reason}", {"reason": error.reason})
+    return ValidationError.from_exception_data(
+        "Batch", [InitErrorDetails(type=kind, loc=parts_of(error.path), input=value)]
+    )
+
+
+def _model_field(target: type, field: Field) -> Any:
+    hint = Annotated[_Leaf, WithJsonSchema(field_schema(field))]
+    if field.optional:
+        default = default_of(target, field.name)
+        return hint, ModelField(default_factory=lambda: deep_leaf(default, {}), validate_default=False)
+    return hint, ModelField()
