@@ -1,0 +1,186 @@
+"""From data to a declaration: :func:`infer_schema` writes the protocol or record that a batch fulfils."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from typedbatch.batch import Batch
+from typedbatch.errors import FieldNameError, SettingError
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, leading_shape
+from typedbatch.rows import leaves, require_tree
+
+Style = Literal["record", "protocol"]
+
+_BASES: Final = {"record": "BatchRecord", "protocol": "BatchProtocol, Protocol"}
+_ROWS: Final = ("N", "M", "K", "L")
+_JAXTYPING: Final = {
+    "bool": "Bool",
+    **{f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"Float{bits}" for bits in (16, 32, 64)},
+    "bfloat16": "BFloat16",
+    "float8_e4m3fn": "Float8e4m3fn",
+    "float8_e5m2": "Float8e5m2",
+    "complex64": "Complex64",
+    "complex128": "Complex128",
+}
+
+
+def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", *, sizes: bool = False) -> str:
+    """Source of a protocol or record that ``batch`` fulfils, ready to be pasted and named better.
+
+    Dtypes are those of the data. Sizes become names: ``N`` for the rows, which all fields share, and one for each
+    dimension behind them, ``obs_dim``; fields with the name of another in front, as ``obs`` and ``obs_next``, share
+    these where their shapes are equal. Nested batches become classes of their own.
+
+    Args:
+        batch: any batch.
+        name: the name of the class.
+        style: a ``"protocol"``, which any batch with these fields matches, or a ``"record"``, which is constructed too.
+        sizes: write numbers for the dimensions behind the rows, instead of names.
+
+    Returns:
+        Source, imports included. Shapes are spelt as jaxtyping's. Fields that no class can declare, because of their
+        names, are in comments.
+
+    Raises:
+        LeafError: ``batch`` is no Batch.
+        SettingError: there is no such style.
+        FieldNameError: ``name`` is no name of a class.
+    """
+    if style not in _BASES:
+        raise SettingError(f"style= is 'protocol' or 'record', got {style!r}")
+    given: Any = name
+    if not isinstance(given, str) or not given.isidentifier() or keyword.iskeyword(given):
+        raise FieldNameError(f"{name!r} is no name of a class")
+    writer = _Writer(require_tree(batch, "infer_schema()"), style, sizes)
+    writer.declare(batch, name, "")
+    return writer.source()
+
+
+class _Writer:
+    """Collects classes, the inner ones first, and what they import.
+
+    Args:
+        batch: the whole batch, whose sizes are named.
+        style: record or protocol.
+        sizes: write numbers behind the rows.
+    """
+
+    def __init__(self, batch: Tree, style: Style, sizes: bool) -> None:
+        self._style = style
+        self._sizes = sizes
+        self._imports: dict[str, set[str]] = {"typedbatch": {"BatchRecord" if style == "record" else "BatchProtocol"}}
+        if style == "protocol":
+            self._from("typing", "Protocol")
+        self._classes: list[str] = []
+        self._names: set[str] = set()
+        self._rows: dict[int, str] = {}
+        self._behind: dict[str, tuple[int, ...]] = {}
+        lengths = [leading_shape(leaf)[0] for _, leaf in leaves(batch.__dict__) if leading_shape(leaf)]
+        for length in sorted(set(lengths), key=lambda one: (-lengths.count(one), lengths.index(one))):
+            number = len(self._rows)
+            self._rows[length] = _ROWS[number] if number < len(_ROWS) else f"N{number}"
+
+    def source(self) -> str:
+        """All of it: imports, classes."""
+        numpy = ["import numpy as np"] if any("np." in text for text in self._classes) else []
+        standard = [line for line in self._import_lines() if line.startswith("from typing ")]
+        others = [line for line in self._import_lines() if not line.startswith(("from typing ", "from typedbatch "))]
+        own = [line for line in self._import_lines() if line.startswith("from typedbatch ")]
+        blocks = ["\n".join(block) for block in (standard, numpy + others, own) if block]
+        return "\n\n".join(blocks) + "\n\n\n" + "\n\n\n".join(self._classes) + "\n"
+
+    def declare(self, batch: Tree, name: str, path: str) -> str:
+        """Write the class of a batch; its name, which is another one if the first is taken."""
+        taken = {*self._names, *(name for names in self._imports.values() for name in names)}
+        name = next(one for one in _numbered(name) if one not in taken)
+        self._names.add(name)
+        lines = []
+        for field, value in batch.__dict__.items():
+            hint = self._hint(field, value, f"{path}{field}.")
+            declared = _is_declarable(field)
+            lines.append(f"    {field}: {hint}" if declared else f"    # {field!r}: {hint}, which no class can declare")
+        if not any(not line.startswith("    #") for line in lines):
+            lines.append("    pass")
+        self._classes.append(f"class {name}({_BASES[self._style]}):\n" + "\n".join(lines))
+        return name
+
+    def _hint(self, field: str, value: Any, path: str) -> str:
+        kind = KINDS[type(value)]
+        if kind is BATCH:
+            return self.declare(value, _camel(field), path) if value.__dict__ else self._from("typedbatch", "Batch")
+        if kind is NONE:
+            return "None"
+        if kind is TENSOR:
+            return self._array(value, field, self._from("torch", "Tensor"))
+        if kind is ARRAY and value.dtype.kind in "biufc" and value.shape:
+            return self._array(value, field, "np.ndarray")
+        if kind in (ARRAY, SCALAR):
+            return self._number(value)
+        if kind is DISTRIBUTION:
+            return self._from("torch.distributions", "Distribution")
+        plain = type(value) in (str, bytes, int, float, bool, dict, list, tuple, set)
+        return type(value).__name__ if plain else "object"
+
+    def _array(self, value: Any, field: str, cls: str) -> str:
+        dtype = _JAXTYPING.get(getattr(value.dtype, "name", str(value.dtype).removeprefix("torch.")), "Shaped")
+        return f'{self._from("jaxtyping", dtype)}[{cls}, "{self._shape(tuple(value.shape), field)}"]'
+
+    def _number(self, value: Any) -> str:
+        if value.shape and self._rows[value.shape[0]] != _ROWS[0]:
+            return f'{self._from("jaxtyping", "Shaped")}[np.ndarray, "{self._rows[value.shape[0]]} ..."]'
+        if value.shape:
+            scalar = value.dtype.type.__name__
+            return f"{self._from('numpy.typing', 'NDArray')}[np.{scalar}]" if hasattr(np, scalar) else "np.ndarray"
+        return "object" if value.dtype == object else f"np.{value.dtype.type.__name__}"
+
+    def _shape(self, shape: tuple[int, ...], field: str) -> str:
+        if not shape:
+            return ""
+        return " ".join([self._rows[shape[0]], *self._sizes_behind(shape[1:], field)])
+
+    def _sizes_behind(self, shape: tuple[int, ...], field: str) -> list[str]:
+        if self._sizes:
+            return list(map(str, shape))
+        related = [one for one, known in self._behind.items() if known == shape and _are_related(one, field)]
+        owner = related[0] if related else next(one for one in _numbered(field) if one not in self._behind)
+        self._behind[owner] = shape
+        word = re.sub(r"\W", "_", owner) or "field"
+        word = f"d{word}" if word[0].isdigit() else word
+        return [f"{word}_dim"] if len(shape) == 1 else [f"{word}_{i}" for i in range(len(shape))]
+
+    def _from(self, module: str, name: str) -> str:
+        self._imports.setdefault(module, set()).add(name)
+        return name
+
+    def _import_lines(self) -> list[str]:
+        return [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(self._imports.items())]
+
+
+def _is_declarable(name: str) -> bool:
+    """True for what can be an annotation in the body of a class of batches."""
+    usable = name.isidentifier() and not keyword.iskeyword(name) and name[:2] != "__"
+    return usable and not hasattr(Batch, name)
+
+
+def _are_related(one: str, other: str) -> bool:
+    return one == other or other.startswith(f"{one}_") or one.startswith(f"{other}_")
+
+
+def _camel(name: str) -> str:
+    words = re.findall(r"[^\W_]+", name) or ["Nested"]
+    camel = "".join(word[:1].upper() + word[1:] for word in words)
+    return camel if camel.isidentifier() and not keyword.iskeyword(camel) else f"Nested{camel}"
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 2
+    while True:
+        yield f"{name}{number}"
+        number += 1
