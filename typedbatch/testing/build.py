@@ -1,0 +1,169 @@
+"""A batch for a schema, its sizes and values coming from a source: fixed ones, or those that hypothesis draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from typedbatch.batch import Batch
+from typedbatch.conversion import torch_side
+from typedbatch.errors import SettingError, did_you_mean
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, TENSOR, new_tree
+from typedbatch.rules import Rule
+from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
+from typedbatch.testing.sizes import Sizes
+
+_DEEPEST = 3
+
+
+class Source(Protocol):
+    """Where sizes and values come from."""
+
+    sizes: Sizes
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        """One of several."""
+
+    def given(self, value: Any) -> Any:
+        """The value of a field that the caller has given."""
+
+    def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
+        """An array of one of these dtypes, whose values fulfil the rules."""
+
+
+def build(schema: Schema, source: Source, fields: Mapping[str, Any]) -> Batch:
+    """A batch for the schema.
+
+    Args:
+        schema: what it must match.
+        source: of sizes and values.
+        fields: what the caller has given, by dotted names.
+
+    Raises:
+        SettingError: a field that the schema has not, or one that nothing can be made for.
+    """
+    made = _Builder(source, fields)
+    batch = made.batch(schema, "", 0)
+    if left := [name for name in fields if name not in made.used]:
+        raise SettingError(f"{schema.name} has no field {left[0]!r}{did_you_mean(left[0], [f.name for f in schema])}")
+    return batch
+
+
+class _Builder:
+    """Goes through a schema.
+
+    Args:
+        source: of sizes and values.
+        fields: what the caller has given.
+    """
+
+    def __init__(self, source: Source, fields: Mapping[str, Any]) -> None:
+        self._source = source
+        self._fields = fields
+        self.used: set[str] = set()
+
+    def batch(self, schema: Schema, path: str, depth: int) -> Batch:
+        values = {}
+        for field in schema:
+            here = f"{path}{field.name}"
+            if here in self._fields:
+                self.used.add(here)
+                values[field.name] = self._source.given(self._fields[here])
+            elif not field.optional or depth < _DEEPEST or _may_be_none(field):
+                values[field.name] = self._value(field, here, depth)
+        return Batch(values)
+
+    def _value(self, field: Field, path: str, depth: int) -> Any:
+        if not field.options:
+            return self._array(Option(ARRAY, shape=WITH_ROWS), field.name, path)
+        if depth >= _DEEPEST and _may_be_none(field):
+            return None
+        option = self._source.pick(sorted(field.options, key=lambda option: option.kind is NONE))
+        if option.kind is NONE:
+            return None
+        if option.choices:
+            return self._source.pick(option.choices)
+        if option.kind is BATCH:
+            return self._nested(option, path, depth)
+        if option.kind in (ARRAY, TENSOR):
+            return self._array(option, field.name, path)
+        if option.kind is DISTRIBUTION:
+            return self._distribution(option, path)
+        return _object(option, path)
+
+    def _nested(self, option: Option, path: str, depth: int) -> Batch:
+        if option.schema is not None:
+            return self.batch(option.schema, f"{path}.", depth + 1)
+        inner = new_tree(Batch, {}) if option.each is None else {"a": self._value(option.each, f"{path}.a", depth + 1)}
+        return Batch(inner)
+
+    def _array(self, option: Option, name: str, path: str) -> Any:
+        is_tensor = option.kind is TENSOR
+        candidates = _tensor_dtypes() if is_tensor else _ARRAY_DTYPES
+        dtypes = [one for one in candidates if option.dtypes is None or option.dtypes[one]]
+        if option.dtypes is None:
+            dtypes = dtypes[:3]  # float32, int64, bool
+        usual = option.dtypes.usual() if option.dtypes is not None and not is_tensor else None
+        if not dtypes and usual is None:
+            raise SettingError(f"nothing is known to be {option}; give it: fields={{{path!r}: ...}}")
+        shape = self._source.sizes.shape(option.shape)
+        try:
+            array = self._source.array(name, dtypes or [usual], shape, option.rules)
+        except SettingError as error:
+            raise SettingError(f"{error.reason}; give it: fields={{{path!r}: ...}}", path) from None
+        return np.ma.array(array) if option.cls is np.ma.MaskedArray else array
+
+    def _distribution(self, option: Option, path: str) -> Any:
+        from torch import distributions, ones, zeros
+
+        make: Any = distributions  # whose constructors have no types
+        size = self._source.sizes.shape(option.shape)
+        checked = 0 not in size  # torch cannot check the parameters of no rows
+        known = {
+            "Categorical": lambda: make.Categorical(logits=zeros(*size, 2), validate_args=checked),
+            "Normal": lambda: make.Normal(zeros(size), ones(size)),
+            "Bernoulli": lambda: make.Bernoulli(logits=zeros(size)),
+            "Beta": lambda: make.Beta(ones(size), ones(size), validate_args=checked),
+            "Independent": lambda: make.Independent(make.Normal(zeros(*size, 2), ones(*size, 2)), 1),
+        }
+        name = "Categorical" if option.cls is None or option.cls is distributions.Distribution else option.cls.__name__
+        if name not in known:
+            raise SettingError(f"no {name} is known to fit; give it: fields={{{path!r}: ...}}", path)
+        return known[name]()
+
+
+def _may_be_none(field: Field) -> bool:
+    return any(option.kind is NONE for option in field.options)
+
+
+def _object(option: Option, path: str) -> Any:
+    cls = option.cls
+    if cls is None or cls is object or cls is str:
+        return "text"
+    try:
+        return cls()
+    except Exception as error:  # whatever such a class wants
+        reason = f"{cls.__name__}() is none: {error}; give it: fields={{{path!r}: ...}}"
+        raise SettingError(reason, path) from error
+
+
+_ARRAY_DTYPES = [
+    np.dtype(name)
+    for name in (
+        *("float32", "int64", "bool", "float64", "int32", "uint8", "int16", "int8", "uint16", "uint32", "uint64"),
+        *("float16", "complex64", "complex128", "longdouble", "datetime64[s]", "timedelta64[s]", "object"),
+    )
+]
+
+
+_TENSOR_DTYPES = (
+    *("float32", "int64", "bool", "float64", "int32", "uint8", "int16", "int8", "float16", "bfloat16"),
+    *("complex64", "complex128"),
+)
+
+
+def _tensor_dtypes() -> list[Any]:
+    torch = torch_side().torch
+    return [getattr(torch, name) for name in _TENSOR_DTYPES]

@@ -1,0 +1,103 @@
+"""Sizes and values that hypothesis draws. The only module here that imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from typedbatch.conversion import torch_side
+from typedbatch.errors import SettingError
+from typedbatch.gate import check
+from typedbatch.rules import Rule
+from typedbatch.schema import schema_of
+from typedbatch.schema.dims import ROWS
+from typedbatch.testing.build import build
+from typedbatch.testing.fixed import holds, limits
+from typedbatch.testing.sizes import Sizes, checked_sizes
+
+_TRIES = 20
+
+
+def strategy(schema: Any, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> st.SearchStrategy[Any]:
+    """See :func:`typedbatch.testing.batches`."""
+    declared = schema_of(schema)
+    checked_sizes(declared, sizes)
+
+    @st.composite
+    def batches(draw: st.DrawFn) -> Any:
+        given = {name: draw(size) if isinstance(size, st.SearchStrategy) else size for name, size in sizes.items()}
+        return check(build(declared, _Drawn(draw, given), fields), schema, "batches()", "values")
+
+    return batches()
+
+
+class _Drawn:
+    """The source of :func:`strategy`.
+
+    Args:
+        draw: hypothesis's.
+        sizes: those that the caller has given.
+    """
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], sizes: Mapping[str, Any]) -> None:
+        self._draw = draw
+        self.sizes = Sizes(
+            sizes,
+            lambda name: draw(st.integers(0, 5) if name == ROWS else st.integers(1, 3)),
+            lambda name: tuple(draw(st.lists(st.integers(1, 3), max_size=2))),
+        )
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        """Any of them."""
+        return self._draw(st.sampled_from(list(choices)))
+
+    def given(self, value: Any) -> Any:
+        """What is drawn from a strategy; another value itself."""
+        return self._draw(value) if isinstance(value, st.SearchStrategy) else value
+
+    def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
+        """An array of any of these dtypes, whose values fulfil the rules.
+
+        Raises:
+            SettingError: no such values were drawn.
+        """
+        dtype = self.pick(dtypes)
+        is_tensor = not isinstance(dtype, np.dtype)
+        plain = _numpy_dtype(dtype) if is_tensor else dtype
+        for _ in range(_TRIES):
+            values = self._draw(npst.arrays(plain, shape, elements=_elements(plain, rules)))
+            if any(rule.words.startswith("in ascending order") for rule in rules):
+                values = np.sort(values, axis=0)
+            array = torch_side().torch.from_numpy(values).to(dtype) if is_tensor else values
+            if all(holds(rule, array) for rule in rules):
+                return array
+        assume(False)
+        raise SettingError("unreachable")
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """Of arrays that become tensors of this dtype."""
+    name = str(dtype).removeprefix("torch.")
+    return np.dtype("float16" if name == "bfloat16" else name)
+
+
+def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[Any]:
+    known = limits(rules)
+    low, high = known.get(">=", known.get(">")), known.get("<=", known.get("<"))
+    if dtype.kind == "O":
+        return st.none() | st.text(max_size=3)
+    if dtype.kind in "iu":
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        bounds = int(max(least, least if low is None else np.ceil(low))), int(min(most, most if high is None else high))
+        return st.integers(*bounds) if bounds[0] <= bounds[1] else st.nothing()
+    if dtype.kind == "f" and dtype.itemsize <= 8:
+        width = 8 * dtype.itemsize
+        return st.floats(low, high, allow_nan=False, allow_infinity=False, width=width)  # type: ignore[arg-type]
+    return (
+        npst.from_dtype(dtype, allow_nan=False, allow_infinity=False) if dtype.kind in "bc" else npst.from_dtype(dtype)
+    )

@@ -1,0 +1,101 @@
+"""Sizes and values that are the same each time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.conversion import torch_side
+from typedbatch.errors import SettingError
+from typedbatch.rules import Rule
+from typedbatch.schema.dims import ROWS
+from typedbatch.testing.sizes import Size, Sizes
+
+_FLAGS = {"terminated", "truncated", "done"}
+_LIMIT = re.compile(r"(>=|>|<=|<|multiples of) (\S+)")
+
+
+class Fixed:
+    """The source of :func:`typedbatch.testing.example`.
+
+    Args:
+        sizes: those that the caller has given.
+    """
+
+    def __init__(self, sizes: Mapping[str, Size]) -> None:
+        self.sizes = Sizes(sizes, lambda name: 4 if name == ROWS else 3, lambda name: ())
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        """The first."""
+        return choices[0]
+
+    def given(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+    def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
+        """The first of some simple arrays that fulfils the rules.
+
+        Raises:
+            SettingError: none of them does.
+        """
+        flags = [one for one in dtypes if str(one).removeprefix("torch.") == "bool"]
+        dtype = flags[0] if flags and name in _FLAGS else dtypes[0]
+        for values in _candidates(shape, rules, str(dtype).removeprefix("torch.")):
+            array = as_dtype(values, dtype)
+            if all(holds(rule, array) for rule in rules):
+                return array
+        raise SettingError(f"no values were found that are {', '.join(rule.words for rule in rules)}")
+
+
+def as_dtype(values: NDArray[Any], dtype: Any) -> Any:
+    """Numbers as an array, or a tensor, of a dtype."""
+    if not isinstance(dtype, np.dtype):
+        return torch_side().torch.from_numpy(np.array(values)).to(dtype)
+    if dtype.kind == "b":
+        return values.astype(int) % 2 == 1
+    if dtype.kind == "O":
+        return np.array([f"text {int(value)}" for value in values.ravel()], object).reshape(values.shape)
+    return values.astype("int64").astype(dtype) if dtype.kind in "iumM" else values.astype(dtype)
+
+
+def holds(rule: Rule, array: Any) -> bool:
+    """True when a rule holds for all values; one that raises does not."""
+    try:
+        answer = rule.holds(array)
+        return bool(answer.all()) if hasattr(answer, "all") else bool(answer)
+    except Exception:  # noqa: BLE001  # rules are the users' own
+        return False
+
+
+def limits(rules: Sequence[Rule]) -> dict[str, float]:
+    """The numbers in the words of rules: ``{">=": 0.0, "<": 2.0}``."""
+    found: dict[str, float] = {}
+    for rule in rules:
+        match = _LIMIT.fullmatch(rule.words)
+        try:
+            found |= {match[1]: float(match[2])} if match else {}
+        except ValueError:  # a limit that is an array
+            continue
+    return found
+
+
+def _candidates(shape: tuple[int, ...], rules: Sequence[Rule], dtype: str) -> Iterator[NDArray[Any]]:
+    count = int(np.prod(shape))
+    steps = np.arange(count, dtype=float)
+    if dtype == "bool":
+        yield np.zeros(shape)
+    yield (steps / max(1, count - 1) if "float" in dtype or "complex" in dtype else steps).reshape(shape)
+    yield np.zeros(shape)
+    known = limits(rules)
+    low = known.get(">=", known.get(">", min(0.0, known.get("<=", known.get("<", 0.0)) - 1)))
+    high = known.get("<=", known.get("<", low + 2))
+    for value in (low, high, (low + high) / 2, low + 1, high - 1, known.get("multiples of", 1.0)):
+        yield np.full(shape, value)
+    spread = steps / max(1, count - 1) * (high - low) + low
+    for values in (spread, steps, steps + low, -steps[::-1]):
+        yield values.reshape(shape)

@@ -1,0 +1,94 @@
+"""Sizes for the dimensions of a schema: each name has one in the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from typedbatch.errors import SettingError, did_you_mean
+from typedbatch.schema.dims import Dim, Shape, Sort, compute
+from typedbatch.schema.fields import Schema
+
+Size: TypeAlias = "int | tuple[int, ...]"
+
+
+def checked_sizes(schema: Schema, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes that were given, if the schema has such dimensions.
+
+    Raises:
+        SettingError: it has not.
+    """
+    known = dict.fromkeys(name for option in schema.every_option() for name in _names(option.shape))
+    for name in sizes:
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none with a name"
+            raise SettingError(f"{schema.name} has no dimension {name!r}; {has}{did_you_mean(name, list(known))}")
+    return dict(sizes)
+
+
+def _names(shape: Shape) -> Iterator[str]:
+    for dim in shape.dims:
+        if dim.sort in (Sort.NAMED, Sort.SOME):
+            yield dim.text
+        elif dim.sort is Sort.COMPUTED:
+            yield from dim.names
+
+
+class Sizes:
+    """What each name stands for, found out when it is asked for first.
+
+    Args:
+        given: sizes that are known already.
+        one: finds the size of a name; of ``"_"``, each time anew.
+        several: finds the sizes of a name for several dimensions; of ``""``, which is ``...``, each time anew.
+    """
+
+    def __init__(
+        self, given: Mapping[str, Size], one: Callable[[str], int], several: Callable[[str], tuple[int, ...]]
+    ) -> None:
+        self._known: dict[str, Size] = dict(given)
+        self._one = one
+        self._several = several
+
+    def shape(self, shape: Shape) -> tuple[int, ...]:
+        """The sizes of a shape.
+
+        Raises:
+            SettingError: an expression has no value that is a size.
+        """
+        sizes: list[int] = []
+        for dim in shape.dims:
+            sizes += self._sizes(dim)
+        return tuple(sizes)
+
+    def _sizes(self, dim: Dim) -> tuple[int, ...]:
+        if dim.sort is Sort.FIXED:
+            return (dim.size,)
+        if dim.sort is Sort.ANY:
+            return (self._one("_"),)
+        if dim.sort is Sort.REST:
+            return self._several("")
+        if dim.sort is Sort.SOME:
+            return self._many(dim.text)
+        return (self._named(dim.text) if dim.sort is Sort.NAMED else self._computed(dim),)
+
+    def _named(self, name: str) -> int:
+        found = self._known.setdefault(name, self._one(name)) if name not in self._known else self._known[name]
+        if type(found) is not int or found < 0:
+            raise SettingError(f"the size of {name!r} is a number from 0 up, got {found!r}")
+        return found
+
+    def _many(self, name: str) -> tuple[int, ...]:
+        if name not in self._known:
+            self._known[name] = self._several(name)
+        found = self._known[name]
+        if not isinstance(found, tuple) or not all(type(size) is int and size >= 0 for size in found):
+            raise SettingError(f"the sizes of {name!r} are a tuple of numbers from 0 up, got {found!r}")
+        return found
+
+    def _computed(self, dim: Dim) -> int:
+        value = compute(dim.text, {name: self._named(name) for name in dim.names})
+        if value is None or value < 0 or value != int(value):
+            known = ", ".join(f"{name}={self._named(name)}" for name in dim.names)
+            raise SettingError(f"the dimension {dim.text!r} has no size where {known}; give others")
+        return int(value)
