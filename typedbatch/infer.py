@@ -13,21 +13,12 @@ from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, leading_shape
 from typedbatch.rows import leaves, require_tree
+from typedbatch.schema.dtypes import JAXTYPING
 
 Style = Literal["record", "protocol"]
 
 _BASES: Final = {"record": "BatchRecord", "protocol": "BatchProtocol, Protocol"}
 _ROWS: Final = ("N", "M", "K", "L")
-_JAXTYPING: Final = {
-    "bool": "Bool",
-    **{f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": f"Float{bits}" for bits in (16, 32, 64)},
-    "bfloat16": "BFloat16",
-    "float8_e4m3fn": "Float8e4m3fn",
-    "float8_e5m2": "Float8e5m2",
-    "complex64": "Complex64",
-    "complex128": "Complex128",
-}
 
 
 def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", *, sizes: bool = False) -> str:
@@ -128,7 +119,7 @@ class _Writer:
         return type(value).__name__ if plain else "object"
 
     def _array(self, value: Any, field: str, cls: str) -> str:
-        dtype = _JAXTYPING.get(getattr(value.dtype, "name", str(value.dtype).removeprefix("torch.")), "Shaped")
+        dtype = JAXTYPING.get(getattr(value.dtype, "name", str(value.dtype).removeprefix("torch.")), "Shaped")
         return f'{self._from("jaxtyping", dtype)}[{cls}, "{self._shape(tuple(value.shape), field)}"]'
 
     def _number(self, value: Any) -> str:

@@ -113,3 +113,9 @@ def describe_problem(problem: Told) -> str:
     """One problem in a line, and its hint in another."""
     rows = list(lines("", "", "", "", [problem]))[1:]
     return plain(rows).replace("\n  ", "\n").strip()
+
+
+def in_a_line(problem: Told) -> str:
+    """What a problem says of its field, without the field and the code."""
+    said = f"{problem.got}, expected {problem.expected}" if problem.expected else problem.got
+    return f"{said}; {problem.hint}" if problem.hint else said

@@ -31,6 +31,7 @@ from typedbatch.gate import check
 from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, SCALAR, TENSOR, Tree, describe, kind_of
 from typedbatch.records import default_of
+from typedbatch.report import in_a_line
 from typedbatch.schema import class_of, is_schema, schema_of
 from typedbatch.schema.fields import Field
 from typedbatch.schema.names import parts_of
@@ -178,15 +179,10 @@ def _details(problem: Problem, batch: Any) -> InitErrorDetails:
     for name in location:
         found = found.__dict__.get(name) if isinstance(found, Tree) else None
     number, _, code = problem.code.partition(" ")
-    context = {**problem.to_dict(), "code": number, "said": f"{_said(problem)} [{number}]"}
+    context = {**problem.to_dict(), "code": number, "said": f"{in_a_line(problem)} [{number}]"}
     kind = PydanticCustomError(code.replace("-", "_"), "{said}", context)
     shown = batch if found is None else found  # the text of a whole batch would hide the message
     return InitErrorDetails(type=kind, loc=location, input=describe(shown) if isinstance(shown, Tree) else shown)
-
-
-def _said(problem: Problem) -> str:
-    said = f"{problem.got}, expected {problem.expected}" if problem.expected else problem.got
-    return f"{said}; {problem.hint}" if problem.hint else said
 
 
 def _failed(error: TypedBatchError, value: Any) -> ValidationError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,6 +34,17 @@ _ABSTRACT = {np.generic, np.flexible, np.character, *np.number.__mro__, *np.floa
     np.unsignedinteger,
     np.complexfloating,
 }
+JAXTYPING: Final = {
+    "bool": "Bool",
+    **{f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"Float{bits}" for bits in (16, 32, 64)},
+    "bfloat16": "BFloat16",
+    "float8_e4m3fn": "Float8e4m3fn",
+    "float8_e5m2": "Float8e5m2",
+    "complex64": "Complex64",
+    "complex128": "Complex128",
+}
+"""What jaxtyping calls the dtypes."""
 _MOST = 1000  # text and structured dtypes have no end, what is kept of them has
 
 

@@ -1,0 +1,263 @@
+"""The command ``typedbatch`` as it is called: what it prints, how it ends, and that files execute nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
+from typedbatch.cli.loading import read
+from typedbatch.errors import StorageError
+from typedbatch.files import save
+from typedbatch.testing import example
+
+ROLLOUT = "RolloutBatchProtocol"
+SHORT = "N is 3 here, but 6 in obs, obs_next, act, terminated, truncated"
+
+
+def run(*arguments: str, cwd: Path, columns: int = 200) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("typedbatch")), *arguments]
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "PYTHONWARNINGS": "error"}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=environment, check=False)
+
+
+class Evil:
+    """What makes a folder when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = str(marker)
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.marker,)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Files of every sort, some of them right."""
+    batch = example(RolloutBatchProtocol, N=6)
+    arrays = {name: value for name, value in batch.items() if name != "info"}
+    np.savez(tmp_path / "fine.npz", **arrays, info=np.zeros(6))
+    save(batch, tmp_path / "fine.safetensors")
+    save(batch, tmp_path / "fine.h5")
+    torch.save(batch.to_torch().to_dict(), tmp_path / "tensors.pt")
+    save(Batch(batch, rew=np.zeros(3)), tmp_path / "short.h5")
+    np.savez(tmp_path / "objects.npz", o=np.array(["a", None], object))
+    (tmp_path / "junk.npz").write_bytes(b"junk")
+    return tmp_path
+
+
+# ---- validate --------------------------------------------------------------------------------------------------------
+
+
+def test_files_that_match(folder):
+    done = run("validate", "fine.npz", "fine.safetensors", "fine.h5", "--as", ROLLOUT, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "ok  fine.npz  Batch(obs, obs_next, act, rew, terminated, truncated, info)\n"
+        "ok  fine.safetensors  Batch(obs, info, obs_next, act, rew, terminated, truncated)\n"
+        "ok  fine.h5  Batch(obs, info, obs_next, act, rew, terminated, truncated)\n"
+        "3 of 3 files match\n"
+    )
+
+
+def test_a_file_that_does_not(folder):
+    done = run("validate", "short.h5", "fine.h5", "--as", f"typedbatch:{ROLLOUT}", cwd=folder)
+    assert done.returncode == 1
+    assert done.stdout.startswith("FAILED  short.h5\nbatch is not a RolloutBatchProtocol (1 problem)\n")
+    assert "  boundary   file short.h5\n" in done.stdout
+    assert f"  batch.rew  {SHORT}\n" in done.stdout
+    assert done.stdout.endswith("1 of 2 files match\n")
+
+
+def test_files_that_cannot_be_read(folder):
+    done = run("validate", "junk.npz", "fine.h5", "nothing.npz", "short.h5", "--as", ROLLOUT, cwd=folder)
+    assert done.returncode == 2
+    assert "UNREADABLE  junk.npz\njunk.npz is no npz file, or is cut off\n" in done.stdout
+    assert "nothing.npz cannot be read: [Errno 2] No such file or directory" in done.stdout
+    assert done.stdout.endswith("1 of 4 files match\n")
+
+
+def test_the_stage_is_a_part_of_the_name(folder):
+    assert run("validate", "tensors.pt", "--as", ROLLOUT, cwd=folder).returncode == 1
+    assert run("validate", "tensors.pt", "--as", f"{ROLLOUT}[Tensor]", cwd=folder).returncode == 0
+
+
+def test_a_schema_of_ones_own(folder):
+    (folder / "mine.py").write_text(
+        "from typing import Annotated, Any\nimport numpy as np\nfrom typedbatch import BatchRecord, Finite\n"
+        "class Rewards(BatchRecord):\n    rew: Annotated[np.ndarray[Any, Any], Finite]\n"
+    )
+    np.savez(folder / "nan.npz", rew=np.array([np.nan]))
+    assert run("validate", "nan.npz", "--as", "mine:Rewards", cwd=folder).returncode == 0
+    done = run("validate", "nan.npz", "--as", "mine:Rewards", "--level", "values", cwd=folder)
+    assert done.returncode == 1
+    assert "TB401 wrong-values" in done.stdout
+
+
+def test_json(folder):
+    done = run("validate", "short.h5", "fine.h5", "junk.npz", "--as", ROLLOUT, "--format", "json", cwd=folder)
+    short, fine, junk = json.loads(done.stdout)
+    assert (short["file"], short["ok"], short["error"]) == ("short.h5", False, None)
+    assert [(one["path"], one["code"]) for one in short["problems"]] == [("rew", "TB302 dimension-conflict")]
+    assert fine == {"file": "fine.h5", "ok": True, "error": None, "problems": []}
+    assert junk["error"] == "junk.npz is no npz file, or is cut off"
+
+
+def test_annotations_for_github(folder):
+    done = run("validate", "short.h5", "junk.npz", "fine.h5", "--as", ROLLOUT, "--format", "github", cwd=folder)
+    assert done.stdout.splitlines() == [
+        f"::error file=short.h5,title=TB302 dimension-conflict::batch.rew: {SHORT}",
+        "::error file=junk.npz,title=unreadable::junk.npz is no npz file, or is cut off",
+    ]
+    fine = run("validate", "fine.h5", "--as", ROLLOUT, "--format", "github", cwd=folder)
+    assert fine.stdout == "1 of 1 file matches\n"
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("RolloutBatchProtocl", "typedbatch has no 'RolloutBatchProtocl'; did you mean 'RolloutBatchProtocol'?"),
+        ("nowhere:Rollout", "there is no module 'nowhere'"),
+        ("typedbatch:cat", "typedbatch:cat is no schema: "),
+        ("a b", "a schema is written as module:Name or module:Name[Tensor], got 'a b'"),
+        (f"{ROLLOUT}[int]", "a stage is one of Tensor, ndarray, Any, got 'int'"),
+    ],
+)
+def test_a_schema_that_is_none(schema, text, folder):
+    done = run("validate", "fine.h5", "--as", schema, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith(text)
+
+
+def test_wrong_use(folder):
+    for arguments in (("validate", "fine.h5"), ("validate", "--as", ROLLOUT), ("nothing",)):
+        assert run(*arguments, cwd=folder).returncode == 2
+    assert run("validate", "fine.h5", "--as", ROLLOUT, "--level", "all", cwd=folder).returncode == 2
+    assert "Check, describe and show files of batches." in run(cwd=folder).stdout
+
+
+# ---- pickles ---------------------------------------------------------------------------------------------------------
+
+
+def test_no_file_executes_anything(tmp_path):
+    evil = Evil(tmp_path / "executed")
+    with (tmp_path / "a.pkl").open("wb") as file:
+        pickle.dump({"obs": evil}, file)
+    torch.save({"obs": evil}, tmp_path / "a.pt")
+    objects = np.empty(1, object)
+    objects[0] = evil
+    np.savez(tmp_path / "a.npz", obs=objects)
+    save(Batch(a=evil), tmp_path / "a.safetensors", allow_pickle=True)
+    for name in ("a.pkl", "a.pt", "a.npz", "a.safetensors"):
+        for command in (("validate", name, "--as", "ObsBatchProtocol"), ("show", name), ("infer", name)):
+            done = run(*command, cwd=tmp_path)
+            assert done.returncode == 2
+            assert "could execute anything" in done.stdout + done.stderr
+    assert not (tmp_path / "executed").exists()
+
+
+def test_pickles_are_loaded_if_that_is_said(tmp_path):
+    objects = np.array(["a", None], object)
+    with (tmp_path / "a.pkl").open("wb") as file:
+        pickle.dump({"obs": objects}, file)
+    np.savez(tmp_path / "a.npz", obs=objects)
+    torch.save({"obs": torch.zeros(2), "more": {1}}, tmp_path / "a.pt")
+    for name in ("a.pkl", "a.npz", "a.pt"):
+        done = run("show", name, "--unsafe-pickle", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "obs  " in done.stdout
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.pt", "a.safetensors", "a.h5", "a.pkl"])
+def test_damage_is_an_error_of_the_librarys_own(name, tmp_path):
+    path, rng = tmp_path / name, np.random.default_rng(0)
+    batch = Batch(a=np.arange(50), b={"c": np.zeros((3, 4))})
+    if name == "a.npz":
+        np.savez(path, a=batch.a)
+    elif name == "a.pt":
+        torch.save({"a": torch.arange(50)}, path)
+    elif name == "a.pkl":
+        path.write_bytes(pickle.dumps({"a": 1}))
+    else:
+        save(batch, path)
+    data = path.read_bytes()
+    for _ in range(60):
+        changed = bytearray(data[: rng.integers(1, len(data) + 1)])
+        changed[rng.integers(len(changed))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        with contextlib.suppress(StorageError):
+            read(path, unsafe_pickle=False)
+
+
+def test_what_holds_no_batch(tmp_path):
+    torch.save(torch.zeros(3), tmp_path / "a.pt")
+    with pytest.raises(StorageError, match=r"holds no names and arrays, but torch f32\[3\]"):
+        read(tmp_path / "a.pt", unsafe_pickle=False)
+    with pytest.raises(StorageError, match=r"is no file that can be read: those end in \.safetensors, "):
+        read(tmp_path / "a.txt", unsafe_pickle=False)
+
+
+# ---- infer, show, protocols ------------------------------------------------------------------------------------------
+
+
+def test_infer_writes_what_validate_takes(folder):
+    done = run("infer", "fine.safetensors", "--name", "Mine", "--style", "record", cwd=folder)
+    assert done.returncode == 0
+    (folder / "inferred.py").write_text(done.stdout)
+    assert run("validate", "fine.safetensors", "--as", "inferred:Mine", cwd=folder).returncode == 0
+    assert run("validate", "short.h5", "--as", "inferred:Mine", cwd=folder).returncode == 1
+    assert run("infer", "fine.h5", "--style", "class", cwd=folder).returncode == 2
+    assert "style= is 'protocol' or 'record'" in run("infer", "fine.h5", "--style", "class", cwd=folder).stderr
+
+
+def test_show_is_a_tree(tmp_path):
+    save(Batch(obs={"cam": np.zeros((2, 3), np.uint8)}, note="x", t=torch.zeros(2)), tmp_path / "a.safetensors")
+    assert run("show", "a.safetensors", cwd=tmp_path).stdout == (
+        "a.safetensors  Batch\n├── obs\n│   └── cam  u8[2,3]  6 bytes\n├── note  str\n└── t  torch f32[2]  8 bytes\n"
+    )
+
+
+def test_protocols_are_listed_after_those_they_inherit_from(tmp_path):
+    lines = run("protocols", cwd=tmp_path).stdout.splitlines()
+    assert "RolloutBatchProtocol(ObsBatchProtocol): obs_next, act, rew, terminated, truncated" in lines
+    names = [line.partition("(")[0].partition(":")[0] for line in lines]
+    assert len(names) == 16
+    assert names.index("BatchProtocol") == 0
+    assert names.index("BatchWithReturnsProtocol") < names.index("BatchWithAdvantagesProtocol")
+    mermaid = run("protocols", "--mermaid", cwd=tmp_path).stdout
+    assert mermaid.startswith("classDiagram\n")
+    assert "    ObsBatchProtocol <|-- RolloutBatchProtocol\n    RolloutBatchProtocol : obs_next\n" in mermaid
+
+
+# ---- around it -------------------------------------------------------------------------------------------------------
+
+
+def test_without_typer_it_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None\nfrom typedbatch.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "the command typedbatch needs typer and rich; pip install 'typedbatch[cli]'\n"
+
+
+def test_the_hook_for_pre_commit_calls_what_there_is(folder):
+    hook = Path(__file__).parents[2].joinpath(".pre-commit-hooks.yaml").read_text()
+    said = dict(line.strip("- ").split(": ", 1) for line in hook.splitlines())
+    assert said["entry"].split()[0] == "typedbatch"
+    assert re.search(said["files"], "data/fine.npz")
+    assert run(*said["entry"].split()[1:], "--as", ROLLOUT, "fine.npz", cwd=folder).returncode == 0
+
+
+def test_the_class_of_a_file_is_kept(tmp_path):
+    save(example(RolloutBatch), tmp_path / "a.safetensors")
+    assert type(read(tmp_path / "a.safetensors", unsafe_pickle=False)) is Batch

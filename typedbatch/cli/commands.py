@@ -1,0 +1,122 @@
+"""What the command does: ``validate``, ``infer``, ``show``, ``protocols``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.tree import Tree as TextTree
+
+from typedbatch.batch import Batch
+from typedbatch.cli.loading import read
+from typedbatch.cli.report import Checked, Format, Outcome, as_text
+from typedbatch.cli.schemas import hierarchy, schema_named
+from typedbatch.errors import SchemaError, TypedBatchError
+from typedbatch.gate import check
+from typedbatch.infer import infer_schema
+from typedbatch.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
+from typedbatch.level import Level
+
+FAILED, WRONG = 1, 2
+Files = Annotated[list[Path], typer.Argument(help="npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl files")]
+File = Annotated[Path, typer.Argument(help="an npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl file")]
+Unsafe = Annotated[bool, typer.Option("--unsafe-pickle", help="load pickles, which may execute anything")]
+
+app = typer.Typer(help="Check, describe and show files of batches.", no_args_is_help=True, add_completion=False)
+
+
+@app.command()
+def validate(
+    files: Files,
+    schema: Annotated[
+        str, typer.Option("--as", help="module:Name of a protocol or record; without module typedbatch's")
+    ],
+    level: Annotated[Checked, typer.Option(help="structure, or values: rules on values too")] = Checked.STRUCTURE,
+    format: Annotated[Format, typer.Option(help="how problems are reported")] = Format.TEXT,  # the option
+    unsafe_pickle: Unsafe = False,
+) -> None:
+    """Check files against a protocol or record. Ends with 0 if all match, 1 if one does not, 2 if one is unreadable."""
+    try:
+        target = schema_named(schema)
+    except TypedBatchError as error:
+        _stop(str(error))
+    outcomes = []
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=len(files) == 1 or not console.is_terminal) as progress:
+        for path in progress.track(files, description="checking"):
+            outcomes.append(_outcome(path, target, level.value, unsafe_pickle))
+    typer.echo(as_text(outcomes, format))
+    raise typer.Exit(max(outcome.status for outcome in outcomes))
+
+
+def _outcome(path: Path, target: Any, level: Level, unsafe_pickle: bool) -> Outcome:
+    try:
+        batch = read(path, unsafe_pickle)
+    except TypedBatchError as error:
+        return Outcome(str(path), WRONG, str(error), [])
+    try:
+        check(batch, target, f"file {path}".replace("{", "{{").replace("}", "}}"), level)
+    except SchemaError as error:
+        return Outcome(str(path), FAILED, str(error), list(error.problems))
+    return Outcome(str(path), 0, describe(batch), [])
+
+
+@app.command()
+def infer(
+    file: File,
+    name: Annotated[str, typer.Option(help="the name of the class")] = "Inferred",
+    style: Annotated[str, typer.Option(help="protocol or record")] = "protocol",
+    sizes: Annotated[bool, typer.Option("--sizes", help="numbers behind the rows, instead of names")] = False,
+    unsafe_pickle: Unsafe = False,
+) -> None:
+    """Write the protocol or record that a file fulfils."""
+    try:
+        typer.echo(infer_schema(read(file, unsafe_pickle), name, style, sizes=sizes), nl=False)  # type: ignore[arg-type]  # it is checked there
+    except TypedBatchError as error:
+        _stop(str(error))
+
+
+@app.command()
+def show(file: File, unsafe_pickle: Unsafe = False) -> None:
+    """Show the fields of a file as a tree: dtypes, shapes, sizes."""
+    try:
+        batch = read(file, unsafe_pickle)
+    except TypedBatchError as error:
+        _stop(str(error))
+    Console(highlight=False, markup=False).print(_tree(batch, TextTree(f"{file}  {type(batch).__name__}")))
+
+
+def _tree(batch: Batch, tree: TextTree) -> TextTree:
+    for name, value in batch.__dict__.items():
+        if kind_of(value) is BATCH and value.__dict__:
+            _tree(value, tree.add(name))
+        else:
+            size = f"  {value.nbytes:,} bytes" if kind_of(value) in (ARRAY, TENSOR) else ""
+            tree.add(f"{name}  {describe(value)}{size}")
+    return tree
+
+
+@app.command()
+def protocols(
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="as a mermaid diagram")] = False,
+) -> None:
+    """Show the hierarchy of the protocols: what each adds to which others."""
+    lines = ["classDiagram"] if mermaid else []
+    for protocol, bases in hierarchy():
+        own = [name for name in vars(protocol).get("__annotations__", {}) if name[:1] != "_"]
+        own += [name for name, value in vars(protocol).items() if isinstance(value, property) and name != "shape"]
+        if mermaid:
+            lines += [f"    {base.__name__} <|-- {protocol.__name__}" for base in bases]
+            lines += [f"    {protocol.__name__} : {name}" for name in own]
+        else:
+            inherited = f"({', '.join(base.__name__ for base in bases)})" if bases else ""
+            lines.append(f"{protocol.__name__}{inherited}" + (f": {', '.join(own)}" if own else ""))
+    typer.echo("\n".join(lines))
+
+
+def _stop(reason: str) -> NoReturn:
+    typer.echo(reason, err=True)
+    raise typer.Exit(WRONG)

@@ -1,0 +1,105 @@
+"""Batches from files of several sorts. Nothing in a file is executed, unless that is asked for in so many words."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from typedbatch.batch import Batch
+from typedbatch.conversion import torch_side
+from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.files import load
+from typedbatch.leaves import Tree, describe
+
+Loader = Callable[[Path, bool], Any]
+
+
+def read(path: Path, unsafe_pickle: bool) -> Batch:
+    """The batch that a file holds: one that was saved, or names and arrays.
+
+    Args:
+        path: an .npz, .pt, .pth, .safetensors, .h5, .hdf5, .pkl or .pickle file.
+        unsafe_pickle: load pickles, which may execute anything.
+
+    Raises:
+        StorageError: it is no such file, is damaged, or needs pickles to be loaded.
+    """
+    loader = _LOADERS.get(path.suffix)
+    if loader is None:
+        raise StorageError(f"{path} is no file that can be read: those end in {', '.join(_LOADERS)}")
+    try:
+        found = loader(path, unsafe_pickle)
+        return found if isinstance(found, Batch) else _as_batch(found, path)
+    except StorageError:
+        raise
+    except TypedBatchError as error:
+        raise StorageError(f"{path} holds no batch: {error}") from error
+    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
+        raise StorageError(f"{path} cannot be read: {_first_line(error)}") from error
+
+
+def _as_batch(found: Any, path: Path) -> Batch:
+    if not isinstance(found, (Mapping, Tree)):
+        raise StorageError(f"{path} holds no names and arrays, but {describe(found)}")
+    return Batch(found)
+
+
+def _npz(path: Path, unsafe_pickle: bool) -> Any:
+    if path.exists() and not zipfile.is_zipfile(path):
+        raise StorageError(f"{path} is no npz file, or is cut off")
+    with np.load(path, allow_pickle=unsafe_pickle) as arrays:
+        try:
+            return {name: arrays[name] for name in arrays.files}
+        except ValueError as error:
+            if "allow_pickle" not in str(error):
+                raise
+            raise StorageError(f"{path} holds objects, which are pickles; {_HINT}") from error
+
+
+def _torch(path: Path, unsafe_pickle: bool) -> Any:
+    torch: Any = torch_side().torch
+    try:
+        return torch.load(path, map_location="cpu", weights_only=not unsafe_pickle)
+    except pickle.UnpicklingError as error:
+        raise StorageError(f"{path} holds other objects than tensors, which are pickles; {_HINT}") from error
+
+
+def _hdf5(path: Path, _: bool) -> Any:
+    import h5py
+
+    from typedbatch.hdf5 import from_hdf5
+
+    with h5py.File(path, "r") as file:
+        ours = "typedbatch" in file.attrs
+        if not ours:
+            return from_hdf5(file)
+    return load(path)
+
+
+def _pickle(path: Path, unsafe_pickle: bool) -> Any:
+    if not unsafe_pickle:
+        raise StorageError(f"{path} is a pickle; {_HINT}")
+    with path.open("rb") as file:
+        return pickle.load(file)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).partition("\n")[0]
+
+
+_HINT: Final = "loading it could execute anything: --unsafe-pickle, if you trust it"
+_LOADERS: Final[dict[str, Loader]] = {
+    ".safetensors": lambda path, unsafe_pickle: load(path, allow_pickle=unsafe_pickle),
+    ".h5": _hdf5,
+    ".hdf5": _hdf5,
+    ".npz": _npz,
+    ".pt": _torch,
+    ".pth": _torch,
+    ".pkl": _pickle,
+    ".pickle": _pickle,
+}

@@ -1,0 +1,74 @@
+"""From ``package.module:Name``, as a user writes it, to a protocol or record; and the hierarchy of those there are."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import typedbatch
+from typedbatch.conversion import torch_side
+from typedbatch.errors import DeclarationError, TypedBatchError, did_you_mean
+from typedbatch.protocols import BatchProtocol
+from typedbatch.schema import schema_of
+
+_NAMED = re.compile(r"(?:(?P<module>[\w.]+):)?(?P<name>\w+)(?:\[(?P<stage>[\w., ]+)\])?")
+
+
+def schema_named(text: str) -> Any:
+    """The protocol or record that is called so.
+
+    Args:
+        text: ``"mine.batches:GoalRollout"``; without a module one of typedbatch's own. ``[Tensor]`` behind it is the
+            stage.
+
+    Raises:
+        DeclarationError: there is no such module, no such name in it, or it is no schema.
+    """
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        raise DeclarationError(f"a schema is written as module:Name or module:Name[Tensor], got {text!r}")
+    module = _module(match["module"] or "typedbatch")
+    found: Any = getattr(module, match["name"], None)
+    if found is None:
+        raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
+    if match["stage"]:
+        found = found[tuple(_stage(name.strip()) for name in match["stage"].split(","))]
+    try:
+        schema_of(found)
+    except TypedBatchError as error:
+        raise DeclarationError(f"{text} is no schema: {error}") from error
+    return found
+
+
+def _module(name: str) -> Any:
+    if "" not in sys.path and "." not in sys.path:
+        sys.path.insert(0, "")  # a command has the folder of its script there, not the one that it is called in
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise DeclarationError(f"there is no module {error.name!r}") from error
+
+
+def _stage(name: str) -> Any:
+    if name == "Tensor":
+        return torch_side().torch.Tensor
+    known = {"ndarray": np.ndarray, "Any": Any}
+    if name not in known:
+        raise DeclarationError(f"a stage is one of Tensor, {', '.join(known)}, got {name!r}")
+    return known[name]
+
+
+def hierarchy() -> Iterator[tuple[type, tuple[type, ...]]]:
+    """Every protocol of typedbatch, each after those that it inherits from, and these."""
+    protocols = [
+        value
+        for value in vars(typedbatch).values()
+        if isinstance(value, type) and value.__module__ == BatchProtocol.__module__ and BatchProtocol in value.__mro__
+    ]
+    for protocol in sorted(protocols, key=lambda one: (len(one.__mro__), one.__name__)):
+        yield protocol, tuple(base for base in protocol.__bases__ if base in protocols)
