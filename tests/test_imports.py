@@ -36,7 +36,7 @@ ORDER = [
     {"naming"},
     {"pytree", "protocols", "records"},
     {"schema"},
-    {"gate"},
+    {"gate", "infer", "json_schema"},
     {"stages", "contents"},
     {"wrapping"},
     {"boundary"},
@@ -45,6 +45,7 @@ ORDER = [
     {"files"},
     {"buffers"},
     {"bridges"},
+    {"testing", "cli"},
     {"__init__"},
     {"pytest_plugin"},
 ]
