@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CONSTRAINTS := .ci/constraints.txt
 MYPYS := tests/typing/older_mypys.txt
 
-.PHONY: demo test bench bench-docs caught-docs fuzz lint types clean help
+.PHONY: demo test bench bench-docs caught-docs editors-docs overlay-docs fuzz lint types clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -42,7 +42,7 @@ demo: $(VENV)/.dev
 
 test: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
-	$(VENV)/rllib/bin/python -m pytest tests/with_rllib
+	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/typing/tianshou_overlay/test_other_stubs.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -60,6 +60,12 @@ bench-docs: $(VENV)/.rllib
 
 caught-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.caught > docs/caught.md
+
+editors-docs: $(VENV)/.dev
+	$(BIN)/python -m tests.editor.measure > docs/editors.md
+
+overlay-docs: $(VENV)/.dev
+	$(BIN)/python -m tests.typing.tianshou_overlay.found
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=fuzz tests

@@ -205,6 +205,18 @@ class RecurrentStateBatch(BatchProtocol, Protocol[K_co]):
 class RolloutBatchProtocol(ObsBatchProtocol[K_co, Obs_co], Protocol[K_co, Obs_co, Act_co]):
     """Transitions, as a collector gathers them and a buffer samples them."""
 
+    # obs and info are those of ObsBatchProtocol: an editor with pyright offers what a class declares itself first
+
+    @property
+    def obs(self) -> Obs_co:
+        """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
+        ...
+
+    @property
+    def info(self) -> BatchProtocol | K_co | Array:
+        """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
+        ...
+
     @property
     def obs_next(self) -> Obs_co:
         """Observation after the step, as ``obs``."""

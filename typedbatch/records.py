@@ -244,6 +244,11 @@ class RecurrentState(BatchRecord, Generic[K_co]):
 class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions, as a collector gathers them and a buffer samples them."""
 
+    # obs and info are those of ObsBatch: an editor with pyright offers what a class declares itself first
+    obs: Obs_co
+    """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
+    info: Batch | K_co | Array
+    """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
     obs_next: Obs_co
     """Observation after the step, as ``obs``."""
     act: Act_co

@@ -9,7 +9,6 @@ from tests.editor.questions import (
     CALLS,
     FIELDS,
     OWN,
-    VALUES,
     Question,
     begun_keyword_not_offered,
     keywords_not_ahead,
@@ -48,9 +47,7 @@ _INIT: Final = "a base with brackets hides dataclass_transform, so that keywords
 
 def _inherited(value: str) -> Known:
     """Of the fields that are inherited, ``act`` alone comes first all the same: by its name."""
-    if value in _MORE:
-        return Known(tuple(field for field in FIELDS if field != "act"), _OWN_FIRST)
-    return Known(("obs", "info"), _OWN_FIRST)
+    return Known(tuple(field for field in FIELDS if field != "act"), _OWN_FIRST)
 
 
 def _fields(values: tuple[str, ...], reason: str) -> dict[str, Known]:
@@ -62,7 +59,7 @@ def _keywords(reason: str, *without: str) -> dict[str, Known]:
 
 
 _PYRIGHT: Final[Mapping[Question, Mapping[str, Known]]] = {
-    not_ahead: {value: _inherited(value) for value in VALUES},
+    not_ahead: {value: _inherited(value) for value in _MORE},
     untyped_offers: _fields((*_GENERIC, "converted"), _SPELT),
 }
 

@@ -33,10 +33,10 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "bare-into-stage": {"mypy": "completes a bare generic record given as TypeForm from the type that is wanted"},
     "delete": dict.fromkeys(("mypy", "pyrefly", "zuban"), "does not check `del` of a property"),
     "dynamic-as-protocol": dict.fromkeys(("mypy", "pyrefly", "ty", "zuban"), _ANY_NAME),
+    "converted-by-pydantic": dict.fromkeys(("pyrefly", "ty"), "takes anything for a field, as pydantic might convert it"),
     "misspelt-option": {"ty": "does not check keywords against an unpacked TypedDict"},
     "inferred-write": {"mypy": "joins the arrays that it was made with to one whose dtype is Any, which takes all"},
     # [only: ...], what a checker reports wrongly
-    "bare-validate": {"zuban": "leaves chained TypeVar defaults of a bare generic given as TypeForm unsolved"},
     "default-after-tensor": {
         "mypy-1.20": "once C[X] is evaluated, X is the default of C's other parameters: mypy#19192"
     },

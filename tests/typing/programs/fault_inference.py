@@ -98,7 +98,7 @@ def main(n: int) -> None:
 
     # the result of validate for a bare record, without an annotation
     bare = validate(b, RolloutBatch)
-    rewards(bare)  # E: bare-validate [only: zuban]
+    rewards(bare)
 
     # No field of ObsBatch and of ActBatch tells the stage when info is a Batch, so it is the default, numpy. Protocols
     # take it; for a record one says ObsBatch[Tensor](...), or annotates the variable.
