@@ -33,7 +33,7 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "bare-into-stage": {"mypy": "completes a bare generic record given as TypeForm from the type that is wanted"},
     "delete": dict.fromkeys(("mypy", "pyrefly", "zuban"), "does not check `del` of a property"),
     "dynamic-as-protocol": dict.fromkeys(("mypy", "pyrefly", "ty", "zuban"), _ANY_NAME),
-    "converted-by-pydantic": dict.fromkeys(("pyrefly", "ty"), "takes anything for a field, as pydantic might convert it"),
+    "converted-by-pydantic": dict.fromkeys(("pyrefly", "ty"), "takes anything that pydantic might convert"),
     "misspelt-option": {"ty": "does not check keywords against an unpacked TypedDict"},
     "inferred-write": {"mypy": "joins the arrays that it was made with to one whose dtype is Any, which takes all"},
     # [only: ...], what a checker reports wrongly
