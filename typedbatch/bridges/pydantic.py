@@ -70,7 +70,9 @@ class BatchModel(BaseModel):
     Models are equal when they are of one class and their fields are equal, arrays included.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="allow", protected_namespaces=())
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        arbitrary_types_allowed=True, extra="allow", protected_namespaces=()
+    )
 
     __pydantic_extra__: dict[str, _Leaf]  # pyright: ignore[reportIncompatibleVariableOverride]  # so pydantic reads it
 

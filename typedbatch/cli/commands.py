@@ -25,7 +25,9 @@ Files = Annotated[list[Path], typer.Argument(help="npz, pt, safetensors, h5 or, 
 File = Annotated[Path, typer.Argument(help="an npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl file")]
 Unsafe = Annotated[bool, typer.Option("--unsafe-pickle", help="load pickles, which may execute anything")]
 
-app = typer.Typer(help="Check, describe and show files of batches.", no_args_is_help=True, add_completion=False)
+app: typer.Typer = typer.Typer(
+    help="Check, describe and show files of batches.", no_args_is_help=True, add_completion=False
+)
 
 
 @app.command()
@@ -106,14 +108,15 @@ def protocols(
     """Show the hierarchy of the protocols: what each adds to which others."""
     lines = ["classDiagram"] if mermaid else []
     for protocol, bases in hierarchy():
-        own = [name for name in vars(protocol).get("__annotations__", {}) if name[:1] != "_"]
-        own += [name for name, value in vars(protocol).items() if isinstance(value, property) and name != "shape"]
+        inherited = {name for base in bases for name in dir(base)}
+        properties = [name for name, value in vars(protocol).items() if isinstance(value, property)]
+        own = [name for name in properties if bases and name not in inherited]  # the first one declares no field
         if mermaid:
             lines += [f"    {base.__name__} <|-- {protocol.__name__}" for base in bases]
             lines += [f"    {protocol.__name__} : {name}" for name in own]
         else:
-            inherited = f"({', '.join(base.__name__ for base in bases)})" if bases else ""
-            lines.append(f"{protocol.__name__}{inherited}" + (f": {', '.join(own)}" if own else ""))
+            of = f"({', '.join(base.__name__ for base in bases)})" if bases else ""
+            lines.append(f"{protocol.__name__}{of}" + (f": {', '.join(own)}" if own else ""))
     typer.echo("\n".join(lines))
 
 

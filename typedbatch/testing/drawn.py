@@ -46,7 +46,7 @@ class _Drawn:
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], sizes: Mapping[str, Any]) -> None:
         self._draw = draw
-        self.sizes = Sizes(
+        self.sizes: Sizes = Sizes(
             sizes,
             lambda name: draw(st.integers(0, 5) if name == ROWS else st.integers(1, 3)),
             lambda name: tuple(draw(st.lists(st.integers(1, 3), max_size=2))),
