@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.distributions import Normal
 
 from tests.strategies import batches
 from typedbatch import Batch, BatchRecord, RolloutBatch, SchemaError, validate
@@ -182,3 +183,27 @@ def test_a_record_of_the_library_can_be_inferred_from():
     flags = np.zeros(2, bool)
     record = RolloutBatch(obs=flags, act=flags, rew=flags, terminated=flags, truncated=flags, obs_next=flags, info={})
     validate(record, declared(infer_schema(record)))
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        Batch(tensor={"a": np.zeros(2)}, x=torch.zeros(2)),
+        Batch(float64={"a": np.zeros(2)}, x=np.zeros(2)),
+        Batch(batch={"a": np.zeros(2)}, x={}),
+        Batch(distribution={"a": np.zeros(2)}, x=Normal(torch.zeros(2), torch.ones(2))),
+        Batch(a=Normal(torch.zeros(5), torch.ones(5)), b=np.zeros(3), c=np.zeros(3)),
+        Batch({"a²": {"x": np.zeros(2)}, "µ": np.zeros(2), "ℕ": {"²": np.zeros(2)}, "²": {"x": np.zeros(2)}}),
+    ],
+    ids=["tensor", "float64", "batch", "distribution", "distribution of other rows", "unicode"],
+)
+@every_style
+def test_names_that_mean_something_else(batch, style):
+    validate(batch, declared(infer_schema(batch, style=style)))
+
+
+def test_a_batch_that_holds_itself():
+    batch = Batch(a=np.zeros(2))
+    batch.__dict__["me"] = batch
+    with pytest.raises(LeafError, match="nested more than 100 deep, or in itself"):
+        infer_schema(batch)

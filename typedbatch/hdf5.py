@@ -191,6 +191,8 @@ def _read_dataset(dataset: Any, device: Any, met: set[int]) -> Any:
             raise StorageError("more data is announced than there can be in the file")
         if kind in ("json", "json_ndarray"):
             return _from_json(dataset, kind)
+        if kind == "ndarray" and dataset.dtype.hasobject:
+            raise StorageError("text, or data of different lengths, which is not read")
         if kind not in ("ndarray", "Tensor", "scalar") or dataset.dtype.hasobject:
             raise StorageError(f"a {kind} is not read: it may be a pickle, which could execute anything")
         array = np.empty(dataset.shape, dataset.dtype)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import keyword
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from typedbatch.batch import Batch
-from typedbatch.errors import FieldNameError, SettingError
+from typedbatch.errors import FieldNameError, LeafError, SettingError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, leading_shape
 from typedbatch.rows import leaves, require_tree
 from typedbatch.schema.dtypes import JAXTYPING
@@ -18,6 +19,11 @@ from typedbatch.schema.dtypes import JAXTYPING
 Style = Literal["record", "protocol"]
 
 _BASES: Final = {"record": "BatchRecord", "protocol": "BatchProtocol, Protocol"}
+_DEEPEST: Final = 100
+_TAKEN: Final = {
+    *("Batch", "BatchRecord", "BatchProtocol", "Protocol", "NDArray", "Tensor", "Distribution", "Shaped", "np"),
+    *JAXTYPING.values(),
+}
 _ROWS: Final = ("N", "M", "K", "L")
 
 
@@ -36,10 +42,10 @@ def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", 
 
     Returns:
         Source, imports included. Shapes are spelt as jaxtyping's. Fields that no class can declare, because of their
-        names, are in comments.
+        names, and distributions that have not N rows, are in comments.
 
     Raises:
-        LeafError: ``batch`` is no Batch.
+        LeafError: ``batch`` is no Batch, or is nested too deep.
         SettingError: there is no such style.
         FieldNameError: ``name`` is no name of a class.
     """
@@ -88,13 +94,14 @@ class _Writer:
 
     def declare(self, batch: Tree, name: str, path: str) -> str:
         """Write the class of a batch; its name, which is another one if the first is taken."""
-        taken = {*self._names, *(name for names in self._imports.values() for name in names)}
-        name = next(one for one in _numbered(name) if one not in taken)
+        if path.count(".") > _DEEPEST:
+            raise LeafError(f"nested more than {_DEEPEST} deep, or in itself")
+        name = next(one for one in _numbered(name) if one not in self._names and one not in _TAKEN)
         self._names.add(name)
         lines = []
         for field, value in batch.__dict__.items():
             hint = self._hint(field, value, f"{path}{field}.")
-            declared = _is_declarable(field)
+            declared = _is_declarable(field) and (KINDS[type(value)] is not DISTRIBUTION or self._has_rows(value))
             lines.append(f"    {field}: {hint}" if declared else f"    # {field!r}: {hint}, which no class can declare")
         if not any(not line.startswith("    #") for line in lines):
             lines.append("    pass")
@@ -118,12 +125,17 @@ class _Writer:
         plain = type(value) in (str, bytes, int, float, bool, dict, list, tuple, set)
         return type(value).__name__ if plain else "object"
 
+    def _has_rows(self, value: Any) -> bool:
+        """True for as many rows as N: a plain annotation asks for these."""
+        shape = leading_shape(value)
+        return bool(shape) and self._rows[shape[0]] == _ROWS[0]
+
     def _array(self, value: Any, field: str, cls: str) -> str:
         dtype = JAXTYPING.get(getattr(value.dtype, "name", str(value.dtype).removeprefix("torch.")), "Shaped")
         return f'{self._from("jaxtyping", dtype)}[{cls}, "{self._shape(tuple(value.shape), field)}"]'
 
     def _number(self, value: Any) -> str:
-        if value.shape and self._rows[value.shape[0]] != _ROWS[0]:
+        if value.shape and not self._has_rows(value):
             return f'{self._from("jaxtyping", "Shaped")}[np.ndarray, "{self._rows[value.shape[0]]} ..."]'
         if value.shape:
             scalar = value.dtype.type.__name__
@@ -155,7 +167,12 @@ class _Writer:
 
 def _is_declarable(name: str) -> bool:
     """True for what can be an annotation in the body of a class of batches."""
-    usable = name.isidentifier() and not keyword.iskeyword(name) and name[:2] != "__"
+    usable = (
+        name.isidentifier()
+        and unicodedata.normalize("NFKC", name) == name
+        and not keyword.iskeyword(name)
+        and name[:2] != "__"
+    )
     return usable and not hasattr(Batch, name)
 
 
@@ -164,9 +181,12 @@ def _are_related(one: str, other: str) -> bool:
 
 
 def _camel(name: str) -> str:
-    words = re.findall(r"[^\W_]+", name) or ["Nested"]
+    words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", name))
     camel = "".join(word[:1].upper() + word[1:] for word in words)
-    return camel if camel.isidentifier() and not keyword.iskeyword(camel) else f"Nested{camel}"
+    for one in (camel, f"Nested{camel}"):
+        if one.isidentifier() and not keyword.iskeyword(one):
+            return one
+    return "Nested"
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Final
+
+import numpy as np
 
 from typedbatch.leaves import BATCH, DISTRIBUTION, NONE, OBJECT
 from typedbatch.schema import schema_of
@@ -10,7 +13,11 @@ from typedbatch.schema.dims import Dim, Shape, Sort
 from typedbatch.schema.dtypes import Dtypes
 from typedbatch.schema.fields import Field, Option, Schema
 
-_ELEMENTS: Final = (("boolean", "bool"), ("integer", "int64"), ("number", "float64"))
+_ELEMENTS: Final = {
+    "boolean": ("bool",),
+    "integer": tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "number": ("float16", "float32", "float64", "longdouble"),
+}
 
 
 def json_schema(schema: Any) -> dict[str, Any]:
@@ -53,7 +60,9 @@ def _field(field: Field, outer: tuple[Schema, ...]) -> dict[str, Any]:
 
 def _option(option: Option, outer: tuple[Schema, ...]) -> dict[str, Any]:
     if option.choices:
-        return {"enum": list(option.choices)}
+        plain = all(isinstance(choice, (str, int, float, type(None))) for choice in option.choices)
+        plain &= not any(isinstance(choice, Enum) for choice in option.choices)
+        return {"enum": list(option.choices)} if plain else {"description": str(option)}
     if option.kind is NONE:
         return {"type": "null"}
     if option.kind in (OBJECT, DISTRIBUTION):
@@ -82,13 +91,10 @@ def _length(dim: Dim) -> dict[str, int]:
 
 
 def _element(dtypes: Dtypes | None) -> dict[str, Any]:
-    """The smallest type of JSON that all of these dtypes are."""
-    import numpy as np
-
+    """The types of JSON that these dtypes are."""
     if dtypes is None:
         return {}
-    for name, dtype in _ELEMENTS:
-        if dtypes[np.dtype(dtype)] or (name == "number" and dtypes[np.dtype("float32")]):
-            fits = [other for other, one in _ELEMENTS if dtypes[np.dtype(one)]]
-            return {"type": max(fits or [name], key=["boolean", "integer", "number"].index)}
-    return {}
+    fits = [name for name, members in _ELEMENTS.items() if any(dtypes[np.dtype(one)] for one in members)]
+    if "number" in fits and "integer" in fits:
+        fits.remove("integer")  # it is a number too
+    return {"type": fits[0] if len(fits) == 1 else fits} if fits else {}

@@ -39,7 +39,7 @@ def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[T
     yield [(f"batch is not {_article(schema)} {schema} ({count})", "bold")]
     for label, text in (("boundary", boundary), ("schema", place), ("got", got)):
         if text:
-            parts = _printable(text).split("  ")
+            parts = printable(text).split("  ")
             yield from _flow([(f"  {label:<9}", "dim"), *((part, "") for part in parts)], 13)
     names = [_where(problem.path) for problem in problems[:MOST]]
     shown: set[str] = set()
@@ -47,12 +47,12 @@ def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[T
     for name, problem in zip(names, problems[:MOST], strict=True):
         says = problem.got if problem.expected in problem.got else f"{problem.got}, expected {problem.expected}"
         yield from _flow(
-            [(f"  {name:<{width}}", "bold red"), (_printable(says), ""), (f"[{problem.code}]", "dim")], width + 4
+            [(f"  {name:<{width}}", "bold red"), (printable(says), ""), (f"[{problem.code}]", "dim")], width + 4
         )
         if problem.hint and problem.hint not in shown:  # the same hint for every field is one hint
             shown.add(problem.hint)
             yield from _flow(
-                [(" " * (width + 2), ""), *((part, "green") for part in _printable(problem.hint).split("  "))],
+                [(" " * (width + 2), ""), *((part, "green") for part in printable(problem.hint).split("  "))],
                 width + 4,
             )
 
@@ -89,7 +89,7 @@ def _flow(parts: list[Part], indent: int) -> Iterator[list[Part]]:
 
 
 def _where(path: str) -> str:
-    return f"batch{'' if path.startswith('[') or not path else '.'}{shorten(_printable(path))}"
+    return f"batch{'' if path.startswith('[') or not path else '.'}{shorten(printable(path))}"
 
 
 def shorten(path: str) -> str:
@@ -97,7 +97,8 @@ def shorten(path: str) -> str:
     return path if len(path) <= 80 else f"{path[:38]}...{path[-38:]}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """A text on a terminal, whatever is in it."""
     # A field may be called anything; the report stays a report.
     if text.isprintable():
         return text

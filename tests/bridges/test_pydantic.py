@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 import subprocess
 import sys
-from typing import Any
+import warnings
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -298,3 +300,98 @@ def test_a_name_that_pydantic_does_not_take():
 
     with pytest.raises(DeclarationError, match="pydantic takes no model with the fields of Private"):
         model_from(Private)
+
+
+# ---- what a hostile reading found ------------------------------------------------------------------------------------
+
+
+class WithDefault(BatchRecord):
+    a: np.ndarray[Any, Any]
+    o: np.ndarray[Any, Any] = np.zeros(3)
+    n: np.ndarray[Any, Any] | None = None
+
+
+Kept = model_from(WithDefault, "Kept")
+
+
+def test_defaults_are_fields():
+    made = Kept(a=np.zeros(3))
+    made.o[:] = 5  # type: ignore[attr-defined]
+    assert to_batch(made).o.tolist() == [5, 5, 5]
+    assert Kept.model_validate_json(made.model_dump_json()) == made
+    assert to_batch(made).n is None
+
+
+def test_a_model_that_is_kept_is_pickled():
+    made = Kept(a=np.zeros(3))
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert made.model_copy(deep=True) == made
+
+
+def test_the_parts_of_a_union_have_their_names():
+    class Either(BaseModel):
+        it: Cams | RolloutBatch
+
+    assert {("it", "Cams", "left"), ("it", "RolloutBatch", "act")} <= set(refused(lambda: Either(it=Batch(c=[1]))))
+
+
+def test_numbers_without_value_come_back():
+    class Held(BatchRecord):
+        it: Float32[np.ndarray, "N"]
+
+    model = model_from(Held)
+    made = model(it=np.array([np.nan, np.inf, 1], np.float32))
+    assert made.model_dump_json() == '{"it":[NaN,Infinity,1.0]}'
+    assert json.loads(made.model_dump_json())["it"][2] == 1
+
+
+def test_objects_inside_objects_are_written():
+    class Holder(BaseModel):
+        batch: Batch
+
+    objects = np.empty(4, object)
+    objects[:] = [np.float32(0.5), {"a": np.int64(1)}, np.arange(2), Batch(x=[1])]
+    written = json.loads(Holder(batch=Batch(o=objects, rows=np.arange(4))).model_dump_json())
+    assert written["batch"]["o"] == [0.5, {"a": 1}, [0, 1], {"x": [1]}]
+    with pytest.raises(Exception, match=r"field 'a\.sparse': torch f32\[2,2\] is nothing that JSON holds"):
+        Holder(batch=Batch(a={"sparse": torch.eye(2).to_sparse()})).model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [(int, True), (float, True), (float, 1), (np.ndarray[Any, Any] | int, True), (Literal[1, 2], 2), (bool, True)],
+)
+def test_the_json_schema_takes_what_is_written(hint, value):
+    schema: Any = type("Held", (BatchRecord,), {"__annotations__": {"it": hint}})
+    written = json.loads(TypeAdapter(schema).dump_json(schema(it=value)))
+    Draft202012Validator(json_schema(schema)).validate(written)
+
+
+def test_choices_that_json_has_not_are_words():
+    class Odd(BatchRecord):
+        it: Literal[b"x"]
+
+    assert json.loads(json.dumps(json_schema(Odd)))["properties"]["it"]["description"] == "b'x'"
+
+
+def test_fields_that_are_called_like_members_of_a_model():
+    class Odd(BatchProtocol):
+        model_fields_set: np.ndarray[Any, Any]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pydantic says that the name is taken
+        model = model_from(Odd)
+    assert to_batch(model(model_fields_set=np.ones(2))).model_fields_set.tolist() == [1, 1]
+
+
+def test_models_in_lists_and_dicts():
+    class Inner(BaseModel):
+        x: float
+
+    class Outer(BaseModel):
+        many: list[Inner]
+        named: dict[str, Inner]
+
+    batch = to_batch(Outer(many=[Inner(x=1), Inner(x=2)], named={"a": Inner(x=3)}))
+    assert batch.many.x.tolist() == [1, 2]
+    assert batch.named.a.x == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import gymnasium as gym
@@ -126,3 +127,28 @@ def test_what_is_refused():
         schema_from_spaces(np.int64(3), spaces.Discrete(2))
     with pytest.raises(FieldNameError, match="'a b' is no name of a field of a record"):
         schema_from_spaces(spaces.Dict({"a b": spaces.Discrete(2)}), spaces.Discrete(2))
+
+
+@pytest.mark.parametrize("key", ["keys", "a b", 1, ("a", "b")])
+def test_keys_that_are_no_fields(key):
+    with pytest.raises(FieldNameError, match="is no name of a field of a record"):
+        schema_from_spaces(spaces.Dict({key: spaces.Discrete(2)}), spaces.Discrete(2))
+
+
+def test_limits_are_said_in_full():
+    schema = schema_from_spaces(spaces.Discrete(1234567), spaces.Discrete(2))
+    with pytest.raises(SchemaError, match="<= 1234566"):
+        validate(rollout(np.full(5, 1234567), np.zeros(5, np.int64)), schema, level="values")
+
+
+def test_nan_is_in_no_box():
+    schema = schema_from_spaces(SPACES["unbounded"], spaces.Discrete(2))
+    with pytest.raises(SchemaError, match="no NaN"):
+        validate(rollout(np.full((5, 2), np.nan), np.zeros(5, np.int64)), schema, level="values")
+
+
+Kept = schema_from_spaces(SPACES["box"], SPACES["discrete"], "Kept")
+
+
+def test_a_record_that_is_kept_is_pickled():
+    assert pickle.loads(pickle.dumps(Kept)) is Kept

@@ -9,9 +9,11 @@ import pickle
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -131,7 +133,10 @@ def test_annotations_for_github(folder):
         ("nowhere:Rollout", "there is no module 'nowhere'"),
         ("typedbatch:cat", "typedbatch:cat is no schema: "),
         ("a b", "a schema is written as module:Name or module:Name[Tensor], got 'a b'"),
-        (f"{ROLLOUT}[int]", "a stage is one of Tensor, ndarray, Any, got 'int'"),
+        (
+            f"{ROLLOUT}[int]",
+            "RolloutBatchProtocol[int] is no schema: a stage is one of Tensor, ndarray, Any, got 'int'",
+        ),
     ],
 )
 def test_a_schema_that_is_none(schema, text, folder):
@@ -261,3 +266,101 @@ def test_the_hook_for_pre_commit_calls_what_there_is(folder):
 def test_the_class_of_a_file_is_kept(tmp_path):
     save(example(RolloutBatch), tmp_path / "a.safetensors")
     assert type(read(tmp_path / "a.safetensors", unsafe_pickle=False)) is Batch
+
+
+# ---- odd files and schemas -------------------------------------------------------------------------------------------
+
+
+def odd_npz(path: Path, header: str) -> None:
+    """An npz file whose one member has such a header."""
+    data = header.encode().ljust(118) + b"\n"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(data).to_bytes(2, "little") + data)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000000,)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999999,)}",
+        "{'descr': ((((",
+        "",
+    ],
+)
+def test_headers_that_cannot_be(header, tmp_path):
+    odd_npz(tmp_path / "a.npz", header)
+    with pytest.raises(StorageError, match="a.npz cannot be read: "):
+        read(tmp_path / "a.npz", unsafe_pickle=False)
+
+
+def test_compressed_data_that_changed(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, a=np.random.default_rng(0).random(1000))
+    data = bytearray(path.read_bytes())
+    data[100:120] = bytes(byte ^ 255 for byte in data[100:120])
+    path.write_bytes(data)
+    np.savez(tmp_path / "fine.npz", obs=np.zeros(2), info=np.zeros(2))
+    done = run("validate", "a.npz", "fine.npz", "--as", "ObsBatchProtocol", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "a.npz cannot be read: " in done.stdout
+    assert "ok  fine.npz" in done.stdout
+
+
+def test_a_folder_and_a_file_of_another_sort(tmp_path):
+    (tmp_path / "dir.npz").mkdir()
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    with pytest.raises(StorageError, match="Is a directory"):
+        read(tmp_path / "dir.npz", unsafe_pickle=False)
+    with pytest.raises(StorageError, match="is no npz file"):
+        read(tmp_path / "one.npz", unsafe_pickle=False)
+
+
+def test_tensors_without_a_size_are_shown(tmp_path):
+    torch.save({"a": torch.eye(2).to_sparse()}, tmp_path / "a.pt")
+    done = run("show", "a.pt", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "a.pt  Batch\n└── a  torch f32[2,2]\n")
+
+
+def test_names_do_not_reach_the_terminal_raw(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"\x1b[31mred": np.zeros(2)})
+    for arguments in (("show", "a.npz"), ("validate", "a.npz", "--as", "BatchProtocol")):
+        assert "\x1b" not in run(*arguments, cwd=tmp_path).stdout
+
+
+def test_what_lies_beside_the_data_stands_in_for_no_library(tmp_path):
+    save(Batch(obs=np.zeros(2), info={}), tmp_path / "a.h5")
+    (tmp_path / "h5py.py").write_text("print('EXECUTED')")
+    (tmp_path / "mine.py").write_text("from typedbatch import ObsBatchProtocol")
+    for schema in ("ObsBatchProtocol", "mine:ObsBatchProtocol"):
+        done = run("validate", "a.h5", "--as", schema, cwd=tmp_path)
+        assert (done.returncode, "EXECUTED" in done.stdout) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("module", "schema", "text"),
+    [
+        ("raise ValueError('no')", "mine:A", "mine cannot be imported: ValueError: no"),
+        ("def", "mine:A", "mine cannot be imported: SyntaxError"),
+        ("import sys; sys.exit(7)", "mine:A", "mine cannot be imported: SystemExit: 7"),
+        ("import nowhere", "mine:A", "mine cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ("A = None", "mine:A", "mine:A is no schema: "),
+        ("from typedbatch import *\nclass A(BatchRecord): ...", "mine:A[Tensor]", "mine:A[Tensor] is no schema: "),
+        ("def __getattr__(name): raise KeyError(name)", "mine:A", "mine:A is no schema: "),
+        ("", ".:A", "a schema is written as module:Name"),
+        ("", "ObsBatchProtocol[Tensor,Tensor,Tensor]", "ObsBatchProtocol[Tensor,Tensor,Tensor] is no schema: "),
+    ],
+)
+def test_modules_that_answer_with_anything(module, schema, text, tmp_path):
+    (tmp_path / "mine.py").write_text(module)
+    np.savez(tmp_path / "a.npz", a=np.zeros(2))
+    done = run("validate", "a.npz", "--as", schema, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(text), done.stderr
+
+
+def test_hdf5_files_of_others(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["s"] = "text"
+    with pytest.raises(StorageError, match=r"a\.h5 cannot be read: field 's': text, or data of different lengths"):
+        read(tmp_path / "a.h5", unsafe_pickle=False)

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 from annotated_types import Ge, Le
-from hypothesis import find, given, settings
+from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
-from jaxtyping import Float32, Int
+from jaxtyping import Float16, Float32, Int
 
 from tests.making.test_examples import SCHEMAS, Pixels
 from typedbatch import BatchRecord, RolloutBatch, RolloutBatchProtocol, validate
 from typedbatch.errors import DeclarationError, SettingError
-from typedbatch.rules import Finite, Sorted, Unique
-from typedbatch.testing import batches
+from typedbatch.rules import Finite, Sorted, Unique, rule
+from typedbatch.testing import batches, example
 
 
 class Ruled(BatchRecord):
@@ -74,3 +74,50 @@ def test_what_is_refused():
 
     with pytest.raises(SettingError, match="has no field 'reww'; did you mean 'rew'"):
         misspelt()
+
+
+class Bounded(BatchRecord):
+    small: Annotated[Float32[np.ndarray, "N"], Ge(0.1), Le(0.9)]
+    half: Annotated[Float16[np.ndarray, "N"], Ge(0.1), Le(0.3)]
+    any_float: Annotated[np.ndarray[Any, Any], Ge(0.1), Le(1.5)]
+
+
+class InOrder(BatchRecord):
+    a: Float32[np.ndarray, "N"]
+    b: Float32[np.ndarray, "N"]
+
+    @rule("a is at most b")
+    def in_order(self) -> Any:
+        return self.a <= self.b
+
+
+class Halves(BatchRecord):
+    whole: Float32[np.ndarray, "K"]
+    half: Float32[np.ndarray, "N K/2"]
+
+
+class Family(BatchRecord):
+    x: np.ndarray[Any, Any]
+    kids: dict[str, Family]
+    kid: Family | np.ndarray[Any, Any]
+
+
+@pytest.mark.parametrize("schema", [Bounded, InOrder, Halves, Family], ids=lambda schema: schema.__name__)
+def test_what_does_not_fit_is_not_drawn(schema):
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
+    @given(batches(schema))
+    def accepted(batch):
+        validate(batch, schema, level="values")
+
+    accepted()
+
+
+def test_families_that_end_and_one_that_does_not():
+    class Endless(BatchRecord):
+        it: Endless
+
+    globals()["Endless"] = Endless
+    validate(example(Family), Family)
+    with pytest.raises(SettingError, match="Endless holds itself without end"):
+        example(Endless)
+    assert len(example(Family, N=np.int64(3)).x) == 3

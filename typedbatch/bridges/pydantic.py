@@ -6,9 +6,11 @@ themselves. ``TypeAdapter``, ``validate_call`` and pydantic's dataclasses do the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -29,7 +31,19 @@ from typedbatch.copying import deep_leaf
 from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError
 from typedbatch.gate import check
 from typedbatch.json_schema import field_schema, json_schema
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, SCALAR, TENSOR, Tree, describe, kind_of
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    MAPPING,
+    NONE,
+    SCALAR,
+    SEQUENCE,
+    TENSOR,
+    Tree,
+    describe,
+    kind_of,
+)
 from typedbatch.records import default_of
 from typedbatch.report import in_a_line
 from typedbatch.schema import class_of, is_schema, schema_of
@@ -50,15 +64,38 @@ def _plain(value: Any) -> Any:
     """A batch or leaf as lists, dicts, text and numbers."""
     kind = kind_of(value)
     if kind is BATCH:
-        return {name: _plain(leaf) for name, leaf in value.__dict__.items()}
+        return _plain_fields(value.__dict__)
+    if kind is MAPPING:
+        return {str(name): _plain(part) for name, part in value.items()}
+    if kind is SEQUENCE:
+        return [_plain(part) for part in value]
     if kind is DISTRIBUTION:
         raise LeafError(f"{describe(value)} is nothing that JSON holds")
     if kind not in (ARRAY, TENSOR, SCALAR):
         return value
-    array = leaf_to_numpy(value)
+    try:
+        array = leaf_to_numpy(value)
+    except (TypeError, RuntimeError) as error:  # a sparse tensor, or another that numpy does not know
+        raise LeafError(f"{describe(value)} is nothing that JSON holds: {error}") from error
     if array.dtype.kind == "c":
         raise LeafError(f"{describe(value)}: JSON has no complex numbers")
-    return array.astype(str).tolist() if array.dtype.kind in "mM" else array.tolist()
+    if array.dtype == object:
+        return _plain(array.tolist())
+    return array.astype(str).tolist() if array.dtype.kind in "mM" else array.astype(_json_dtype(array)).tolist()
+
+
+def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    out = {}
+    for name, leaf in fields.items():
+        try:
+            out[name] = _plain(leaf)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+    return out
+
+
+def _json_dtype(array: Any) -> Any:
+    return float if array.dtype == np.longdouble else array.dtype
 
 
 _Leaf = Annotated[Any, BeforeValidator(_as_leaf), PlainSerializer(_plain, when_used="json")]
@@ -71,7 +108,7 @@ class BatchModel(BaseModel):
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        arbitrary_types_allowed=True, extra="allow", protected_namespaces=()
+        arbitrary_types_allowed=True, extra="allow", protected_namespaces=(), ser_json_inf_nan="constants"
     )
 
     __pydantic_extra__: dict[str, _Leaf]  # pyright: ignore[reportIncompatibleVariableOverride]  # so pydantic reads it
@@ -108,9 +145,10 @@ def model_from(schema: Any, name: str | None = None) -> type[BatchModel]:
         model = create_model(
             name or class_of(schema).__name__,
             __base__=BatchModel,
+            __module__=sys._getframe(1).f_globals["__name__"],
             **{field.name: _model_field(target.target, field) for field in target},
         )
-    except (PydanticUserError, NameError, TypeError, ValueError) as error:
+    except (PydanticUserError, NameError, TypeError, ValueError, AttributeError) as error:
         raise DeclarationError(f"pydantic takes no model with the fields of {target.name}: {error}") from error
     model.batch_schema = schema
     return model
@@ -120,18 +158,32 @@ def to_batch(model: Any) -> Batch:
     """The fields of a model as a Batch, those of models inside it as nested ones. Arrays are shared.
 
     Args:
-        model: any model; fields of one of :func:`model_from` that may be absent, and are, stay so.
+        model: any model; of one of :func:`model_from`, fields that may be absent are so where they are None.
 
     Raises:
         LeafError: ``model`` is none, or has a field that no batch holds; the error names it.
     """
     if not isinstance(model, BaseModel):
         raise LeafError(f"to_batch() takes a model of pydantic, got {describe(model)}")
-    values = {**{name: getattr(model, name) for name in type(model).model_fields}, **(model.model_extra or {})}
+    given = {**model.__dict__, **(model.__pydantic_extra__ or {})}
     if isinstance(model, BatchModel):
-        absent = {field.name for field in schema_of(type(model).batch_schema) if field.optional}
-        values = {name: value for name, value in values.items() if name not in absent or name in model.model_fields_set}
-    return Batch({name: to_batch(value) if isinstance(value, BaseModel) else value for name, value in values.items()})
+        absent = {
+            field.name for field in schema_of(type(model).batch_schema) if field.optional and not _takes_none(field)
+        }
+        given = {name: value for name, value in given.items() if value is not None or name not in absent}
+    return Batch({name: _without_models(value) for name, value in given.items()})
+
+
+def _takes_none(field: Field) -> bool:
+    return field.kinds is None or NONE in field.kinds
+
+
+def _without_models(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return to_batch(value)
+    if isinstance(value, dict):
+        return {name: _without_models(part) for name, part in value.items()}
+    return [_without_models(part) for part in value] if isinstance(value, list) else value
 
 
 def schema_for(source: Any) -> CoreSchema:
@@ -141,7 +193,11 @@ def schema_for(source: Any) -> CoreSchema:
     strict. Problems become pydantic's errors, each with the field in its ``loc``.
     """
     to_json = core_schema.plain_serializer_function_ser_schema(_plain, when_used="json")
-    metadata = {"pydantic_js_functions": [lambda _, __: _json_schema(source)]}
+    # the second is what pydantic's own Tag sets: the name in the loc of an error, if this is a part of a union
+    metadata = {
+        "pydantic_js_functions": [lambda _, __: _json_schema(source)],
+        "pydantic_internal_union_tag_key": class_of(source).__name__,
+    }
     return core_schema.lax_or_strict_schema(
         lax_schema=core_schema.no_info_plain_validator_function(lambda value: _validated(_from_mapping(value), source)),
         strict_schema=core_schema.no_info_plain_validator_function(lambda value: _validated(value, source)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Annotated, Any
 
@@ -40,14 +41,16 @@ def schema_from_spaces(observation_space: Any, action_space: Any, name: str = "S
     obs, act = _hint(observation_space, f"{name}Obs"), _hint(action_space, f"{name}Act")
     hints: dict[str, Any] = {"obs": obs, "obs_next": obs, "act": act, "rew": _shaped("floating", "N")}
     hints |= {flag: _shaped("bool", "N") for flag in _FLAGS}
-    return _record(name, {**hints, "info": Batch | np.ndarray})
+    made = _record(name, {**hints, "info": Batch | np.ndarray})
+    made.__module__ = sys._getframe(1).f_globals["__name__"]  # where it can be pickled from, if it is kept there
+    return made
 
 
 def _hint(space: Any, name: str) -> Any:
     if not isinstance(space, spaces.Space):
         raise LeafError(f"schema_from_spaces() takes spaces of gymnasium, got {describe(space)}")
     if isinstance(space, spaces.Dict):
-        return _record(name, {key: _hint(part, f"{name}{key.title()}") for key, part in space.spaces.items()})
+        return _record(name, {key: _hint(part, f"{name}{str(key).title()}") for key, part in space.spaces.items()})
     if isinstance(space, spaces.Tuple):
         return _record(name, {str(i): _hint(part, f"{name}{i}") for i, part in enumerate(space.spaces)})
     if space.shape is None or space.dtype is None:
@@ -75,7 +78,7 @@ def _rules(space: Any) -> list[Rule]:
 
 def _between(low: Any, high: Any) -> list[Rule]:
     """One rule for each side that is bounded; bounds may differ between elements."""
-    rules = []
+    rules = [Rule("no NaN", lambda values: values == values)] if np.asarray(low).dtype.kind == "f" else []
     if np.isfinite(low).any():
         rules.append(Rule(f">= {_words(low)}", lambda values: values >= low))
     if np.isfinite(high).any():
@@ -85,12 +88,12 @@ def _between(low: Any, high: Any) -> list[Rule]:
 
 def _words(limit: Any) -> str:
     least, most = np.min(limit), np.max(limit)
-    return f"{least:g}" if least == most else f"limits from {least:g} to {most:g}"
+    return str(least) if least == most else f"limits from {least} to {most}"
 
 
-def _record(name: str, hints: dict[str, Any]) -> type[BatchRecord]:
+def _record(name: str, hints: dict[Any, Any]) -> type[BatchRecord]:
     for field in hints:
-        if not field.isidentifier() and not field.isdigit():
+        if not isinstance(field, str) or not (field.isidentifier() or field.isdigit()) or hasattr(BatchRecord, field):
             raise FieldNameError(f"{field!r} is no name of a field of a record; rename the key of the space")
     members = {"__annotations__": hints, "__module__": __name__}
     return types.new_class(name, (BatchRecord,), exec_body=lambda namespace: namespace.update(members))

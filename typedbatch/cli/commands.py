@@ -19,6 +19,7 @@ from typedbatch.gate import check
 from typedbatch.infer import infer_schema
 from typedbatch.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch.level import Level
+from typedbatch.report import printable
 
 FAILED, WRONG = 1, 2
 Files = Annotated[list[Path], typer.Argument(help="npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl files")]
@@ -63,7 +64,7 @@ def _outcome(path: Path, target: Any, level: Level, unsafe_pickle: bool) -> Outc
         check(batch, target, f"file {path}".replace("{", "{{").replace("}", "}}"), level)
     except SchemaError as error:
         return Outcome(str(path), FAILED, str(error), list(error.problems))
-    return Outcome(str(path), 0, describe(batch), [])
+    return Outcome(str(path), 0, printable(describe(batch)), [])
 
 
 @app.command()
@@ -94,11 +95,17 @@ def show(file: File, unsafe_pickle: Unsafe = False) -> None:
 def _tree(batch: Batch, tree: TextTree) -> TextTree:
     for name, value in batch.__dict__.items():
         if kind_of(value) is BATCH and value.__dict__:
-            _tree(value, tree.add(name))
+            _tree(value, tree.add(printable(name)))
         else:
-            size = f"  {value.nbytes:,} bytes" if kind_of(value) in (ARRAY, TENSOR) else ""
-            tree.add(f"{name}  {describe(value)}{size}")
+            tree.add(f"{printable(name)}  {describe(value)}{_size(value)}")
     return tree
+
+
+def _size(value: Any) -> str:
+    try:
+        return f"  {value.nbytes:,} bytes" if kind_of(value) in (ARRAY, TENSOR) else ""
+    except RuntimeError:  # a sparse tensor, a nested one
+        return ""
 
 
 @app.command()

@@ -33,13 +33,17 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
     if loader is None:
         raise StorageError(f"{path} is no file that can be read: those end in {', '.join(_LOADERS)}")
     try:
+        with path.open("rb"):  # a folder, or a file that may not be read, says so itself
+            pass
         found = loader(path, unsafe_pickle)
         return found if isinstance(found, Batch) else _as_batch(found, path)
-    except StorageError:
-        raise
+    except StorageError as error:
+        if str(path) in str(error):
+            raise
+        raise StorageError(f"{path} cannot be read: {error}") from error
     except TypedBatchError as error:
         raise StorageError(f"{path} holds no batch: {error}") from error
-    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
+    except Exception as error:  # whatever it is, what was read is the reason for it
         raise StorageError(f"{path} cannot be read: {_first_line(error)}") from error
 
 
@@ -50,8 +54,9 @@ def _as_batch(found: Any, path: Path) -> Batch:
 
 
 def _npz(path: Path, unsafe_pickle: bool) -> Any:
-    if path.exists() and not zipfile.is_zipfile(path):
-        raise StorageError(f"{path} is no npz file, or is cut off")
+    with path.open("rb") as file:
+        if file.read(2) != b"PK" or not zipfile.is_zipfile(path):
+            raise StorageError(f"{path} is no npz file, or is cut off")
     with np.load(path, allow_pickle=unsafe_pickle) as arrays:
         try:
             return {name: arrays[name] for name in arrays.files}

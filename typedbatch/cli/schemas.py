@@ -12,11 +12,12 @@ import numpy as np
 
 import typedbatch
 from typedbatch.conversion import torch_side
-from typedbatch.errors import DeclarationError, TypedBatchError, did_you_mean
+from typedbatch.errors import DeclarationError, did_you_mean
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
 
-_NAMED = re.compile(r"(?:(?P<module>[\w.]+):)?(?P<name>\w+)(?:\[(?P<stage>[\w., ]+)\])?")
+_MISSING = object()
+_NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<stage>[\w., ]+)\])?")
 
 
 def schema_named(text: str) -> Any:
@@ -32,26 +33,30 @@ def schema_named(text: str) -> Any:
     match = _NAMED.fullmatch(text)
     if match is None:
         raise DeclarationError(f"a schema is written as module:Name or module:Name[Tensor], got {text!r}")
-    module = _module(match["module"] or "typedbatch")
-    found: Any = getattr(module, match["name"], None)
-    if found is None:
-        raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
-    if match["stage"]:
-        found = found[tuple(_stage(name.strip()) for name in match["stage"].split(","))]
+    module: Any = _module(match["module"]) if match["module"] else typedbatch
     try:
-        schema_of(found)
-    except TypedBatchError as error:
+        found: Any = getattr(module, match["name"], _MISSING)
+        if found is not _MISSING:
+            stages = [_stage(name.strip()) for name in match["stage"].split(",")] if match["stage"] else []
+            found = found[tuple(stages)] if stages else found
+            schema_of(found)
+            return found
+    except Exception as error:  # a module, and a class, may answer with anything
         raise DeclarationError(f"{text} is no schema: {error}") from error
-    return found
+    raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
 
 
 def _module(name: str) -> Any:
-    if "" not in sys.path and "." not in sys.path:
-        sys.path.insert(0, "")  # a command has the folder of its script there, not the one that it is called in
+    if "" not in sys.path:
+        # A command has the folder of its script there, not the one that it is called in. That one comes last: what
+        # lies beside the data must not stand in for a library.
+        sys.path.append("")
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise DeclarationError(f"there is no module {error.name!r}") from error
+    except (Exception, SystemExit) as error:  # it is the user's own code
+        if isinstance(error, ModuleNotFoundError) and error.name == name:
+            raise DeclarationError(f"there is no module {name!r}") from error
+        raise DeclarationError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _stage(name: str) -> Any:

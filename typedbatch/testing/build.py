@@ -10,12 +10,13 @@ import numpy as np
 from typedbatch.batch import Batch
 from typedbatch.conversion import torch_side
 from typedbatch.errors import SettingError, did_you_mean
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, TENSOR, new_tree
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, TENSOR
 from typedbatch.rules import Rule
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3
+_ENDLESS = 30
 
 
 class Source(Protocol):
@@ -65,6 +66,8 @@ class _Builder:
         self.used: set[str] = set()
 
     def batch(self, schema: Schema, path: str, depth: int) -> Batch:
+        if depth > _ENDLESS:
+            raise SettingError(f"{schema.name} holds itself without end", path.removesuffix("."))
         values = {}
         for field in schema:
             here = f"{path}{field.name}"
@@ -80,7 +83,10 @@ class _Builder:
             return self._array(Option(ARRAY, shape=WITH_ROWS), field.name, path)
         if depth >= _DEEPEST and _may_be_none(field):
             return None
-        option = self._source.pick(sorted(field.options, key=lambda option: option.kind is NONE))
+        options = sorted(field.options, key=lambda option: option.kind is NONE)
+        if depth >= _DEEPEST:
+            options = [option for option in options if option.schema is None] or options
+        option = self._source.pick(options)
         if option.kind is NONE:
             return None
         if option.choices:
@@ -96,8 +102,9 @@ class _Builder:
     def _nested(self, option: Option, path: str, depth: int) -> Batch:
         if option.schema is not None:
             return self.batch(option.schema, f"{path}.", depth + 1)
-        inner = new_tree(Batch, {}) if option.each is None else {"a": self._value(option.each, f"{path}.a", depth + 1)}
-        return Batch(inner)
+        if option.each is None or depth >= _DEEPEST:
+            return Batch()
+        return Batch(a=self._value(option.each, f"{path}.a", depth + 1))
 
     def _array(self, option: Option, name: str, path: str) -> Any:
         is_tensor = option.kind is TENSOR

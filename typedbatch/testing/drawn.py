@@ -6,19 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import assume
+from hypothesis import assume, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from typedbatch.conversion import torch_side
-from typedbatch.errors import SettingError
 from typedbatch.gate import check
 from typedbatch.rules import Rule
-from typedbatch.schema import schema_of
+from typedbatch.schema import find_violations, schema_of
 from typedbatch.schema.dims import ROWS
 from typedbatch.testing.build import build
 from typedbatch.testing.fixed import holds, limits
-from typedbatch.testing.sizes import Sizes, checked_sizes
+from typedbatch.testing.sizes import NoSizeError, Sizes, checked_sizes
 
 _TRIES = 20
 
@@ -31,7 +30,12 @@ def strategy(schema: Any, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -
     @st.composite
     def batches(draw: st.DrawFn) -> Any:
         given = {name: draw(size) if isinstance(size, st.SearchStrategy) else size for name, size in sizes.items()}
-        return check(build(declared, _Drawn(draw, given), fields), schema, "batches()", "values")
+        try:
+            batch = check(build(declared, _Drawn(draw, given), fields), schema, "batches()", "structure")
+        except NoSizeError:
+            reject()
+        assume(not find_violations(batch, declared))
+        return batch
 
     return batches()
 
@@ -61,11 +65,7 @@ class _Drawn:
         return self._draw(value) if isinstance(value, st.SearchStrategy) else value
 
     def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
-        """An array of any of these dtypes, whose values fulfil the rules.
-
-        Raises:
-            SettingError: no such values were drawn.
-        """
+        """An array of any of these dtypes, whose values fulfil the rules."""
         dtype = self.pick(dtypes)
         is_tensor = not isinstance(dtype, np.dtype)
         plain = _numpy_dtype(dtype) if is_tensor else dtype
@@ -76,8 +76,7 @@ class _Drawn:
             array = torch_side().torch.from_numpy(values).to(dtype) if is_tensor else values
             if all(holds(rule, array) for rule in rules):
                 return array
-        assume(False)
-        raise SettingError("unreachable")
+        return reject()
 
 
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
@@ -88,7 +87,8 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
 
 def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[Any]:
     known = limits(rules)
-    low, high = known.get(">=", known.get(">")), known.get("<=", known.get("<"))
+    low, high = (known.get(one, known.get(other)) for one, other in ((">=", ">"), ("<=", "<")))
+    low, high = (None if limit is None or np.isnan(limit) else limit for limit in (low, high))
     if dtype.kind == "O":
         return st.none() | st.text(max_size=3)
     if dtype.kind in "iu":
@@ -96,8 +96,21 @@ def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[
         bounds = int(max(least, least if low is None else np.ceil(low))), int(min(most, most if high is None else high))
         return st.integers(*bounds) if bounds[0] <= bounds[1] else st.nothing()
     if dtype.kind == "f" and dtype.itemsize <= 8:
-        width = 8 * dtype.itemsize
-        return st.floats(low, high, allow_nan=False, allow_infinity=False, width=width)  # type: ignore[arg-type]
+        first, last = _inward(low, dtype, np.inf), _inward(high, dtype, -np.inf)
+        if first is not None and last is not None and first > last:
+            return st.nothing()
+        width: Any = 8 * dtype.itemsize
+        return st.floats(first, last, allow_nan=False, allow_infinity=False, width=width)
     return (
         npst.from_dtype(dtype, allow_nan=False, allow_infinity=False) if dtype.kind in "bc" else npst.from_dtype(dtype)
     )
+
+
+def _inward(limit: float | None, dtype: np.dtype[Any], towards: float) -> float | None:
+    """A limit as a number of the dtype, the next one further in if it is none; as far out as numbers go at most."""
+    if limit is None:
+        return None
+    most = float(np.finfo(dtype).max)
+    rounded = dtype.type(min(max(limit, -most), most))
+    past = rounded < limit if towards > 0 else rounded > limit
+    return float(np.nextafter(rounded, dtype.type(towards)) if past and abs(limit) < most else rounded)

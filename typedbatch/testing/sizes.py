@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from typedbatch.errors import SettingError, did_you_mean
+from typedbatch.errors import SettingError, SizeError, did_you_mean
+from typedbatch.rows import at_least
 from typedbatch.schema.dims import Dim, Shape, Sort, compute
 from typedbatch.schema.fields import Schema
+
+
+class NoSizeError(SettingError):
+    """An expression of sizes is no size for those that were found."""
+
 
 Size: TypeAlias = "int | tuple[int, ...]"
 
@@ -73,10 +79,13 @@ class Sizes:
         return (self._named(dim.text) if dim.sort is Sort.NAMED else self._computed(dim),)
 
     def _named(self, name: str) -> int:
-        found = self._known.setdefault(name, self._one(name)) if name not in self._known else self._known[name]
-        if type(found) is not int or found < 0:
-            raise SettingError(f"the size of {name!r} is a number from 0 up, got {found!r}")
-        return found
+        if name not in self._known:
+            self._known[name] = self._one(name)
+        found = self._known[name]
+        try:
+            return at_least(0, found, name)
+        except SizeError:
+            raise SettingError(f"the size of {name!r} is a number from 0 up, got {found!r}") from None
 
     def _many(self, name: str) -> tuple[int, ...]:
         if name not in self._known:
@@ -90,5 +99,5 @@ class Sizes:
         value = compute(dim.text, {name: self._named(name) for name in dim.names})
         if value is None or value < 0 or value != int(value):
             known = ", ".join(f"{name}={self._named(name)}" for name in dim.names)
-            raise SettingError(f"the dimension {dim.text!r} has no size where {known}; give others")
+            raise NoSizeError(f"the dimension {dim.text!r} has no size where {known}; give others")
         return int(value)
