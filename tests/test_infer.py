@@ -193,7 +193,7 @@ def test_a_record_of_the_library_can_be_inferred_from():
         Batch(batch={"a": np.zeros(2)}, x={}),
         Batch(distribution={"a": np.zeros(2)}, x=Normal(torch.zeros(2), torch.ones(2))),
         Batch(a=Normal(torch.zeros(5), torch.ones(5)), b=np.zeros(3), c=np.zeros(3)),
-        Batch({"a²": {"x": np.zeros(2)}, "µ": np.zeros(2), "ℕ": {"²": np.zeros(2)}, "²": {"x": np.zeros(2)}}),
+        Batch({"a²": {"x": np.zeros(2)}, "µ": np.zeros(2), "\u2115": {"²": np.zeros(2)}, "²": {"x": np.zeros(2)}}),
     ],
     ids=["tensor", "float64", "batch", "distribution", "distribution of other rows", "unicode"],
 )
