@@ -107,6 +107,10 @@ class SettingError(TypedBatchError, ValueError, AssertionError):
     """A setting that makes no sense: a level of checking that does not exist, or a number out of its range."""
 
 
+class NoSizeError(SettingError):
+    """A dimension that is computed from others, and is no size for what these are."""
+
+
 def did_you_mean(name: str, names: Collection[str]) -> str:
     """``"; did you mean 'rew'?"`` when one of ``names`` is close to ``name``, else an empty string."""
     from difflib import get_close_matches  # only a mistake needs it

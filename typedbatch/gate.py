@@ -83,6 +83,11 @@ def check(batch: Any, schema: Any, boundary: str, level: Level | None = None, na
     return gate(batch, name, boundary, current_level() if level is None else level)
 
 
+def verbatim(boundary: str) -> str:
+    """A boundary that is shown as it is: what is in braces would be replaced."""
+    return boundary.replace("{", "{{").replace("}", "}}")
+
+
 def gate_of(schema: Any) -> Gate:
     """:func:`check` for one schema or union, with everything looked up.
 

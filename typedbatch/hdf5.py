@@ -233,8 +233,6 @@ def _to_tensor(array: Any, dataset: Any, device: Any) -> Any:
     side = torch_side()
     name = text_of(attribute(dataset, "dtype", "")).removeprefix("torch.")
     dtype = side.dtype_named(name) if name else side.torch.from_numpy(array).dtype
-    if dtype is None:
-        raise StorageError(f"a dtype that torch has not: {name!r}")
     tensor = side.from_bits(array, dtype)
     return tensor.to(device).requires_grad_(bool(attribute(dataset, "requires_grad", False)))
 

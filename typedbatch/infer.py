@@ -55,7 +55,7 @@ def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", 
     if not isinstance(given, str) or not given.isidentifier() or keyword.iskeyword(given):
         raise FieldNameError(f"{name!r} is no name of a class")
     writer = _Writer(require_tree(batch, "infer_schema()"), style, sizes)
-    writer.declare(batch, name, "")
+    writer.declare(batch, name)
     return writer.source()
 
 
@@ -86,21 +86,22 @@ class _Writer:
     def source(self) -> str:
         """All of it: imports, classes."""
         numpy = ["import numpy as np"] if any("np." in text for text in self._classes) else []
-        standard = [line for line in self._import_lines() if line.startswith("from typing ")]
-        others = [line for line in self._import_lines() if not line.startswith(("from typing ", "from typedbatch "))]
-        own = [line for line in self._import_lines() if line.startswith("from typedbatch ")]
+        lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(self._imports.items())]
+        standard = [line for line in lines if line.startswith("from typing ")]
+        own = [line for line in lines if line.startswith("from typedbatch ")]
+        others = [line for line in lines if line not in (*standard, *own)]
         blocks = ["\n".join(block) for block in (standard, numpy + others, own) if block]
         return "\n\n".join(blocks) + "\n\n\n" + "\n\n\n".join(self._classes) + "\n"
 
-    def declare(self, batch: Tree, name: str, path: str) -> str:
+    def declare(self, batch: Tree, name: str, depth: int = 0) -> str:
         """Write the class of a batch; its name, which is another one if the first is taken."""
-        if path.count(".") > _DEEPEST:
+        if depth > _DEEPEST:
             raise LeafError(f"nested more than {_DEEPEST} deep, or in itself")
         name = next(one for one in _numbered(name) if one not in self._names and one not in _TAKEN)
         self._names.add(name)
         lines = []
         for field, value in batch.__dict__.items():
-            hint = self._hint(field, value, f"{path}{field}.")
+            hint = self._hint(field, value, depth)
             declared = _is_declarable(field) and (KINDS[type(value)] is not DISTRIBUTION or self._has_rows(value))
             lines.append(f"    {field}: {hint}" if declared else f"    # {field!r}: {hint}, which no class can declare")
         if not any(not line.startswith("    #") for line in lines):
@@ -108,10 +109,12 @@ class _Writer:
         self._classes.append(f"class {name}({_BASES[self._style]}):\n" + "\n".join(lines))
         return name
 
-    def _hint(self, field: str, value: Any, path: str) -> str:
+    def _hint(self, field: str, value: Any, depth: int) -> str:
         kind = KINDS[type(value)]
         if kind is BATCH:
-            return self.declare(value, _camel(field), path) if value.__dict__ else self._from("typedbatch", "Batch")
+            return (
+                self.declare(value, _camel(field), depth + 1) if value.__dict__ else self._from("typedbatch", "Batch")
+            )
         if kind is NONE:
             return "None"
         if kind is TENSOR:
@@ -160,9 +163,6 @@ class _Writer:
     def _from(self, module: str, name: str) -> str:
         self._imports.setdefault(module, set()).add(name)
         return name
-
-    def _import_lines(self) -> list[str]:
-        return [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(self._imports.items())]
 
 
 def _is_declarable(name: str) -> bool:

@@ -114,6 +114,11 @@ def is_reserved(value: object) -> bool:
     return KINDS[type(value)] is BATCH and not value.__dict__
 
 
+def is_objects(value: object) -> bool:
+    """True for an array of Python objects."""
+    return isinstance(value, np.ndarray) and value.dtype == object
+
+
 def leading_shape(leaf: Any) -> tuple[int, ...]:
     """The shape whose first dimension is the rows: an array's shape, a distribution's ``batch_shape``, else ``()``."""
     kind = KINDS[type(leaf)]

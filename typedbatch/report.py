@@ -45,9 +45,9 @@ def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[T
     shown: set[str] = set()
     width = min(max(map(len, names), default=0), 24)
     for name, problem in zip(names, problems[:MOST], strict=True):
-        says = problem.got if problem.expected in problem.got else f"{problem.got}, expected {problem.expected}"
         yield from _flow(
-            [(f"  {name:<{width}}", "bold red"), (printable(says), ""), (f"[{problem.code}]", "dim")], width + 4
+            [(f"  {name:<{width}}", "bold red"), (printable(_says(problem)), ""), (f"[{problem.code}]", "dim")],
+            width + 4,
         )
         if problem.hint and problem.hint not in shown:  # the same hint for every field is one hint
             shown.add(problem.hint)
@@ -118,5 +118,8 @@ def describe_problem(problem: Told) -> str:
 
 def in_a_line(problem: Told) -> str:
     """What a problem says of its field, without the field and the code."""
-    said = f"{problem.got}, expected {problem.expected}" if problem.expected else problem.got
-    return f"{said}; {problem.hint}" if problem.hint else said
+    return f"{_says(problem)}; {problem.hint}" if problem.hint else _says(problem)
+
+
+def _says(problem: Told) -> str:
+    return problem.got if problem.expected in problem.got else f"{problem.got}, expected {problem.expected}"

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from typedbatch.errors import LeafError
+from typedbatch.errors import LeafError, StorageError
 from typedbatch.leaves import describe
 
 # dtypes that numpy lacks, with the integer of the same size that carries their bits through a pickle
@@ -96,10 +96,16 @@ def bits(dtype: torch.dtype) -> np.dtype[Any]:
     return np.asarray(torch.zeros((), dtype=_BITS.get(dtype, dtype))).dtype
 
 
-def dtype_named(name: str) -> torch.dtype | None:
-    """The dtype that torch calls so; None if there is none. Nothing is imported, as reading ``torch.x`` may do."""
+def dtype_named(name: str) -> torch.dtype:
+    """The dtype that torch calls so. Nothing is imported, as reading ``torch.x`` may do.
+
+    Raises:
+        StorageError: there is none.
+    """
     found = vars(torch).get(name)
-    return found if isinstance(found, torch.dtype) else None
+    if not isinstance(found, torch.dtype):
+        raise StorageError(f"a dtype that torch has not: {name!r}")
+    return found
 
 
 def as_bits(tensor: Tensor) -> NDArray[Any]:

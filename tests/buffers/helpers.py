@@ -37,6 +37,17 @@ def assert_same(ours: Any, theirs: Any, path: str = "result") -> None:
         np.testing.assert_array_equal(ours, theirs, err_msg=path)
 
 
+def assert_same_places(ours: Any, theirs: Any) -> bool:
+    """The same sizes and positions as Tianshou's buffer; False if there are no rows to look at."""
+    assert len(ours) == len(theirs)
+    assert ours.maxsize == theirs.maxsize
+    assert ours.last_index.tolist() == theirs.last_index.tolist()
+    assert ours.subbuffer_edges.tolist() == theirs.subbuffer_edges.tolist()
+    if len(ours):
+        assert ours.unfinished_index().tolist() == theirs.unfinished_index().tolist()
+    return bool(len(ours))
+
+
 def transition(i: float, terminated: bool = False, truncated: bool = False, **more: Any) -> Batch:
     """A single row whose numbers say which one it is."""
     fields: dict[str, Any] = {

@@ -78,11 +78,15 @@ def _numbers(name: str, value: Any) -> Any:
 
 def nested(value: Any) -> Any:
     """A value of a space as leaves: dicts and tuples as nested batches, fields of a tuple called by their place."""
+    value = named(value)
+    return Batch(value) if isinstance(value, dict) else value
+
+
+def named(value: Any) -> Any:
+    """The same as dicts."""
     if isinstance(value, tuple):
         value = {str(i): part for i, part in enumerate(value)}
-    if isinstance(value, Mapping):
-        return Batch({name: nested(part) for name, part in value.items()})
-    return value
+    return {name: named(part) for name, part in value.items()} if isinstance(value, Mapping) else value
 
 
 def unnested(value: Any) -> Any:

@@ -46,7 +46,7 @@ from typedbatch.leaves import (
 )
 from typedbatch.records import default_of
 from typedbatch.report import in_a_line
-from typedbatch.schema import class_of, is_schema, schema_of
+from typedbatch.schema import class_of, schema_of
 from typedbatch.schema.fields import Field
 from typedbatch.schema.names import parts_of
 
@@ -167,15 +167,10 @@ def to_batch(model: Any) -> Batch:
         raise LeafError(f"to_batch() takes a model of pydantic, got {describe(model)}")
     given = {**model.__dict__, **(model.__pydantic_extra__ or {})}
     if isinstance(model, BatchModel):
-        absent = {
-            field.name for field in schema_of(type(model).batch_schema) if field.optional and not _takes_none(field)
-        }
+        fields = schema_of(type(model).batch_schema)
+        absent = {field.name for field in fields if field.optional and NONE not in (field.kinds or {NONE})}
         given = {name: value for name, value in given.items() if value is not None or name not in absent}
     return Batch({name: _without_models(value) for name, value in given.items()})
-
-
-def _takes_none(field: Field) -> bool:
-    return field.kinds is None or NONE in field.kinds
 
 
 def _without_models(value: Any) -> Any:
@@ -195,7 +190,7 @@ def schema_for(source: Any) -> CoreSchema:
     to_json = core_schema.plain_serializer_function_ser_schema(_plain, when_used="json")
     # the second is what pydantic's own Tag sets: the name in the loc of an error, if this is a part of a union
     metadata = {
-        "pydantic_js_functions": [lambda _, __: _json_schema(source)],
+        "pydantic_js_functions": [lambda _, __: json_schema(source)],
         "pydantic_internal_union_tag_key": class_of(source).__name__,
     }
     return core_schema.lax_or_strict_schema(
@@ -204,10 +199,6 @@ def schema_for(source: Any) -> CoreSchema:
         serialization=to_json,
         metadata=metadata,
     )
-
-
-def _json_schema(source: Any) -> dict[str, Any]:
-    return json_schema(source) if is_schema(source) else {"type": "object", "title": source.__name__}
 
 
 def _from_mapping(value: Any) -> Any:
@@ -220,10 +211,6 @@ def _from_mapping(value: Any) -> Any:
 
 
 def _validated(value: Any, source: Any) -> Any:
-    if not is_schema(source):
-        if isinstance(value, source):
-            return value
-        raise PydanticCustomError("not_a_batch", "expected a {cls}", {"cls": source.__name__})
     try:
         return check(value, source, _BOUNDARY)
     except SchemaError as error:

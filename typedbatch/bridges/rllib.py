@@ -8,6 +8,7 @@ import numpy as np
 from ray.rllib.policy import sample_batch as rllib
 
 from typedbatch.batch import Batch
+from typedbatch.bridges.gymnasium import named
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.errors import LeafError
@@ -38,7 +39,7 @@ def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
     if not isinstance(batch, rllib.SampleBatch):
         raise LeafError(f"from_rllib() takes a SampleBatch or MultiAgentBatch of RLlib, got {describe(batch)}")
     # dict's own items: RLlib's may convert what is read
-    columns = {name: _nested(value) for name, value in dict.items(batch) if value is not None}
+    columns = {name: named(value) for name, value in dict.items(batch) if value is not None}
     infos = columns.pop("infos", None)
     ours = SampleBatch(columns)
     if infos is not None:
@@ -74,12 +75,6 @@ def to_rllib(batch: Any) -> Any:
     if layout.seq_lens is None:
         return rllib.SampleBatch(columns)
     return rllib.SampleBatch(columns, _zero_padded=not layout.is_flat, _max_seq_len=tree.max_seq_len)
-
-
-def _nested(value: Any) -> Any:
-    if isinstance(value, tuple):
-        value = {str(i): part for i, part in enumerate(value)}
-    return {name: _nested(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 def _column(name: str, value: Any) -> Any:

@@ -28,6 +28,7 @@ from typedbatch.leaves import (
     TENSOR,
     Tree,
     describe,
+    is_objects,
     leading_shape,
     new_tree,
     object_array,
@@ -152,21 +153,17 @@ def _entry(value: Any, size: torch.Size) -> Any:
         return _tensordict(value, size)
     if kind is DISTRIBUTION:
         raise LeafError(f"a TensorDict keeps {describe(value)} whole when it is indexed; keep its parameters instead")
-    if kind in (ARRAY, TENSOR, SCALAR) and leading_shape(value)[: len(size)] != size and not _is_objects(value):
+    if kind in (ARRAY, TENSOR, SCALAR) and leading_shape(value)[: len(size)] != size and not is_objects(value):
         raise StructureError(f"{describe(value)} has not the dimensions {list(size)} of the batch size")
     if kind is TENSOR:
         return value
-    if _is_objects(value):
+    if is_objects(value):
         if value.ndim != 1 or len(size) != 1:
             raise LeafError(f"{describe(value)}: objects are stacked along the rows alone")
         if not len(value):
             return NonTensorStack(batch_size=size, stack_dim=0)
         return NonTensorStack(*[NonTensorData(one) for one in value])
     return torch_side().to_tensor(value) if kind in (ARRAY, SCALAR) else NonTensorData(value, batch_size=size)
-
-
-def _is_objects(value: Any) -> bool:
-    return KINDS[type(value)] is ARRAY and value.dtype == object
 
 
 def _leaf(value: Any) -> Any:

@@ -12,8 +12,9 @@ from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.buffers.restored import library_class, restored
 from typedbatch.buffers.storage import Memory
+from typedbatch.construct import to_leaf
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
-from typedbatch.leaves import Tree, describe, new_tree
+from typedbatch.leaves import Tree, describe, is_objects, new_tree
 from typedbatch.rows import require_tree
 
 
@@ -27,7 +28,10 @@ def from_tianshou(batch: ts.Batch) -> Batch:
         raise LeafError(f"from_tianshou() takes a Batch of Tianshou, got {describe(batch)}")
     fields: dict[str, Any] = {}
     for name, value in batch.__dict__.items():
-        fields[name] = value if _is_objects(value) else Batch({name: _from_leaf(name, value)}).__dict__[name]
+        try:
+            fields[name] = _from_leaf(value)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
     ours: Batch = new_tree(Batch, fields)
     return ours
 
@@ -112,15 +116,7 @@ def _numbers(rings: Any) -> Any:
     return np.concatenate([np.asarray(counts, float).T.ravel(), np.stack(np.broadcast_arrays(*returns)).ravel()])
 
 
-def _is_objects(value: Any) -> bool:
-    """Objects stay what they are: a Batch would make dicts nested batches."""
-    return isinstance(value, np.ndarray) and value.dtype == object
-
-
-def _from_leaf(name: str, value: Any) -> Any:
-    if not isinstance(value, ts.Batch):
-        return value
-    try:
+def _from_leaf(value: Any) -> Any:
+    if isinstance(value, ts.Batch):
         return from_tianshou(value)
-    except TypedBatchError as error:
-        raise error.under(name) from error.__cause__
+    return value if is_objects(value) else to_leaf(value)  # which would make dicts in them nested batches

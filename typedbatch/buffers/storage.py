@@ -218,10 +218,7 @@ class Disk(Memory):
         from typedbatch.conversion import torch_side
 
         side = torch_side()
-        dtype = side.dtype_named(tensor)
-        if dtype is None:
-            raise StorageError(f"a dtype that torch has not: {tensor!r}")
-        return side.from_bits(array, dtype)
+        return side.from_bits(array, side.dtype_named(tensor))
 
     def _map_file(self, file: str) -> NDArray[Any]:
         if not re.fullmatch(r"(state|\d+|state\.\d+)\.npy", file):

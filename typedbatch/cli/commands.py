@@ -12,16 +12,15 @@ from rich.tree import Tree as TextTree
 
 from typedbatch.batch import Batch
 from typedbatch.cli.loading import read
-from typedbatch.cli.report import Checked, Format, Outcome, as_text
+from typedbatch.cli.report import FAILED, MATCHES, UNREADABLE, Checked, Format, Outcome, as_text
 from typedbatch.cli.schemas import hierarchy, schema_named
 from typedbatch.errors import SchemaError, TypedBatchError
-from typedbatch.gate import check
+from typedbatch.gate import check, verbatim
 from typedbatch.infer import infer_schema
 from typedbatch.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch.level import Level
 from typedbatch.report import printable
 
-FAILED, WRONG = 1, 2
 Files = Annotated[list[Path], typer.Argument(help="npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl files")]
 File = Annotated[Path, typer.Argument(help="an npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl file")]
 Unsafe = Annotated[bool, typer.Option("--unsafe-pickle", help="load pickles, which may execute anything")]
@@ -38,7 +37,7 @@ def validate(
         str, typer.Option("--as", help="module:Name of a protocol or record; without module typedbatch's")
     ],
     level: Annotated[Checked, typer.Option(help="structure, or values: rules on values too")] = Checked.STRUCTURE,
-    format: Annotated[Format, typer.Option(help="how problems are reported")] = Format.TEXT,  # the option
+    format: Annotated[Format, typer.Option(help="how problems are reported")] = Format.TEXT,
     unsafe_pickle: Unsafe = False,
 ) -> None:
     """Check files against a protocol or record. Ends with 0 if all match, 1 if one does not, 2 if one is unreadable."""
@@ -59,12 +58,12 @@ def _outcome(path: Path, target: Any, level: Level, unsafe_pickle: bool) -> Outc
     try:
         batch = read(path, unsafe_pickle)
     except TypedBatchError as error:
-        return Outcome(str(path), WRONG, str(error), [])
+        return Outcome(str(path), UNREADABLE, str(error), [])
     try:
-        check(batch, target, f"file {path}".replace("{", "{{").replace("}", "}}"), level)
+        check(batch, target, verbatim(f"file {path}"), level)
     except SchemaError as error:
         return Outcome(str(path), FAILED, str(error), list(error.problems))
-    return Outcome(str(path), 0, printable(describe(batch)), [])
+    return Outcome(str(path), MATCHES, printable(describe(batch)), [])
 
 
 @app.command()
@@ -129,4 +128,4 @@ def protocols(
 
 def _stop(reason: str) -> NoReturn:
     typer.echo(reason, err=True)
-    raise typer.Exit(WRONG)
+    raise typer.Exit(UNREADABLE)

@@ -9,6 +9,9 @@ from typing import NamedTuple
 from typedbatch.errors import Problem
 from typedbatch.report import in_a_line
 
+MATCHES, FAILED, UNREADABLE = 0, 1, 2
+"""How a file, and with the worst of them the command, ends."""
+
 
 class Format(StrEnum):
     """How it is printed."""
@@ -30,7 +33,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         file: its path.
-        status: 0 if it matches, 1 if not, 2 if it cannot be read.
+        status: MATCHES, FAILED or UNREADABLE.
         text: the report, the reason, or the fields.
         problems: every difference.
     """
@@ -41,33 +44,33 @@ class Outcome(NamedTuple):
     problems: list[Problem]
 
 
-def as_text(outcomes: list[Outcome], format: Format) -> str:  # the option of the command
+def as_text(outcomes: list[Outcome], format: Format) -> str:
     """All outcomes in one text."""
     if format is Format.JSON:
         return json.dumps([_as_json(outcome) for outcome in outcomes], indent=2)
     if format is Format.GITHUB:
         return "\n".join(line for outcome in outcomes for line in _for_github(outcome)) or _summary(outcomes)
-    words = {0: "ok", 1: "FAILED", 2: "UNREADABLE"}
+    words = {MATCHES: "ok", FAILED: "FAILED", UNREADABLE: "UNREADABLE"}
     blocks = [f"{words[one.status]}  {one.file}{chr(10) if one.status else '  '}{one.text}" for one in outcomes]
     return "\n".join([*blocks, _summary(outcomes)])
 
 
 def _summary(outcomes: list[Outcome]) -> str:
-    fine = sum(outcome.status == 0 for outcome in outcomes)
+    fine = sum(outcome.status == MATCHES for outcome in outcomes)
     return f"{fine} of {len(outcomes)} {'file matches' if len(outcomes) == 1 else 'files match'}"
 
 
 def _as_json(outcome: Outcome) -> dict[str, object]:
     return {
         "file": outcome.file,
-        "ok": outcome.status == 0,
-        "error": outcome.text if outcome.status == 2 else None,
+        "ok": outcome.status == MATCHES,
+        "error": outcome.text if outcome.status == UNREADABLE else None,
         "problems": [problem.to_dict() for problem in outcome.problems],
     }
 
 
 def _for_github(outcome: Outcome) -> list[str]:
-    if outcome.status == 2:
+    if outcome.status == UNREADABLE:
         return [_annotation(outcome.file, "unreadable", outcome.text)]
     return [
         _annotation(

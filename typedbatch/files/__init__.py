@@ -20,7 +20,7 @@ from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
 from typedbatch.files.atomic import replacing
 from typedbatch.files.tree import Reader, Writer, classes_of, require_depth, with_classes
-from typedbatch.gate import check, typed_copy
+from typedbatch.gate import check, typed_copy, verbatim
 from typedbatch.records import BatchRecord, fill_defaults
 from typedbatch.rows import require_tree
 from typedbatch.schema import class_of, matches, options_of, schema_of
@@ -66,7 +66,7 @@ def save(
     if schema is None and isinstance(batch, BatchRecord):
         schema = type(batch)
     if schema is not None:
-        check(tree, schema, _boundary(f"save() to {path}"))
+        check(tree, schema, verbatim(f"save() to {path}"))
     identity = None if schema is None else _identity(tree, schema)
     if _is_hdf5(path):
         if compression not in (None, "gzip", "lzf"):
@@ -218,9 +218,4 @@ def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) 
     if fitting or len(given) == 1:
         batch = typed_copy(batch, schema_of((fitting or given)[0]), "load()")
         fill_defaults(type(batch), batch.__dict__)
-    return check(batch, schema, _boundary(f"load() of {path}"))
-
-
-def _boundary(text: str) -> str:
-    """A text that is shown as it is: what is in braces would be replaced."""
-    return text.replace("{", "{{").replace("}", "}}")
+    return check(batch, schema, verbatim(f"load() of {path}"))

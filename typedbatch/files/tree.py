@@ -227,7 +227,7 @@ class Reader:
     def _tensor(self, array: NDArray[Any], dtype: str, requires_grad: bool) -> Any:
         side = torch_side()
         known = side.dtype_named(dtype)
-        if known is None or side.bits(known) != array.dtype:
+        if side.bits(known) != array.dtype:
             raise StorageError(f"a {array.dtype} array that is said to be {dtype}")
         return side.from_bits(array, known).to(self._device).requires_grad_(requires_grad)
 

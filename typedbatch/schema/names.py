@@ -62,12 +62,11 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 _PART = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]+""")
-_OUTERMOST = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]*""")
 
 
 def outermost(path: str) -> str:
     """The field of the batch itself that a path goes through."""
     if "." not in path and "[" not in path:
         return path
-    found = _OUTERMOST.match(path)
+    found = _PART.match(path)
     return found.group() if found else path

@@ -74,14 +74,14 @@ class _Builder:
             if here in self._fields:
                 self.used.add(here)
                 values[field.name] = self._source.given(self._fields[here])
-            elif not field.optional or depth < _DEEPEST or _may_be_none(field):
+            elif not field.optional or depth < _DEEPEST or NONE in (field.kinds or ()):
                 values[field.name] = self._value(field, here, depth)
         return Batch(values)
 
     def _value(self, field: Field, path: str, depth: int) -> Any:
         if not field.options:
             return self._array(Option(ARRAY, shape=WITH_ROWS), field.name, path)
-        if depth >= _DEEPEST and _may_be_none(field):
+        if depth >= _DEEPEST and NONE in (field.kinds or ()):
             return None
         options = sorted(field.options, key=lambda option: option.kind is NONE)
         if depth >= _DEEPEST:
@@ -139,10 +139,6 @@ class _Builder:
         if name not in known:
             raise SettingError(f"no {name} is known to fit; give it: fields={{{path!r}: ...}}", path)
         return known[name]()
-
-
-def _may_be_none(field: Field) -> bool:
-    return any(option.kind is NONE for option in field.options)
 
 
 def _object(option: Option, path: str) -> Any:

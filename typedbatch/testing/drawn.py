@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from typedbatch.conversion import torch_side
+from typedbatch.errors import NoSizeError
 from typedbatch.gate import check
 from typedbatch.rules import Rule
 from typedbatch.schema import find_violations, schema_of
 from typedbatch.schema.dims import ROWS
 from typedbatch.testing.build import build
 from typedbatch.testing.fixed import holds, limits
-from typedbatch.testing.sizes import NoSizeError, Sizes, checked_sizes
+from typedbatch.testing.sizes import Sizes, checked_sizes
 
 _TRIES = 20
 

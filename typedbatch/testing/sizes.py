@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from typedbatch.errors import SettingError, SizeError, did_you_mean
+from typedbatch.errors import NoSizeError, SettingError, SizeError, did_you_mean
 from typedbatch.rows import at_least
 from typedbatch.schema.dims import Dim, Shape, Sort, compute
 from typedbatch.schema.fields import Schema
-
-
-class NoSizeError(SettingError):
-    """An expression of sizes is no size for those that were found."""
-
 
 Size: TypeAlias = "int | tuple[int, ...]"
 
