@@ -219,6 +219,7 @@ def test_vmap_and_grad_see_into_batches():
     assert torch.func.grad(lambda b: (b.obs**2).sum())(batch)["obs"].tolist() == (2 * batch["obs"]).tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")  # torch's, there alone
 def test_compiled_functions_read_and_make_batches():
     @torch.compile(backend="eager", fullgraph=True)
     def step(batch: Batch) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -41,6 +42,7 @@ _NO_TYPES: Final = "offers come with their docstring, without a type; a hover ha
 _NO_DOCS: Final = "offers come with their type, without the docstring; a hover has both"
 _NO_BOUND: Final = "members of the bound of a type variable are not looked for, so no field is offered"
 _NO_DEFAULTS: Final = "defaults of type variables are not known, so that fields which have one for their type have none"
+_NO_ALIAS: Final = "behind Python 3.11 numpy's NDArray is taken for a value, so that what it annotates has no type"
 _SAMPLED: Final = "for that reason no field is offered; for `ReplayBuffer[RolloutBatch, RolloutBatch]` they are"
 _INIT: Final = "a base with brackets hides dataclass_transform, so that keywords and signature are those of `Batch`"
 
@@ -58,6 +60,15 @@ def _keywords(reason: str, *without: str) -> dict[str, Known]:
     return {call: Known(tuple(name for name in CALLS[call] if name not in without), reason) for call in CALLS}
 
 
+_JEDI_UNTYPED: Final = {
+    "protocol parameter": Known(FIELDS, _NO_DEFAULTS),
+    "record": Known(tuple(field for field in FIELDS if field != "info"), _NO_DEFAULTS),
+    "extended": Known(("returns",), _NO_DEFAULTS),
+    "converted": Known(("obs", "obs_next", "act"), _NO_DEFAULTS),
+}
+if sys.version_info >= (3, 12):
+    _JEDI_UNTYPED.update(_fields(("record", "own record", "converted"), _NO_ALIAS))
+
 _PYRIGHT: Final[Mapping[Question, Mapping[str, Known]]] = {
     not_ahead: {value: _inherited(value) for value in _MORE},
     untyped_offers: _fields((*_GENERIC, "converted"), _SPELT),
@@ -73,12 +84,7 @@ EXCEPTIONS: Final[Mapping[str, Mapping[Question, Mapping[str, Known]]]] = {
         untyped_offers: _fields((*OWN, "converted"), _NO_TYPES),
     },
     "jedi": {
-        untyped_offers: {
-            "protocol parameter": Known(FIELDS, _NO_DEFAULTS),
-            "record": Known(tuple(field for field in FIELDS if field != "info"), _NO_DEFAULTS),
-            "extended": Known(("returns",), _NO_DEFAULTS),
-            "converted": Known(("obs", "obs_next", "act"), _NO_DEFAULTS),
-        },
+        untyped_offers: _JEDI_UNTYPED,
         untyped_hovers: _fields(_GENERIC, _NO_DEFAULTS),
         not_offered: {"sampled": Known(FIELDS, _SAMPLED)},
         keywords_not_ahead: _keywords(_INIT),

@@ -4,11 +4,10 @@ For ``class Step(BaseModel): rollout: RolloutBatchProtocol`` nothing is imported
 themselves. ``TypeAdapter``, ``validate_call`` and pydantic's dataclasses do the same.
 """
 
-from __future__ import annotations
-
+# Annotations stay objects here: pydantic before 2.13 reads the text of one in the module of the derived model.
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import (
@@ -117,7 +116,7 @@ class BatchModel(BaseModel):
     """The protocol or record that the fields together must match."""
 
     @model_validator(mode="after")
-    def _matches(self) -> BatchModel:
+    def _matches(self) -> Self:
         _validated(to_batch(self), type(self).batch_schema)
         return self
 
