@@ -7,6 +7,7 @@ import sys
 from html.parser import HTMLParser
 
 import numpy as np
+import pytest
 import torch
 from torch.distributions import Categorical
 
@@ -138,3 +139,20 @@ def test_the_repl_offers_the_fields():
     batch = Batch({"obs": 1, "a.b": 2})
     assert batch._ipython_key_completions_() == ["obs", "a.b"]
     assert "obs" in dir(batch)
+
+
+def test_a_list_that_holds_itself_is_shown_as_python_shows_it():
+    loop = [1]
+    loop.append(loop)
+    array = np.empty(1, dtype=object)
+    array[0] = loop
+    assert repr(Batch(a=array)) == "Batch(\n    a: array([[1, [...]]], dtype=object),\n)"
+
+
+def test_an_error_names_some_of_very_many_fields():
+    batch = Batch({f"field{i}": i for i in range(20_000)})
+    with pytest.raises(AttributeError) as caught:
+        _ = batch.field20000
+    text = str(caught.value)
+    assert len(text) < 1000
+    assert "field39, ...; did you mean 'field2000'" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 import subprocess
 import sys
@@ -243,3 +244,45 @@ def test_optree_sees_into_batches():
 def test_a_blocked_optree_does_not_break_the_import():
     code = "import sys; sys.modules['optree'] = None; from typedbatch import Batch; print(Batch(a=1).a)"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "1\n"
+
+
+# ---- torch's own ways to send and save -------------------------------------------------------------------------------
+
+
+def test_saved_by_torch_a_batch_keeps_storages_and_is_mapped_to_devices():
+    whole = torch.arange(6.0)
+    file = io.BytesIO()
+    torch.save(Batch(a=whole[:5], n={"b": whole[1:]}), file)
+    file.seek(0)
+    back = torch.load(file, weights_only=False)
+    back["a"][1] = 100
+    assert back["n"].b[0] == 100
+    file.seek(0)
+    assert torch.load(file, weights_only=False, map_location="meta")["n"].b.device.type == "meta"
+
+
+def _fill(inbox, outbox):
+    inbox.get()["a"].fill_(7)
+    outbox.put(True)
+
+
+def test_shared_memory_stays_shared_with_another_process():
+    context = torch.multiprocessing.get_context("spawn")
+    inbox, outbox = context.Queue(), context.Queue()
+    tensor = torch.zeros(3).share_memory_()
+    process = context.Process(target=_fill, args=(inbox, outbox))
+    process.start()
+    inbox.put(Batch(a=tensor))
+    assert outbox.get(timeout=120)
+    process.join()
+    assert tensor.tolist() == [7, 7, 7]
+
+
+RAGGED = torch.nested.nested_tensor([torch.ones(1), torch.ones(2)], layout=torch.jagged)
+
+
+@pytest.mark.parametrize("tensor", [torch.eye(2).to_sparse(), RAGGED], ids=["sparse", "nested"])
+def test_tensors_without_plain_memory_are_shown(tensor):
+    batch = Batch(a=tensor)
+    assert "a" in batch._repr_html_()
+    assert "a" in repr(batch)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
@@ -25,10 +26,13 @@ from typedbatch.leaves import (
     new_tree,
     write_obstacle,
 )
-from typedbatch.rows import memory
+from typedbatch.rows import memory, require_apart
 
 T = TypeVar("T", bound=Tree)
 Operation = Callable[..., Any]
+
+_REFUSALS: Final = (TypeError, ValueError, RuntimeError, OverflowError, IndexError, ZeroDivisionError)
+"""What numpy and torch raise over operands; FloatingPointError, which a user asks numpy for, stays what it is."""
 
 
 def apply(operation: Operation, *operands: Any) -> Any:
@@ -49,7 +53,7 @@ def apply(operation: Operation, *operands: Any) -> Any:
             fields[name] = _apply_leaf(operation, values, trees, name)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        except _REFUSALS as error:
             said = ", ".join(map(describe, values))
             raise LeafError(f"{_name(operation)} cannot take {said}: {error}", name) from error
     return new_tree(type(first), fields)
@@ -78,6 +82,7 @@ def _check_same_names(first: Tree, other: Tree) -> None:
 
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
+    require_apart(tree)
     numbers = kind_of(other) not in (ARRAY, TENSOR, BATCH)
     for write in list(_plan(operation, tree, other, set() if numbers else memory(tree.__dict__))):
         write()
@@ -114,15 +119,27 @@ def _plan_leaf(operation: Operation, tree: Tree, name: str, value: Any) -> Calla
         raise LeafError(f"{_name(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
     if kind_of(leaf) is TENSOR:
         value = _on_torch(value, leaf)
+    elif kind_of(value) is TENSOR:
+        raise LeafError(f"{describe(leaf)} cannot become a tensor in place; to_torch_() first, or make a new batch")
     try:
         _try_out(operation, leaf, value)
-        if kind_of(leaf) is ARRAY and leaf.dtype.hasobject:  # each element may fail by itself, so all go first
-            result = operation(leaf.copy(), value)
+        if kind_of(leaf) is ARRAY and (leaf.dtype.hasobject or _numbers_may_raise()):
+            result = operation(leaf.copy(), value)  # each element may fail by itself, so all go first
             return lambda: leaf.__setitem__(..., result)
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+    except _REFUSALS as error:
         said = f"{describe(leaf)} and {describe(value)}"
         raise LeafError(f"{_name(operation)} in place cannot take {said}: {error}") from error
     return lambda: tree.__dict__.__setitem__(name, operation(leaf, value))
+
+
+def _numbers_may_raise() -> bool:
+    """Whether numpy may raise over the numbers, as 1 / 0: by ``np.errstate``, or because warnings are errors."""
+    modes = np.geterr().values()
+    if "warn" in modes and any(
+        action == "error" and issubclass(RuntimeWarning, what) for action, _, what, *_ in warnings.filters
+    ):
+        return True
+    return "raise" in modes or "call" in modes
 
 
 def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
@@ -136,7 +153,8 @@ def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
             raise ValueError("an integer to a negative power is no integer")
         if kind_of(leaf) is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
             raise ValueError("an integer divided by zero is no integer")
-    operation(_stand_in(leaf), _stand_in(value))
+    with np.errstate(all="ignore"):
+        operation(_stand_in(leaf), _stand_in(value))
 
 
 def _any(flags: Any) -> bool:
@@ -170,7 +188,18 @@ def _name(operation: Operation) -> str:
 
 
 # numpy's ufuncs that torch has under another name; the others have the same one
-_TORCH_NAMES = {"equal": "eq", "power": "pow", "invert": "bitwise_not", "left_shift": "bitwise_left_shift"}
+_TORCH_NAMES = {
+    "equal": "eq",
+    "power": "pow",
+    "rint": "round",
+    "fabs": "abs",
+    "conjugate": "conj_physical",
+    "invert": "bitwise_not",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "degrees": "rad2deg",
+    "radians": "deg2rad",
+}
 
 
 def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -202,12 +231,16 @@ def _torch_ufunc(ufunc: np.ufunc) -> Operation:
         raise LeafError(f"torch has no counterpart of np.{ufunc.__name__}; convert with to_numpy() first")
 
     def call(*values: Any, **kwargs: Any) -> Any:
-        tensors = [value for value in values if kind_of(value) is TENSOR]
-        return function(
-            *(v if kind_of(v) is TENSOR else torch.as_tensor(v, device=tensors[0].device) for v in values), **kwargs
-        )
+        met = next(value for value in values if kind_of(value) is TENSOR)
+        return function(*(v if kind_of(v) is TENSOR else _number_beside(v, met) for v in values), **kwargs)
 
     return call
+
+
+def _number_beside(number: Any, tensor: Any) -> Any:
+    """A Python number as a tensor of the dtype that torch computes it in beside ``tensor``."""
+    torch = sys.modules["torch"]
+    return torch.as_tensor(number, dtype=torch.result_type(tensor, number), device=tensor.device)
 
 
 class Arithmetic(Tree):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,17 +12,21 @@ from numpy.typing import NDArray
 
 from typedbatch.combine import check_names
 from typedbatch.construct import to_leaf
-from typedbatch.conversion import leaf_to_numpy, map_leaves
+from typedbatch.conversion import leaf_to_numpy, map_leaves, torch_side
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError
 from typedbatch.indexing import forward_slices, plain_index, select_tensor
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
+    MAPPING,
     NONE,
+    NUMBER,
+    SCALAR,
     TENSOR,
     Tree,
     blank,
     describe,
+    is_objects,
     is_reserved,
     kind_of,
     leading_shape,
@@ -29,7 +34,7 @@ from typedbatch.leaves import (
     new_tree,
     write_obstacle,
 )
-from typedbatch.rows import count_rows, memory
+from typedbatch.rows import count_rows, memory, require_apart
 
 Write = Callable[[], object]
 _ABSENT: Any = object()
@@ -38,6 +43,7 @@ _ABSENT: Any = object()
 def set_rows(tree: Tree, index: Any, rows: Tree, strict: bool) -> None:
     """Write ``rows`` into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
     index = plain_index(index)
+    require_apart(tree)
     taken = memory(tree.__dict__)
     rows = map_leaves(rows, lambda leaf: _own(leaf, taken))  # b[1:] = b[:-1] reads what it writes
     for write in list(_plan(tree, index, rows, strict)):
@@ -57,11 +63,20 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
     if not leading_shape(values):
         raise StructureError(f"takes one value for each row, got {describe(values)}", key)
     rows = count_rows(tree.__dict__)
+    known = tree.__dict__.get(key)
+    if kind_of(known) is BATCH and not is_reserved(known):
+        raise StructureError(f"{describe(known)} is a batch; set the fields in it, or delete it first", key)
     if index is None:
         if rows is not None and rows != len(values):
             raise StructureError(f"got {len(values)} values for {rows} rows", key)
         tree.__dict__[key] = values
         return
+    try:
+        places = math.prod(_region(values, np.broadcast_to(np.False_, (rows or 0,)), plain_index(index)))
+    except RowIndexError as error:
+        raise error.under(key) from error.__cause__
+    if places != len(values):
+        raise StructureError(f"got {len(values)} values for {places} rows", key)
     column = tree.__dict__[key] if key in tree.__dict__ else blank(values, (rows or 0, *values.shape[1:]))
     alone: Tree = new_tree(Tree.plain, {key: column})
     if key not in tree.__dict__ and default is not None:
@@ -108,17 +123,18 @@ def _plan_field(target: Any, index: Any, value: Any, strict: bool) -> Iterator[W
 
 
 def _zero(target: NDArray[Any]) -> Any:
-    return None if target.dtype.hasobject else np.zeros((), target.dtype)
+    return None if target.dtype == object else np.zeros((), target.dtype)
 
 
 def _plan_array(target: NDArray[Any], index: Any, value: Any) -> Write:
     region = _region(target, np.broadcast_to(np.False_, target.shape), index)
-    if target.dtype.hasobject:
+    if target.dtype == object:
         if kind_of(value) is BATCH:
             raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
         if region:  # a single cell takes any object as it is
             _check_shape(np.shape(value) if kind_of(value) is ARRAY else (), region)
-        return lambda: target.__setitem__(index, value)
+        cell = value[()] if kind_of(value) is ARRAY and not value.ndim else value
+        return lambda: target.__setitem__(index, cell)
     rows = _as_rows(value, target)
     _check_shape(rows.shape, region)
     rows = _cast(rows, target.dtype)
@@ -176,7 +192,8 @@ def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
 def _fitted_tensor(target: Any, value: Any) -> Any:
     if kind_of(value) is not TENSOR:
         value = sys.modules["torch"].from_numpy(_cast(_as_rows(value, target), _numpy_dtype(target)).copy())
-        return value.to(target.device, target.dtype)
+        if torch_side().in_numpy(target):
+            return value.to(target.device, target.dtype)
     given = value.dtype
     if value.is_complex() and not target.is_complex():
         if value.imag.any():
@@ -195,9 +212,10 @@ def _numpy_dtype(tensor: Any) -> np.dtype[Any]:
 
 def _holds(dtype: Any, value: Any) -> bool:
     torch = sys.modules["torch"]
+    if dtype.is_floating_point or dtype.is_complex:  # asked in float64: float8 without infinities takes any number
+        wide = torch.view_as_real(value.to(torch.complex128)) if value.is_complex() else value.to(torch.float64)
+        return bool(((wide.abs() <= torch.finfo(dtype).max) | ~wide.isfinite()).all())
     cast = value.to(dtype)
-    if dtype.is_floating_point or dtype.is_complex:
-        return bool(torch.equal(cast.isfinite(), value.isfinite()))
     return bool(torch.equal(cast.to(value.dtype), value)) and bool(((cast < 0) == (value < 0)).all())
 
 
@@ -205,7 +223,7 @@ def _region(target: Any, probe: Any, index: Any) -> tuple[int, ...]:
     """The shape of ``target[index]``, found on ``probe``: the same shape, but one byte stands for all elements."""
     try:
         return tuple(np.shape(select_tensor(probe, index) if kind_of(probe) is TENSOR else probe[index]))
-    except (IndexError, TypeError, ValueError) as error:
+    except (IndexError, TypeError, ValueError, OverflowError) as error:
         raise RowIndexError(f"{describe(target)} cannot be assigned at {index!r}: {error}") from error
 
 
@@ -225,9 +243,30 @@ def _quoted(names: list[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def as_rows(value: object) -> Tree:
-    """What may stand on the right of ``batch[index] = ...``: a dict, a Batch, or a list of these."""
+def as_rows(value: object, tree: Tree) -> Tree:
+    """What may stand on the right of ``tree[index] = ...``: a dict, a Batch, or a list of these."""
+    if kind_of(value) is MAPPING:
+        return _from_dict(value, tree)
     rows = to_leaf(value)
     if not isinstance(rows, Tree):
         raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
+    return rows
+
+
+def _from_dict(given: Any, tree: Tree) -> Tree:
+    """As ``Batch(given)``, but what goes into a cell of an object array stays what it is: ``True``, a dict."""
+    check_names(given)
+    rows: Tree = new_tree(Tree.plain, {})
+    for name, value in given.items():
+        target: Any = tree.__dict__.get(name)
+        kind = kind_of(value)
+        try:
+            if kind is MAPPING and kind_of(target) is BATCH and not is_reserved(target):
+                rows.__dict__[name] = _from_dict(value, target)
+            elif kind in (MAPPING, NUMBER, SCALAR) and is_objects(target):
+                rows.__dict__[name] = value
+            else:
+                rows.__dict__[name] = to_leaf(value)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
     return rows

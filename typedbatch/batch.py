@@ -266,7 +266,7 @@ class Batch(Arithmetic):
             RowAssignmentError: unknown fields, missing ones with ``strict``, wrong shapes, values that would change.
             RowIndexError: a field cannot take the index.
         """
-        assignment.set_rows(self, index, assignment.as_rows(value), strict)
+        assignment.set_rows(self, index, assignment.as_rows(value, self), strict)
 
     def set_array_at_key(self, arr: Any, key: str, index: Index = None, default_value: float | None = None) -> None:
         """Set a field, or some rows of it, from an array.
@@ -473,8 +473,8 @@ class Batch(Arithmetic):
     def __deepcopy__(self: B, memo: dict[int, Any]) -> B:
         return copying.deep(self, memo)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return copying.state(self)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return copying.reduced(self, protocol)
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)

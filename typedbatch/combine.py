@@ -10,7 +10,7 @@ import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
-from typedbatch.errors import FieldNameError, LeafError, StructureError, TypedBatchError
+from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
@@ -265,7 +265,7 @@ def _cat_into(
             return _cat_with_gaps(joined, parts, wholes, missing)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise _misfit([part[name] for part in parts], error).under(name) from error
     return None
 
@@ -313,7 +313,12 @@ def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], mis
     here = [value is not _GAP and not is_reserved(value) for value in values]
     if not any(here):
         return new_tree(Tree.plain, {})
-    sizes = [count_rows(whole) or 0 for whole in wholes]
+    try:
+        sizes = [count_rows(whole) or 0 for whole in wholes]
+    except NoLengthError as error:  # about another field than the one with the gap
+        raise StructureError(
+            f"missing in some batches, and how many zeros to put there is not known: {error}"
+        ) from error
     present = [value for value, is_here in zip(values, here, strict=True) if is_here]
     present_wholes = [whole for whole, is_here in zip(wholes, here, strict=True) if is_here]
     return _spread(_cat_values(present, present_wholes, missing), np.repeat(here, sizes))

@@ -91,9 +91,11 @@ def fields_from(data: object) -> Mapping[str, Any]:
     if isinstance(data, Mapping):
         check_names(data)
         return data
-    rows = list(data) if isinstance(data, (Sequence, np.ndarray)) and not isinstance(data, (str, bytes)) else [data]
-    if kind_of(data) in (SEQUENCE, ARRAY) and all(kind_of(row) in (BATCH, MAPPING) for row in rows):
-        return from_rows(rows)
+    given: Any = data
+    if kind_of(given) is SEQUENCE or (kind_of(given) is ARRAY and given.ndim):
+        rows = list(given)
+        if all(kind_of(row) in (BATCH, MAPPING) for row in rows):
+            return from_rows(rows)
     raise LeafError(
         f"Batch() takes a dict, a Batch or a list of these, got {describe(data)}; name the field: Batch(obs=...)"
     )
@@ -162,6 +164,8 @@ def to_array(values: Sequence[Any]) -> NDArray[Any]:
             return array
     except ValueError:  # ragged
         pass
+    except (TypeError, RuntimeError) as error:  # a tensor on a GPU, with a gradient, or of a dtype that numpy lacks
+        raise LeafError(f"a list of {_shapes(values)} is no array: {error}") from error
     try:  # as objects, so that 1 stays 1 in (1, "a")
         return np.array(values, dtype=object)
     except ValueError as error:

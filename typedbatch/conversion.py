@@ -122,8 +122,15 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
 
 
 def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any], Any]:
-    """A function that turns one leaf into a tensor; ``None``, text and object arrays stay."""
+    """A function that turns one leaf into a tensor; ``None``, text and object arrays stay.
+
+    Raises:
+        SettingError: torch has no such dtype or device.
+    """
     side = torch_side()
+    require_device(device)
+    if dtype is not None and not isinstance(dtype, side.torch.dtype):
+        raise SettingError(f"dtype= is one of torch's, as torch.float32, got {dtype!r}")
 
     def convert(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]

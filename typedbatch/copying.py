@@ -7,7 +7,8 @@ from typing import Any, Final, TypeVar
 
 from numpy import ndarray
 
-from typedbatch.leaves import DISTRIBUTION, KINDS, TENSOR, Tree
+from typedbatch.errors import LeafError, TypedBatchError
+from typedbatch.leaves import DISTRIBUTION, KINDS, TENSOR, Tree, describe
 
 T = TypeVar("T", bound=Tree)
 new: Final = object.__new__
@@ -32,7 +33,12 @@ def deep(tree: T, memo: dict[int, Any]) -> T:
     out = object.__new__(type(tree))
     memo[id(tree)] = out
     for name, value in tree.__dict__.items():
-        out.__dict__[name] = deep_leaf(value, memo)
+        try:
+            out.__dict__[name] = deep_leaf(value, memo)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        except TypeError as error:  # what Python says of a lock, a file, a generator
+            raise LeafError(f"{describe(value)} cannot be copied: {error}", name) from error
     return out
 
 
@@ -41,7 +47,8 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
     if id(leaf) in memo:
         return memo[id(leaf)]
     if isinstance(leaf, Tree):
-        return deep(leaf, memo)
+        cls: Any = type(leaf)  # which may have a __deepcopy__ of its own; the instance's could be a field
+        return cls.__deepcopy__(leaf, memo)
     kind = KINDS[type(leaf)]
     if kind is TENSOR:
         from typedbatch.tensors import clone
@@ -59,17 +66,22 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
     return result
 
 
-def state(tree: Tree) -> dict[str, Any]:
-    """What a pickle keeps: the fields, with each tensor in a form that costs no more than an array."""
-    fields = tree.__dict__
+def reduced(tree: Tree, protocol: Any) -> Any:
+    """What a pickle keeps; from protocol 4 on with each tensor in a form that costs no more than an array.
+
+    Below that tensors are left to the pickler: ``torch.save`` writes protocol 2, and knows storages and devices itself.
+    """
+    parts: Any = object.__reduce_ex__(tree, protocol)
+    if protocol < 4 or not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
+        return parts
+    fields = parts[2]
     for value in fields.values():
         if type(value) is not ndarray and KINDS[type(value)] is TENSOR:
-            return _with_tensors(fields)
-    return fields
+            return (*parts[:2], _with_tensors(fields), *parts[3:])
+    return parts
 
 
 def _with_tensors(fields: dict[str, Any]) -> dict[str, Any]:
     from typedbatch.tensors import for_pickle
 
-    tensors = {id(v): for_pickle(v) for v in fields.values() if KINDS[type(v)] is TENSOR}
-    return {name: tensors.get(id(value), value) for name, value in fields.items()}
+    return {name: for_pickle(v) if KINDS[type(v)] is TENSOR else v for name, v in fields.items()}

@@ -42,16 +42,23 @@ def _leaf_text(value: Any) -> str:
 
 
 def _object_text(value: Any) -> str:
+    try:
+        return _sorted_text(value)
+    except RecursionError:  # a list that holds itself, which Python knows how to show
+        return repr(value)
+
+
+def _sorted_text(value: Any) -> str:
     # As repr, but sets are sorted: their own order changes from run to run.
     if type(value) in (set, frozenset) and value:
-        body = f"{{{', '.join(sorted(map(_object_text, value)))}}}"
+        body = f"{{{', '.join(sorted(map(_sorted_text, value)))}}}"
         return body if type(value) is set else f"frozenset({body})"
     if type(value) is dict:
-        return f"{{{', '.join(f'{_object_text(k)}: {_object_text(v)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{_sorted_text(k)}: {_sorted_text(v)}' for k, v in value.items())}}}"
     if type(value) is list:
-        return f"[{', '.join(map(_object_text, value))}]"
+        return f"[{', '.join(map(_sorted_text, value))}]"
     if type(value) is tuple:
-        return f"({', '.join(map(_object_text, value))}{',' * (len(value) == 1)})"
+        return f"({', '.join(map(_sorted_text, value))}{',' * (len(value) == 1)})"
     return repr(value)
 
 
@@ -116,7 +123,7 @@ def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
     numeric = kind in (ARRAY, TENSOR, SCALAR)
     source = {ARRAY: "numpy", TENSOR: "torch", SCALAR: "numpy"}.get(kind, "")
     dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
-    shape = str(tuple(value.shape)) if numeric else describe(value)
+    shape = str(tuple(value.shape)) if numeric and not (kind is TENSOR and value.is_nested) else describe(value)
     where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
     cells = (shape, dtype, source + where, _size(_leaf_bytes(value)) if numeric else "")
     return (
@@ -134,7 +141,12 @@ def _bytes(tree: Tree, outer: tuple[int, ...]) -> int:
 
 
 def _leaf_bytes(leaf: Any) -> int:
-    return int(leaf.nbytes) if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR) else 0
+    if KINDS[type(leaf)] not in (ARRAY, TENSOR, SCALAR):
+        return 0
+    try:
+        return int(leaf.nbytes)
+    except RuntimeError:  # sparse and nested tensors have no such number
+        return 0
 
 
 def _size(count: float) -> str:

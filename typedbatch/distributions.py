@@ -165,8 +165,10 @@ def map_dist(dist: DistT, f: Callable[[Tensor], Tensor]) -> DistT:
     return result
 
 
-def dists_equal(a: object, b: object) -> bool:
+def dists_equal(a: object, b: object, same_values: Callable[[Tensor, Tensor], bool] | None = None) -> bool:
     """Whether two distributions have the same type, shapes, settings and, to the last bit, parameters.
+
+    ``same_values`` compares parameters in another way.
 
     Dtype and device count, and NaN differs from NaN. Whether a parameter is stored once or for each row does not count.
     It never raises: what is no distribution equals nothing.
@@ -176,7 +178,7 @@ def dists_equal(a: object, b: object) -> bool:
 
     def same(where: str, tensors: Sequence[Tensor], loose: int, event: int | None) -> Tensor:
         x, y = tensors if event is None else _align(tensors, [a.batch_shape, b.batch_shape], loose, event)
-        if x.dtype != y.dtype or not torch.equal(x, y):
+        if not (same_values(x, y) if same_values else x.dtype == y.dtype and torch.equal(x, y)):
             raise StructureError(f"{where} differs")
         return x
 

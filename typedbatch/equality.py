@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NUMBER, SCALAR, TENSOR, Tree, is_objects
 
 Compare = Callable[[Any, Any], bool]
 
@@ -43,6 +43,9 @@ def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal
     """As :func:`equal`, but dtypes may differ and numbers may be apart by ``atol + rtol * abs(two)``."""
 
     def close_arrays(a: Any, b: Any) -> bool:
+        if a.shape == b.shape and is_objects(a) and is_objects(b):
+            pairs = zip(a.ravel(), b.ravel(), strict=True)
+            return all(_same_objects(x, y, close, close_arrays) for x, y in pairs)
         if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
             return _equal_arrays(a, b)
         return bool(a.shape == b.shape and np.allclose(a, b, rtol, atol, equal_nan))
@@ -70,8 +73,8 @@ def _compare(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
     kind, other = KINDS[type(a)], KINDS[type(b)]
     arrays = (ARRAY, TENSOR, SCALAR)
     if kind in arrays and other in arrays:
-        if kind is TENSOR and other is TENSOR and same_arrays is _equal_arrays:
-            return _equal_tensors(a, b)
+        if same_arrays is _equal_arrays and TENSOR in (kind, other):
+            return _equal_tensors(a, b) if kind is other else _equal_across(a, b)
         return same_arrays(as_array(a), as_array(b))
     if kind is not other:
         return False
@@ -80,8 +83,8 @@ def _compare(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
     if kind is DISTRIBUTION:
         from typedbatch.distributions import dists_equal
 
-        return dists_equal(a, b)
-    return _equal_objects(a, b)
+        return dists_equal(a, b, lambda x, y: _same(x, y, same_trees, same_arrays))
+    return _same_objects(a, b, same_trees, same_arrays)
 
 
 def same_leaf(one: Any, two: Any) -> bool:
@@ -104,21 +107,39 @@ def _equal_tensors(a: Any, b: Any) -> bool:
     return bool((a.to(b.device) == b).all())
 
 
+def _equal_across(a: Any, b: Any) -> bool:
+    from typedbatch.tensors import in_numpy
+
+    known = in_numpy(a if KINDS[type(a)] is TENSOR else b)  # the others are widened on the way to numpy
+    return known and _equal_arrays(as_array(a), as_array(b))
+
+
 def _equal_arrays(a: Any, b: Any) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind == "O":
-        return all(_equal_objects(x, y) for x, y in zip(a.ravel(), b.ravel(), strict=True))
+        pairs = zip(a.ravel(), b.ravel(), strict=True)
+        return all(_same_objects(x, y, _equal, _equal_arrays) for x, y in pairs)
     return bool(np.all(a == b))
 
 
-def _equal_objects(a: Any, b: Any) -> bool:
+def _same_objects(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
     # An object may compare badly: raise, or answer with an array. The same object is equal, as in a list.
     if a is b:
         return True
-    if KINDS[type(a)] in (ARRAY, TENSOR, BATCH) or KINDS[type(b)] in (ARRAY, TENSOR, BATCH):
-        return _same(a, b, _equal, _equal_arrays)
-    try:
+    kinds = {KINDS[type(a)], KINDS[type(b)]}
+    if not kinds.isdisjoint({ARRAY, TENSOR, BATCH}):
+        return _same(a, b, same_trees, same_arrays)
+    if kinds == {NUMBER} and same_arrays is not _equal_arrays:
+        return same_arrays(np.asarray(a), np.asarray(b))
+    try:  # what holds others may hold arrays, so Python's == is not asked
+        if isinstance(a, dict) and isinstance(b, dict):
+            return a.keys() == b.keys() and all(_same_objects(a[k], b[k], same_trees, same_arrays) for k in a)
+        if any(isinstance(a, cls) and isinstance(b, cls) for cls in (list, tuple)):
+            pairs = zip(a, b, strict=False)
+            return len(a) == len(b) and all(_same_objects(x, y, same_trees, same_arrays) for x, y in pairs)
         return bool(a == b)
+    except RecursionError:
+        raise
     except Exception:  # noqa: BLE001  # whatever a foreign __eq__ raises, the answer is "not equal"
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from typedbatch.report import Part, as_rich, describe_problem, lines, plain
 
@@ -55,8 +55,12 @@ class MissingFieldError(TypedBatchError, AttributeError, KeyError):
         self.name = name  # what Python's own "Did you mean" reads; obj stays None, so that it adds nothing
 
     def __str__(self) -> str:
-        has = f"it has {', '.join(self.names)}" if self.names else "it is empty"
+        shown = [*self.names[:_MOST_NAMES], *(["..."] if len(self.names) > _MOST_NAMES else [])]
+        has = f"it has {', '.join(shown)}" if self.names else "it is empty"
         return f"{self.owner} has no field {self.field!r}; {has}{did_you_mean(self.field, self.names)}"
+
+
+_MOST_NAMES: Final = 40
 
 
 class FieldNameError(TypedBatchError, TypeError, AssertionError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,16 @@ from typedbatch.rows import shared_dims
 Function = Callable[..., Any]
 
 
-def _cat(batches: Any, axis: int = 0) -> Any:
-    if axis != 0:
-        raise LeafError(f"np.concatenate joins batches along axis 0, got axis={axis}")
+def _cat(batches: Any, axis: int = 0, **options: Any) -> Any:
+    if axis != 0 or options:
+        said = ", ".join(f"{name}={value!r}" for name, value in {"axis": axis, **options}.items())
+        raise LeafError(f"np.concatenate joins batches along axis 0, and takes nothing else; got {said}")
     return cat_trees(batches, "error", to_leaf)
 
 
-def _stack(batches: Any, axis: int = 0) -> Any:
+def _stack(batches: Any, axis: int = 0, **options: Any) -> Any:
+    if options:
+        raise LeafError(f"np.stack of batches takes axis=, and nothing else; got {', '.join(options)}")
     return stack_trees(batches, axis, "error", to_leaf)
 
 
@@ -61,13 +65,29 @@ def apply_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     """What ``__array_function__`` does; ``NotImplemented`` for functions that make no sense on a batch."""
     if function in _WHOLE:
         return _WHOLE[function](*args, **kwargs)
-    if not args or kind_of(args[0]) is not BATCH:
+    if function not in _REDUCTIONS and function not in _LEAFWISE:
         return NotImplemented
-    if function in _REDUCTIONS:
-        return _reduce(function, args[0], *args[1:], **kwargs)
+    given = _signature(function).bind(*args, **kwargs)
+    if given.arguments.get("out") is not None:
+        raise LeafError(f"np.{function.__name__}(out=) would put every field into one array; leave out= away")
+    batches = [kind_of(value) is BATCH for value in given.args]
+    if not any(batches) or BATCH in map(kind_of, given.kwargs.values()):
+        return NotImplemented
+    if function in (np.atleast_1d, np.atleast_2d) and len(batches) > 1:  # which would be a tuple for each leaf
+        return NotImplemented
     if function in _LEAFWISE:
-        return apply(_on_leaf(function, args[1:], kwargs), args[0])
-    return NotImplemented
+        return apply(_on_leaf(function, given.kwargs), *given.args)
+    if batches != [True] + [False] * (len(batches) - 1):
+        return NotImplemented
+    tree, *_ = given.args
+    return _reduce(function, tree, **{name: value for name, value in given.arguments.items() if value is not tree})
+
+
+@cache
+def _signature(function: Function) -> Any:
+    from inspect import signature  # which the first import of this package need not wait for
+
+    return signature(function)
 
 
 def _reduce(function: Function, tree: Tree, axis: Any = None, **kwargs: Any) -> Any:
@@ -77,19 +97,20 @@ def _reduce(function: Function, tree: Tree, axis: Any = None, **kwargs: Any) -> 
             if len(axis) != 1:
                 raise LeafError(f"np.{function.__name__} of fields that share {len(axis)} dimensions; say which axis=")
             axis = axis[0]
-    return apply(_on_leaf(function, (), {"axis": axis, **kwargs}), tree)
+    return apply(_on_leaf(function, {"axis": axis, **kwargs}), tree)
 
 
-def _on_leaf(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function:
-    def call(leaf: Any) -> Any:
-        if kind_of(leaf) is not TENSOR:
-            return function(leaf, *args, **kwargs)
+def _on_leaf(function: Function, kwargs: Mapping[str, Any]) -> Function:
+    def call(*values: Any) -> Any:
+        if TENSOR not in map(kind_of, values):
+            return function(*values, **kwargs)
         from typedbatch import tensors
 
         if function in tensors.REDUCTIONS:
-            return tensors.REDUCTIONS[function](leaf, **kwargs)
+            return tensors.REDUCTIONS[function](*values, **kwargs)
         # The rest is numpy's own, on the same memory; a tensor with a gradient or on a GPU refuses, and says so.
-        return tensors.to_tensor(np.asarray(function(leaf.numpy(), *args, **kwargs)))
+        arrays = (value.numpy() if kind_of(value) is TENSOR else value for value in values)
+        return tensors.to_tensor(np.asarray(function(*arrays, **kwargs)))
 
     call.__name__ = f"np.{function.__name__}"
     return call

@@ -97,7 +97,7 @@ def select_basic(tree: T, index: Any) -> T:
                 fields[name] = _select_leaf(value, index)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
-    except (IndexError, TypeError, ValueError) as error:
+    except (IndexError, TypeError, ValueError, OverflowError) as error:
         raise _cannot_index(tree.__dict__[name], index, error).under(name) from error
     return out
 

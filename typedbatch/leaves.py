@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from typedbatch.errors import DeclarationError
 
 
 class Tree:
@@ -28,8 +30,19 @@ class Tree:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        _require_no_other_place(cls)
         for listener in listeners:
             listener()
+
+
+def _require_no_other_place(cls: type) -> None:
+    for name, member in vars(cls).items():
+        if isinstance(member, cached_property):
+            raise DeclarationError(f"{cls.__name__}.{name} would keep its value among the fields; make it a property")
+    if vars(cls).get("__slots__"):
+        raise DeclarationError(
+            f"{cls.__name__} has __slots__, which copies would lose; a batch keeps all in its fields"
+        )
 
 
 listeners: list[Callable[[], None]] = []
@@ -131,14 +144,17 @@ def blank(leaf: Any, shape: tuple[int, ...]) -> Any:
     """Zeros (``None`` for objects) of ``shape``, with the dtype and device of ``leaf``."""
     if KINDS[type(leaf)] is TENSOR:
         return leaf.new_zeros(shape)
-    dtype = leaf.dtype if isinstance(leaf, (np.ndarray, np.generic)) else np.dtype(object)
-    return np.full(shape, None, object) if dtype.hasobject else np.zeros(shape, dtype)
+    if is_objects(leaf) or not isinstance(leaf, (np.ndarray, np.generic)):
+        return np.full(shape, None, object)
+    return np.zeros(shape, leaf.dtype)
 
 
 def write_obstacle(leaf: Any) -> str:
     """Why an array or tensor cannot be written in place; empty when it can."""
     if KINDS[type(leaf)] is not TENSOR:
         return "" if leaf.flags.writeable else "the array is read-only"
+    if leaf.layout is not sys.modules["torch"].strided or leaf.is_nested:
+        return "a sparse or nested tensor is not written in place; to_dense() first"
     if leaf.is_inference() and not sys.modules["torch"].is_inference_mode_enabled():
         return "a tensor made in inference mode is written in inference mode only; clone() it first"
     if any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)):
@@ -152,10 +168,31 @@ def write_obstacle(leaf: Any) -> str:
 def memory_of(leaf: Any) -> int:
     """A number that leaves on the same memory have in common."""
     if KINDS[type(leaf)] is TENSOR:
-        return int(leaf.untyped_storage().data_ptr())
+        strided = leaf.layout is sys.modules["torch"].strided and not leaf.is_nested
+        return int(leaf.untyped_storage().data_ptr()) if strided else id(leaf)
     while isinstance(leaf, np.ndarray) and leaf.base is not None:
         leaf = leaf.base
     return int(leaf.__array_interface__["data"][0]) if isinstance(leaf, np.ndarray) else id(leaf)
+
+
+def overlap(one: Any, two: Any) -> bool:
+    """Whether two arrays or tensors have elements in common."""
+    a, b = (leaf if isinstance(leaf, np.ndarray) else np.asarray(_Place(leaf)) for leaf in (one, two))
+    return np.shares_memory(a, b)
+
+
+class _Place:
+    """Tells numpy where a tensor is, on a GPU too. Nobody reads elements there."""
+
+    def __init__(self, tensor: Any) -> None:
+        size = tensor.element_size()
+        self.__array_interface__ = {
+            "shape": tuple(tensor.shape),
+            "strides": tuple(step * size for step in tensor.stride()),
+            "typestr": f"|V{size}",
+            "data": (tensor.data_ptr(), True),
+            "version": 3,
+        }
 
 
 def object_array(values: Sequence[Any]) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy, map_leaves
 from typedbatch.indexing import select
-from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, blank, is_reserved, kind_of
+from typedbatch.leaves import ARRAY, BATCH, KINDS, NUMBER, OBJECT, SCALAR, TENSOR, Tree, blank, is_reserved, kind_of
 from typedbatch.rows import equal_rows, leaves
 
 T = TypeVar("T", bound=Tree)
@@ -30,9 +31,18 @@ def is_null(leaf: Any) -> Any:
         return np.isnat(array)
     if array.dtype.kind != "O":
         return np.zeros(array.shape, bool)
-    # NaN is the one float that differs from itself
-    flags = [x is None or (isinstance(x, (float, np.floating)) and bool(x != x)) for x in array.ravel()]
-    return np.array(flags, bool).reshape(array.shape)
+    return np.array([_is_missing(x) for x in array.ravel()], bool).reshape(array.shape)
+
+
+def _is_missing(x: Any) -> bool:
+    """``None``, and what differs from itself, as NaN and NaT of any library do; ``pandas.NA`` answers with itself."""
+    if x is None or KINDS[type(x)] not in (NUMBER, SCALAR, OBJECT):
+        return x is None
+    try:
+        differs = x != x
+    except Exception:  # noqa: BLE001  # a foreign class may raise anything; a signalling NaN of decimal does
+        return isinstance(x, Number)
+    return bool(differs) if isinstance(differs, (bool, np.bool_)) else differs is x
 
 
 def has_null(tree: Tree) -> bool:
@@ -87,7 +97,7 @@ def empty_in_place(leaf: Any) -> Any:
         leaf.detach().zero_()
         return leaf
     if kind is ARRAY and leaf.flags.writeable:
-        leaf[...] = None if leaf.dtype.hasobject else np.zeros((), leaf.dtype)
+        leaf[...] = None if leaf.dtype == object else np.zeros((), leaf.dtype)
         return leaf
     return emptied(leaf)
 

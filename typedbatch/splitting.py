@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.errors import SizeError
+from typedbatch.errors import SettingError, SizeError
 from typedbatch.indexing import select_basic, take
 from typedbatch.leaves import Tree
 from typedbatch.rows import count_rows
@@ -48,5 +48,12 @@ def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:
 
 
 def permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
-    """The numbers of so many rows in random order."""
-    return np.random.permutation(rows) if rng is None else np.random.default_rng(rng).permutation(rows)
+    """The numbers of so many rows in random order.
+
+    Raises:
+        SettingError: ``rng`` is no source of randomness.
+    """
+    try:
+        return np.random.permutation(rows) if rng is None else np.random.default_rng(rng).permutation(rows)
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"rng= is a generator, a seed or None, got {rng!r}: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -18,6 +19,17 @@ from typedbatch.leaves import describe
 _BITS = {torch.bfloat16: torch.int16} | {
     getattr(torch, name): torch.uint8 for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)
 }
+
+_IN_NUMPY = {torch.bool, torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128} | {
+    getattr(torch, name)
+    for name in ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
+    if hasattr(torch, name)
+}
+
+
+def in_numpy(tensor: Tensor) -> bool:
+    """Whether numpy has the dtype of a tensor."""
+    return tensor.dtype in _IN_NUMPY
 
 
 def to_tensor(array: Any, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Tensor:
@@ -52,25 +64,33 @@ def cast(tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str |
 
 
 def to_array(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as an array on the same memory; copied only from a GPU, or to widen bfloat16 and float8 to float32."""
+    """A tensor as an array on the same memory; copied only from a GPU, or to widen dtypes that numpy lacks.
+
+    Raises:
+        LeafError: there is no such array: the tensor is sparse, quantized, nested, or has no memory.
+    """
     try:
         return tensor.numpy()
     except (TypeError, RuntimeError):
         pass  # it has a gradient, is on a GPU, is lazily conjugated, or of a dtype that numpy lacks
-    tensor = tensor.detach()
-    if tensor.dtype in _BITS:
-        tensor = tensor.float()
-    array: NDArray[Any] = tensor.cpu().resolve_conj().resolve_neg().numpy()
+    try:
+        raw = tensor.detach().cpu().resolve_conj().resolve_neg()
+        if raw.dtype not in _IN_NUMPY and not raw.is_quantized:
+            raw = raw.to(torch.complex64 if raw.is_complex() else torch.float32)
+        array: NDArray[Any] = raw.numpy()
+    except (TypeError, RuntimeError) as error:
+        raise LeafError(f"{describe(tensor)} cannot become an array: {error}") from error
     return array
 
 
 class PickledTensor:
     """Stands for a CPU tensor inside a pickle: it costs what an array costs, and goes out of band as arrays do."""
 
-    __slots__ = ("tensor",)
+    __slots__ = ("__weakref__", "tensor")
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor: Tensor = tensor
+        _standing[id(tensor)] = self
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         raw, dtype = self.tensor.detach(), self.tensor.dtype
@@ -78,11 +98,29 @@ class PickledTensor:
         return _unpickle_tensor, (array, str(dtype), self.tensor.requires_grad)
 
 
+# By id, the ones that a pickler remembers: a tensor that stands in several places has one of them, so is one again.
+_standing: WeakValueDictionary[int, PickledTensor] = WeakValueDictionary()
+
+
 def for_pickle(tensor: Tensor) -> object:
-    """What to pickle for ``tensor``; sparse, quantized and GPU tensors and subclasses travel as torch wants them."""
+    """What to pickle for ``tensor``.
+
+    What is sparse, quantized, on a GPU, in shared memory, of a subclass, or of a dtype that numpy has nothing for,
+    travels as torch wants it.
+    """
+    known = _standing.get(id(tensor))
+    if known is not None and known.tensor is tensor:
+        return known
     plain = type(tensor) is Tensor and tensor.layout is torch.strided and tensor.device.type == "cpu"
     special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.grad_fn is not None
-    return PickledTensor(tensor) if plain and not special else tensor
+    if (
+        not plain
+        or special
+        or not (tensor.dtype in _IN_NUMPY or tensor.dtype in _BITS)
+        or tensor.untyped_storage().is_shared()
+    ):
+        return tensor
+    return PickledTensor(tensor)
 
 
 def _unpickle_tensor(array: NDArray[Any], dtype: str, requires_grad: bool) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,19 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "construct with a number as nested name": (lambda b: Batch(n={"m": {1: 2}}), r"n\.m"),
     "construct from rows with a number as name": (lambda b: Batch([{"a": {1: 2}}, {"a": {1: 2}}]), "a"),
     "construct from rows that do not fit": (lambda b: Batch([{"q": np.zeros(2)}, {"q": np.zeros(3)}]), "q"),
+    "construct from a 0-d array": (lambda b: Batch(np.array(5)), "i64"),
+    "construct from a list of a number and a tensor that requires grad": (
+        lambda b: Batch(q=[1.0, torch.ones((), requires_grad=True)]),
+        "q.*requires grad",
+    ),
+    "construct from a list of an array and bfloat16": (
+        lambda b: Batch(q=[torch.ones(2, dtype=torch.bfloat16), np.ones(2)]),
+        "q.*BFloat16",
+    ),
+    "copy what cannot be copied": (lambda b: Batch(q=threading.Lock(), copy=True), "q.*lock"),
     # rows
+    "index beyond 64 bits": (lambda b: b[2**63], "a"),
+    "assign beyond 64 bits": (lambda b: b.__setitem__(2**63, {"a": 1}), "a"),
     "index out of range": (lambda b: b[9], "a"),
     "index out of range, nested": (lambda b: Batch(n={"m": b})[9], r"n\.m\.a"),
     "index list out of range": (lambda b: b[[0, 9]], "a"),
@@ -74,7 +87,7 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "assign at a mask of another length": (lambda b: b.__setitem__(np.array([True]), {"a": 1}), "a"),
     "assign too many rows": (lambda b: b.__setitem__(slice(0, 2), {"a": [1, 2, 3]}), "a"),
     "assign a nested batch into an array": (lambda b: b.__setitem__(0, {"a": {"x": 1}}), "a"),
-    "assign a nested batch into objects": (lambda b: b.__setitem__(0, {"o": {"x": 1}}), "o"),
+    "assign a nested batch into objects": (lambda b: b.__setitem__(0, {"o": Batch(x=1)}), "o"),
     "assign text into a tensor": (lambda b: b.__setitem__(0, {"t": "x"}), "t"),
     "assign strictly without a field": (lambda b: b.set_rows(0, {"a": 1}, strict=True), "'n'"),
     "empty_ out of range": (lambda b: b.empty_(9), "a"),
@@ -92,6 +105,7 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "split by a float": (lambda b: list(b.split(1.5)), "1.5"),
     "split by text": (lambda b: list(b.split("a")), "str|a"),
     "split by None": (lambda b: list(b.split(None)), "None"),
+    "split with text for a seed": (lambda b: list(b.split(1, rng="x")), "rng=.*'x'"),
     "dropnull of a scalar": (lambda b: b[0].dropnull(), "a"),
     # together
     "cat a number": (lambda b: Batch.cat([b, 5]), "int"),
@@ -107,6 +121,14 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "cat scalars": (lambda b: Batch.cat([b[0], b[1]]), "a"),
     "cat text leaves": (lambda b: Batch.cat([Batch(q="x"), Batch(q="y")]), "q"),
     "cat numbers as names": (lambda b: Batch.cat([{1: [2]}, {1: [2]}]), "1"),
+    "cat dtypes that have nothing in common": (
+        lambda b: Batch.cat([{"a": [1.0], "q": np.zeros(1, "M8[s]")}, {"a": [1.0], "q": np.zeros(1)}]),
+        "'q'.*do not fit together",
+    ),
+    "cat with a gap beside a scalar": (
+        lambda b: Batch.cat([{"q": [1.0], "z": 5}, {"z": 5}], missing="pad"),
+        "'q': missing in some batches.*'z': a scalar",
+    ),
     "cat_ a number": (lambda b: b.cat_(5), "int"),
     "cat_ numbers": (lambda b: b.cat_([5]), "int"),
     "cat_ other fields": (lambda b: b.cat_(Batch(a=[1])), "'n'"),
@@ -126,6 +148,11 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     # conversion
     "to_torch of a dtype that torch lacks": (lambda b: Batch(n={"q": LONG}).to_torch(), r"n\.q"),
     "to_torch of such a dtype, cast": (lambda b: Batch(n={"q": LONG}).to_torch(torch.float32), r"n\.q"),
+    "to_torch of a dtype by name": (lambda b: b.to_torch(dtype="float32"), "torch.float32.*'float32'"),
+    "to_torch_ of such a dtype": (lambda b: b.to_torch_(dtype="float32"), "torch.float32.*'float32'"),
+    "to_torch on no device": (lambda b: b.to_torch(device="nonsense"), "no device 'nonsense'"),
+    "to_numpy of a sparse tensor": (lambda b: Batch(n={"q": torch.eye(2).to_sparse()}).to_numpy(), r"n\.q.*to_dense"),
+    "to_numpy of a tensor without memory": (lambda b: Batch(q=torch.ones(2, device="meta")).to_numpy(), "q.*meta"),
     # transformation
     "a transformation to a number as name": (lambda b: b.apply_values_transform(lambda leaf: {1: 2}), "a"),
     # a field from an array
@@ -135,6 +162,12 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "set_array_at_key of text": (lambda b: b.set_array_at_key("abc", "q"), "q"),
     "set_array_at_key of another length at rows": (lambda b: b.set_array_at_key(np.zeros(3), "q", [0, 1]), "q"),
     "set_array_at_key at rows out of range": (lambda b: b.set_array_at_key(np.zeros(1), "q", [9]), "q"),
+    "set_array_at_key of fewer values than rows": (lambda b: b.set_array_at_key(np.ones(1), "a", [0, 2]), "a.*1.*2"),
+    "set_array_at_key of fewer vectors than rows": (
+        lambda b: Batch(q=np.zeros((3, 2))).set_array_at_key(np.ones(2), "q", [0, 1, 2]),
+        "q.*2 values for 3 rows",
+    ),
+    "set_array_at_key over a nested batch": (lambda b: b.set_array_at_key(np.zeros(3), "n"), "n.*delete it first"),
     "set_array_at_key into a nested batch": (lambda b: b.set_array_at_key(np.zeros(2), "n", [0, 1]), "n"),
     "set_array_at_key with a bad default": (lambda b: b.set_array_at_key(np.zeros(1), "q", [0], "text"), "q"),
     "set_array_at_key with a number as name": (lambda b: b.set_array_at_key(np.zeros(3), 5), "5"),
@@ -147,6 +180,18 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "negate bool": (lambda b: -Batch(q=[True]), "q"),
     "a ufunc on text": (lambda b: np.exp(Batch(q="x")), "q"),
     "a mean of text": (lambda b: np.mean(Batch(n={"q": ["x"]})), r"n\.q"),
+    "add in place to a sparse tensor": (lambda b: operator.iadd(Batch(q=torch.eye(2).to_sparse()), 1), "q.*to_dense"),
+    "assign into a sparse tensor": (lambda b: Batch(q=torch.eye(2).to_sparse()).set_rows(0, {"q": 1}), "q.*to_dense"),
+    "add a tensor to an array in place": (lambda b: operator.iadd(Batch(q=[1.0]), torch.ones(1)), "q.*to_torch_"),
+    "divide objects by zero": (lambda b: Batch(q=np.array([1, 2], object)) / 0, "q.*division by zero"),
+    "a ufunc that torch lacks": (lambda b: np.cbrt(Batch(q=torch.ones(2))), "q.*to_numpy"),
+    "a ufunc beyond the dtype of a tensor": (lambda b: np.add(Batch(q=torch.ones(2, dtype=torch.uint8)), 300), "q"),
+    "take out of range": (lambda b: np.take(Batch(n={"q": [1.0]}), 5), r"n\.q"),
+    "a mean into one array": (lambda b: np.mean(Batch(q=[1.0]), axis=0, out=np.zeros(())), "out="),
+    "a sum into one array": (lambda b: np.sum(Batch(q=[1.0]), 0, None, np.zeros(())), "out="),
+    "np.concatenate with a dtype": (lambda b: np.concatenate([b, b], dtype=float), "dtype"),
+    "np.stack with a dtype": (lambda b: np.stack([b, b], dtype=float), "dtype"),
+    "a mean of tensors along no axis": (lambda b: np.mean(Batch(n={"q": torch.ones(2)}), axis=1), r"n\.q"),
     "a mean along no axis": (lambda b: np.mean(Batch(n={"q": [1]}), axis=9), r"n\.q"),
 }
 

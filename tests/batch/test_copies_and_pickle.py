@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import pickle
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import torch
 from torch.distributions import Normal
 
 from tests.batch.helpers import assert_array, assert_identical, rollout
-from typedbatch import Batch
+from typedbatch import Batch, errors
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, Batch.copy, Batch], ids=["copy.copy", "copy", "Batch"])
@@ -152,3 +153,55 @@ def test_work_in_place_keeps_the_nested_batches(convert):
     convert(batch)
     assert batch.obs is obs
     assert batch.obs.deep is deep
+
+
+def test_a_nested_class_with_a_deepcopy_of_its_own_is_asked():
+    class Counted(Batch):
+        def __deepcopy__(self, memo: dict[int, Any]) -> "Counted":
+            return Counted(a=self["a"], copies=1)
+
+    nested = copy.deepcopy(Batch(n=Counted(a=1)))["n"]
+    assert type(nested) is Counted
+    assert list(nested.keys()) == ["a", "copies"]
+
+
+class Lean(Batch):
+    def __getstate__(self) -> dict[str, Any]:
+        return {"a": self["a"]}
+
+
+class Remade(Batch):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Remade, ({"made": 1},)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("leaf", [np.ones(2), torch.ones(2)], ids=["array", "tensor"])
+def test_classes_say_what_a_pickle_keeps_of_them(protocol, leaf):
+    back = pickle.loads(pickle.dumps([Lean(a=leaf, cache=1), Remade(a=leaf), Batch(a=leaf)], protocol))
+    assert [list(batch.keys()) for batch in back] == [["a"], ["made"], ["a"]]
+    assert back[2] == Batch(a=leaf)
+
+
+def test_a_tensor_in_two_nested_batches_is_one_tensor_after_a_pickle():
+    tensor = torch.ones(1000)
+    batch = Batch(obs={"x": tensor}, obs_next={"x": tensor}, again=Batch(deep={"x": tensor}))
+    data = pickle.dumps(batch)
+    back = pickle.loads(data)
+    assert back.obs.x is back.obs_next.x is back.again.deep.x
+    assert len(data) < 4000 + 1000
+    assert pickle.loads(pickle.dumps(batch)).obs.x is not back.obs.x
+
+
+def test_a_class_keeps_everything_in_its_fields():
+    with pytest.raises(errors.DeclarationError, match=r"Slotted has __slots__, which copies would lose"):
+
+        class Slotted(Batch):
+            __slots__ = ("extra",)
+
+    with pytest.raises(errors.DeclarationError, match=r"Cached\.total would keep its value among the fields"):
+
+        class Cached(Batch):
+            @functools.cached_property
+            def total(self) -> int:
+                return 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import operator
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch.distributions import Normal
 
 from tests.batch.helpers import rollout
 from typedbatch import Batch
+from typedbatch.leaves import object_array
 
 
 @pytest.mark.parametrize(
@@ -113,3 +116,47 @@ def holding_itself() -> Batch:
 def test_a_batch_that_holds_itself_compares_without_an_error(compare):
     assert compare(holding_itself(), holding_itself()) in (True, False)
     assert compare(holding_itself(), Batch(a=[1])) is False
+
+
+def holding(array: Any) -> list[Any]:
+    return [{"last": array, "n": [array, ("x", array)]}, (array,), [], None]
+
+
+@pytest.mark.parametrize("make", [np.array, torch.tensor, lambda x: Batch(a=x)], ids=["array", "tensor", "batch"])
+def test_objects_that_hold_arrays_are_compared_with_what_is_in_them(make):
+    one, same, other = (Batch(info=object_array(holding(make([1.0, last])))) for last in (2.0, 2.0, 3.0))
+    assert one == same == copy.deepcopy(one) == pickle.loads(pickle.dumps(one))
+    assert one != other
+    assert one.allclose(same)
+    assert not one.allclose(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [({"a": 1}, {"b": 1}), ([1], (1,)), ([1], [1, 2]), ({"a": [1]}, {"a": [2]}), ([1], {"a": 1})]
+)
+def test_objects_that_differ(one, two):
+    assert Batch(o=object_array([one, None])) != Batch(o=object_array([two, None]))
+
+
+def test_closeness_reaches_into_distributions_and_objects():
+    def made(number: float) -> Batch:
+        array = np.array([number, None, {"k": [number]}], dtype=object)
+        return Batch(d=Normal(torch.full((2,), number), 1.0), o=array, n={"o": array})
+
+    assert made(1.0) != made(1.0 + 1e-7)
+    assert made(1.0).allclose(made(1.0 + 1e-7))
+    assert not made(1.0).allclose(made(1.1))
+    assert made(1.0).allclose(made(1.1), rtol=0.2)
+
+
+def test_nan_among_objects_is_close_if_that_is_asked_for():
+    one, two = (Batch(o=np.array([float("nan"), None], dtype=object)) for _ in range(2))
+    assert one.allclose(two, equal_nan=True)
+    assert not one.allclose(two)
+
+
+def test_a_dtype_that_numpy_lacks_equals_no_array():
+    wide = torch.tensor([1.5], dtype=torch.bfloat16)
+    assert Batch(a=wide) != Batch(a=wide.float())
+    assert Batch(a=wide) != Batch(a=wide.float().numpy())
+    assert Batch(a=wide).allclose(Batch(a=wide.float().numpy()))

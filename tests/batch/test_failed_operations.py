@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.distributions import Normal
 
 from tests.batch.helpers import assert_identical
 from typedbatch import Batch
-from typedbatch.errors import TypedBatchError
+from typedbatch.errors import StructureError, TypedBatchError
 
 
 def read_only() -> np.ndarray:
@@ -44,6 +45,7 @@ HALF: dict[str, tuple[Callable[[], Any], Callable[[Batch], Any]]] = {
     "**= negative array, integers": (lambda: np.arange(1, 4), lambda b: operator.ipow(b, np.array([-1, -1, -1]))),
     "+= on a leaf that requires grad": (lambda: torch.zeros(3, requires_grad=True), lambda b: operator.iadd(b, 1)),
     "+= on a view of such a leaf": (lambda: torch.zeros(3, requires_grad=True)[:], lambda b: operator.iadd(b, 1)),
+    "+= of a tensor": (lambda: np.zeros(3), lambda b: operator.iadd(b, Batch(first=1, second=torch.ones(3)))),
     "+= on an expanded tensor": (lambda: torch.zeros(1).expand(3), lambda b: operator.iadd(b, 1)),
     "+= on a tensor of inference mode": (inference_tensor, lambda b: operator.iadd(b, 1)),
     "//= by a zero, integer tensors": (
@@ -136,3 +138,50 @@ def test_a_failure_inside_a_nested_batch_is_named_by_its_path_and_changes_nothin
         with pytest.raises(TypedBatchError, match=r"first|outer\.inner\.second"):
             operation()
         assert_identical(batch, before)
+
+
+@pytest.mark.parametrize("as_errors", [False, True], ids=["errstate", "warnings"])
+def test_numbers_that_numpy_raises_over_change_nothing(as_errors):
+    batch = Batch(first=np.ones(2), second=np.ones(2))
+    with warnings.catch_warnings(), np.errstate(divide="warn" if as_errors else "raise"):
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning if as_errors else FloatingPointError, match="divide"):
+            batch /= Batch(first=2.0, second=np.array([1.0, 0.0]))
+    assert_identical(batch, Batch(first=np.ones(2), second=np.ones(2)))
+
+
+def trajectory() -> np.ndarray:
+    return np.arange(4.0)
+
+
+OVERLAPPING: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "shifted views": lambda: ((x := trajectory())[:-1], x[1:]),
+    "the same array": lambda: ((x := trajectory()), x),
+    "an array and its tensor": lambda: ((x := trajectory()), torch.from_numpy(x)),
+    "shifted views of a tensor": lambda: ((x := torch.arange(4.0))[:-1], x[1:]),
+    "a column and its matrix": lambda: ((x := torch.ones(3, 2)), x[:, 1]),
+}
+
+
+@pytest.mark.parametrize("leaves", OVERLAPPING)
+@pytest.mark.parametrize(
+    "write",
+    [lambda b: operator.imul(b, 10), lambda b: b.set_rows(1, {"first": 9}), lambda b: b.empty_([0])],
+    ids=["in place", "a row", "emptied"],
+)
+def test_fields_on_the_same_memory_are_not_written_one_after_the_other(leaves, write):
+    first, second = OVERLAPPING[leaves]()
+    batch = Batch(first=first, outer={"second": second})
+    before = copy.deepcopy(batch)
+    with pytest.raises(StructureError, match=r"'outer\.second': is on the same memory as 'first'"):
+        write(batch)
+    assert_identical(batch, before)
+
+
+@pytest.mark.parametrize("make", [np.arange, torch.arange], ids=["numpy", "torch"])
+def test_neighbours_in_one_block_of_memory_are_written(make):
+    block = make(8).reshape(4, 2)
+    batch = Batch(first=block[:, 0], second=block[:, 1])
+    batch *= 10
+    batch[0] = {"first": 1, "second": 2}
+    assert block.tolist() == [[1, 2], [20, 30], [40, 50], [60, 70]]

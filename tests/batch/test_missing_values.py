@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch.distributions import Normal
 
 from tests.batch.helpers import assert_array, rollout
 from typedbatch import Batch
+from typedbatch.leaves import object_array
 
 
 def holes() -> Batch:
@@ -104,3 +107,47 @@ def test_dropnull_may_keep_nothing():
     clean = Batch(a=np.full((2, 3), np.nan), b=[1, 2]).dropnull()
     assert clean.a.shape == (0, 3)
     assert clean.b.shape == (0,)
+
+
+class Missing:
+    """As pandas.NA: it compares to something that is neither true nor false."""
+
+    def __ne__(self, other: object) -> "Missing":
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("ambiguous")
+
+    def __repr__(self) -> str:
+        return "NA"
+
+    __hash__ = None
+
+
+class Touchy:
+    def __ne__(self, other: object) -> bool:
+        raise ValueError("no")
+
+    def __repr__(self) -> str:
+        return "Touchy"
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize(
+    "null",
+    [
+        *(np.datetime64("NaT"), np.timedelta64("NaT"), complex("nan"), np.float32("nan"), np.complex64("nan")),
+        *(Decimal("nan"), Decimal("sNaN"), Missing()),
+    ],
+    ids=repr,
+)
+def test_every_kind_of_null_is_seen_among_objects(null):
+    batch = Batch(o=object_array(["x", null, False, np.False_, 0]))
+    assert batch.isnull().o.tolist() == [False, True, False, False, False]
+    assert batch.dropnull().o.tolist() == ["x", False, False, 0]
+
+
+@pytest.mark.parametrize("value", [Touchy(), np.array([np.nan]), [float("nan")], {"k": float("nan")}, Batch(a=np.nan)])
+def test_what_holds_a_null_or_cannot_be_asked_is_none(value):
+    assert Batch(o=object_array([value, "x"])).hasnull() is False

@@ -86,3 +86,47 @@ def test_reductions_of_a_scalar_field_are_numpys(name, value):
 def test_array_equal_of_a_batch_and_something_else_is_false():
     assert np.array_equal(Batch(a=[1]), 5) is False
     assert np.array_equal(5, Batch(a=[1])) is False
+
+
+def test_arguments_are_taken_as_numpy_takes_them():
+    batch = Batch(a=[1.0, 2.0])
+    assert np.mean(a=batch).a == 1.5
+    assert np.sum(batch, 0, np.float32).a.dtype == np.float32
+    assert_array(np.clip(batch, 0, 1.5).a, [1.0, 1.5])
+    assert_array(np.clip(batch, min=1.5).a, [1.5, 2.0])
+    assert_array(np.atleast_2d(batch).a, [[1.0, 2.0]])
+
+
+def test_batches_beside_one_another_are_paired_by_name():
+    batch, low = Batch(a=[1.0, 5.0], t=torch.tensor([1.0, 5.0])), Batch(t=torch.tensor([2.0, 2.0]), a=[2.0, 2.0])
+    assert np.isclose(batch, batch) == Batch(a=[True, True], t=torch.tensor([True, True]))
+    assert np.clip(batch, low, 4) == Batch(a=[2.0, 4.0], t=torch.tensor([2.0, 4.0]))
+
+
+@pytest.mark.parametrize("call", [lambda b: np.mean(b, b), lambda b: np.clip(b, min=b), lambda b: np.atleast_1d(b, 5)])
+def test_a_batch_where_none_is_expected_is_refused(call):
+    with pytest.raises(TypeError):
+        call(Batch(a=[1.0, 2.0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int32, torch.complex64], ids=str)
+@pytest.mark.parametrize("number", [0.1, 3, True], ids=str)
+def test_numbers_beside_tensors_are_what_torch_takes_them_for(dtype, number):
+    batch = Batch(a=torch.tensor([2, 1]).to(dtype))
+    for one, other in ((np.add(batch, number), batch + number), (np.multiply(number, batch), number * batch)):
+        assert one == other
+    if not dtype.is_complex:
+        assert np.maximum(batch, number).a.tolist() == torch.maximum(batch.a, torch.tensor(number)).tolist()
+
+
+def test_a_number_is_compared_in_the_precision_of_the_tensor():
+    batch = Batch(a=torch.tensor([0.1], dtype=torch.float64))
+    assert np.equal(batch, 0.1).a.item()
+    assert not np.less(batch, 0.1).a.item()
+
+
+@pytest.mark.parametrize("name", ["rint", "fabs", "degrees", "radians", "conjugate", "negative", "exp"])
+def test_ufuncs_that_torch_calls_otherwise(name):
+    values = np.array([1.4, -2.6])
+    result = getattr(np, name)(Batch(a=torch.from_numpy(values))).a
+    np.testing.assert_allclose(result.numpy(), getattr(np, name)(values))

@@ -193,3 +193,51 @@ def test_an_integer_field_stays_integer_when_a_column_is_changed():
     batch = Batch(a=np.array([[0.0, 2.0], [1.0, 3.0]]), b=[[5, -5], [1, -2]])
     batch[:, 1] += 1
     assert_array(batch.b, [[5, -4], [1, -1]], "int64")
+
+
+def test_a_cell_of_an_object_array_holds_what_it_is_given():
+    given = [True, 1, float("nan"), np.float32(1), {"k": 1}, None, "x", np.datetime64("2026-01-01", "ns")]
+    batch = Batch(o=[None, "x"], n={"o": [None, "x"]})
+    for value in given:
+        batch[0] = {"o": value, "n": {"o": value}}
+        assert batch.o[0] is value
+        assert batch.n.o[0] is value
+    batch[:] = {"o": {"k": 1}, "n": {"o": True}}
+    assert batch.o.tolist() == [{"k": 1}] * 2
+    assert batch.n.o.tolist() == [True, True]
+
+
+def test_a_cell_takes_the_number_out_of_a_row():
+    batch = Batch(o=[None, 1, "x"])
+    batch[0] = Batch(o=float("nan"))
+    assert batch.isnull().o.tolist() == [True, False, False]
+    batch[2] = batch[1]
+    assert batch.to_list_of_dicts()[2] == {"o": 1}
+
+
+def test_a_row_goes_back_in_as_a_dict():
+    batch = Batch(info=[{"k": 1}, None, 5], n={"x": [1, 2, 3]})
+    batch[1] = batch[0].to_dict()
+    assert batch.info.tolist() == [{"k": 1}, {"k": 1}, 5]
+    assert_array(batch.n.x, [1, 1, 3])
+
+
+@pytest.mark.parametrize("value", [1e6, torch.tensor(1e6), np.array(1e6)], ids=["number", "tensor", "array"])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float16], ids=str)
+def test_a_number_beyond_a_small_float_is_refused(dtype, value):
+    batch = Batch(a=torch.ones(2).to(dtype))
+    with pytest.raises(errors.RowAssignmentError, match=r"field 'a'.*unchanged"):
+        batch[0] = {"a": value}
+    batch[0] = {"a": 2}
+    assert batch.a.tolist() == [2, 1]
+
+
+def test_a_structured_array_with_objects_in_it_is_emptied_and_kept():
+    pair = np.dtype([("x", int), ("y", object)])
+    batch = Batch(a=np.ones(2), s=np.array([(1, "u"), (2, "v")], pair))
+    batch[0] = {}
+    assert batch.s.tolist() == [(0, 0), (2, "v")]
+    batch.empty_()
+    assert (batch.s.tolist(), batch.s.dtype) == ([(0, 0)] * 2, pair)
+    assert_array(batch.a, [0.0, 0.0])
+    assert Batch.empty(batch).s.dtype == pair
