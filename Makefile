@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CONSTRAINTS := .ci/constraints.txt
 MYPYS := tests/typing/older_mypys.txt
 
-.PHONY: demo test bench bench-docs caught-docs editors-docs overlay-docs fuzz lint types clean help
+.PHONY: demo test lowest bench bench-docs caught-docs editors-docs overlay-docs fuzz lint types clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -66,6 +66,19 @@ editors-docs: $(VENV)/.dev
 
 overlay-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.tianshou_overlay.found
+
+# A release's own check that the lowest versions do: torch 2.4 comes with gigabytes of GPU packages. Left out are tests
+# of tools and peers, and those whose very data needs newer ones.
+LOWEST := $(VENV)/lowest
+lowest:
+	@$(PYTHON) -m venv $(LOWEST)
+	@$(PIP) --python $(LOWEST) install --constraint .ci/lowest.txt --editable '.[torch,pydantic,jaxtyping,rules,hdf5,lz4,arrow,cli]' \
+		click gymnasium hypothesis jsonschema optree pytest pytest-xdist typeguard beartype
+	$(LOWEST)/bin/python -m pytest -n auto -W ignore::FutureWarning tests/batch tests/buffers tests/distributions tests/episodes \
+		tests/gate tests/making tests/sample_batches tests/schema tests/files tests/bridges/test_pydantic.py \
+		tests/bridges/test_other_checkers.py tests/test_algebra.py tests/test_display.py tests/test_imports.py \
+		tests/test_records.py tests/test_torch.py $(addprefix --ignore=tests/,buffers/test_hdf5.py \
+		files/test_refusals.py files/test_other_programs.py files/test_hostile_fields.py)
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=fuzz tests

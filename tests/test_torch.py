@@ -220,6 +220,7 @@ def test_vmap_and_grad_see_into_batches():
     assert torch.func.grad(lambda b: (b.obs**2).sum())(batch)["obs"].tolist() == (2 * batch["obs"]).tolist()
 
 
+@pytest.mark.skipif(torch.__version__ < (2, 7), reason="torch compiles writes to a __dict__ from 2.7 on")
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")  # torch's, there alone
 def test_compiled_functions_read_and_make_batches():
     @torch.compile(backend="eager", fullgraph=True)

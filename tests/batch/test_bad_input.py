@@ -151,7 +151,7 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "to_torch of a dtype by name": (lambda b: b.to_torch(dtype="float32"), "torch.float32.*'float32'"),
     "to_torch_ of such a dtype": (lambda b: b.to_torch_(dtype="float32"), "torch.float32.*'float32'"),
     "to_torch on no device": (lambda b: b.to_torch(device="nonsense"), "no device 'nonsense'"),
-    "to_numpy of a sparse tensor": (lambda b: Batch(n={"q": torch.eye(2).to_sparse()}).to_numpy(), r"n\.q.*to_dense"),
+    "to_numpy of a sparse tensor": (lambda b: Batch(n={"q": torch.eye(2).to_sparse()}).to_numpy(), r"n\.q.*dense"),
     "to_numpy of a tensor without memory": (lambda b: Batch(q=torch.ones(2, device="meta")).to_numpy(), "q.*meta"),
     # transformation
     "a transformation to a number as name": (lambda b: b.apply_values_transform(lambda leaf: {1: 2}), "a"),

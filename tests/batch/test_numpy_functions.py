@@ -93,7 +93,7 @@ def test_arguments_are_taken_as_numpy_takes_them():
     assert np.mean(a=batch).a == 1.5
     assert np.sum(batch, 0, np.float32).a.dtype == np.float32
     assert_array(np.clip(batch, 0, 1.5).a, [1.0, 1.5])
-    assert_array(np.clip(batch, min=1.5).a, [1.5, 2.0])
+    assert_array(np.clip(batch, a_max=None, a_min=1.5).a, [1.5, 2.0])
     assert_array(np.atleast_2d(batch).a, [[1.0, 2.0]])
 
 

@@ -177,6 +177,7 @@ def test_a_list_of_batches_is_padded_as_their_rows(lens):
     assert_identical(pad(cut(batch, lens)), pad(batch, lens))
 
 
+@pytest.mark.skipif(torch.__version__ < (2, 5), reason="torch pads on the left from 2.5 on")
 @pytest.mark.parametrize("side", ["right", "left"])
 @given(lens=SOME)
 def test_pad_agrees_with_torch(side, lens):

@@ -80,7 +80,7 @@ _others = st.sampled_from(
         np.ones((2, 3), complex, order="F"),
         np.array([np.nan, -0.0], ">f8"),
         np.arange(6, dtype="u2")[::-2],
-        torch.ones(2, dtype=torch.float8_e4m3fn),
+        torch.ones(2).to(torch.float8_e4m3fn),
         torch.tensor([1.5], requires_grad=True),
     ]
 )
