@@ -72,13 +72,14 @@ overlay-docs: $(VENV)/.dev
 LOWEST := $(VENV)/lowest
 lowest:
 	@$(PYTHON) -m venv $(LOWEST)
-	@$(PIP) --python $(LOWEST) install --constraint .ci/lowest.txt --editable '.[torch,pydantic,jaxtyping,rules,hdf5,lz4,arrow,cli]' \
+	@$(LOWEST)/bin/python -m pip --quiet install --constraint .ci/lowest.txt --editable '.[torch,pydantic,jaxtyping,rules,hdf5,lz4,arrow,cli]' \
 		click gymnasium hypothesis jsonschema optree pytest pytest-xdist typeguard beartype
 	$(LOWEST)/bin/python -m pytest -n auto -W ignore::FutureWarning tests/batch tests/buffers tests/distributions tests/episodes \
 		tests/gate tests/making tests/sample_batches tests/schema tests/files tests/bridges/test_pydantic.py \
 		tests/bridges/test_other_checkers.py tests/test_algebra.py tests/test_display.py tests/test_imports.py \
 		tests/test_records.py tests/test_torch.py $(addprefix --ignore=tests/,buffers/test_hdf5.py \
-		files/test_refusals.py files/test_other_programs.py files/test_hostile_fields.py)
+		files/test_refusals.py files/test_other_programs.py files/test_hostile_fields.py) \
+		--deselect tests/files/test_hostile_hdf5.py::test_filters_that_nobody_writes_are_not_run # of a newer HDF5
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=fuzz tests
