@@ -20,7 +20,7 @@ ORDER = [
     {"errors"},
     {"leaves", "level", "declaration"},
     {"_typing", "rows", "rules", "tensors", "distributions"},
-    {"combine", "copying", "display"},
+    {"combine", "copying", "display", "memory"},
     {"construct"},
     {"indexing", "conversion", "arithmetic", "equality"},
     {"differences"},

@@ -7,7 +7,7 @@ import operator
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -16,23 +16,24 @@ from typedbatch.leaves import (
     ARRAY,
     BATCH,
     NONE,
+    NUMBER,
     SCALAR,
     TENSOR,
     Tree,
     describe,
     is_reserved,
     kind_of,
-    memory_of,
     new_tree,
     write_obstacle,
 )
-from typedbatch.rows import memory, require_apart
+from typedbatch.memory import Change, Taken, duplicate, write_together
+from typedbatch.rows import leaves
 
 T = TypeVar("T", bound=Tree)
 Operation = Callable[..., Any]
 
-_REFUSALS: Final = (TypeError, ValueError, RuntimeError, OverflowError, IndexError, ZeroDivisionError)
-"""What numpy and torch raise over operands; FloatingPointError, which a user asks numpy for, stays what it is."""
+_REFUSALS: Final = (TypeError, ValueError, RuntimeError, ArithmeticError, IndexError)
+"""What numpy and torch raise over operands; ``FloatingPointError``, which a user asks numpy for, stays what it is."""
 
 
 def apply(operation: Operation, *operands: Any) -> Any:
@@ -53,6 +54,8 @@ def apply(operation: Operation, *operands: Any) -> Any:
             fields[name] = _apply_leaf(operation, values, trees, name)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
+        except FloatingPointError:
+            raise
         except _REFUSALS as error:
             said = ", ".join(map(describe, values))
             raise LeafError(f"{_name(operation)} cannot take {said}: {error}", name) from error
@@ -80,17 +83,59 @@ def _check_same_names(first: Tree, other: Tree) -> None:
         raise StructureError(f"the batches have different fields: {one} and {two}; values are paired by name")
 
 
+class _Step(NamedTuple):
+    """A leaf to write into, and the other operand, which fits."""
+
+    path: str
+    fields: dict[str, Any]
+    name: str
+    leaf: Any
+    value: Any
+
+
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
-    require_apart(tree)
-    numbers = kind_of(other) not in (ARRAY, TENSOR, BATCH)
-    for write in list(_plan(operation, tree, other, set() if numbers else memory(tree.__dict__))):
-        write()
+    taken = Taken(leaf for _, leaf in leaves(tree.__dict__, once=True))
+    with np.errstate(all="ignore"):
+        steps = list(_plan(operation, tree, other, taken, ""))
+    together, careful = taken.shared([step.leaf for step in steps]), _numbers_may_raise()
+    ready = {
+        i: _result(operation, step)
+        for i, step in enumerate(steps)
+        if i in together or (kind_of(step.leaf) is not TENSOR and (careful or not _is_plain(step.leaf)))
+    }
+    write_together([Change(steps[i].path, steps[i].leaf, ready[i]) for i in sorted(together)])
+    for i, step in enumerate(steps):
+        if i not in ready:
+            step.fields[step.name] = operation(step.leaf, step.value)
+        elif kind_of(step.leaf) is SCALAR:
+            step.fields[step.name] = ready[i]
+        elif i not in together:
+            step.leaf[...] = ready[i]
     return tree
 
 
-def _plan(operation: Operation, tree: Tree, other: Any, taken: set[int]) -> Iterator[Callable[[], object]]:
-    """The writes to do, each already known to succeed."""
+def _is_plain(leaf: Any) -> bool:
+    """Whether nothing but the shape and the dtype decides if numpy can write the result; objects may each refuse."""
+    return kind_of(leaf) is ARRAY and not leaf.dtype.hasobject
+
+
+def _result(operation: Operation, step: _Step) -> Any:
+    leaf = step.leaf if kind_of(step.leaf) is SCALAR else duplicate(step.leaf)
+    try:
+        return operation(leaf, step.value)
+    except FloatingPointError:
+        raise
+    except _REFUSALS as error:
+        raise _refused_in_place(operation, step.leaf, step.value, error).under(step.path) from error
+
+
+def _refused_in_place(operation: Operation, leaf: Any, value: Any, error: Exception) -> LeafError:
+    return LeafError(f"{_name(operation)} in place cannot take {describe(leaf)} and {describe(value)}: {error}")
+
+
+def _plan(operation: Operation, tree: Tree, other: Any, taken: Taken, prefix: str) -> Iterator[_Step]:
+    """What to do for each leaf, once dtypes, shapes and memory are known to allow it."""
     if kind_of(other) is BATCH:
         _check_same_names(tree, other)
     for name, leaf in tree.__dict__.items():
@@ -99,11 +144,12 @@ def _plan(operation: Operation, tree: Tree, other: Any, taken: set[int]) -> Iter
             if _stays(leaf, value, kind_of(other) is BATCH):
                 continue
             if kind_of(leaf) is BATCH and (value is other or kind_of(value) is BATCH):
-                yield from _plan(operation, leaf, value, taken)
+                yield from _plan(operation, leaf, value, taken, f"{prefix}{name}.")
             else:
                 # as in b += b.a: what is about to change is copied first, unless it is the very leaf it meets
-                shared = value is not leaf and kind_of(value) in (ARRAY, TENSOR) and memory_of(value) in taken
-                yield _plan_leaf(operation, tree, name, value + 0 if shared else value)
+                given = value + 0 if value is not leaf and taken.meets(value) else value
+                fitting = _fitting(operation, leaf, given)
+                yield _Step(prefix + name, tree.__dict__, name, leaf, fitting)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
 
@@ -113,8 +159,8 @@ def _stays(leaf: Any, value: Any, paired: bool) -> bool:
     return all(one is None or is_reserved(one) for one in ((leaf, value) if paired else (leaf,)))
 
 
-def _plan_leaf(operation: Operation, tree: Tree, name: str, value: Any) -> Callable[[], object]:
-    leaf = tree.__dict__[name]
+def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
+    """The other operand as the leaf can take it; raises an error if it cannot."""
     if kind_of(leaf) not in (ARRAY, TENSOR, SCALAR) or not _is_operand(value) or kind_of(value) is BATCH:
         raise LeafError(f"{_name(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
     if kind_of(leaf) is TENSOR:
@@ -123,23 +169,18 @@ def _plan_leaf(operation: Operation, tree: Tree, name: str, value: Any) -> Calla
         raise LeafError(f"{describe(leaf)} cannot become a tensor in place; to_torch_() first, or make a new batch")
     try:
         _try_out(operation, leaf, value)
-        if kind_of(leaf) is ARRAY and (leaf.dtype.hasobject or _numbers_may_raise()):
-            result = operation(leaf.copy(), value)  # each element may fail by itself, so all go first
-            return lambda: leaf.__setitem__(..., result)
     except _REFUSALS as error:
-        said = f"{describe(leaf)} and {describe(value)}"
-        raise LeafError(f"{_name(operation)} in place cannot take {said}: {error}") from error
-    return lambda: tree.__dict__.__setitem__(name, operation(leaf, value))
+        raise _refused_in_place(operation, leaf, value, error) from error
+    return value
 
 
 def _numbers_may_raise() -> bool:
     """Whether numpy may raise over the numbers, as 1 / 0: by ``np.errstate``, or because warnings are errors."""
-    modes = np.geterr().values()
-    if "warn" in modes and any(
-        action == "error" and issubclass(RuntimeWarning, what) for action, _, what, *_ in warnings.filters
-    ):
-        return True
-    return "raise" in modes or "call" in modes
+    modes = set(np.geterr().values())
+    return not modes.isdisjoint({"raise", "call"}) or (
+        "warn" in modes
+        and any(action == "error" and issubclass(RuntimeWarning, what) for action, _, what, *_ in warnings.filters)
+    )
 
 
 def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
@@ -153,8 +194,7 @@ def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
             raise ValueError("an integer to a negative power is no integer")
         if kind_of(leaf) is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
             raise ValueError("an integer divided by zero is no integer")
-    with np.errstate(all="ignore"):
-        operation(_stand_in(leaf), _stand_in(value))
+    operation(_stand_in(leaf), _stand_in(value))
 
 
 def _any(flags: Any) -> bool:
@@ -192,7 +232,6 @@ _TORCH_NAMES = {
     "equal": "eq",
     "power": "pow",
     "rint": "round",
-    "fabs": "abs",
     "conjugate": "conj_physical",
     "invert": "bitwise_not",
     "left_shift": "bitwise_left_shift",
@@ -240,7 +279,8 @@ def _torch_ufunc(ufunc: np.ufunc) -> Operation:
 def _number_beside(number: Any, tensor: Any) -> Any:
     """A Python number as a tensor of the dtype that torch computes it in beside ``tensor``."""
     torch = sys.modules["torch"]
-    return torch.as_tensor(number, dtype=torch.result_type(tensor, number), device=tensor.device)
+    dtype = torch.result_type(tensor, number) if kind_of(number) is NUMBER else None
+    return torch.as_tensor(number, dtype=dtype, device=tensor.device)
 
 
 class Arithmetic(Tree):
@@ -252,7 +292,7 @@ class Arithmetic(Tree):
     take the result. ``None`` and reserved fields stay.
 
     Raises:
-        StructureError: two Batches with different fields.
+        StructureError: two Batches with different fields; in place, fields on the same memory with different results.
         LeafError: a leaf that does not compute, as text, or an integer field that would have to hold a float.
     """
 

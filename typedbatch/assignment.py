@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,31 +29,39 @@ from typedbatch.leaves import (
     is_reserved,
     kind_of,
     leading_shape,
-    memory_of,
     new_tree,
     write_obstacle,
 )
-from typedbatch.rows import count_rows, memory, require_apart
+from typedbatch.memory import Change, Taken, duplicate, write_together
+from typedbatch.rows import count_rows, leaves
 
-Write = Callable[[], object]
 _ABSENT: Any = object()
+
+
+class _Write(NamedTuple):
+    """What is to be done to one leaf, which can take it."""
+
+    path: str
+    target: Any
+    index: Any
+    rows: Any
+
+    def change(self) -> Change:
+        result = duplicate(self.target)
+        result[self.index] = self.rows
+        return Change(self.path, self.target, result)
 
 
 def set_rows(tree: Tree, index: Any, rows: Tree, strict: bool) -> None:
     """Write ``rows`` into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
-    index = plain_index(index)
-    require_apart(tree)
-    taken = memory(tree.__dict__)
-    rows = map_leaves(rows, lambda leaf: _own(leaf, taken))  # b[1:] = b[:-1] reads what it writes
-    for write in list(_plan(tree, index, rows, strict)):
-        write()
-
-
-def _own(leaf: Any, taken: set[int]) -> Any:
-    kind = kind_of(leaf)
-    if kind not in (ARRAY, TENSOR) or memory_of(leaf) not in taken:
-        return leaf
-    return leaf.clone() if kind is TENSOR else leaf.copy()
+    taken = Taken(leaf for _, leaf in leaves(tree.__dict__, once=True))
+    rows = map_leaves(rows, lambda leaf: duplicate(leaf) if taken.meets(leaf) else leaf)  # as in b[1:] = b[:-1]
+    writes = list(_plan(tree, plain_index(index), rows, strict, ""))
+    together = taken.shared([write.target for write in writes])
+    write_together([writes[i].change() for i in sorted(together)])
+    for i, write in enumerate(writes):
+        if i not in together:
+            write.target[write.index] = write.rows
 
 
 def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | None) -> None:
@@ -63,26 +70,35 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
     if not leading_shape(values):
         raise StructureError(f"takes one value for each row, got {describe(values)}", key)
     rows = count_rows(tree.__dict__)
-    known = tree.__dict__.get(key)
-    if kind_of(known) is BATCH and not is_reserved(known):
+    known = _ABSENT if is_reserved(tree.__dict__.get(key)) else tree.__dict__.get(key, _ABSENT)
+    if kind_of(known) is BATCH:
         raise StructureError(f"{describe(known)} is a batch; set the fields in it, or delete it first", key)
     if index is None:
         if rows is not None and rows != len(values):
             raise StructureError(f"got {len(values)} values for {rows} rows", key)
         tree.__dict__[key] = values
         return
+    if kind_of(values) not in (ARRAY, TENSOR):
+        raise StructureError(f"{describe(values)} can be set as a whole, without an index", key)
+    column = blank(values, (rows or 0, *values.shape[1:])) if known is _ABSENT else known
+    alone: Tree = new_tree(Tree.plain, {key: column})
+    if known is _ABSENT and default is not None:
+        set_rows(alone, ..., new_tree(Tree.plain, {key: np.asarray(default)}), strict=True)
+    _require_a_value_per_row(column, index, values, key)
+    set_rows(alone, index, new_tree(Tree.plain, {key: values}), strict=True)
+    tree.__dict__[key] = column
+
+
+def _require_a_value_per_row(column: Any, index: Any, values: Any, key: str) -> None:
+    if kind_of(column) not in (ARRAY, TENSOR):
+        return  # which has no rows, as setting them will say
     try:
-        places = math.prod(_region(values, np.broadcast_to(np.False_, (rows or 0,)), plain_index(index)))
+        region = _region(column, np.broadcast_to(np.False_, tuple(column.shape)), plain_index(index))
     except RowIndexError as error:
         raise error.under(key) from error.__cause__
+    places = region[0] if region else 1
     if places != len(values):
         raise StructureError(f"got {len(values)} values for {places} rows", key)
-    column = tree.__dict__[key] if key in tree.__dict__ else blank(values, (rows or 0, *values.shape[1:]))
-    alone: Tree = new_tree(Tree.plain, {key: column})
-    if key not in tree.__dict__ and default is not None:
-        set_rows(alone, ..., new_tree(Tree.plain, {key: np.asarray(default)}), strict=True)
-    set_rows(alone, index, new_tree(Tree.plain, {key: values}), strict=True)
-    tree.__dict__[key] = alone.__dict__[key]
 
 
 def clear_rows(tree: Tree, index: Any) -> None:
@@ -90,7 +106,7 @@ def clear_rows(tree: Tree, index: Any) -> None:
     set_rows(tree, index, Tree.plain(), strict=False)
 
 
-def _plan(tree: Tree, index: Any, rows: Tree, strict: bool) -> Iterator[Write]:
+def _plan(tree: Tree, index: Any, rows: Tree, strict: bool, prefix: str) -> Iterator[_Write]:
     """The writes to do, each already known to succeed."""
     unknown = [name for name in rows.__dict__ if name not in tree.__dict__]
     if unknown:
@@ -100,12 +116,12 @@ def _plan(tree: Tree, index: Any, rows: Tree, strict: bool) -> Iterator[Write]:
         raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
     for name, target in tree.__dict__.items():
         try:
-            yield from _plan_field(target, index, rows.__dict__.get(name, _ABSENT), strict)
+            yield from _plan_field(target, index, rows.__dict__.get(name, _ABSENT), strict, prefix + name)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
 
 
-def _plan_field(target: Any, index: Any, value: Any, strict: bool) -> Iterator[Write]:
+def _plan_field(target: Any, index: Any, value: Any, strict: bool, path: str) -> Iterator[_Write]:
     absent = value is _ABSENT or is_reserved(value)
     kind = kind_of(target)
     if kind in (ARRAY, TENSOR) and write_obstacle(target):
@@ -113,11 +129,11 @@ def _plan_field(target: Any, index: Any, value: Any, strict: bool) -> Iterator[W
     if kind is BATCH:
         if not absent and kind_of(value) is not BATCH:
             raise RowAssignmentError(f"{describe(target)} takes rows from a dict or a Batch, got {describe(value)}")
-        yield from _plan(target, index, Tree.plain() if absent else value, strict and not absent)
+        yield from _plan(target, index, Tree.plain() if absent else value, strict and not absent, f"{path}.")
     elif kind is ARRAY:
-        yield _plan_array(target, index, _zero(target) if absent else value)
+        yield _Write(path, target, index, _array_rows(target, index, _zero(target) if absent else value))
     elif kind is TENSOR:
-        yield _plan_tensor(target, index, 0 if absent else value)
+        yield _Write(path, target, *_tensor_rows(target, index, 0 if absent else value))
     elif not (kind is NONE and (absent or value is None)):
         raise RowAssignmentError(f"{describe(target)} has no rows to assign to")
 
@@ -126,19 +142,19 @@ def _zero(target: NDArray[Any]) -> Any:
     return None if target.dtype == object else np.zeros((), target.dtype)
 
 
-def _plan_array(target: NDArray[Any], index: Any, value: Any) -> Write:
+def _array_rows(target: NDArray[Any], index: Any, value: Any) -> Any:
     region = _region(target, np.broadcast_to(np.False_, target.shape), index)
-    if target.dtype == object:
-        if kind_of(value) is BATCH:
-            raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
-        if region:  # a single cell takes any object as it is
-            _check_shape(np.shape(value) if kind_of(value) is ARRAY else (), region)
-        cell = value[()] if kind_of(value) is ARRAY and not value.ndim else value
-        return lambda: target.__setitem__(index, cell)
-    rows = _as_rows(value, target)
-    _check_shape(rows.shape, region)
-    rows = _cast(rows, target.dtype)
-    return lambda: target.__setitem__(index, rows)
+    if target.dtype != object:
+        return _cast(_fitting(_as_rows(value, target), region), target.dtype)
+    if kind_of(value) is BATCH:
+        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
+    if not region:  # a single cell takes any object as it is, and numbers out of their 0-d array
+        return value[()] if kind_of(value) is ARRAY and not value.ndim else value
+    if kind_of(value) is ARRAY:
+        return _fitting(value, region)
+    cell: NDArray[Any] = np.empty((), object)
+    cell[()] = value  # so that numpy does not look inside
+    return cell
 
 
 def fitted(target: Any, value: Any) -> Any:
@@ -151,9 +167,7 @@ def fitted(target: Any, value: Any) -> Any:
 
 
 def _as_rows(value: Any, target: Any) -> NDArray[Any]:
-    if kind_of(value) is TENSOR:
-        value = value.detach().cpu().numpy()
-    rows = np.asarray(value)
+    rows = np.asarray(leaf_to_numpy(value))
     if rows.dtype.kind not in "biufcmMV":
         raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
     return rows
@@ -179,14 +193,14 @@ def _lossy(given: Any, dtype: Any) -> RowAssignmentError:
     return RowAssignmentError(f"{dtype} cannot hold these {given} values unchanged; convert the field first")
 
 
-def _plan_tensor(target: Any, index: Any, value: Any) -> Write:
+def _tensor_rows(target: Any, index: Any, value: Any) -> tuple[Any, Any]:
+    """The index as torch takes it, and the rows for it."""
     rows = _fitted_tensor(target, value)
     probe = sys.modules["torch"].zeros((), dtype=sys.modules["torch"].bool).expand(target.shape)
     region = _region(target, probe, index)
-    _check_shape(tuple(rows.shape), region)
+    rows = _fitting(rows, region)
     forward, flips = forward_slices(index, target.shape)
-    rows = rows.expand(region).flip(flips) if flips else rows
-    return lambda: target.__setitem__(forward, rows)
+    return forward, rows.expand(region).flip(flips) if flips else rows
 
 
 def _fitted_tensor(target: Any, value: Any) -> Any:
@@ -199,6 +213,8 @@ def _fitted_tensor(target: Any, value: Any) -> Any:
         if value.imag.any():
             raise _lossy(given, target.dtype)
         value = value.real
+    if value.layout is not target.layout or value.is_nested:
+        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}; to_dense() first")
     if value.dtype != target.dtype and not _holds(target.dtype, value):
         raise _lossy(given, target.dtype)
     return value.to(target.device, target.dtype)
@@ -212,9 +228,12 @@ def _numpy_dtype(tensor: Any) -> np.dtype[Any]:
 
 def _holds(dtype: Any, value: Any) -> bool:
     torch = sys.modules["torch"]
-    if dtype.is_floating_point or dtype.is_complex:  # asked in float64: float8 without infinities takes any number
-        wide = torch.view_as_real(value.to(torch.complex128)) if value.is_complex() else value.to(torch.float64)
-        return bool(((wide.abs() <= torch.finfo(dtype).max) | ~wide.isfinite()).all())
+    if dtype.is_floating_point or dtype.is_complex:
+        # within rounding, and not only finite: a float8 without infinities takes its largest number for all beyond
+        given, kept = (torch.view_as_real(t.resolve_conj().to(torch.complex128)) for t in (value, value.to(dtype)))
+        limits = torch.finfo(dtype)
+        near = (kept - given).abs() <= limits.eps * given.abs() + limits.tiny
+        return bool(((near & given.isfinite()) | (kept == given) | (kept.isnan() & given.isnan())).all())
     cast = value.to(dtype)
     return bool(torch.equal(cast.to(value.dtype), value)) and bool(((cast < 0) == (value < 0)).all())
 
@@ -227,8 +246,9 @@ def _region(target: Any, probe: Any, index: Any) -> tuple[int, ...]:
         raise RowIndexError(f"{describe(target)} cannot be assigned at {index!r}: {error}") from error
 
 
-def _check_shape(shape: tuple[int, ...], region: tuple[int, ...]) -> None:
-    # numpy and torch both ignore leading dimensions of size 1 on the right side.
+def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
+    """The rows without leading dimensions of size 1 beyond those of the place for them."""
+    shape = tuple(rows.shape)
     while len(shape) > len(region) and shape[0] == 1:
         shape = shape[1:]
     try:
@@ -237,6 +257,7 @@ def _check_shape(shape: tuple[int, ...], region: tuple[int, ...]) -> None:
         fits = False
     if not fits:
         raise RowAssignmentError(f"the rows have shape {list(shape)}, the place for them {list(region)}")
+    return rows.reshape(shape) if len(shape) < rows.ndim else rows
 
 
 def _quoted(names: list[str]) -> str:

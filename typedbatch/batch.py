@@ -44,7 +44,8 @@ class Batch(Arithmetic):
         **fields: more fields; they win over ``data``. A field called ``copy`` goes into ``data``.
 
     Raises:
-        LeafError: ``data`` is something else, or a list holds arrays that do not fit together (a ``TypeError``).
+        LeafError: ``data`` is something else, a list holds arrays that do not fit together, or with ``copy`` a leaf
+            cannot be copied (a ``TypeError``).
         FieldNameError: a name is not a string (an ``AssertionError`` too).
 
     Example:
@@ -245,6 +246,7 @@ class Batch(Arithmetic):
         Raises:
             SizeError: ``size`` is 0 or below -1 (an ``AssertionError`` too).
             NoLengthError: a field is a scalar, so there are no rows.
+            SettingError: ``rng`` is no source of randomness.
         """
         return splitting.split(self, size, shuffle, merge_last, rng)
 
@@ -265,6 +267,7 @@ class Batch(Arithmetic):
         Raises:
             RowAssignmentError: unknown fields, missing ones with ``strict``, wrong shapes, values that would change.
             RowIndexError: a field cannot take the index.
+            StructureError: fields on the same memory would have to hold different values there.
         """
         assignment.set_rows(self, index, assignment.as_rows(value, self), strict)
 
@@ -278,7 +281,8 @@ class Batch(Arithmetic):
             default_value: what the other rows of a new field get; None leaves them at zero.
 
         Raises:
-            StructureError: the number of values does not fit.
+            StructureError: the number of values does not fit, or the field is a nested Batch.
+            RowIndexError: the field cannot take the index.
             RowAssignmentError: a value or ``default_value`` does not fit the field's dtype.
         """
         assignment.set_column(self, construct.to_leaf(arr), key, index, default_value)
@@ -290,7 +294,7 @@ class Batch(Arithmetic):
             raise LeafError(f"Batch.empty takes a Batch, got {describe(batch)}")
         if index is None:
             return conversion.map_leaves(batch, missing.emptied)
-        result = copying.deep(batch, {})
+        result = conversion.map_leaves(batch, copying.apart)
         assignment.clear_rows(result, index)
         return result
 
@@ -299,6 +303,7 @@ class Batch(Arithmetic):
 
         Raises:
             RowIndexError: a field cannot take the index.
+            StructureError: a field on the same memory would change in other rows.
         """
         if index is None:
             conversion.map_leaves_in_place(self, missing.empty_in_place)
@@ -387,6 +392,7 @@ class Batch(Arithmetic):
 
         Raises:
             LeafError: a numeric dtype that torch lacks, as ``longdouble``.
+            SettingError: torch has no such dtype or device.
         """
         return conversion.tree_to_torch(self, dtype, device)
 
@@ -472,6 +478,9 @@ class Batch(Arithmetic):
 
     def __deepcopy__(self: B, memo: dict[int, Any]) -> B:
         return copying.deep(self, memo)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return copying.reduced(self, protocol)

@@ -101,6 +101,7 @@ def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
 
 def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device | None) -> T:
     # Most leaves are writable arrays that torch takes as they are; what it refuses goes the long way.
+    convert = leaf_to_torch(None, None)
     out = object.__new__(type(tree))
     fields = out.__dict__
     name = ""
@@ -115,7 +116,7 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
                     continue
                 except (TypeError, ValueError):  # objects, backward strides, foreign byte order
                     pass
-            fields[name] = leaf_to_torch(None, device)(value)
+            fields[name] = convert(value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     return out
@@ -129,8 +130,11 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any],
     """
     side = torch_side()
     require_device(device)
-    if dtype is not None and not isinstance(dtype, side.torch.dtype):
-        raise SettingError(f"dtype= is one of torch's, as torch.float32, got {dtype!r}")
+    if dtype is not None:
+        try:
+            dtype = side.torch.empty(0, dtype=dtype).dtype  # which takes Python's float and int too
+        except TypeError as error:
+            raise SettingError(f"dtype= is one of torch's, as torch.float32, got {dtype!r}") from error
 
     def convert(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]

@@ -37,7 +37,7 @@ def deep(tree: T, memo: dict[int, Any]) -> T:
             out.__dict__[name] = deep_leaf(value, memo)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-        except TypeError as error:  # what Python says of a lock, a file, a generator
+        except (TypeError, RuntimeError) as error:  # of a lock, a file, a generator; of a tensor within a graph
             raise LeafError(f"{describe(value)} cannot be copied: {error}", name) from error
     return out
 
@@ -48,7 +48,8 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
         return memo[id(leaf)]
     if isinstance(leaf, Tree):
         cls: Any = type(leaf)  # which may have a __deepcopy__ of its own; the instance's could be a field
-        return cls.__deepcopy__(leaf, memo)
+        memo[id(leaf)] = copied = cls.__deepcopy__(leaf, memo)
+        return copied
     kind = KINDS[type(leaf)]
     if kind is TENSOR:
         from typedbatch.tensors import clone
@@ -64,6 +65,11 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
         return copy.deepcopy(leaf, memo)
     memo[id(leaf)] = result
     return result
+
+
+def apart(leaf: Any) -> Any:
+    """A deep copy of one leaf that shares memory with no other, as copies of tensors do which share their storage."""
+    return leaf.clone() if KINDS[type(leaf)] is TENSOR else deep_leaf(leaf, {})
 
 
 def reduced(tree: Tree, protocol: Any) -> Any:

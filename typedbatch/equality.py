@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NUMBER, SCALAR, TENSOR, Tree, is_objects
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, is_objects
 
 Compare = Callable[[Any, Any], bool]
+
+
+class _How(NamedTuple):
+    """How two batches, two arrays, and two floats among Python objects are compared."""
+
+    trees: Compare
+    arrays: Compare
+    floats: Compare | None
 
 
 def equal(one: Tree, two: Tree) -> bool:
@@ -34,62 +42,68 @@ def _equal(one: Tree, two: Tree) -> bool:
         if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype.kind != "O":
             if a.dtype != b.dtype or a.shape != b.shape or not (a == b).all():
                 return False
-        elif not _same(a, b, _equal, _equal_arrays):
+        elif not _same(a, b, _EQUAL):
             return False
     return True
 
 
 def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """As :func:`equal`, but dtypes may differ and numbers may be apart by ``atol + rtol * abs(two)``."""
+    """As :func:`equal`, but dtypes may differ and numbers may be apart by ``atol + rtol * abs(two)``.
+
+    Among Python objects that goes for floats; everything else there has to be equal.
+    """
 
     def close_arrays(a: Any, b: Any) -> bool:
         if a.shape == b.shape and is_objects(a) and is_objects(b):
-            pairs = zip(a.ravel(), b.ravel(), strict=True)
-            return all(_same_objects(x, y, close, close_arrays) for x, y in pairs)
+            return all(_same_objects(x, y, close) for x, y in zip(a.ravel(), b.ravel(), strict=True))
         if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
             return _equal_arrays(a, b)
         return bool(a.shape == b.shape and np.allclose(a, b, rtol, atol, equal_nan))
 
-    def close(a: Tree, b: Tree) -> bool:
+    def close_trees(a: Tree, b: Tree) -> bool:
         left, right = a.__dict__, b.__dict__
-        return left.keys() == right.keys() and all(_same(left[k], right[k], close, close_arrays) for k in left)
+        return left.keys() == right.keys() and all(_same(left[k], right[k], close) for k in left)
 
+    def close_floats(a: Any, b: Any) -> bool:
+        return bool(abs(a - b) <= atol + rtol * abs(b)) or (equal_nan and bool(a != a and b != b))
+
+    close = _How(close_trees, close_arrays, close_floats)
     try:
-        return close(one, two)
+        return close_trees(one, two)
     except RecursionError:
         return one is two
 
 
-def _same(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
+def _same(a: Any, b: Any, how: _How) -> bool:
     try:
-        return _compare(a, b, same_trees, same_arrays)
+        return _compare(a, b, how)
     except RecursionError:
         raise
     except Exception:  # noqa: BLE001  # a sparse or meta tensor, a foreign class: what does not compare is not equal
         return a is b
 
 
-def _compare(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
+def _compare(a: Any, b: Any, how: _How) -> bool:
     kind, other = KINDS[type(a)], KINDS[type(b)]
     arrays = (ARRAY, TENSOR, SCALAR)
     if kind in arrays and other in arrays:
-        if same_arrays is _equal_arrays and TENSOR in (kind, other):
+        if how is _EQUAL and TENSOR in (kind, other):
             return _equal_tensors(a, b) if kind is other else _equal_across(a, b)
-        return same_arrays(as_array(a), as_array(b))
+        return how.arrays(as_array(a), as_array(b))
     if kind is not other:
         return False
     if kind is BATCH:
-        return same_trees(a, b)
+        return how.trees(a, b)
     if kind is DISTRIBUTION:
         from typedbatch.distributions import dists_equal
 
-        return dists_equal(a, b, lambda x, y: _same(x, y, same_trees, same_arrays))
-    return _same_objects(a, b, same_trees, same_arrays)
+        return dists_equal(a, b, lambda x, y: _same(x, y, how))
+    return _same_objects(a, b, how)
 
 
 def same_leaf(one: Any, two: Any) -> bool:
     """Whether two leaves, or nested batches, are equal as fields of equal batches are."""
-    return _same(one, two, _equal, _equal_arrays)
+    return _same(one, two, _EQUAL)
 
 
 def as_array(leaf: Any) -> Any:
@@ -118,28 +132,37 @@ def _equal_arrays(a: Any, b: Any) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind == "O":
-        pairs = zip(a.ravel(), b.ravel(), strict=True)
-        return all(_same_objects(x, y, _equal, _equal_arrays) for x, y in pairs)
+        return all(_same_objects(x, y, _EQUAL) for x, y in zip(a.ravel(), b.ravel(), strict=True))
     return bool(np.all(a == b))
 
 
-def _same_objects(a: Any, b: Any, same_trees: Compare, same_arrays: Compare) -> bool:
+_LEAVES: Final = frozenset({ARRAY, TENSOR, BATCH, DISTRIBUTION})
+
+
+def _same_objects(a: Any, b: Any, how: _How) -> bool:
     # An object may compare badly: raise, or answer with an array. The same object is equal, as in a list.
     if a is b:
         return True
-    kinds = {KINDS[type(a)], KINDS[type(b)]}
-    if not kinds.isdisjoint({ARRAY, TENSOR, BATCH}):
-        return _same(a, b, same_trees, same_arrays)
-    if kinds == {NUMBER} and same_arrays is not _equal_arrays:
-        return same_arrays(np.asarray(a), np.asarray(b))
-    try:  # what holds others may hold arrays, so Python's == is not asked
-        if isinstance(a, dict) and isinstance(b, dict):
-            return a.keys() == b.keys() and all(_same_objects(a[k], b[k], same_trees, same_arrays) for k in a)
-        if any(isinstance(a, cls) and isinstance(b, cls) for cls in (list, tuple)):
-            pairs = zip(a, b, strict=False)
-            return len(a) == len(b) and all(_same_objects(x, y, same_trees, same_arrays) for x, y in pairs)
-        return bool(a == b)
+    if KINDS[type(a)] in _LEAVES or KINDS[type(b)] in _LEAVES:
+        return _same(a, b, how)
+    try:
+        if isinstance(result := a == b, (bool, np.bool_)) and (result or how is _EQUAL):
+            return bool(result)
     except RecursionError:
         raise
-    except Exception:  # noqa: BLE001  # whatever a foreign __eq__ raises, the answer is "not equal"
-        return False
+    except Exception:  # noqa: BLE001  # arrays inside do not say yes or no; whatever else raises is not equal
+        pass
+    return _same_inside(a, b, how)
+
+
+def _same_inside(a: Any, b: Any, how: _How) -> bool:
+    """Whether containers, or floats, are the same though ``==`` says no, or nothing."""
+    if type(a) is dict and type(b) is dict:
+        return a.keys() == b.keys() and all(_same_objects(a[k], b[k], how) for k in a)
+    if type(a) is type(b) and type(a) in (list, tuple):
+        return len(a) == len(b) and all(_same_objects(x, y, how) for x, y in zip(a, b, strict=True))
+    floats = (float, np.floating, complex, np.complexfloating)
+    return how.floats is not None and isinstance(a, floats) and isinstance(b, floats) and how.floats(a, b)
+
+
+_EQUAL: Final = _How(_equal, _equal_arrays, None)

@@ -19,17 +19,20 @@ from typedbatch.rows import shared_dims
 Function = Callable[..., Any]
 
 
-def _cat(batches: Any, axis: int = 0, **options: Any) -> Any:
-    if axis != 0 or options:
-        said = ", ".join(f"{name}={value!r}" for name, value in {"axis": axis, **options}.items())
-        raise LeafError(f"np.concatenate joins batches along axis 0, and takes nothing else; got {said}")
+def _cat(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
+    if axis != 0 or more or options:
+        raise LeafError(f"np.concatenate joins batches along axis 0, got axis={axis}{_listed(more, options)}")
     return cat_trees(batches, "error", to_leaf)
 
 
-def _stack(batches: Any, axis: int = 0, **options: Any) -> Any:
-    if options:
-        raise LeafError(f"np.stack of batches takes axis=, and nothing else; got {', '.join(options)}")
+def _stack(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
+    if more or options:
+        raise LeafError(f"np.stack of batches takes axis= and nothing else, got axis={axis}{_listed(more, options)}")
     return stack_trees(batches, axis, "error", to_leaf)
+
+
+def _listed(more: tuple[Any, ...], options: dict[str, Any]) -> str:
+    return "".join([*(f", {value!r}" for value in more), *(f", {name}={value!r}" for name, value in options.items())])
 
 
 def _both(one: object, two: object) -> bool:
@@ -39,11 +42,11 @@ def _both(one: object, two: object) -> bool:
 _WHOLE: dict[Function, Function] = {
     np.concatenate: _cat,
     np.stack: _stack,
-    np.array_equal: lambda one, two, equal_nan=False: (
-        _both(one, two) and (allclose(one, two, 0, 0, equal_nan) if equal_nan else equal(one, two))
+    np.array_equal: lambda a1, a2, equal_nan=False: (
+        _both(a1, a2) and (allclose(a1, a2, 0, 0, equal_nan) if equal_nan else equal(a1, a2))
     ),
-    np.allclose: lambda one, two, *args, **kwargs: _both(one, two) and allclose(one, two, *args, **kwargs),
-    np.shape: lambda batch: tuple(batch.shape),
+    np.allclose: lambda a, b, *args, **kwargs: _both(a, b) and allclose(a, b, *args, **kwargs),
+    np.shape: lambda a: tuple(a.shape),
 }
 """numpy functions that mean something for a batch as a whole."""
 
@@ -58,7 +61,7 @@ _LEAFWISE: Set[Function] = {
     *(np.cumsum, np.cumprod, np.diff, np.flip, np.roll, np.repeat, np.take, np.squeeze, np.expand_dims, np.sort),
     *(np.moveaxis, np.swapaxes, np.atleast_1d, np.atleast_2d, np.isclose, np.argsort, np.delete, np.tile),
 }
-"""Functions of one array that are applied to every leaf."""
+"""Functions that are applied to every leaf; of several batches the leaves are paired by name."""
 
 
 def apply_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

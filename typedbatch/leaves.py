@@ -36,13 +36,12 @@ class Tree:
 
 
 def _require_no_other_place(cls: type) -> None:
-    for name, member in vars(cls).items():
-        if isinstance(member, cached_property):
-            raise DeclarationError(f"{cls.__name__}.{name} would keep its value among the fields; make it a property")
-    if vars(cls).get("__slots__"):
-        raise DeclarationError(
-            f"{cls.__name__} has __slots__, which copies would lose; a batch keeps all in its fields"
-        )
+    for members in map(vars, cls.__mro__):
+        for name, member in members.items():
+            if isinstance(member, cached_property):
+                raise DeclarationError(f"{cls.__name__}.{name} would keep its value among the fields; use a property")
+        if members.get("__slots__"):
+            raise DeclarationError(f"{cls.__name__} has __slots__, which copies would lose; all of it is in its fields")
 
 
 listeners: list[Callable[[], None]] = []
@@ -163,36 +162,6 @@ def write_obstacle(leaf: Any) -> str:
     if base.requires_grad and base.is_leaf and sys.modules["torch"].is_grad_enabled():
         return "a tensor that requires grad is written under torch.no_grad() only"
     return ""
-
-
-def memory_of(leaf: Any) -> int:
-    """A number that leaves on the same memory have in common."""
-    if KINDS[type(leaf)] is TENSOR:
-        strided = leaf.layout is sys.modules["torch"].strided and not leaf.is_nested
-        return int(leaf.untyped_storage().data_ptr()) if strided else id(leaf)
-    while isinstance(leaf, np.ndarray) and leaf.base is not None:
-        leaf = leaf.base
-    return int(leaf.__array_interface__["data"][0]) if isinstance(leaf, np.ndarray) else id(leaf)
-
-
-def overlap(one: Any, two: Any) -> bool:
-    """Whether two arrays or tensors have elements in common."""
-    a, b = (leaf if isinstance(leaf, np.ndarray) else np.asarray(_Place(leaf)) for leaf in (one, two))
-    return np.shares_memory(a, b)
-
-
-class _Place:
-    """Tells numpy where a tensor is, on a GPU too. Nobody reads elements there."""
-
-    def __init__(self, tensor: Any) -> None:
-        size = tensor.element_size()
-        self.__array_interface__ = {
-            "shape": tuple(tensor.shape),
-            "strides": tuple(step * size for step in tensor.stride()),
-            "typestr": f"|V{size}",
-            "data": (tensor.data_ptr(), True),
-            "version": 3,
-        }
 
 
 def object_array(values: Sequence[Any]) -> NDArray[Any]:

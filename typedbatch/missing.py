@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Number
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy, map_leaves
 from typedbatch.indexing import select
-from typedbatch.leaves import ARRAY, BATCH, KINDS, NUMBER, OBJECT, SCALAR, TENSOR, Tree, blank, is_reserved, kind_of
+from typedbatch.leaves import ARRAY, BATCH, KINDS, NUMBER, SCALAR, TENSOR, Tree, blank, is_reserved, kind_of
 from typedbatch.rows import equal_rows, leaves
 
 T = TypeVar("T", bound=Tree)
@@ -23,7 +22,7 @@ def is_null(leaf: Any) -> Any:
     if kind is TENSOR:
         return leaf.isnan()
     if kind not in (ARRAY, SCALAR):
-        return np.array(leaf is None)
+        return np.array(_is_missing(leaf))
     array = np.asarray(leaf)
     if array.dtype.kind in "fc":
         return np.isnan(array)
@@ -35,14 +34,14 @@ def is_null(leaf: Any) -> Any:
 
 
 def _is_missing(x: Any) -> bool:
-    """``None``, and what differs from itself, as NaN and NaT of any library do; ``pandas.NA`` answers with itself."""
-    if x is None or KINDS[type(x)] not in (NUMBER, SCALAR, OBJECT):
+    """``None``, a number or date that differs from itself, and what pandas has for both."""
+    cls = type(x)
+    if x is None or cls is str:
         return x is None
     try:
-        differs = x != x
-    except Exception:  # noqa: BLE001  # a foreign class may raise anything; a signalling NaN of decimal does
-        return isinstance(x, Number)
-    return bool(differs) if isinstance(differs, (bool, np.bool_)) else differs is x
+        return bool(x != x) if KINDS[cls] in (NUMBER, SCALAR) else cls.__name__ in ("NAType", "NaTType")
+    except ArithmeticError:  # a signalling NaN of decimal
+        return True
 
 
 def has_null(tree: Tree) -> bool:

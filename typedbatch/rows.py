@@ -19,9 +19,6 @@ from typedbatch.leaves import (
     Tree,
     describe,
     leading_shape,
-    memory_of,
-    overlap,
-    write_obstacle,
 )
 
 
@@ -142,30 +139,6 @@ def _shared(leaf: Any, rows: int | None) -> int | Literal[False] | None:
     if not shape:
         return rows
     return shape[0] if rows is None or rows == shape[0] else False
-
-
-def memory(fields: Mapping[str, Any]) -> set[int]:
-    """The memory that the arrays and tensors are in, as ``memory_of`` names it."""
-    return {memory_of(leaf) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR)}
-
-
-def require_apart(tree: Tree) -> None:
-    """Raise an error if two leaves that can be written to have elements in common, as views of one trajectory do.
-
-    Raises:
-        StructureError: they have; what is written to one of them would change, or be changed by, the other.
-    """
-    met: dict[int, list[tuple[str, Any]]] = {}
-    for path, leaf in leaves(tree.__dict__):
-        if KINDS[type(leaf)] not in (ARRAY, TENSOR) or write_obstacle(leaf):
-            continue
-        neighbours = met.setdefault(memory_of(leaf), [])
-        for other, neighbour in neighbours:
-            if overlap(leaf, neighbour):
-                raise StructureError(
-                    f"is on the same memory as {other!r}: writing one changes the other; copy it", path
-                )
-        neighbours.append((path, leaf))
 
 
 def equal_rows(fields: Mapping[str, Any]) -> int:

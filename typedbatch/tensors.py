@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
@@ -19,6 +20,16 @@ from typedbatch.leaves import describe
 _BITS = {torch.bfloat16: torch.int16} | {
     getattr(torch, name): torch.uint8 for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)
 }
+
+_PICKLED = _BITS | {
+    getattr(torch, name): bits
+    for name, bits in [
+        *[(name, torch.uint8) for name in ("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")],
+        ("complex32", torch.int32),
+    ]
+    if hasattr(torch, name)
+}
+"""These and some that files do not know."""
 
 _IN_NUMPY = {torch.bool, torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128} | {
     getattr(torch, name)
@@ -90,16 +101,22 @@ class PickledTensor:
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor: Tensor = tensor
-        _standing[id(tensor)] = self
+        _standing.by_id[id(tensor)] = self
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         raw, dtype = self.tensor.detach(), self.tensor.dtype
-        array = (raw.view(_BITS[dtype]) if dtype in _BITS else raw).numpy()
+        array = (raw.view(_PICKLED[dtype]) if dtype in _PICKLED else raw).numpy()
         return _unpickle_tensor, (array, str(dtype), self.tensor.requires_grad)
 
 
-# By id, the ones that a pickler remembers: a tensor that stands in several places has one of them, so is one again.
-_standing: WeakValueDictionary[int, PickledTensor] = WeakValueDictionary()
+class _Standing(threading.local):
+    """The ones that a pickler of this thread remembers: a tensor in several places has one, and so is one again."""
+
+    def __init__(self) -> None:
+        self.by_id: WeakValueDictionary[int, PickledTensor] = WeakValueDictionary()
+
+
+_standing = _Standing()
 
 
 def for_pickle(tensor: Tensor) -> object:
@@ -108,19 +125,13 @@ def for_pickle(tensor: Tensor) -> object:
     What is sparse, quantized, on a GPU, in shared memory, of a subclass, or of a dtype that numpy has nothing for,
     travels as torch wants it.
     """
-    known = _standing.get(id(tensor))
-    if known is not None and known.tensor is tensor:
-        return known
     plain = type(tensor) is Tensor and tensor.layout is torch.strided and tensor.device.type == "cpu"
     special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.grad_fn is not None
-    if (
-        not plain
-        or special
-        or not (tensor.dtype in _IN_NUMPY or tensor.dtype in _BITS)
-        or tensor.untyped_storage().is_shared()
-    ):
+    carried = tensor.dtype in _IN_NUMPY or tensor.dtype in _PICKLED
+    if not plain or special or not carried or tensor.untyped_storage().is_shared():
         return tensor
-    return PickledTensor(tensor)
+    known = _standing.by_id.get(id(tensor))
+    return PickledTensor(tensor) if known is None or known.tensor is not tensor else known
 
 
 def _unpickle_tensor(array: NDArray[Any], dtype: str, requires_grad: bool) -> Tensor:

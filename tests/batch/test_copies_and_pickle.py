@@ -6,7 +6,9 @@ import copy
 import functools
 import operator
 import pickle
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -205,3 +207,62 @@ def test_a_class_keeps_everything_in_its_fields():
             @functools.cached_property
             def total(self) -> int:
                 return 1
+
+
+def test_a_nested_batch_in_two_places_is_one_in_a_deepcopy_whatever_its_class():
+    class Own(Batch):
+        def __deepcopy__(self, memo: dict[int, Any]) -> "Own":
+            return Own(copy.deepcopy(dict(self.__dict__), memo))
+
+    for inner in (Own(x=np.ones(1)), Batch(x=np.ones(1))):
+        copied = copy.deepcopy(Batch(a=inner, b={"c": inner}))
+        assert copied.a is copied.b.c
+        assert copied.a is not inner
+
+
+def test_a_class_adds_to_the_state_of_an_empty_batch():
+    back = pickle.loads(pickle.dumps(Adding()))
+    assert list(back.keys()) == ["z"]
+
+
+class Adding(Batch):
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "z": 1}
+
+
+def test_threads_pickle_the_same_tensor_each_for_itself():
+    tensor = torch.ones(3)
+    batch = Batch(n={"a": tensor}, m={"a": tensor})
+
+    def there_and_back(_: int) -> bool:
+        back = pickle.loads(pickle.dumps(batch, 5))
+        return back.n.a is back.m.a
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(there_and_back, range(2000)))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental:UserWarning")
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.complex32, torch.bfloat16], ids=str
+)
+def test_dtypes_that_numpy_lacks_are_kept_in_a_pickle(dtype):
+    batch = Batch(a=torch.tensor([1.5, 2.0]).to(dtype))
+    back = pickle.loads(pickle.dumps(batch))
+    assert back.a.dtype == dtype
+    assert back.a.view(torch.uint8).tolist() == batch.a.view(torch.uint8).tolist()
+
+
+def test_mixins_keep_nothing_beside_the_fields():
+    class Mixin:
+        __slots__ = ("q",)
+
+    with pytest.raises(errors.DeclarationError, match="has __slots__"):
+
+        class Mixed(Mixin, Batch):
+            pass

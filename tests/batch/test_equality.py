@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+from collections import Counter, OrderedDict
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -160,3 +163,53 @@ def test_a_dtype_that_numpy_lacks_equals_no_array():
     assert Batch(a=wide) != Batch(a=wide.float())
     assert Batch(a=wide) != Batch(a=wide.float().numpy())
     assert Batch(a=wide).allclose(Batch(a=wide.float().numpy()))
+
+
+@pytest.mark.parametrize(
+    "value", [Decimal("1.5"), Fraction(1, 3), 2**70, "x", {1}, Normal(torch.zeros(2), 1.0)], ids=str
+)
+def test_objects_are_close_to_their_equals(value):
+    one, two = Batch(o=object_array([value, 1])), Batch(o=object_array([copy.deepcopy(value), 1]))
+    assert one == two
+    assert one.allclose(two)
+    assert Batch(o=value).allclose(Batch(o=copy.deepcopy(value)))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [(100000, 100001), (True, 1.0000001), (Decimal("1"), Decimal("1.0000001")), ("a", "b"), (1.0, 1.1)]
+)
+def test_only_floats_are_close_among_objects(one, two):
+    assert not Batch(o=object_array([one, None])).allclose(Batch(o=object_array([two, None])))
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, complex], ids=lambda kind: kind.__name__)
+def test_floats_of_every_kind_are_close_among_objects(kind):
+    one, two, other = (Batch(o=object_array([kind(x), None])) for x in (1.0, 1.000001, float("nan")))
+    assert one.allclose(two)
+    assert other.allclose(copy.deepcopy(other), equal_nan=True)
+    assert not one.allclose(other, equal_nan=True)
+
+
+class Tagged(list):
+    def __init__(self, items: list[Any], tag: str) -> None:
+        super().__init__(items)
+        self.tag = tag
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tagged) and list.__eq__(self, other) and self.tag == other.tag
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        (Tagged([1], "x"), Tagged([1], "x"), True),
+        (Tagged([1], "x"), Tagged([1], "y"), False),
+        (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1), False),
+        (Counter(a=1, b=0), Counter(a=1), True),
+    ],
+    ids=str,
+)
+def test_containers_with_an_eq_of_their_own_are_asked(one, two, expected):
+    assert (Batch(o=object_array([one, 0])) == Batch(o=object_array([two, 0]))) is expected

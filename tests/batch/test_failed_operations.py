@@ -154,28 +154,80 @@ def trajectory() -> np.ndarray:
     return np.arange(4.0)
 
 
+def sent(first: Any, second: Any) -> tuple[Any, Any]:
+    batch = Batch(a=first, b=second).to_torch()
+    return batch.a, batch.b
+
+
 OVERLAPPING: dict[str, Callable[[], tuple[Any, Any]]] = {
     "shifted views": lambda: ((x := trajectory())[:-1], x[1:]),
+    "shifted views, backwards": lambda: ((x := trajectory())[::-1], x),
+    "shifted views as tensors": lambda: sent((x := trajectory())[:-1], x[1:]),
     "the same array": lambda: ((x := trajectory()), x),
     "an array and its tensor": lambda: ((x := trajectory()), torch.from_numpy(x)),
+    "a tensor and its array": lambda: ((x := torch.arange(4.0)), x.numpy()),
     "shifted views of a tensor": lambda: ((x := torch.arange(4.0))[:-1], x[1:]),
     "a column and its matrix": lambda: ((x := torch.ones(3, 2)), x[:, 1]),
+    "two views of bytes": lambda: (np.frombuffer(x := bytearray(32)), np.frombuffer(x)),
 }
+overlapping = pytest.mark.parametrize("leaves", OVERLAPPING)
 
 
-@pytest.mark.parametrize("leaves", OVERLAPPING)
-@pytest.mark.parametrize(
-    "write",
-    [lambda b: operator.imul(b, 10), lambda b: b.set_rows(1, {"first": 9}), lambda b: b.empty_([0])],
-    ids=["in place", "a row", "emptied"],
-)
-def test_fields_on_the_same_memory_are_not_written_one_after_the_other(leaves, write):
+@overlapping
+@pytest.mark.parametrize("operation", [lambda b: operator.imul(b, 10), lambda b: operator.iadd(b, 1.5)])
+def test_fields_on_the_same_memory_change_in_place_as_they_do_in_a_new_batch(leaves, operation):
     first, second = OVERLAPPING[leaves]()
     batch = Batch(first=first, outer={"second": second})
+    expected = operation(copy.deepcopy(batch.first)), operation(copy.deepcopy(batch.outer.second))
+    operation(batch)
+    assert (batch.first.tolist(), batch.outer.second.tolist()) == tuple(leaf.tolist() for leaf in expected)
+    assert batch.first is first
+
+
+@overlapping
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda b: operator.imul(b, Batch(first=2, outer={"second": 3})),
+        lambda b: b.set_rows(1, {"first": 9}),
+        lambda b: b.set_rows([0, 1], {"first": [7, 8], "outer": {"second": [5, 4]}}),
+    ],
+    ids=["in place", "a row", "rows"],
+)
+def test_fields_on_the_same_memory_do_not_hold_different_values(leaves, write):
+    first, second = OVERLAPPING[leaves]()
+    first += 1
+    batch = Batch(first=first, outer={"second": second})
     before = copy.deepcopy(batch)
-    with pytest.raises(StructureError, match=r"'outer\.second': is on the same memory as 'first'"):
+    with pytest.raises(StructureError, match=r"'first': is on the same memory as 'outer\.second', and cannot be"):
         write(batch)
     assert_identical(batch, before)
+
+
+@pytest.mark.parametrize("make", [np.arange, torch.arange], ids=["numpy", "torch"])
+def test_rows_of_shifted_views_are_written_where_they_agree(make):
+    states = make(5.0)
+    batch = Batch(obs=states[:-1], obs_next=states[1:])
+    batch[0] = {"obs": 7, "obs_next": 1}  # states[1] stays what it is
+    assert states.tolist() == [7, 1, 2, 3, 4]
+    batch[:] = {"obs": [0, 10, 20, 30], "obs_next": [10, 20, 30, 40]}
+    assert states.tolist() == [0, 10, 20, 30, 40]
+    with pytest.raises(StructureError):
+        batch[0] = {"obs": 7, "obs_next": 8}
+    with pytest.raises(StructureError, match="'obs'"):
+        batch.empty_([0])
+    assert states.tolist() == [0, 10, 20, 30, 40]
+    assert Batch.empty(batch, [0]).obs.tolist() == [0, 10, 20, 30]
+
+
+def test_the_same_array_in_two_fields_takes_the_same_rows():
+    done = np.zeros(3, bool)
+    batch = Batch(terminated=done, truncated=done)
+    batch[0] = {"terminated": True, "truncated": True}
+    batch.empty_([1])
+    assert done.tolist() == [True, False, False]
+    with pytest.raises(StructureError, match="'terminated': is on the same memory as 'truncated'"):
+        batch[1] = {"terminated": True, "truncated": False}
 
 
 @pytest.mark.parametrize("make", [np.arange, torch.arange], ids=["numpy", "torch"])
@@ -185,3 +237,33 @@ def test_neighbours_in_one_block_of_memory_are_written(make):
     batch *= 10
     batch[0] = {"first": 1, "second": 2}
     assert block.tolist() == [[1, 2], [20, 30], [40, 50], [60, 70]]
+
+
+def test_an_array_of_the_same_memory_is_read_before_it_is_written():
+    values = np.arange(6.0)
+    batch = Batch(a=torch.from_numpy(values[1:]))
+    batch[:] = {"a": torch.from_numpy(values[:-1])}
+    assert values.tolist() == [0, 0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("leaf", [lambda: np.ones(2), lambda: torch.ones(2)], ids=["array", "tensor"])
+def test_a_row_of_numbers_is_refused_before_it_is_written(leaf):
+    row = Batch(a=leaf() * np.ones((1, 2)) if isinstance(leaf(), np.ndarray) else leaf()[None], s=np.ones(1))[0]
+    before = copy.deepcopy(row)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        row /= Batch(a=2.0, s=np.float64(0))
+    assert_identical(row, before)
+
+
+def test_tensors_that_torch_maps_over_or_traces_are_written_in_place():
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        batch = Batch(a=x * 1, b=x * 2)
+        batch *= 2
+        return (batch.a + batch.b).sum()
+
+    assert torch.func.vmap(doubled)(torch.ones(2, 3)).tolist() == [18, 18]
+    assert torch.func.grad(doubled)(torch.ones(3)).tolist() == [6, 6, 6]
+    meta = Batch(a=torch.zeros(3, device="meta"), b=torch.zeros(3, device="meta"))
+    meta *= 2
+    meta[0] = {"a": torch.zeros((), device="meta"), "b": torch.zeros((), device="meta")}
+    assert meta.a.device.type == "meta"

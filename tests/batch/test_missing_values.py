@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.distributions import Normal
@@ -109,36 +110,11 @@ def test_dropnull_may_keep_nothing():
     assert clean.b.shape == (0,)
 
 
-class Missing:
-    """As pandas.NA: it compares to something that is neither true nor false."""
-
-    def __ne__(self, other: object) -> "Missing":
-        return self
-
-    def __bool__(self) -> bool:
-        raise TypeError("ambiguous")
-
-    def __repr__(self) -> str:
-        return "NA"
-
-    __hash__ = None
-
-
-class Touchy:
-    def __ne__(self, other: object) -> bool:
-        raise ValueError("no")
-
-    def __repr__(self) -> str:
-        return "Touchy"
-
-    __hash__ = None
-
-
 @pytest.mark.parametrize(
     "null",
     [
         *(np.datetime64("NaT"), np.timedelta64("NaT"), complex("nan"), np.float32("nan"), np.complex64("nan")),
-        *(Decimal("nan"), Decimal("sNaN"), Missing()),
+        *(Decimal("nan"), Decimal("sNaN"), pd.NA, pd.NaT),
     ],
     ids=repr,
 )
@@ -146,8 +122,19 @@ def test_every_kind_of_null_is_seen_among_objects(null):
     batch = Batch(o=object_array(["x", null, False, np.False_, 0]))
     assert batch.isnull().o.tolist() == [False, True, False, False, False]
     assert batch.dropnull().o.tolist() == ["x", False, False, 0]
+    assert batch[1].isnull().o.tolist() is True
+    assert Batch(o=null).hasnull() is True
 
 
-@pytest.mark.parametrize("value", [Touchy(), np.array([np.nan]), [float("nan")], {"k": float("nan")}, Batch(a=np.nan)])
+class Odd:
+    """As the expressions of some libraries: what it compares to is no answer."""
+
+    def __ne__(self, other: object) -> "Odd":
+        return self
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize("value", [Odd(), np.array([np.nan]), [float("nan")], {"k": float("nan")}, Batch(a=np.nan)])
 def test_what_holds_a_null_or_cannot_be_asked_is_none(value):
     assert Batch(o=object_array([value, "x"])).hasnull() is False

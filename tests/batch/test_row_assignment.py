@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections import UserDict
 
 import numpy as np
 import pytest
 import torch
+from torch.distributions import Normal
 
 from tests.batch.helpers import assert_array, assert_identical, assert_shows, rollout
 from typedbatch import Batch, errors
@@ -241,3 +243,47 @@ def test_a_structured_array_with_objects_in_it_is_emptied_and_kept():
     assert (batch.s.tolist(), batch.s.dtype) == ([(0, 0)] * 2, pair)
     assert_array(batch.a, [0.0, 0.0])
     assert Batch.empty(batch).s.dtype == pair
+
+
+def test_objects_go_into_cells_as_they_are():
+    counted, pair = UserDict(a=1, b=2), np.empty((), object)
+    pair[()] = [1, 2]
+    batch = Batch(o=[None, "x", "y"])
+    for value in (counted, torch.ones(2), bytearray(b"ab"), Normal(0.0, 1.0)):
+        batch[0:2] = {"o": value}
+        assert batch.o[0] is batch.o[1] is value
+    batch[0:2] = {"o": pair}
+    assert batch.o.tolist() == [[1, 2], [1, 2], "y"]
+
+
+@pytest.mark.parametrize("make", [np.zeros, torch.zeros], ids=["numpy", "torch"])
+def test_a_row_may_come_with_a_dimension_of_one(make):
+    batch = Batch(x=make(2), a=make((2, 3)))
+    batch[0] = {"x": [1.0], "a": [[1.0, 2.0, 3.0]]}
+    assert batch.x.tolist() == [1, 0]
+    assert batch.a.tolist() == [[1, 2, 3], [0, 0, 0]]
+
+
+def test_tensors_that_numpy_cannot_show_are_widened_or_refused_by_name():
+    batch = Batch(a=np.zeros(3), t=torch.zeros(3, 3))
+    batch[:] = {"a": torch.ones(3, dtype=torch.bfloat16), "t": torch.ones(3)}
+    assert_array(batch.a, [1.0, 1.0, 1.0])
+    for name, value in (("a", torch.eye(3).to_sparse()), ("t", torch.eye(3).to_sparse())):
+        with pytest.raises(errors.TypedBatchError, match=rf"field '{name}'.*dense"):
+            batch[:] = {name: value}
+    assert batch.t.tolist() == torch.ones(3, 3).tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16], ids=str)
+def test_numbers_are_rounded_and_what_is_not_finite_stays_so(dtype):
+    batch = Batch(a=torch.ones(3).to(dtype))
+    largest = torch.finfo(dtype).max
+    batch[:] = {"a": torch.tensor([largest * (1 + torch.finfo(dtype).eps / 8), float("nan"), 1e-30])}
+    assert batch.a.float()[0] == largest
+    assert batch.a.float()[1].isnan()
+    if dtype is torch.float8_e4m3fn:
+        with pytest.raises(errors.RowAssignmentError):
+            batch[0] = {"a": float("inf")}
+    else:
+        batch[0] = {"a": float("-inf")}
+        assert batch.a.float()[0] == float("-inf")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch.distributions import Normal
 
 from tests.batch.helpers import assert_array
 from typedbatch import Batch
@@ -54,3 +55,27 @@ def test_set_array_at_key_refuses_rows_of_a_nested_batch():
 def test_set_array_at_key_refuses_a_default_of_another_kind():
     with pytest.raises(TypeError, match="'b'"):
         Batch(a=[1, 2, 3]).set_array_at_key(np.zeros(2), "b", [0, 2], default_value="text")
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "index", "expected"),
+    [
+        (np.zeros((2, 2)), [1.0, 2.0], (slice(None), 0), [[1, 0], [2, 0]]),
+        (np.zeros((2, 2)), [1.0, 2.0], np.eye(2, dtype=bool), [[1, 0], [0, 2]]),
+        (np.zeros(4), [[1.0, 2.0], [3.0, 4.0]], np.array([[0, 1], [2, 3]]), [1, 2, 3, 4]),
+        (np.zeros(3), [5.0], 1, [0, 5, 0]),
+        (np.zeros(3), [5.0], [4 - 2], [0, 0, 5]),
+    ],
+)
+def test_set_array_at_key_takes_every_index_of_a_field(field, values, index, expected):
+    batch = Batch(a=[1, 2], f=field)
+    batch.set_array_at_key(np.array(values), "f", index)
+    assert batch.f.tolist() == expected
+
+
+def test_set_array_at_key_names_what_it_cannot_take():
+    batch = Batch(f=np.zeros(3))
+    with pytest.raises(IndexError, match=r"field 'f': f64\[3\] cannot be assigned at"):
+        batch.set_array_at_key(np.ones(1), "f", [7])
+    with pytest.raises(ValueError, match=r"field 'd': Normal\[3\] can be set as a whole"):
+        batch.set_array_at_key(Normal(torch.zeros(3), 1.0), "d", [0, 1])
