@@ -55,7 +55,8 @@ class Taken:
 
     def __init__(self, leaves: Iterable[Any]) -> None:
         found = [span(leaf) for leaf in leaves if KINDS[type(leaf)] in (ARRAY, TENSOR)]
-        self.count, self.crowded = len(found), False
+        self.count: int = len(found)
+        self.crowded: bool = False  # one lies where another does, or may
         self.spans: list[Span] = []
         for low, high in sorted(one for one in found if one is not None):
             if self.spans and low < self.spans[-1][1]:
