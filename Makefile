@@ -55,8 +55,10 @@ types: $(VENV)/.dev
 bench: $(VENV)/.rllib
 	$(VENV)/rllib/bin/python -m tests.benchmarks
 
+# for another Python: make bench-docs PYTHON=python3.13 VENV=.venv-3.13 PAGE=docs/performance-3.13.md
+PAGE := docs/performance.md
 bench-docs: $(VENV)/.rllib
-	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > docs/performance.md
+	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > $(PAGE)
 
 caught-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.caught > docs/caught.md
@@ -73,7 +75,7 @@ LOWEST := $(VENV)/lowest
 lowest:
 	@$(PYTHON) -m venv $(LOWEST)
 	@$(LOWEST)/bin/python -m pip --quiet install --constraint .ci/lowest.txt --editable '.[torch,pydantic,jaxtyping,rules,hdf5,lz4,arrow,cli]' \
-		click gymnasium hypothesis jsonschema optree pytest pytest-xdist typeguard beartype
+		click gymnasium hypothesis jsonschema optree pandas pytest pytest-xdist typeguard beartype
 	$(LOWEST)/bin/python -m pytest -n auto -W ignore::FutureWarning tests/batch tests/buffers tests/distributions tests/episodes \
 		tests/gate tests/making tests/sample_batches tests/schema tests/files tests/bridges/test_pydantic.py \
 		tests/bridges/test_other_checkers.py tests/test_algebra.py tests/test_display.py tests/test_imports.py \
