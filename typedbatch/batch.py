@@ -479,9 +479,6 @@ class Batch(Arithmetic):
     def __deepcopy__(self: B, memo: dict[int, Any]) -> B:
         return copying.deep(self, memo)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         return copying.reduced(self, protocol)
 

@@ -101,7 +101,6 @@ def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
 
 def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device | None) -> T:
     # Most leaves are writable arrays that torch takes as they are; what it refuses goes the long way.
-    convert = leaf_to_torch(None, None)
     out = object.__new__(type(tree))
     fields = out.__dict__
     name = ""
@@ -116,10 +115,15 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
                     continue
                 except (TypeError, ValueError):  # objects, backward strides, foreign byte order
                     pass
-            fields[name] = convert(value)
+            fields[name] = _to_tensor(device)(value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     return out
+
+
+@cache
+def _to_tensor(device: Device | None) -> Callable[[Any], Any]:
+    return leaf_to_torch(None, device)
 
 
 def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any], Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from copyreg import __newobj__ as newobj  # type: ignore[attr-defined]  # typeshed has forgotten it
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from numpy import ndarray
@@ -77,14 +79,26 @@ def reduced(tree: Tree, protocol: Any) -> Any:
 
     Below that tensors are left to the pickler: ``torch.save`` writes protocol 2, and knows storages and devices itself.
     """
-    parts: Any = object.__reduce_ex__(tree, protocol)
+    cls: Any = type(tree)
+    plain = protocol > 1 and _is_plain(cls)
+    parts: Any = (newobj, (cls,), tree.__dict__) if plain else object.__reduce_ex__(tree, protocol)
     if protocol < 4 or not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
         return parts
-    fields = parts[2]
-    for value in fields.values():
+    for value in parts[2].values():
         if type(value) is not ndarray and KINDS[type(value)] is TENSOR:
-            return (*parts[:2], _with_tensors(fields), *parts[3:])
+            return (*parts[:2], _with_tensors(parts[2]), *parts[3:])
     return parts
+
+
+@lru_cache(maxsize=256)
+def _is_plain(cls: Any) -> bool:
+    """Whether a class leaves pickling to ``Batch``; then the way that Python has to the same parts is cut short."""
+    return (
+        cls.__getstate__ is Tree.__getstate__
+        and cls.__reduce__ is object.__reduce__
+        and not hasattr(cls, "__getnewargs_ex__")
+        and not hasattr(cls, "__getnewargs__")
+    )
 
 
 def _with_tensors(fields: dict[str, Any]) -> dict[str, Any]:

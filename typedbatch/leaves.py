@@ -34,6 +34,9 @@ class Tree:
         for listener in listeners:
             listener()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__
+
 
 def _require_no_other_place(cls: type) -> None:
     for members in map(vars, cls.__mro__):
