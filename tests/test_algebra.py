@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import DTYPES, batches, numpy_batches, row_indices
 from typedbatch import Batch
+from typedbatch.errors import StructureError
 from typedbatch.leaves import ARRAY, BATCH, TENSOR, kind_of
 from typedbatch.rows import leaves
 
@@ -243,3 +245,46 @@ def test_pytree_round_trip(batch: Batch) -> None:
     flat, structure = _pytree.tree_flatten(batch)
     assert not any(kind_of(leaf) is BATCH for leaf in flat)
     assert _pytree.tree_unflatten(flat, structure) == batch
+
+
+SIZE = 12
+
+
+@st.composite
+def views(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Batch]:
+    """Fields on one block of memory, arrays and tensors, and that block."""
+    block = np.arange(1.0, SIZE + 1)
+    fields, rows = {}, draw(st.integers(1, 4))
+    for name in "abc"[: draw(st.integers(2, 3))]:
+        step = draw(st.sampled_from([1, 2, 3]))
+        start = draw(st.integers(0, SIZE - 1 - step * (rows - 1)))
+        view = block[start : start + step * rows : step]
+        fields[name] = torch.from_numpy(view) if draw(st.booleans()) else view[:: draw(st.sampled_from([1, -1]))]
+    return block, Batch(fields)
+
+
+@given(views(), st.sampled_from([operator.iadd, operator.imul, operator.ipow]), st.integers(2, 3))
+def test_fields_on_one_block_of_memory_change_in_place_as_in_a_new_batch(
+    given: tuple[np.ndarray[Any, Any], Batch], operation: Any, number: int
+) -> None:
+    _, batch = given
+    expected = operation(Batch({name: leaf + 0 for name, leaf in Batch.items(batch)}), number)
+    assert operation(batch, number) == expected
+
+
+@given(views(), st.data())
+def test_fields_on_one_block_of_memory_hold_the_rows_or_nothing_changes(
+    given: tuple[np.ndarray[Any, Any], Batch], data: st.DataObject
+) -> None:
+    block, batch = given
+    before, expected = block.copy(), Batch({name: leaf + 0 for name, leaf in Batch.items(batch)})
+    index = data.draw(row_indices(len(batch)))
+    number = st.sampled_from([1.0, 2.0, 3.0])
+    rows = {name: data.draw(number) for name in Batch.keys(batch) if data.draw(st.booleans())}
+    expected[index] = rows
+    try:
+        batch[index] = rows
+    except StructureError:
+        assert np.array_equal(block, before)
+    else:
+        assert batch == expected
