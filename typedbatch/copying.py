@@ -39,6 +39,8 @@ def deep(tree: T, memo: dict[int, Any]) -> T:
             out.__dict__[name] = deep_leaf(value, memo)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
+        except RecursionError:
+            raise
         except (TypeError, RuntimeError) as error:  # of a lock, a file, a generator; of a tensor within a graph
             raise LeafError(f"{describe(value)} cannot be copied: {error}", name) from error
     return out

@@ -266,3 +266,12 @@ def test_mixins_keep_nothing_beside_the_fields():
 
         class Mixed(Mixin, Batch):
             pass
+
+
+def test_a_batch_nested_beyond_pythons_depth_says_so():
+    batch = Batch(a=1)
+    for _ in range(5000):
+        outer = Batch()
+        outer.__dict__["n"], batch = batch, outer
+    with pytest.raises(RecursionError):
+        copy.deepcopy(batch)
