@@ -134,7 +134,7 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any],
     """
     side = torch_side()
     require_device(device)
-    if dtype is not None:
+    if dtype is not None and not isinstance(dtype, side.torch.dtype):
         try:
             dtype = side.torch.empty(0, dtype=dtype).dtype  # which takes Python's float and int too
         except TypeError as error:

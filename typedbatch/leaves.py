@@ -44,7 +44,7 @@ def _require_no_other_place(cls: type) -> None:
             if isinstance(member, cached_property):
                 raise DeclarationError(f"{cls.__name__}.{name} would keep its value among the fields; use a property")
         if members.get("__slots__"):
-            raise DeclarationError(f"{cls.__name__} has __slots__, which copies would lose; all of it is in its fields")
+            raise DeclarationError(f"{cls.__name__} has __slots__, which copies would lose; a batch has fields alone")
 
 
 listeners: list[Callable[[], None]] = []

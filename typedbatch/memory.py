@@ -14,7 +14,7 @@ from typedbatch.leaves import ARRAY, KINDS, TENSOR
 Span = tuple[int, int]
 """The first address of a leaf, and the one behind its last."""
 
-NEIGHBOURS = 8
+_NEIGHBOURS = 8
 """How many that lie behind a leaf it is compared with: the columns of a wide table all lie between one another."""
 
 
@@ -66,8 +66,8 @@ class Taken:
             self.spans.append((low, high))
 
     def shared(self, leaves: Sequence[Any]) -> set[int]:
-        """As :func:`shared`, of these leaves; some may be there twice."""
-        return shared(leaves) if self.crowded or len(leaves) > self.count else set()
+        """The numbers of those among these leaves that have elements in common; one may be there twice."""
+        return _shared(leaves) if self.crowded or len(leaves) > self.count else set()
 
     def meets(self, leaf: Any) -> bool:
         """Whether a leaf may have elements in common with these."""
@@ -78,12 +78,11 @@ class Taken:
         return before >= 0 and self.spans[before][1] > place[0]
 
 
-def shared(leaves: Sequence[Any]) -> set[int]:
-    """The numbers of the leaves that have elements in common with another, as far as :data:`NEIGHBOURS` sees."""
+def _shared(leaves: Sequence[Any]) -> set[int]:
     placed = sorted((place, i) for i, leaf in enumerate(leaves) if (place := span(leaf)) is not None)
     found: set[int] = set()
     for at, ((_, end), i) in enumerate(placed):
-        for (low, _), k in placed[at + 1 : at + 1 + NEIGHBOURS]:
+        for (low, _), k in placed[at + 1 : at + 1 + _NEIGHBOURS]:
             if low >= end:
                 break
             if leaves[i] is leaves[k] or _overlap(leaves[i], leaves[k]):
@@ -128,7 +127,7 @@ def write_together(changes: Sequence[Change]) -> None:
                 other.leaf[...] = old
             others = ", ".join(repr(other.path) for other in changes if other is not change)
             raise StructureError(
-                f"is on the same memory as {others}, and cannot be written without changing that; copy() first",
+                f"is on the same memory as {others}, and cannot be written without changing that; copy one of them",
                 change.path,
             )
 
