@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     class More:
         """Stands, under the mypy plugin, in the type of a batch that may have other fields than those listed."""
 
+    class Declared:
+        """Stands, under the mypy plugin, in the type of a batch that was declared as ``Batch`` and written to since."""
+
 else:
 
     class Distribution:

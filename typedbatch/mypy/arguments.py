@@ -1,4 +1,4 @@
-"""Handing a batch to a function that asks for a protocol: which fields it lacks, and which are of another type.
+"""Handing a batch to a function that asks for a protocol.
 
 mypy itself would say that two long types do not match. Here each call is looked at before mypy does, and mypy is then
 told that a Batch will do: what is wrong has been reported, and what is right need not be compared a second time.
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from mypy.nodes import CallExpr, Expression
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import CallableType, Instance, NoneType, Overloaded, Type, UnionType, get_proper_type
+from mypy.types import CallableType, Overloaded, Type, TypeVarType, UnionType, get_proper_type
 
-from typedbatch.mypy import messages
-from typedbatch.mypy.attributes import changed_unseen
-from typedbatch.mypy.fields import REST, alternatives, is_batch, known_fields, plain_batch
-from typedbatch.mypy.gate import PROTOCOL, declared_fields
-from typedbatch.mypy.internals import Api, fits, known_type, member_of, type_of
-from typedbatch.mypy.places import type_here
+from typedbatch.mypy.fields import plain_batch
+from typedbatch.mypy.internals import Api, known_type
+from typedbatch.mypy.judge import asked_protocol, judge
 
 
 def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
@@ -27,41 +24,18 @@ def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
         return signature
     types = list(signature.arg_types)
     for place, given in enumerate(ctx.args[: len(types)]):
-        asked = asked_protocol(types[place])
-        judged = [_judge(ctx.api, argument, asked) for argument in given] if asked is not None else []
+        judged = [_is_judged(ctx.api, argument, types[place]) for argument in given]
         if judged and all(judged):
             types[place] = UnionType([plain_batch(ctx.api), types[place]])
     return signature.copy_modified(arg_types=types)
 
 
-def asked_protocol(type_: Type) -> Instance | None:
-    """The protocol of batches that a parameter asks for; ``None`` beside it makes no difference."""
-    proper = get_proper_type(type_)
-    if isinstance(proper, UnionType):
-        items = [item for item in map(get_proper_type, proper.items) if not isinstance(item, NoneType)]
-        proper = items[0] if len(items) == 1 else proper
-    if isinstance(proper, Instance) and proper.type.is_protocol and proper.type.has_base(PROTOCOL):
-        return proper
-    return None
-
-
-def _judge(api: Api, argument: Expression, asked: Instance) -> bool:
-    """Report what keeps a batch from being what is asked for; False when that is left to mypy."""
-    type_ = type_here(api, argument, type_of(api, argument))
-    fields = known_fields(type_) if is_batch(type_) else None
-    if fields is None:
+def _is_judged(api: Api, argument: Expression, type_: Type) -> bool:
+    """Is all said of an argument; a type variable is left to mypy, as what it stands for is yet to be found."""
+    asked = asked_protocol(type_)
+    verdict = judge(api, argument, asked) if asked is not None else None
+    if verdict is None or isinstance(get_proper_type(type_), TypeVarType):
         return False
-    if fits(type_, asked):
-        return True
-    if REST in fields or changed_unseen(api, type_):
-        return False
-    lacking = [name for name, _ in declared_fields(asked.type) if name not in fields]
-    if lacking:
-        messages.report_lacking(api, asked.type.name, lacking, fields, argument)
-        return True
-    for name, _ in declared_fields(asked.type):
-        expected = member_of(asked, name)
-        if expected is not None and not all(fits(one, expected) for one in alternatives(fields[name])):
-            messages.report_wrong(api, f'"{name}" of {asked.type.name}', expected, fields[name], argument)
-            return True
-    return False
+    if verdict.text:
+        api.fail(verdict.text, argument, code=verdict.code)
+    return True

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from mypy.nodes import CallExpr, Expression, FuncItem, IndexExpr, MemberExpr, NameExpr, Node
+from mypy.nodes import Expression, IndexExpr, MemberExpr
 from mypy.plugin import AttributeContext
 from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.fields import (
-    REST,
     Fields,
+    Rest,
     alternatives,
     anything,
+    content,
     is_batch,
-    known_fields,
+    joined,
     missing_field,
+    one_type,
 )
 from typedbatch.mypy.internals import (
     Api,
@@ -23,13 +25,14 @@ from typedbatch.mypy.internals import (
     module_around,
     narrow,
     report_no_attribute,
-    same,
     value_type,
 )
-from typedbatch.mypy.places import change, type_here, was_followed
-from typedbatch.mypy.scopes import Binding, Scope, happens_before, may_have_run, scope_around, scope_of
-from typedbatch.mypy.stored import either, stored
-from typedbatch.mypy.trust import Trust, trust_after, trust_in
+from typedbatch.mypy.near import near_miss
+from typedbatch.mypy.places import change, field_of, type_here, was_followed
+from typedbatch.mypy.reach import in_turns, where_decided
+from typedbatch.mypy.scopes import Binding, Scope, happens_before, place_of, scope_around, scope_of
+from typedbatch.mypy.stored import stored
+from typedbatch.mypy.trust import Trust, trust_in
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
@@ -39,45 +42,52 @@ def read(ctx: AttributeContext, name: str) -> Type:
     node = ctx.context
     if not isinstance(node, MemberExpr) or node.name != name:
         return _asked_by_mypy(ctx, name)
-    owner = type_here(ctx.api, node.expr, ctx.type)
     scope = scope_around(ctx.api)
     if scope is not None and id(node) in scope.deleted:
         # mypy asks once for each item of a union, and each time shows the whole of it as it was before
-        found = field_type(ctx.api, ctx.type, name, node.expr, node)
-        take_out(ctx.api, node.expr, ctx.type, name)
+        before = one_type(ctx.api, ctx.type)
+        found = field_type(ctx.api, before, name, node.expr, node)
+        take_out(ctx.api, node.expr, before, name)
         return found
-    found = field_type(ctx.api, owner, name, node.expr, node)
+    found = field_type(ctx.api, type_here(ctx.api, node.expr, ctx.type), name, node.expr, node)
     here = current_type(ctx.api, node)
     if here is not None and (is_batch(here) or _is_any(here)):
         narrow(ctx.api, node, found)  # mypy took what was set for Any, or does not know what has changed since
     return found
 
 
+def special(ctx: AttributeContext, name: str) -> Type:
+    """``batch.__enter__`` and its like: what the class does not have, no batch has, whatever its fields."""
+    owner = get_proper_type(ctx.type)
+    if not isinstance(owner, Instance) or owner.type.get(name) is not None:
+        return ctx.default_attr_type
+    if isinstance(ctx.context, MemberExpr) and ctx.context.name == name:
+        return report_no_attribute(ctx.api, owner, name, ctx.context)
+    return anything() if name in _TAKEN_BY_NUMPY else missing_field(ctx.api)
+
+
+_TAKEN_BY_NUMPY = {"__array__"}
+"""``np.mean(batch)`` and its like: numpy's functions work on batches, and ask checkers for an ``__array__``."""
+
+
 def field_type(api: Api, owner: Type, name: str, receiver: Expression, node: Expression) -> Type:
     """The type of a field of ``receiver``, which is an ``owner``; what is missing is reported at ``node``."""
-    batches = [one for one in alternatives(owner) if isinstance(one, Instance) and is_batch(one)]
     found: list[Type] = []
-    lacking: list[Fields] = []
-    names: set[str] = set()
-    for one in batches:
-        if one.extra_attrs is not None and name in one.extra_attrs.attrs:  # mypy saw hasattr(batch, name)
-            found.append(one.extra_attrs.attrs[name])
+    for one in alternatives(owner):
+        fields = content(one)
+        if fields is None:
             continue
-        fields = known_fields(one)
-        if fields is None or was_followed(api, receiver):
-            if fields is not None or len(batches) > 1:
-                found.append(anything())
-                continue
-            return report_no_attribute(api, owner, name, node) if isinstance(node, MemberExpr) else anything()
-        names |= fields.keys()
-        if name in fields:
-            found.append(fields[name])
-        elif REST in fields:
+        if isinstance(one, Instance) and one.extra_attrs is not None and name in one.extra_attrs.attrs:
+            found.append(one.extra_attrs.attrs[name])  # mypy saw hasattr(batch, name)
+        elif name in fields:
+            maybe = name in fields.maybe
+            if maybe and _is_unset(api, name, receiver, node):
+                return AnyType(TypeOfAny.from_error)
+            found.append(fields.known[name])
+        elif was_followed(api, receiver) or not _is_missing(api, fields, name, receiver, node):
             found.append(_presumed(api, name))
         else:
-            lacking.append(fields)
-    if lacking and _is_missing(api, name, receiver, node, bool(found), names):
-        return AnyType(TypeOfAny.from_error)
+            return AnyType(TypeOfAny.from_error)
     return UnionType.make_union(found) if found else _presumed(api, name)
 
 
@@ -87,70 +97,88 @@ def _presumed(api: Api, name: str) -> Type:
     values = [binding.value for binding in scope.fields_set(name)] if scope is not None else []
     seen = [(value, known_type(api, value)) for value in values if value is not None]
     types = [stored(api, value, type_) for value, type_ in seen if type_ is not None and not _is_any(type_)]
-    return either(api, types) if types else anything()
+    return joined(types) if types else anything()
 
 
 def _is_any(type_: Type) -> bool:
     return isinstance(get_proper_type(type_), AnyType)
 
 
-def _is_missing(api: Api, name: str, receiver: Expression, node: Expression, somewhere: bool, names: set[str]) -> bool:
-    """Report a field that is not there, or not on every path; unless it may be there for all that can be seen."""
-    scope, module = scope_around(api), module_around(api)
-    if scope is None or module is None or name in scope.asked or scope.caught(node):
+def _is_unset(api: Api, name: str, receiver: Expression, node: Expression) -> bool:
+    """Report a field that only some ways to the line have set, if it is sure that another way is taken too."""
+    scope = scope_around(api)
+    if scope is None or _is_excused(api, scope, receiver, name, node):
         return False
-    trust = trust_in(api, scope, receiver)
-    if trust is Trust.NONE or (trust is Trust.FILE and name in scope_of(api, module).made):
+    if trust_in(api, scope, receiver) is not Trust.FULL:
         return False
-    items = [*scope.items_set(scope.sources(receiver), name), *scope.nested_items_set(receiver, name)]
-    if _unasked(api, scope, items, node):
+    decided = where_decided(scope, receiver, name, node)
+    if decided is None:
         return False
-    writes = scope.writes(receiver.node, name, node) if isinstance(receiver, NameExpr) else []
-    here = scope.around(node)
-    if any(may_have_run(around, here) for around in writes):
-        return False
-    messages.report_missing(api, name, names, node, maybe=somewhere or bool(writes))
+    messages.report_maybe(api, name, decided.line, node)
     return True
 
 
+def _is_missing(api: Api, fields: Fields, name: str, receiver: Expression, node: Expression) -> bool:
+    """Report a field that is not there; unless it may be there for all that can be seen."""
+    scope, module = scope_around(api), module_around(api)
+    if scope is None or module is None or _is_excused(api, scope, receiver, name, node):
+        return False
+    known = sorted(fields.known)
+    if fields.rest is Rest.DECLARED:
+        if isinstance(receiver, MemberExpr) and name in scope_of(api, module).held[receiver.name].names:
+            return False  # written to the attribute of that name elsewhere in the file
+        if field_of(api, receiver) is not None or in_turns(scope, receiver, name, node):
+            return False
+        messages.report_undeclared_read(api, name, known, node)
+        return True
+    trust = trust_in(api, scope, receiver)
+    if trust is Trust.SCOPE and fields.rest is Rest.NONE and name not in scope.made:
+        messages.report_missing(api, name, known, node)
+        return True
+    if fields.rest is Rest.OPEN or trust is not Trust.FULL:
+        elsewhere = scope_of(api, module)
+        held = elsewhere.held[place_of(receiver)]
+        known = [*known, *held.names, *held.made]
+        meant = "" if name in elsewhere.made else near_miss(name, known)
+        if meant:
+            messages.report_missing(api, name, [meant], node)
+        return bool(meant)
+    if in_turns(scope, receiver, name, node):
+        return False
+    messages.report_missing(api, name, known, node)
+    return True
+
+
+def _is_excused(api: Api, scope: Scope, receiver: Expression, name: str, node: Expression) -> bool:
+    """Does the code know that the field may be missing, or set it where mypy asks no plugin."""
+    if name in scope.asked or scope.caught(node):
+        return True
+    items = [*scope.items_set(scope.sources(receiver), name), *scope.nested_items_set(receiver, name)]
+    return _unasked(api, scope, items, node)
+
+
 def _asked_by_mypy(ctx: AttributeContext, name: str) -> Type:
-    """Not a read in the program: mypy compares with a protocol, or looks whether ``hasattr`` may be true."""
-    fields = known_fields(ctx.type)
+    """Not a read in the program: mypy compares with a protocol, or looks whether ``hasattr`` may be true.
+
+    What is said of a protocol is kept by mypy for all lines, so it depends on nothing but the type.
+    """
+    fields = content(ctx.type)
     if isinstance(ctx.context, Expression):
         if fields is None or name not in fields:
             ctx.api.fail("", ctx.context, code=messages.FIELD)  # mypy counts it, and does not show it
-        return fields.get(name, anything()) if fields is not None else anything()
+            return anything()
+        return fields.known[name]
     if fields is None:
         return missing_field(ctx.api)
     if name in fields:
-        return fields[name]
-    return anything() if REST in fields or changed_unseen(ctx.api, ctx.type) else missing_field(ctx.api)
+        return fields.known[name]
+    return anything() if fields.rest is Rest.OPEN else missing_field(ctx.api)
 
 
-def changed_unseen(api: Api, type_: Type) -> bool:
-    """Was a batch of this very type handed to a function that may have set fields, in the function around."""
-    scope = scope_around(api)
-    if scope is None or not isinstance(scope.root, FuncItem):
-        return False
-    for variable, uses in scope.uses.items():
-        ways = alternatives(current_type(api, uses[0][0]))
-        if any(is_batch(one) and same(one, type_) for one in ways):
-            by_item = len(ways) > 1 and _unasked(api, scope, scope.items_set({variable}))
-            return by_item or any(_handed_on(api, node, around) for node, around in uses)
-    return False
-
-
-def _unasked(api: Api, scope: Scope, items: list[IndexExpr], before: Expression | None = None) -> bool:
+def _unasked(api: Api, scope: Scope, items: list[IndexExpr], before: Expression) -> bool:
     """Is one of ``batch["x"] = ...`` such that mypy asked no plugin, as it does where it knows several types of it."""
     missed = [item for item in items if known_type(api, item) is None]
-    return any(before is None or happens_before((item, scope.around(item)), before) for item in missed)
-
-
-def _handed_on(api: Api, name: NameExpr, around: tuple[Node, ...]) -> bool:
-    call = around[-1] if around else None
-    if isinstance(call, CallExpr) and known_type(api, call.callee) is None:  # mypy has not come to it yet
-        return False
-    return trust_after(api, name, around) is Trust.NONE
+    return any(happens_before((item, scope.around(item)), before) for item in missed)
 
 
 # ---- setting and deleting --------------------------------------------------------------------------------------------
@@ -162,15 +190,12 @@ def set_field(ctx: AttributeContext) -> Type:
     if not isinstance(node, MemberExpr):
         return ctx.default_attr_type
     owner = type_here(ctx.api, node.expr, ctx.type)
-    ways = alternatives(owner)
-    if len(ways) == 1 and known_fields(owner) is None:
-        report_no_attribute(ctx.api, owner, node.name, node)
-        return ctx.default_attr_type
     scope = scope_around(ctx.api)
     binding = scope.bindings.get(id(node)) if scope is not None else None
     if binding is None or binding.augmented:  # batch.x += 1 keeps an array an array
         return ctx.default_attr_type
-    set_in(ctx.api, node.expr, owner, {node.name: _assigned(ctx.api, binding)})
+    assigned = _assigned(ctx.api, binding)
+    set_in(ctx.api, node.expr, type_here(ctx.api, node.expr, owner), node.name, assigned)  # the value may pop a field
     return ctx.default_attr_type
 
 
@@ -189,11 +214,11 @@ def _assigned(api: Api, binding: Binding) -> Type:
     return anything()
 
 
-def set_in(api: Api, receiver: Expression, owner: Type, new: Fields) -> None:
-    """Fields are added to the batch, or changed."""
-    change(api, receiver, owner, lambda fields: {**fields, **new})
+def set_in(api: Api, receiver: Expression, owner: Type, name: str, type_: Type) -> None:
+    """A field is added to the batch, or changed."""
+    change(api, receiver, owner, lambda fields: fields.updated({name: type_}))
 
 
 def take_out(api: Api, receiver: Expression, owner: Type, name: str) -> None:
     """A field is removed from the batch, if it is there."""
-    change(api, receiver, owner, lambda fields: {n: type_ for n, type_ in fields.items() if n != name})
+    change(api, receiver, owner, lambda fields: fields.without(name))

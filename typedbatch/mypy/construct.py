@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
-from math import prod
+from dataclasses import replace
 
 from mypy.nodes import CallExpr, DictExpr, Expression, FuncItem, ListExpr, MemberExpr, NameExpr, TupleExpr, Var
 from mypy.plugin import FunctionContext, MethodContext
-from mypy.types import Type, UnionType
+from mypy.types import Type
 
-from typedbatch.mypy.fields import REST, Fields, alternatives, anything, batch_of, known_fields
+from typedbatch.mypy.fields import Fields, anything, batch_of, known_fields, met, one_type
 from typedbatch.mypy.internals import Api, current_type, module_around, type_of
-from typedbatch.mypy.places import become, field_of
-from typedbatch.mypy.scopes import scope_around, written_to
-from typedbatch.mypy.stored import batch_in_ways, either, fields_of_arguments, fields_of_data, stacked
-from typedbatch.mypy.trust import Trust, trust_after_call
+from typedbatch.mypy.places import become, field_of, type_here
+from typedbatch.mypy.scopes import place_of, scope_around, scope_of
+from typedbatch.mypy.stored import either, fields_of_arguments, fields_of_data, stacked_fields
+from typedbatch.mypy.trust import Trust, trust_by_declaration
 
 
 def construct(ctx: FunctionContext) -> Type:
-    """``Batch(...)``: its fields; a plain Batch when an argument is not known."""
+    """``Batch(...)``: its fields."""
     call = ctx.context
     if not isinstance(call, CallExpr):  # functools.partial and the like: the arguments are not all here
         return ctx.default_return_type
-    ways = fields_of_arguments(ctx.api, call, skip=("copy",))
-    return ctx.default_return_type if ways is None else bound(ctx.api, call, batch_in_ways(ctx.api, ways))
+    return bound(ctx.api, call, batch_of(ctx.api, fields_of_arguments(ctx.api, call, skip=("copy",))))
 
 
 def bound(api: Api, call: Expression, type_: Type) -> Type:
@@ -62,20 +60,16 @@ def _loosen(api: Api, source: Expression, new: Type | None = None) -> None:
 
 
 def _opened(api: Api, owner: NameExpr | MemberExpr, type_: Type) -> Type:
-    module, ways = module_around(api), [known_fields(one) for one in alternatives(type_)]
-    if module is None or None in ways:
+    module, fields = module_around(api), known_fields(type_)
+    if module is None or fields is None:
         return type_
-    names, unseen = written_to(module, owner, lambda *handed: trust_after_call(api, *handed) > Trust.NONE)
-    opened: list[Type] = []
-    for fields in ways:
-        rest: Fields = {name: anything() for name in names - (fields or {}).keys()}
-        if unseen or not fields:
-            rest[REST] = anything()
-        opened.append(batch_of(api, {**(fields or {}), **rest}))
-    return UnionType.make_union(opened)
-
-
-_MOST_WAYS = 16
+    held = scope_of(api, module).held[place_of(owner)]
+    written = dict.fromkeys(sorted(held.names - fields.known.keys()), anything())
+    opened = replace(fields, known={**fields.known, **written})
+    handed = any(trust_by_declaration(*one) is not Trust.FULL for one in held.handed)
+    if held.unseen or held.bound > 1 or handed or not fields.known:
+        opened = opened.opened()
+    return batch_of(api, opened)
 
 
 # ---- cat and stack ---------------------------------------------------------------------------------------------------
@@ -83,38 +77,39 @@ _MOST_WAYS = 16
 
 def cat(ctx: FunctionContext | MethodContext) -> Type:
     """``cat``: the fields of the batches; as it refuses batches with different fields, those of any."""
-    return _joined(ctx, lambda types: either(ctx.api, types))
+    return _joined(ctx, lambda rows: _concatenated(ctx.api, rows))
 
 
 def stack(ctx: FunctionContext | MethodContext) -> Type:
     """``stack``: the fields of all batches, with one dimension more."""
-    return _joined(ctx, lambda types: stacked(ctx.api, types))
+    return _joined(ctx, lambda rows: stacked_fields(ctx.api, rows))
 
 
-def _joined(ctx: FunctionContext | MethodContext, join: Callable[[list[Type]], Type]) -> Type:
+def _joined(ctx: FunctionContext | MethodContext, join: Callable[[Sequence[Fields]], Fields]) -> Type:
     parts = ctx.args[0][0] if ctx.args and ctx.args[0] else None
     if isinstance(parts, (ListExpr, TupleExpr)) and parts.items:
-        choices = [_fields_of_part(ctx.api, item) for item in parts.items]
+        rows = [_fields_of_part(ctx.api, item) for item in parts.items]
     else:
-        known = known_fields(ctx.default_return_type)
-        choices = [[known]]
-    if any(None in choice for choice in choices) or prod(map(len, choices)) > _MOST_WAYS:
+        rows = [known_fields(one_type(ctx.api, ctx.default_return_type))]
+    known = [fields for fields in rows if fields is not None]
+    if len(known) < len(rows):
         return ctx.default_return_type
-    ways = [_join_columns(ctx.api, way, join) for way in product(*choices)]
-    joined = UnionType.make_union(list(dict.fromkeys(ways)))
-    return bound(ctx.api, ctx.context, joined) if isinstance(ctx.context, Expression) else joined
+    made = batch_of(ctx.api, join(known))
+    return bound(ctx.api, ctx.context, made) if isinstance(ctx.context, Expression) else made
 
 
-def _fields_of_part(api: Api, part: Expression) -> Sequence[Fields | None]:
-    """The fields of one of the batches, one for each way by which the line is reached."""
+def _fields_of_part(api: Api, part: Expression) -> Fields | None:
+    """The fields of one of the batches."""
     if isinstance(part, DictExpr):
-        return fields_of_data(api, part) or [None]
-    return [known_fields(one) for one in alternatives(type_of(api, part))] or [None]
+        return fields_of_data(api, part)
+    return known_fields(type_here(api, part, type_of(api, part)))
 
 
-def _join_columns(api: Api, rows: Sequence[Fields | None], join: Callable[[list[Type]], Type]) -> Type:
+def _concatenated(api: Api, rows: Sequence[Fields]) -> Fields:
     columns: dict[str, list[Type]] = {}
     for row in rows:
-        for name, type_ in (row or {}).items():
+        for name, type_ in row.known.items():
             columns.setdefault(name, []).append(type_)
-    return batch_of(api, {name: join(types) for name, types in columns.items()})
+    unsure = [name for name in columns if all(name not in row or name in row.maybe for row in rows)]
+    known = {name: either(api, types) for name, types in columns.items()}
+    return Fields(known, frozenset(unsure), met(api, rows).rest)

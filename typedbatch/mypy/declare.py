@@ -6,7 +6,7 @@ attribute only where a class shows ``__getattr__``, and about setting one only w
 
 from __future__ import annotations
 
-from mypy.nodes import ARG_POS, COVARIANT, MDEF, Argument, Decorator, FuncDef, SymbolTableNode, TypeInfo, Var
+from mypy.nodes import ARG_POS, INVARIANT, MDEF, Argument, Decorator, FuncDef, SymbolTableNode, TypeInfo, Var
 from mypy.plugin import ClassDefContext
 from mypy.plugins.common import add_method_to_class
 from mypy.types import AnyType, CallableType, Instance, NoneType, Type, TypeVarId, TypeVarType, get_proper_type
@@ -18,11 +18,11 @@ _NAMES = ("__getattr__", "__setattr__")
 
 
 def open_batch(ctx: ClassDefContext) -> None:
-    """Give ``Batch`` a covariant type parameter and the two methods. Called in every pass of mypy over the class."""
+    """Give ``Batch`` an invariant type parameter and the two methods. Called in every pass of mypy over the class."""
     info = ctx.cls.info
     bound = ctx.api.named_type("builtins.object")
     parameter = TypeVarType(
-        "Fields", f"{BATCH}.Fields", TypeVarId(1, namespace=BATCH), [], bound, anything(), COVARIANT
+        "Fields", f"{BATCH}.Fields", TypeVarId(1, namespace=BATCH), [], bound, anything(), INVARIANT
     )
     ctx.cls.type_vars = [parameter]
     info.type_vars = [parameter.name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mypy.expandtype import expand_type
 from mypy.nodes import ARG_NAMED, CallExpr, Decorator, Expression, TypeInfo, Var
@@ -11,9 +11,13 @@ from mypy.types import AnyType, Instance, ProperType, Type, TypeVarId, get_prope
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.declare import RECORD
-from typedbatch.mypy.fields import BATCH, REST, is_batch, known_fields
-from typedbatch.mypy.internals import Api, fits, member_of, type_of
+from typedbatch.mypy.fields import BATCH, Fields, Rest, is_batch, known_fields
+from typedbatch.mypy.internals import Api, fits, member_of, module_around, type_of
+from typedbatch.mypy.places import type_here
+from typedbatch.mypy.reach import in_turns
+from typedbatch.mypy.scopes import scope_around, scope_of
 from typedbatch.mypy.stored import stored
+from typedbatch.mypy.trust import Trust, trust_in
 
 PROTOCOL = "typedbatch.protocols.BatchProtocol"
 
@@ -83,28 +87,46 @@ def _is_field(owner: TypeInfo, node: object) -> bool:
     return owner.is_protocol and isinstance(node, Decorator) and node.var.is_property
 
 
+def lacking_for_sure(api: Api, batch: Expression, fields: Fields, names: Iterable[str]) -> list[str]:
+    """The names that a batch cannot have, for all that can be seen."""
+    absent = [name for name in names if name not in fields]
+    scope, module = scope_around(api), module_around(api)
+    if scope is None or module is None or fields.rest is Rest.OPEN or scope.caught(batch):
+        return []
+    if fields.rest is Rest.DECLARED:
+        return [name for name in absent if name not in scope.asked]
+    trust = trust_in(api, scope, batch)
+    if trust is Trust.NONE:
+        return []
+    if trust is not Trust.FULL:
+        made = scope.made if trust is Trust.SCOPE else scope_of(api, module).made
+        return [name for name in absent if name not in made]
+    return [name for name in absent if name not in scope.asked and not in_turns(scope, batch, name, batch)]
+
+
 def _check_value(api: Api, into: Instance, name: str, value: Expression) -> None:
     expected = member_of(into, name)
     if expected is None:
         return
     got = stored(api, value, type_of(api, value))
     if not fits(got, expected):
-        messages.report_wrong(api, f'"{name}" of {into.type.name}', expected, got, value, code=messages.EXTEND)
+        text = messages.wrong(api, f'"{name}" of {into.type.name}', expected, got)
+        api.fail(text, value, code=messages.EXTEND)
 
 
 def _check_complete(ctx: FunctionContext, call: CallExpr, into: Instance, needed: set[str], function: str) -> None:
-    source = get_proper_type(type_of(ctx.api, call.args[0]))
+    source = get_proper_type(type_here(ctx.api, call.args[0], type_of(ctx.api, call.args[0])))
     if isinstance(source, AnyType) or not isinstance(source, Instance):
         return
     if is_batch(source):
         fields = known_fields(source)
-        if fields is None or REST in fields:
+        if fields is None or fields.rest is Rest.DECLARED:
             return
-        lacking = needed - fields.keys()
+        lacking = lacking_for_sure(ctx.api, call.args[0], fields, needed)
     elif source.type.fullname == PROTOCOL:
         return
     else:
-        lacking = {name for name in needed if member_of(source, name) is None}
+        lacking = [name for name in needed if member_of(source, name) is None]
         if source.type.has_base(BATCH) and not source.type.has_base(RECORD):
             return
     if lacking:

@@ -5,37 +5,46 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from mypy.errorcodes import ErrorCode
+from mypy.errorcodes import ARG_TYPE, ATTR_DEFINED, ErrorCode
 from mypy.messages import format_type_distinctly
 from mypy.nodes import Expression
 from mypy.types import Type
 
-from typedbatch.mypy.fields import REST
+from typedbatch.mypy.fields import Fields, Rest
 from typedbatch.mypy.internals import Api
 
-FIELD = ErrorCode("batch-field", "A batch has no such field on this line", "typedbatch")
+# What mypy says in such a place without the plugin has a code of its own; a comment that ignores it goes on to do so.
+FIELD = ErrorCode("batch-field", "A batch has no such field on this line", "typedbatch", sub_code_of=ATTR_DEFINED)
 MAYBE = ErrorCode("batch-maybe-field", "A batch has this field only if the program came here another way", "typedbatch")
-ARGUMENT = ErrorCode("batch-argument", "A batch is not what a function's protocol asks for", "typedbatch")
+ARGUMENT = ErrorCode(
+    "batch-argument", "A batch is not what a function's protocol asks for", "typedbatch", sub_code_of=ARG_TYPE
+)
 EXTEND = ErrorCode("batch-extend", "extend() or convert() cannot make the batch that is asked for", "typedbatch")
 
 
-def report_missing(api: Api, name: str, names: Collection[str], node: Expression, maybe: bool) -> None:
-    """A read of a field that is not there; ``maybe``, on some of the ways to the line only."""
-    if maybe:
-        text = f'Batch may have no field "{name}" here: not every way to this line sets it{_hint(name, names)}'
-        api.fail(text, node, code=MAYBE)
-    else:
-        api.fail(f'Batch has no field "{name}"{_hint(name, names)}', node, code=FIELD)
+def report_missing(api: Api, name: str, names: Collection[str], node: Expression) -> None:
+    """A read of a field that is not there."""
+    api.fail(f'Batch has no field "{name}"{_hint(name, names)}', node, code=FIELD)
+
+
+def report_maybe(api: Api, name: str, line: int, node: Expression) -> None:
+    """A read of a field that is there on some of the ways to the line only."""
+    text = f'Batch may have no field "{name}" here: it depends on line {line}, which not every run comes to'
+    api.fail(text, node, code=MAYBE)
+
+
+def report_undeclared_read(api: Api, name: str, names: Collection[str], node: Expression) -> None:
+    """A read by name of a batch that was declared as ``Batch``, of a field that nobody has written."""
+    near = nearest(name, names)
+    what_to_do = f'did you mean "{near}"?' if near else f'annotate a protocol, validate() it, or read batch["{name}"]'
+    api.fail(f'Batch of unknown content: nothing here sets "{name}"; {what_to_do}', node, code=FIELD)
 
 
 def _hint(name: str, names: Collection[str]) -> str:
-    shown = sorted(set(names) - {REST})
-    if name in shown:
-        return ""
-    near = nearest(name, shown)
+    near = nearest(name, sorted(names))
     if near:
         return f'; did you mean "{near}"?'
-    return f"; it has {', '.join(shown)}" if shown else "; it is empty"
+    return f"; it has {', '.join(sorted(names))}" if names else "; it is empty"
 
 
 def nearest(name: str, names: Collection[str]) -> str:
@@ -55,16 +64,31 @@ def report_unfilled(api: Api, what: str, names: Collection[str], node: Expressio
     api.fail(f"{what} lacks {_listed(names)}", node, code=EXTEND)
 
 
-def report_lacking(api: Api, asked: str, names: Collection[str], has: Collection[str], node: Expression) -> None:
+def lacking(asked: str, names: Collection[str], fields: Fields) -> str:
     """A batch without fields that a protocol asks for."""
-    shown = ", ".join(sorted(has)) or "no fields"
-    api.fail(f"Batch lacks {_listed(names)} of {asked}; it has {shown}", node, code=ARGUMENT)
+    if fields.rest is Rest.DECLARED:
+        what_to_do = f"; validate() it, or annotate {asked}"
+        if not fields.known:
+            return f"Batch of unknown content where {asked} is asked for{what_to_do}"
+        return (
+            f"Batch of unknown content lacks {_listed(names)} of {asked}; it has {_shown(fields)} for sure{what_to_do}"
+        )
+    return f"Batch lacks {_listed(names)} of {asked}; it has {_shown(fields)}"
 
 
-def report_wrong(api: Api, what: str, expected: Type, got: Type, node: Expression, code: ErrorCode = ARGUMENT) -> None:
+def may_lack(asked: str, name: str, line: int) -> str:
+    """A batch that has a field of a protocol on some of the ways to the line only."""
+    return f'Batch may lack "{name}" of {asked} here: it depends on line {line}, which not every run comes to'
+
+
+def wrong(api: Api, what: str, expected: Type, got: Type) -> str:
     """A field of another type than the one that is declared."""
     takes, is_ = format_type_distinctly(expected, got, options=api.options)
-    api.fail(f"Field {what} takes {takes}, got {is_}", node, code=code)
+    return f"Field {what} takes {takes}, got {is_}"
+
+
+def _shown(fields: Fields) -> str:
+    return ", ".join(sorted(fields.known.keys() - fields.maybe)) or "no fields"
 
 
 def _listed(names: Collection[str]) -> str:

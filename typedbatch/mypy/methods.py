@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mypy.nodes import CallExpr, Expression, IndexExpr, MemberExpr, StrExpr, TempNode
 from mypy.plugin import FunctionContext, MethodContext
@@ -10,12 +11,22 @@ from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, T
 
 from typedbatch.mypy.attributes import field_type, set_in, take_out
 from typedbatch.mypy.construct import bound, cat, iterated, stack
-from typedbatch.mypy.fields import REST, Fields, alternatives, anything, is_batch, known_fields
-from typedbatch.mypy.internals import Api, remember_type, same, type_of
+from typedbatch.mypy.fields import (
+    Fields,
+    Rest,
+    alternatives,
+    anything,
+    batch_of,
+    content,
+    is_batch,
+    joined,
+    known_fields,
+    one_type,
+)
+from typedbatch.mypy.internals import Api, current_type, remember_type, same, type_of
 from typedbatch.mypy.places import become, change, type_here
 from typedbatch.mypy.stored import (
     array,
-    batch_in_ways,
     fields_of_arguments,
     is_array,
     is_tensor,
@@ -38,7 +49,12 @@ def _receiver(ctx: MethodContext) -> Expression | None:
 
 def _owner(ctx: MethodContext) -> Type:
     receiver = _receiver(ctx)
-    return type_here(ctx.api, receiver, ctx.type) if receiver is not None else ctx.type
+    return type_here(ctx.api, receiver, ctx.type) if receiver is not None else one_type(ctx.api, ctx.type)
+
+
+def _fields(ctx: MethodContext) -> Fields | None:
+    """What the batch has on this line; None when it may be something else than a batch."""
+    return content(_owner(ctx))
 
 
 def _argument(ctx: MethodContext, place: int) -> Expression | None:
@@ -75,9 +91,10 @@ def _get_item(ctx: MethodContext) -> Type:
         if _is_text(ctx.api, index) or not isinstance(ctx.context, Expression):
             return ctx.default_return_type
         return bound(ctx.api, ctx.context, _rows(ctx.api, owner, index))
-    known = [known_fields(one) for one in alternatives(owner) if is_batch(one)]
-    if None in known or not known or not isinstance(ctx.context, Expression):
-        return ctx.default_return_type  # a plain Batch: item access is Any
+    fields = content(owner)
+    is_plain = fields is None or (fields.rest is Rest.DECLARED and name not in fields)
+    if is_plain or not isinstance(ctx.context, Expression):
+        return ctx.default_return_type  # of content that nobody has declared: item access is Any
     return field_type(ctx.api, owner, name, receiver, ctx.context)
 
 
@@ -87,8 +104,7 @@ def _rows(api: Api, owner: Type, index: Expression) -> Type:
         return owner
     single = isinstance(type_, Instance) and type_.type.fullname == "builtins.int"
     change = _row if single else _any_rank
-    picked = [map_fields(api, one, lambda leaf: change(api, leaf)) for one in alternatives(owner)]
-    return UnionType.make_union(picked)
+    return map_fields(api, owner, lambda leaf: change(api, leaf))
 
 
 def _row(api: Api, leaf: ProperType) -> Type:
@@ -110,56 +126,49 @@ def _any_rank(api: Api, leaf: ProperType) -> Type:
 
 
 def _split(ctx: MethodContext) -> Type:
-    if isinstance(ctx.context, Expression) and known_fields(ctx.type) is not None:
-        iterated(ctx.api, ctx.context, ctx.type)
+    if isinstance(ctx.context, Expression) and is_batch(_owner(ctx)):
+        iterated(ctx.api, ctx.context, _owner(ctx))
     return ctx.default_return_type
 
 
 def _iterate(ctx: MethodContext) -> Type:
-    default = get_proper_type(ctx.default_return_type)
-    if known_fields(ctx.type) is None or not isinstance(default, Instance) or not isinstance(ctx.context, Expression):
+    if not isinstance(ctx.context, Expression):
         return ctx.default_return_type
-    batches = alternatives(type_here(ctx.api, ctx.context, ctx.type))
-    row = UnionType.make_union([map_fields(ctx.api, one, lambda leaf: _row(ctx.api, leaf)) for one in batches])
-    iterated(ctx.api, ctx.context, row)
-    return default.copy_modified(args=[row])
+    return _over_rows(ctx.api, ctx.context, type_here(ctx.api, ctx.context, ctx.type), ctx.default_return_type)
 
 
 def numbered(ctx: FunctionContext) -> Type:
-    """``enumerate(batch)``: rows of each way by which the line is reached. mypy would join them to one type."""
-    default = get_proper_type(ctx.default_return_type)
+    """``enumerate(batch)``."""
     batches = ctx.args[0][0] if ctx.args and ctx.args[0] else None
-    if not isinstance(default, Instance) or batches is None:
+    if batches is None:
         return ctx.default_return_type
-    ways = alternatives(type_here(ctx.api, batches, type_of(ctx.api, batches)))
-    if any(known_fields(one) is None for one in ways):
-        return ctx.default_return_type
-    row = UnionType.make_union([map_fields(ctx.api, one, lambda leaf: _row(ctx.api, leaf)) for one in ways])
-    iterated(ctx.api, batches, row)
-    return default.copy_modified(args=[row])
+    return _over_rows(ctx.api, batches, type_here(ctx.api, batches, type_of(ctx.api, batches)), ctx.default_return_type)
+
+
+def _over_rows(api: Api, batches: Expression, type_: Type, default: Type) -> Type:
+    """An iterator of the rows of a batch."""
+    iterator = get_proper_type(default)
+    if known_fields(type_) is None or not isinstance(iterator, Instance):
+        return default
+    row = map_fields(api, type_, lambda leaf: _row(api, leaf))
+    iterated(api, batches, row)
+    return iterator.copy_modified(args=[row])
 
 
 def _get(ctx: MethodContext) -> Type:
-    name, ways = _name(ctx.api, _argument(ctx, 0)), _ways(ctx)
-    if name is None or None in ways:
+    name, fields, fallback = _name(ctx.api, _argument(ctx, 0)), _fields(ctx), _argument(ctx, 1)
+    if name is None or fields is None or (name not in fields and fields.rest is not Rest.NONE):
         return ctx.default_return_type
-    return UnionType.make_union([_found(ctx, fields or {}, name, _argument(ctx, 1)) for fields in ways])
-
-
-def _ways(ctx: MethodContext) -> list[Fields | None]:
-    """The fields that are known, one set for each way by which the line is reached."""
-    return [known_fields(one) for one in alternatives(_owner(ctx))] or [None]
-
-
-def _found(ctx: MethodContext, fields: Fields, name: str, fallback: Expression | None) -> Type:
-    if name in fields or REST in fields:
-        return fields.get(name, anything())
-    return type_of(ctx.api, fallback) if fallback is not None else NoneType()
+    otherwise = type_of(ctx.api, fallback) if fallback is not None else NoneType()
+    if name not in fields:
+        return otherwise
+    found = fields.known[name]
+    return UnionType.make_union([found, otherwise]) if name in fields.maybe else found
 
 
 def _mapped(leaf: Callable[[Api, ProperType], Type]) -> Hook:
     def hook(ctx: MethodContext) -> Type:
-        if known_fields(ctx.type) is None or not isinstance(ctx.context, Expression):
+        if known_fields(_owner(ctx)) is None or not isinstance(ctx.context, Expression):
             return ctx.default_return_type
         return bound(ctx.api, ctx.context, _map_owner(ctx, leaf))
 
@@ -167,9 +176,7 @@ def _mapped(leaf: Callable[[Api, ProperType], Type]) -> Hook:
 
 
 def _map_owner(ctx: MethodContext, leaf: Callable[[Api, ProperType], Type]) -> Type:
-    """All ways at once. mypy asks for one item of a union after the other, and joins the answers."""
-    changed = [map_fields(ctx.api, one, lambda item: leaf(ctx.api, item)) for one in alternatives(_owner(ctx))]
-    return UnionType.make_union(changed)
+    return map_fields(ctx.api, _owner(ctx), lambda item: leaf(ctx.api, item))
 
 
 def _to_tensor(api: Api, leaf: ProperType) -> Type:
@@ -207,58 +214,60 @@ def _set_item(ctx: MethodContext) -> Type:
     name = _name(ctx.api, key)
     if name is not None and value is not None:
         expression = None if isinstance(value, TempNode) else value
-        set_in(ctx.api, receiver, _owner(ctx), {name: stored(ctx.api, expression, type_of(ctx.api, value))})
+        set_in(ctx.api, receiver, _owner(ctx), name, stored(ctx.api, expression, type_of(ctx.api, value)))
     elif name is None and _is_text(ctx.api, key):
-        set_in(ctx.api, receiver, _owner(ctx), {REST: anything()})
+        change(ctx.api, receiver, _owner(ctx), lambda fields: fields.opened())
     return ctx.default_return_type
 
 
 def _update(ctx: MethodContext) -> Type:
-    call, receiver, ways = ctx.context, _receiver(ctx), _ways(ctx)
-    if receiver is None or not isinstance(call, CallExpr) or None in ways:
+    call, receiver, fields = ctx.context, _receiver(ctx), _fields(ctx)
+    if receiver is None or not isinstance(call, CallExpr) or fields is None:
         return ctx.default_return_type
-    new = fields_of_arguments(ctx.api, call) or [{REST: anything()}]
-    changed = [{**(fields or {}), **more} for fields in ways for more in new]
-    become(ctx.api, receiver, batch_in_ways(ctx.api, changed))
+    new = fields_of_arguments(ctx.api, call)
+    if new.rest is Rest.DECLARED and fields.rest is Rest.NONE:
+        new = replace(new, rest=Rest.OPEN)
+    become(ctx.api, receiver, batch_of(ctx.api, fields.followed_by(new)))
     return ctx.default_return_type
 
 
 def _set_default(ctx: MethodContext) -> Type:
-    name, value, receiver = _name(ctx.api, _argument(ctx, 0)), _argument(ctx, 1), _receiver(ctx)
-    ways = _ways(ctx)
-    if receiver is None or None in ways:
+    name, value, receiver, fields = _name(ctx.api, _argument(ctx, 0)), _argument(ctx, 1), _receiver(ctx), _fields(ctx)
+    if receiver is None or fields is None:
         return ctx.default_return_type
     if name is None:
-        set_in(ctx.api, receiver, _owner(ctx), {REST: anything()})
+        change(ctx.api, receiver, _owner(ctx), lambda fields: fields.opened())
         return ctx.default_return_type
     given = stored(ctx.api, value, type_of(ctx.api, value)) if value is not None else NoneType()
-
-    def with_default(fields: Fields) -> Fields:
-        return {name: anything() if REST in fields else given, **fields}
-
-    found = [with_default(fields or {})[name] for fields in ways]
-    change(ctx.api, receiver, _owner(ctx), with_default)
-    return UnionType.make_union(found)
+    if name not in fields:
+        type_ = given if fields.rest is Rest.NONE else anything()
+    else:
+        type_ = joined([fields.known[name], given]) if name in fields.maybe else fields.known[name]
+    set_in(ctx.api, receiver, _owner(ctx), name, type_)
+    return type_
 
 
 def _pop(ctx: MethodContext) -> Type:
-    name, receiver, ways = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx), _ways(ctx)
-    if receiver is None or name is None or None in ways:
+    name, receiver, fields = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx), _fields(ctx)
+    if receiver is None or name is None or fields is None or known_fields(_owner(ctx)) is None:
         return ctx.default_return_type
     # mypy may look at a call more than once; what the first look has taken out is not known to the others
-    taken = [(fields or {}).get(name, anything()) for fields in ways]
+    taken = fields.known.get(name, anything())
     take_out(ctx.api, receiver, _owner(ctx), name)
-    return UnionType.make_union(taken)
+    return taken
 
 
 def _delete_item(ctx: MethodContext) -> Type:
     """``del batch["x"]``, which mypy sees as a call of ``__delitem__``."""
     name, receiver = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx)
+    if receiver is None or name is None or not isinstance(ctx.context, Expression):
+        return ctx.default_return_type
     # mypy asks for one item of a union after the other; what the first has changed is not asked for again
-    ways = alternatives(_owner(ctx))
-    is_first = len(ways) == 1 or same(ways[0], ctx.type)
-    if receiver is not None and name is not None and is_first and isinstance(ctx.context, Expression):
-        field_type(ctx.api, _owner(ctx), name, receiver, ctx.context)
+    here = current_type(ctx.api, receiver)
+    if here is None or len(alternatives(here)) > 1 or same(here, ctx.type):
+        fields = _fields(ctx)
+        if fields is not None and fields.rest is not Rest.DECLARED:
+            field_type(ctx.api, _owner(ctx), name, receiver, ctx.context)
         take_out(ctx.api, receiver, _owner(ctx), name)
     return ctx.default_return_type
 
@@ -266,7 +275,7 @@ def _delete_item(ctx: MethodContext) -> Type:
 def _clear(ctx: MethodContext) -> Type:
     receiver = _receiver(ctx)
     if receiver is not None and known_fields(_owner(ctx)) is not None:
-        change(ctx.api, receiver, _owner(ctx), lambda fields: {})
+        become(ctx.api, receiver, batch_of(ctx.api, Fields()))
     return ctx.default_return_type
 
 
@@ -284,13 +293,13 @@ def _open(ctx: MethodContext) -> Type:
     """The batch gets fields that are not known, and those that are may change."""
     receiver = _receiver(ctx)
     if receiver is not None:
-        change(ctx.api, receiver, _owner(ctx), lambda fields: {name: anything() for name in (*fields, REST)})
+        change(ctx.api, receiver, _owner(ctx), lambda fields: fields.opened(types_too=True))
     return ctx.default_return_type
 
 
 def _transform(ctx: MethodContext) -> Type:
     receiver, call = _receiver(ctx), ctx.context
-    if known_fields(ctx.type) is None or receiver is None or not isinstance(call, CallExpr):
+    if known_fields(_owner(ctx)) is None or receiver is None or not isinstance(call, CallExpr):
         return ctx.default_return_type
     changed = _map_owner(ctx, _to_anything)
     if len(call.args) > 1:  # in place
@@ -300,7 +309,7 @@ def _transform(ctx: MethodContext) -> Type:
 
 def _same(ctx: MethodContext) -> Type:
     """The fields stay as they are; a name that the result is assigned to is followed."""
-    if not isinstance(ctx.context, Expression) or known_fields(ctx.type) is None:
+    if not isinstance(ctx.context, Expression) or known_fields(_owner(ctx)) is None:
         return ctx.default_return_type
     return bound(ctx.api, ctx.context, _owner(ctx))
 

@@ -7,19 +7,39 @@ from collections.abc import Callable
 from mypy.nodes import Expression, FuncItem, IndexExpr, MemberExpr, NameExpr, StrExpr, Var
 from mypy.types import Type, UnionType
 
-from typedbatch.mypy.fields import REST, Fields, alternatives, anything, batch_of, is_batch, known_fields
-from typedbatch.mypy.internals import Api, current_type, function_around, known_type, narrow, type_of, widen_declaration
+from typedbatch.mypy.fields import (
+    Fields,
+    Rest,
+    alternatives,
+    batch_of,
+    content,
+    is_batch,
+    known_fields,
+    one_type,
+)
+from typedbatch.mypy.internals import (
+    Api,
+    current_type,
+    function_around,
+    known_type,
+    narrow,
+    settle,
+    type_of,
+    widen_declaration,
+)
 
 _widened: set[Var] = set()
 
 
 def type_here(api: Api, place: Expression, declared: Type) -> Type:
-    """What is at a place on this line: as it was last bound or changed."""
+    """What is at a place on this line: as it was last bound or changed. Batches that branches have left become one."""
+    here = None
     if isinstance(place, (NameExpr, MemberExpr)) and field_of(api, place) is None:
         here = current_type(api, place)
-        if here is not None:
-            return here
-    return declared
+    one = one_type(api, here if here is not None else declared)
+    if here is not None and one is not here:
+        settle(api, place, one)
+    return one
 
 
 def field_of(api: Api, place: Expression) -> tuple[Expression, Type, str] | None:
@@ -32,8 +52,8 @@ def field_of(api: Api, place: Expression) -> tuple[Expression, Type, str] | None
         return None
     declared = known_type(api, parent)
     type_ = type_here(api, parent, declared if declared is not None else type_of(api, parent))
-    known = [known_fields(one) for one in alternatives(type_)]
-    return (parent, type_, name) if known and None not in known else None
+    ways = alternatives(type_)
+    return (parent, type_, name) if ways and all(map(is_batch, ways)) else None
 
 
 def become(api: Api, place: Expression, type_: Type) -> None:
@@ -41,18 +61,18 @@ def become(api: Api, place: Expression, type_: Type) -> None:
     held = field_of(api, place)
     if held is not None:
         parent, parent_type, name = held
-        change(api, parent, parent_type, lambda fields: {**fields, name: type_} if name in fields else fields)
+        change(api, parent, parent_type, lambda fields: fields.updated({name: type_}) if name in fields else fields)
     elif isinstance(place, NameExpr):
         _become(api, place, type_)
-    elif isinstance(place, MemberExpr):
+    elif isinstance(place, (MemberExpr, IndexExpr)):
         narrow(api, place, type_)
 
 
 def change(api: Api, place: Expression, type_: Type, new_fields: Callable[[Fields], Fields]) -> None:
-    """The batch at a place gets other fields, on every path by which this line is reached."""
+    """The batch at a place gets other fields."""
     changed: list[Type] = []
-    for one in alternatives(type_):
-        fields = known_fields(one)
+    for one in alternatives(one_type(api, type_)):
+        fields = content(one)
         changed.append(one if fields is None else batch_of(api, new_fields(fields)))
     become(api, place, UnionType.make_union(changed))
 
@@ -70,5 +90,5 @@ def _become(api: Api, name: NameExpr, type_: Type) -> None:
     if not isinstance(variable, Var) or not followed or not isinstance(function_around(api), FuncItem):
         return
     if variable.is_inferred and is_batch(variable.type) and known_fields(variable.type) is not None:
-        widen_declaration(api, name, batch_of(api, {REST: anything()}))
+        widen_declaration(api, name, batch_of(api, Fields(rest=Rest.OPEN)))
         _widened.add(variable)

@@ -63,7 +63,9 @@ class TypedBatchPlugin(Plugin):
             return None
         if name == "__setattr__":
             return _set_field
-        return _read_field(name) if name[:2] != "__" and name not in _MEMBERS else None
+        if name[:2] == "__":
+            return _or_default(partial(attributes.special, name=name), "default_attr_type")
+        return _read_field(name) if name not in _MEMBERS else None
 
     def get_method_hook(self, fullname: str) -> Hook[MethodContext] | None:
         owner, _, name = fullname.rpartition(".")

@@ -5,33 +5,38 @@ A scope is the outermost function around a line, or the file. It is looked at wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from mypy.nodes import (
     ARG_NAMED,
+    AssertStmt,
     AssignmentExpr,
     AssignmentStmt,
-    Block,
+    BreakStmt,
     CallExpr,
     ComparisonExpr,
     ConditionalExpr,
+    ContinueStmt,
     DelStmt,
+    DictExpr,
     DictionaryComprehension,
     EllipsisExpr,
     Expression,
     ForStmt,
     FuncItem,
     GeneratorExpr,
-    IfStmt,
     IndexExpr,
     MemberExpr,
     NameExpr,
     Node,
     OperatorAssignmentStmt,
+    RaiseStmt,
     RefExpr,
+    ReturnStmt,
     StrExpr,
     TryStmt,
     TupleExpr,
@@ -41,7 +46,7 @@ from mypy.nodes import (
 )
 
 from typedbatch.mypy.internals import Api, function_around, known_type, module_around, remember_type
-from typedbatch.mypy.tree import last_name, nodes_in, walk
+from typedbatch.mypy.tree import children, last_name, nodes_in, walk
 
 Position = tuple[int, int]
 
@@ -62,6 +67,25 @@ class Binding:
     iterated: bool = False
     augmented: bool = False
     unpacked: tuple[Expression, int] | None = None
+
+
+@dataclass
+class Held:
+    """What a file does to a batch that is held in a place of one name, whoever's attribute it is.
+
+    Attributes:
+        names: the fields that are written.
+        made: those that it is made with.
+        bound: how often it is bound.
+        unseen: it gets fields whose names are not written out.
+        handed: the calls that it is handed to, each with the argument.
+    """
+
+    names: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
+    bound: int = 0
+    unseen: bool = False
+    handed: list[tuple[CallExpr, Expression]] = field(default_factory=list)
 
 
 _kept: dict[int, tuple[Scope, Expression]] = {}
@@ -121,7 +145,31 @@ class Scope:
 
     def of(self, variable: Var) -> list[Binding]:
         """Every binding of a variable."""
-        return [b for b in self.bindings.values() if isinstance(b.target, NameExpr) and b.target.node is variable]
+        return self._of.get(variable, [])
+
+    @cached_property
+    def _of(self) -> dict[Var, list[Binding]]:
+        found: dict[Var, list[Binding]] = {}
+        for binding in self.bindings.values():
+            if isinstance(binding.target, NameExpr) and isinstance(binding.target.node, Var):
+                found.setdefault(binding.target.node, []).append(binding)
+        return found
+
+    def bindings_of(self, variable: object) -> list[Binding]:
+        """Every binding of what may be a variable."""
+        return self.of(variable) if isinstance(variable, Var) else []
+
+    @cached_property
+    def nodes(self) -> list[NameExpr | MemberExpr | IndexExpr | CallExpr | DictExpr]:
+        """All that can make or remove a field: names, attributes, items, calls and dict displays."""
+        kinds = (NameExpr, MemberExpr, IndexExpr, CallExpr, DictExpr)
+        return [node for node in nodes_in(self.root) if isinstance(node, kinds)]
+
+    @cached_property
+    def exits(self) -> list[tuple[Node, tuple[Node, ...]]]:
+        """Where a function or loop is left before its end, with the nodes around; an ``assert`` may do so too."""
+        kinds = (ReturnStmt, RaiseStmt, BreakStmt, ContinueStmt, AssertStmt)
+        return [(node, self.around(node)) for node in nodes_in(self.root) if isinstance(node, kinds)]
 
     @cached_property
     def uses(self) -> dict[Var, list[tuple[NameExpr, tuple[Node, ...]]]]:
@@ -133,6 +181,17 @@ class Scope:
         return found
 
     @cached_property
+    def held(self) -> dict[object, Held]:
+        """What is written to each attribute, by its name, and to each variable of a file or class."""
+        found: dict[object, Held] = defaultdict(Held)
+        for node in nodes_in(self.root):
+            for binding in _bindings(node):
+                _note_written(found, binding)
+            if isinstance(node, CallExpr):
+                _note_handed(found, node)
+        return found
+
+    @cached_property
     def made(self) -> frozenset[str]:
         """Names that fields may get here: of keywords, of attributes that are set, and every text."""
         return frozenset(_names_made(self.root))
@@ -141,21 +200,6 @@ class Scope:
     def asked(self) -> frozenset[str]:
         """Names that are asked for before they are read: ``hasattr(b, "x")``, ``"x" in b``."""
         return frozenset(_names_asked(self.root))
-
-    def writes(self, owner: object, name: str, before: Expression) -> list[tuple[Node, ...]]:
-        """For each way of ``owner`` to the field that some runs take before a line, the nodes around it.
-
-        That is ``owner.name = ...`` in a branch or loop, or further down in a loop around both; and a binding of
-        ``owner`` to a batch that is made with the field.
-        """
-        here = self.around(before)
-        found = []
-        for node, around in walk(self.root):
-            if not self._gives(node, owner, name) or not happens_before((node, around), before):
-                continue
-            if position_of(node) > position_of(before) or _apart(around, here):
-                found.append(around)
-        return found
 
     def items_set(self, owners: set[Var], name: str | None = None) -> list[IndexExpr]:
         """The targets of every ``owner["name"] = ...``; of any name, if none is given."""
@@ -185,21 +229,17 @@ class Scope:
         """What every field of that name is set to, whatever batch it is in."""
         return [b for b in self.bindings.values() if isinstance(b.target, MemberExpr) and b.target.name == name]
 
-    def _gives(self, node: Node, owner: object, name: str) -> bool:
-        binding = self.bindings.get(id(node))
-        if binding is None:
-            return False
-        if isinstance(node, NameExpr) and node.node is owner:
-            return isinstance(binding.value, CallExpr) and name in binding.value.arg_names
-        if isinstance(node, MemberExpr) and isinstance(node.expr, NameExpr):
-            return node.expr.node is owner and node.name == name
-        if isinstance(node, IndexExpr) and isinstance(node.base, NameExpr):
-            return node.base.node is owner and isinstance(node.index, StrExpr) and node.index.value == name
-        return False
+    @cached_property
+    def _parents(self) -> dict[int, Node]:
+        return {id(child): node for node in nodes_in(self.root) for child in children(node)}
 
     def around(self, node: Node) -> tuple[Node, ...]:
-        """The nodes around an expression of this scope."""
-        return next((around for one, around in walk(self.root) if one is node), ())
+        """The nodes around an expression of this scope, innermost last."""
+        found: list[Node] = []
+        while node is not self.root and (parent := self._parents.get(id(node))) is not None:
+            found.append(parent)
+            node = parent
+        return tuple(reversed(found))
 
     def caught(self, node: Expression) -> bool:
         """Is the line in a ``try`` or ``with`` that handles what a missing field raises."""
@@ -211,8 +251,9 @@ class Scope:
         )
 
 
-_LOOPS = (ForStmt, WhileStmt)
-_HANDLERS = {"suppress", "raises"}
+LOOPS = (ForStmt, WhileStmt)
+HANDLERS = {"suppress", "raises"}
+"""Context managers that go on behind their block when a field is missing in it."""
 _MISSING_ERRORS = {"AttributeError", "KeyError", "LookupError", "Exception", "BaseException", "MissingFieldError"}
 
 
@@ -222,7 +263,7 @@ def _handles_missing(statement: TryStmt | WithStmt) -> bool:
             item for type_ in statement.types for item in (type_.items if isinstance(type_, TupleExpr) else [type_])
         ]
     else:
-        calls = [call for call in statement.expr if isinstance(call, CallExpr) and last_name(call.callee) in _HANDLERS]
+        calls = [call for call in statement.expr if isinstance(call, CallExpr) and last_name(call.callee) in HANDLERS]
         types = [item for call in calls for item in call.args]
     return any(item is None or last_name(item) in _MISSING_ERRORS for item in types)
 
@@ -255,7 +296,7 @@ def happens_before(one: tuple[Node, tuple[Node, ...]], other: Expression) -> boo
     node, around = one
     if position_of(node) < position_of(other):
         return True
-    loops = [loop for loop in around if isinstance(loop, _LOOPS)]
+    loops = [loop for loop in around if isinstance(loop, LOOPS)]
     return any(position_of(loop) < position_of(other) <= (loop.end_line or 0, 1 << 30) for loop in loops)
 
 
@@ -326,66 +367,34 @@ def _names_asked(root: Node) -> Iterator[str]:
             yield from (argument.value for argument in node.args if isinstance(argument, StrExpr))
 
 
-def _apart(writer: tuple[Node, ...], reader: tuple[Node, ...]) -> bool:
-    """Is a write in a branch or loop that the read is not in; the other branch of one ``if`` counts in loops only."""
-    arms = [node for node in writer if isinstance(node, Block) and node not in reader]
-    if not arms:
-        return False
-    choice = writer[writer.index(arms[0]) - 1]
-    return choice not in reader or any(isinstance(node, _LOOPS) and node in reader for node in writer)
+def place_of(node: Node) -> object:
+    """What ``Scope.held`` knows a place by: the variable of a name, the name of an attribute; None for others."""
+    if isinstance(node, NameExpr):
+        return node.node
+    return node.name if isinstance(node, MemberExpr) else None
 
 
-def may_have_run(writer: tuple[Node, ...], reader: tuple[Node, ...]) -> bool:
-    """May a write have run whenever the program comes to a read; both are given by what is around them.
-
-    So after a loop that it was in, which has run or had nothing to do; under an ``if`` of the same words; and under any
-    other ``if`` of a loop that both are in, as in ``if step > 0``.
-    """
-    if any(isinstance(node, _LOOPS) and node not in reader for node in writer):
-        return True
-    shared = [node for node in writer if node in reader]
-    loop = next((node for node in shared if isinstance(node, _LOOPS)), None)
-    if loop is not None and any(isinstance(node, IfStmt) for node in reader[reader.index(loop) :]):
-        return True
-    tests = [
-        {str(test) for node in around if isinstance(node, IfStmt) and node not in shared for test in node.expr}
-        for around in (writer, reader)
-    ]
-    return bool(tests[0] & tests[1])
+def _note_written(found: dict[object, Held], binding: Binding) -> None:
+    target = binding.target
+    found[place_of(target)].bound += 1
+    if isinstance(binding.value, CallExpr) and last_name(binding.value.callee) == "Batch":
+        found[place_of(target)].made.update(name for name in binding.value.arg_names if name is not None)
+    if isinstance(target, MemberExpr):
+        found[place_of(target.expr)].names.add(target.name)
+    elif isinstance(target, IndexExpr) and isinstance(target.index, StrExpr):
+        found[place_of(target.base)].names.add(target.index.value)
+    elif isinstance(target, IndexExpr):
+        found[place_of(target.base)].unseen = True
 
 
-def written_to(
-    root: Node, owner: NameExpr | MemberExpr, only_read: Callable[[CallExpr, Expression], bool]
-) -> tuple[set[str], bool]:
-    """The fields that a file writes to whatever is called as ``owner`` is, and whether it may get others unseen.
-
-    That is so when it is bound more than once, handed to a function that does not only read, or written under a
-    computed name.
-    """
-    names: set[str] = set()
-    bound, unseen = 0, False
-    for node in nodes_in(root):
-        for binding in _bindings(node):
-            target = binding.target
-            bound += _alike(target, owner)
-            if isinstance(target, MemberExpr) and _alike(target.expr, owner):
-                names.add(target.name)
-            elif isinstance(target, IndexExpr) and _alike(target.base, owner):
-                if isinstance(target.index, StrExpr):
-                    names.add(target.index.value)
-                else:
-                    unseen = True
-        if isinstance(node, CallExpr):
-            unseen |= any(_alike(argument, owner) and not only_read(node, argument) for argument in node.args)
-            if isinstance(node.callee, MemberExpr) and _alike(node.callee.expr, owner):
-                unseen |= node.callee.name in ("update", "setdefault", "cat_", "stack_", "set_array_at_key")
-    return names, unseen or bound > 1
+def _note_handed(found: dict[object, Held], call: CallExpr) -> None:
+    for argument in call.args:
+        found[place_of(argument)].handed.append((call, argument))
+    if isinstance(call.callee, MemberExpr) and call.callee.name in _FILLING:
+        found[place_of(call.callee.expr)].unseen = True
 
 
-def _alike(node: Node, owner: NameExpr | MemberExpr) -> bool:
-    if isinstance(node, NameExpr) and isinstance(owner, NameExpr):
-        return node.node is owner.node
-    return isinstance(node, MemberExpr) and node.name == owner.name
+_FILLING = ("update", "setdefault", "cat_", "stack_", "set_array_at_key")
 
 
 def functions_around(around: tuple[Node, ...]) -> list[Node]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from mypy.nodes import (
@@ -32,13 +32,14 @@ from mypy.types import (
 
 from typedbatch.mypy.fields import (
     BATCH,
-    REST,
     Fields,
+    Rest,
     alternatives,
     anything,
     batch_of,
     is_batch,
     known_fields,
+    met,
     plain_batch,
 )
 from typedbatch.mypy.internals import Api, class_named, same, type_of
@@ -46,15 +47,13 @@ from typedbatch.mypy.internals import Api, class_named, same, type_of
 TENSOR = "torch._tensor.Tensor"
 _NUMBERS = {"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"}
 _DEPTH = 4
-_MOST_WAYS = 8
 _SEQUENCES = {"builtins.list", "builtins.tuple"}
 
 
 def stored(api: Api, value: Expression | None, type_: Type) -> Type:
     """The type of a field that was given this value: a list becomes an array, a dict a Batch, a number an array."""
     if value is not None and (isinstance(value, DictExpr) or _is_dict_call(value)):
-        ways = fields_of_data(api, value)
-        return batch_in_ways(api, ways) if ways is not None else plain_batch(api)
+        return batch_of(api, fields_of_data(api, value) or _UNKNOWN)
     if isinstance(value, (ListExpr, TupleExpr)) and value.items:
         rows = _fields_of_rows(api, value)
         if rows is not None:
@@ -65,51 +64,34 @@ def stored(api: Api, value: Expression | None, type_: Type) -> Type:
     return _stored_type(api, get_proper_type(type_))
 
 
-Ways = list[Fields]
-"""The fields of a batch, once for each way by which the line is reached."""
+_UNKNOWN = Fields(rest=Rest.DECLARED)
+"""Of data whose names are not written out."""
 
 
-def batch_in_ways(api: Api, ways: Ways) -> Type:
-    """The type of a batch whose fields depend on how the line was reached."""
-    return UnionType.make_union(list(dict.fromkeys(batch_of(api, fields) for fields in ways)))
-
-
-def fields_of_data(api: Api, data: Expression) -> Ways | None:
+def fields_of_data(api: Api, data: Expression) -> Fields | None:
     """The fields that ``Batch(data)`` has; None when they cannot be known."""
     if isinstance(data, DictExpr):
         return _fields_of_display(api, data)
     if isinstance(data, CallExpr) and _is_dict_call(data):
         return fields_of_arguments(api, data)
     if isinstance(data, (ListExpr, TupleExpr)):
-        rows = _fields_of_rows(api, data)
-        return None if rows is None else [rows]
+        return _fields_of_rows(api, data)
     ways = [_fields_of_mapping(api, one) for one in alternatives(type_of(api, data))]
     known = [fields for fields in ways if fields is not None]
-    return known if known and len(known) == len(ways) else None
+    return met(api, known) if known and len(known) == len(ways) else None
 
 
-def fields_of_arguments(api: Api, call: CallExpr, skip: tuple[str, ...] = ()) -> Ways | None:
-    """The fields that the arguments of ``Batch(...)``, ``dict(...)`` or ``update(...)`` make; None when unknown."""
-    ways: Ways = [{}]
+def fields_of_arguments(api: Api, call: CallExpr, skip: tuple[str, ...] = ()) -> Fields:
+    """The fields that the arguments of ``Batch(...)``, ``dict(...)`` or ``update(...)`` make."""
+    fields = Fields()
     for value, kind, name in zip(call.args, call.arg_kinds, call.arg_names, strict=True):
-        given: Ways | None = None
+        given: Fields | None = _UNKNOWN
         if kind is ARG_NAMED and name is not None:
-            given = [{} if name in skip else {name: stored(api, value, type_of(api, value))}]
+            given = Fields() if name in skip else Fields({name: stored(api, value, type_of(api, value))})
         elif kind is ARG_POS or kind is ARG_STAR2:
             given = fields_of_data(api, value)
-        if given is None:
-            return None
-        ways = _together(api, ways, given)
-    return ways
-
-
-def _together(api: Api, ways: Ways, more: Ways) -> Ways:
-    """Each way of the one followed by each of the other; if those are too many, what all have and perhaps others."""
-    both = [{**first, **second} for first in ways for second in more]
-    if len(both) <= _MOST_WAYS:
-        return both
-    shared = set.intersection(*(set(fields) for fields in both))
-    return [{name: either(api, [fields[name] for fields in both]) for name in shared} | {REST: anything()}]
+        fields = fields.followed_by(given or _UNKNOWN)
+    return fields
 
 
 def _is_dict_call(value: Expression) -> bool:
@@ -118,38 +100,47 @@ def _is_dict_call(value: Expression) -> bool:
     )
 
 
-def _fields_of_display(api: Api, display: DictExpr) -> Ways | None:
-    ways: Ways = [{}]
+def _fields_of_display(api: Api, display: DictExpr) -> Fields:
+    fields = Fields()
     for key, value in display.items:
+        given: Fields | None = None
         if isinstance(key, StrExpr):
-            given: Ways | None = [{key.value: stored(api, value, type_of(api, value))}]
-        else:  # ** of something, or a computed key
-            given = fields_of_data(api, value) if key is None else None
-        if given is None:
-            return None
-        ways = _together(api, ways, given)
-    return ways
+            given = Fields({key.value: stored(api, value, type_of(api, value))})
+        elif key is None:  # ** of something; any other key is computed
+            given = fields_of_data(api, value)
+        fields = fields.followed_by(given or _UNKNOWN)
+    return fields
 
 
 def _fields_of_mapping(api: Api, type_: Type, depth: int = 0) -> Fields | None:
     proper = get_proper_type(type_)
     if isinstance(proper, NoneType):
-        return {}
+        return Fields()
     if isinstance(proper, TypedDictType):
-        fields = {name: _stored_type(api, get_proper_type(item), depth + 1) for name, item in proper.items.items()}
-        return fields if proper.required_keys == set(proper.items) else {**fields, REST: anything()}
+        known = {name: _stored_type(api, get_proper_type(item), depth + 1) for name, item in proper.items.items()}
+        return Fields(known, rest=Rest.NONE if proper.required_keys == set(known) else Rest.OPEN)
     return known_fields(proper)
 
 
 def _fields_of_rows(api: Api, display: ListExpr | TupleExpr) -> Fields | None:
-    columns: dict[str, list[Type]] = {}
+    rows: list[Fields] = []
     for item in display.items:
-        ways = fields_of_data(api, item) if isinstance(item, DictExpr) else [known_fields(type_of(api, item))]
-        if ways is None or len(ways) != 1 or ways[0] is None:
+        fields = fields_of_data(api, item) if isinstance(item, DictExpr) else known_fields(type_of(api, item))
+        if fields is None or fields.rest is not Rest.NONE:
             return None
-        for name, type_ in ways[0].items():
+        rows.append(fields)
+    return stacked_fields(api, rows) if any(row.known for row in rows) else None
+
+
+def stacked_fields(api: Api, rows: Sequence[Fields]) -> Fields:
+    """The fields of rows, stacked: those of all, since what a row lacks is made up."""
+    columns: dict[str, list[Type]] = {}
+    for row in rows:
+        for name, type_ in row.known.items():
             columns.setdefault(name, []).append(type_)
-    return {name: stacked(api, types) for name, types in columns.items()} if columns else None
+    unsure = [name for name in columns if all(name not in row or name in row.maybe for row in rows)]
+    known = {name: stacked(api, types) for name, types in columns.items()}
+    return Fields(known, frozenset(unsure), met(api, rows).rest if rows else Rest.NONE)
 
 
 def stacked(api: Api, types: list[Type]) -> Type:
@@ -162,8 +153,7 @@ def stacked(api: Api, types: list[Type]) -> Type:
     nested = [known_fields(one) for one in proper]
     known = [fields for fields in nested if fields is not None]
     if len(known) == len(nested):
-        names = sorted({name for fields in known for name in fields})
-        return batch_of(api, {n: stacked(api, [fields[n] for fields in known if n in fields]) for n in names})
+        return batch_of(api, stacked_fields(api, known))
     return array(api) if all(isinstance(one, NoneType) or _is_text(one) for one in proper) else anything()
 
 
@@ -175,8 +165,7 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
     if isinstance(type_, LiteralType):
         return _stored_type(api, type_.fallback, depth)
     if isinstance(type_, TypedDictType):
-        fields = _fields_of_mapping(api, type_, depth)
-        return batch_of(api, fields) if fields is not None else plain_batch(api)
+        return batch_of(api, _fields_of_mapping(api, type_, depth) or _UNKNOWN)
     if isinstance(type_, TupleType):
         return _of_elements(api, type_.items, depth)
     if not isinstance(type_, Instance):
@@ -196,7 +185,7 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
 
 def _is_flatter(type_: Type, depth: int) -> bool:
     """Are fewer batches than ``depth`` nested in one another; ``batch = Batch(inner=batch)`` in a loop has no end."""
-    items = [one for item in (known_fields(type_) or {}).values() for one in alternatives(item)]
+    items = [one for item in (known_fields(type_) or Fields()).known.values() for one in alternatives(item)]
     return depth > 0 and all(_is_flatter(item, depth - 1) for item in items)
 
 
@@ -271,9 +260,7 @@ def tensor(api: Api) -> Type:
 def map_fields(api: Api, type_: Type, change: Callable[[ProperType], Type]) -> Type:
     """The batch with every leaf's type changed, those of nested batches too."""
     fields = known_fields(type_)
-    if fields is None:
-        return type_
-    return batch_of(api, {name: map_leaf(api, item, change) for name, item in fields.items()})
+    return type_ if fields is None else batch_of(api, fields.mapped(lambda item: map_leaf(api, item, change)))
 
 
 def map_leaf(api: Api, type_: Type, change: Callable[[ProperType], Type]) -> Type:

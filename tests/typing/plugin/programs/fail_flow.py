@@ -66,7 +66,7 @@ def no_else(kind: str) -> None:
     if kind == "sum":
         b.update(target=b.rew.sum())
     elif kind == "mean":
-        b.update(target=b.rew.mean())
+        b.update(tgt=b.rew.mean())
     print(b["target"])  # E: maybe-item: target
 
 

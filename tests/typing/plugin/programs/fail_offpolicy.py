@@ -135,5 +135,5 @@ class Sac:
     def tune(self, log_prob: Tensor) -> float:
         self.alpha.loss = (self.alpha.log * (log_prob + float(self.alpha.target)).detach()).mean()
         self.alpha.value = self.alpha.log.exp().item()
-        print(self.alpha.loss, self.alpha.entropy)  # E: no-such-field-of-self: entropy
+        print(self.alpha.loss, self.alpha.los)  # E: misspelt-of-self: los
         return float(self.alpha.vlaue)  # E: misspelt-of-self: vlaue

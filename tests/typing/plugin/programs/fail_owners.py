@@ -24,7 +24,7 @@ def look(batch: BatchProtocol) -> None: ...
 
 def read_module() -> None:
     print(DEFAULTS.gamma, DEFAULTS.net.width, STATS.episodes, STATS.reward, STATS.length)
-    print(DEFAULTS.lamda)  # E: misspelt-of-module: lamda
+    print(DEFAULTS.gmma)  # E: misspelt-of-module: gmma
     print(DEFAULTS.net.widht)  # E: misspelt-nested-of-module: widht
     print(STATS.rewrad)  # E: misspelt-of-module: rewrad
     STATS.length = 3
@@ -42,7 +42,9 @@ def hand_on_module() -> None:
 def declared_open() -> None:
     print(OPEN["step"])
     print(OPEN.step)  # E: dotted-read-of-plain: step
-    OPEN.step = 3  # E: dotted-write-of-plain: step
+    OPEN.step = 3
+    print(OPEN.step)
+    print(OPEN.stpe)  # E: misspelt-of-plain: stpe
 
 
 class Collector:
@@ -53,7 +55,7 @@ class Collector:
         self.log = Batch(returns=[], lengths=[])
         self.given = Batch(seed=0)
         self.plain: Batch = Batch(step=0)
-        print(self.now.observation)  # E: misspelt-of-self: observation
+        print(self.now.obss)  # E: misspelt-of-self: obss
 
     def act(self) -> None:
         self.now.act = self.now.obs.argmax(-1)
@@ -70,7 +72,7 @@ class Collector:
         print(self.given.sede)  # E: misspelt-of-self-handed-on: sede
         learn(self.given)  # E: attribute-as-rollout
         now = self.now
-        print(now.obs, now.observations)  # E: misspelt-of-alias: observations
+        print(now.obs, now.obz)  # E: misspelt-of-alias: obz
 
 
 def lists_of_batches() -> None:
@@ -88,7 +90,7 @@ def lists_of_batches() -> None:
     print(pair[0].x, pair[1].y)
     print(pair[1].zz)  # E: misspelt-of-tuple: zz
     for one, other in zip(episodes, episodes, strict=True):
-        print(one.rew, other.rewww)  # E: misspelt-of-zip: rewww
+        print(one.rew, other.rww)  # E: misspelt-of-zip: rww
     named = {"train": Batch(loss=1.0), "test": Batch(loss=2.0)}
     print(named["train"].loss)
     print(named["train"].lossy)  # E: misspelt-of-dict: lossy

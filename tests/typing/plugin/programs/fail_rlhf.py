@@ -166,7 +166,9 @@ def settings(config: dict[str, Any]) -> None:
     b = Batch(**config)
     print(b["beta"], b.get("clip"))
     print(b.beta)  # E: unknown-dotted-read: beta
-    b.beta = 0.1  # E: unknown-dotted-write: beta
+    b.beta = 0.1
+    print(b.beta)
+    print(b.bate)  # E: misspelt-of-unknown: bate
     b["beta"] = 0.1
     known = Batch(beta=0.1, **{"clip": 0.2})
     print(known.beta, known.clip)
@@ -179,6 +181,6 @@ class Trainer:
 
     def step(self) -> None:
         print(self.config.beta, self.config.lora.rank)
-        print(self.config.clip_range)  # E: no-such-field-of-self: clip_range
+        print(self.config.bta)  # E: misspelt-of-self: bta
         print(self.config.lora.ranks)  # E: misspelt-nested-of-self: ranks
         print(self.config["betta"])  # E: misspelt-item-of-self: betta

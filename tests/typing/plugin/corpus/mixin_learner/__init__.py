@@ -1,0 +1,1 @@
+"""Learners put together from mixins; each one adds its fields in process()."""

@@ -1,0 +1,1 @@
+"""Independent learners in a small gathering game."""

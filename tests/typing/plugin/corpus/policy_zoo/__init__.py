@@ -1,0 +1,1 @@
+"""Policies with process_fn, forward and learn, after Tianshou."""

@@ -1,0 +1,1 @@
+"""PPO in a package: config, nets, collector, algorithm, trainer."""

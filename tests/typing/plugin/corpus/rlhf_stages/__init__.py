@@ -1,0 +1,1 @@
+"""RLHF in stages: rollout, score, advantages, policy and value update."""

@@ -1,0 +1,1 @@
+"""Workers and a controller that dispatches shards of a batch, after verl."""

@@ -1,0 +1,92 @@
+"""Is a batch what a protocol asks for: which fields it lacks, and which are of another type.
+
+What the type says is not all: a batch may have got fields where it cannot be seen. So the answer is not only yes or no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mypy.errorcodes import ErrorCode
+from mypy.nodes import Expression
+from mypy.typeops import get_type_vars
+from mypy.types import Instance, NoneType, Type, TypeVarType, UnionType, get_proper_type
+
+from typedbatch.mypy import messages
+from typedbatch.mypy.fields import Fields, alternatives, content
+from typedbatch.mypy.gate import PROTOCOL, declared_fields, lacking_for_sure
+from typedbatch.mypy.internals import Api, fits, member_of, type_of
+from typedbatch.mypy.places import type_here
+from typedbatch.mypy.reach import where_decided
+from typedbatch.mypy.scopes import scope_around
+from typedbatch.mypy.trust import Trust, trust_in
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be said of a batch where a protocol is asked for; with an empty ``text``, nothing: it will do."""
+
+    text: str = ""
+    code: ErrorCode = messages.ARGUMENT
+
+
+def asked_protocol(type_: Type | None) -> Instance | None:
+    """The protocol of batches that is asked for; ``None`` beside it and a type variable make no difference."""
+    proper = get_proper_type(type_) if type_ is not None else None
+    if isinstance(proper, TypeVarType):
+        proper = get_proper_type(proper.upper_bound)
+    if isinstance(proper, UnionType):
+        items = [item for item in map(get_proper_type, proper.items) if not isinstance(item, NoneType)]
+        proper = items[0] if len(items) == 1 else proper
+    if isinstance(proper, Instance) and proper.type.is_protocol and proper.type.has_base(PROTOCOL):
+        return proper
+    return None
+
+
+def judge(api: Api, batch: Expression, asked: Instance) -> Verdict | None:
+    """What is to be said of a batch; None when that is left to mypy, as of anything but a ``Batch``."""
+    type_ = type_here(api, batch, type_of(api, batch))
+    fields = content(type_)
+    if fields is None:
+        return None
+    names = [name for name, _ in declared_fields(asked.type)]
+    lacking = lacking_for_sure(api, batch, fields, names)
+    if lacking:
+        return Verdict(messages.lacking(asked.type.name, lacking, fields))
+    for path, line in _lines_of_choices(api, batch, fields, asked, ""):
+        return Verdict(messages.may_lack(asked.type.name, path, line), messages.MAYBE)
+    return _judge_types(api, fields, asked, names)
+
+
+def _lines_of_choices(
+    api: Api, batch: Expression, fields: Fields, asked: Instance, path: str
+) -> Iterator[tuple[str, int]]:
+    """The fields that may be missing, those of nested batches too, each with the line that it depends on."""
+    scope = scope_around(api)
+    if scope is None or scope.caught(batch) or trust_in(api, scope, batch) is not Trust.FULL:
+        return
+    for name, _ in declared_fields(asked.type):
+        if name in fields.maybe and name not in scope.asked:
+            decided = where_decided(scope, batch, name, batch)
+            if decided is not None:
+                yield f"{path}{name}", decided.line
+        inner, nested = asked_protocol(member_of(asked, name)), content(fields.known.get(name))
+        if inner is not None and nested is not None and path.count(".") < _DEPTH:
+            yield from _lines_of_choices(api, batch, nested, inner, f"{path}{name}.")
+
+
+_DEPTH = 4
+
+
+def _judge_types(api: Api, fields: Fields, asked: Instance, names: list[str]) -> Verdict | None:
+    if get_type_vars(asked):
+        return None  # what a type variable stands for is found by mypy
+    for name in names:
+        expected = member_of(asked, name)
+        if expected is None or name not in fields:
+            continue
+        if not all(fits(one, expected) for one in alternatives(fields.known[name])):
+            what = f'"{name}" of {asked.type.name}'
+            return Verdict(messages.wrong(api, what, expected, fields.known[name]))
+    return Verdict()
