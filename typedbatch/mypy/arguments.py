@@ -10,9 +10,9 @@ from mypy.nodes import CallExpr, Expression
 from mypy.plugin import FunctionSigContext, MethodSigContext
 from mypy.types import CallableType, Overloaded, Type, TypeVarType, UnionType, get_proper_type
 
-from typedbatch.mypy.fields import plain_batch
+from typedbatch.mypy.fields import anything, plain_batch
 from typedbatch.mypy.internals import Api, known_type
-from typedbatch.mypy.judge import asked_protocol, judge
+from typedbatch.mypy.judge import Verdict, asked_protocol, judge
 
 
 def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
@@ -24,18 +24,20 @@ def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
         return signature
     types = list(signature.arg_types)
     for place, given in enumerate(ctx.args[: len(types)]):
-        judged = [_is_judged(ctx.api, argument, types[place]) for argument in given]
-        if judged and all(judged):
-            types[place] = UnionType([plain_batch(ctx.api), types[place]])
+        verdicts = [_verdict(ctx.api, argument, types[place]) for argument in given]
+        told = [verdict for verdict in verdicts if verdict is not None]
+        if told and len(told) == len(verdicts):
+            is_wrong = any(verdict.text for verdict in told)
+            types[place] = UnionType([anything() if is_wrong else plain_batch(ctx.api), types[place]])
     return signature.copy_modified(arg_types=types)
 
 
-def _is_judged(api: Api, argument: Expression, type_: Type) -> bool:
-    """Is all said of an argument; a type variable is left to mypy, as what it stands for is yet to be found."""
+def _verdict(api: Api, argument: Expression, type_: Type) -> Verdict | None:
+    """What is said of an argument; a type variable is left to mypy, as what it stands for is yet to be found."""
     asked = asked_protocol(type_)
-    verdict = judge(api, argument, asked) if asked is not None else None
-    if verdict is None or isinstance(get_proper_type(type_), TypeVarType):
-        return False
-    if verdict.text:
+    if asked is None or isinstance(get_proper_type(type_), TypeVarType):
+        return None
+    verdict = judge(api, argument, asked)
+    if verdict is not None and verdict.text:
         api.fail(verdict.text, argument, code=verdict.code)
-    return True
+    return verdict

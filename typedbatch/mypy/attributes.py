@@ -31,7 +31,7 @@ from typedbatch.mypy.near import near_miss
 from typedbatch.mypy.places import change, field_of, type_here, was_followed
 from typedbatch.mypy.reach import in_turns, where_decided
 from typedbatch.mypy.scopes import Binding, Scope, happens_before, place_of, scope_around, scope_of
-from typedbatch.mypy.stored import stored
+from typedbatch.mypy.stored import as_read, stored
 from typedbatch.mypy.trust import Trust, trust_in
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def field_type(api: Api, owner: Type, name: str, receiver: Expression, node: Exp
             maybe = name in fields.maybe
             if maybe and _is_unset(api, name, receiver, node):
                 return AnyType(TypeOfAny.from_error)
-            found.append(fields.known[name])
+            found.append(as_read(fields.known[name]))
         elif was_followed(api, receiver) or not _is_missing(api, fields, name, receiver, node):
             found.append(_presumed(api, name))
         else:
@@ -97,7 +97,7 @@ def _presumed(api: Api, name: str) -> Type:
     values = [binding.value for binding in scope.fields_set(name)] if scope is not None else []
     seen = [(value, known_type(api, value)) for value in values if value is not None]
     types = [stored(api, value, type_) for value, type_ in seen if type_ is not None and not _is_any(type_)]
-    return joined(types) if types else anything()
+    return as_read(joined(types)) if types else anything()
 
 
 def _is_any(type_: Type) -> bool:

@@ -14,6 +14,7 @@ from mypy.typeops import get_type_vars
 from mypy.types import Instance, NoneType, Type, TypeVarType, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
+from typedbatch.mypy.declare import RECORD
 from typedbatch.mypy.fields import Fields, alternatives, content
 from typedbatch.mypy.gate import PROTOCOL, declared_fields, lacking_for_sure
 from typedbatch.mypy.internals import Api, fits, member_of, type_of
@@ -45,11 +46,11 @@ def asked_protocol(type_: Type | None) -> Instance | None:
 
 
 def judge(api: Api, batch: Expression, asked: Instance) -> Verdict | None:
-    """What is to be said of a batch; None when that is left to mypy, as of anything but a ``Batch``."""
+    """What is to be said of a batch; None when that is left to mypy, as of anything but a batch."""
     type_ = type_here(api, batch, type_of(api, batch))
     fields = content(type_)
     if fields is None:
-        return None
+        return _judge_declared(api, type_, asked)
     names = [name for name, _ in declared_fields(asked.type)]
     lacking = lacking_for_sure(api, batch, fields, names)
     if lacking:
@@ -57,6 +58,27 @@ def judge(api: Api, batch: Expression, asked: Instance) -> Verdict | None:
     for path, line in _lines_of_choices(api, batch, fields, asked, ""):
         return Verdict(messages.may_lack(asked.type.name, path, line), messages.MAYBE)
     return _judge_types(api, fields, asked, names)
+
+
+def _judge_declared(api: Api, type_: Type, asked: Instance) -> Verdict | None:
+    """A record or another protocol, which has what it declares; if it will do, mypy finds that for itself."""
+    given = get_proper_type(type_)
+    if not isinstance(given, Instance) or not _is_declared(given) or fits(given, asked):
+        return None
+    declared = Fields(dict.fromkeys((name for name, _ in declared_fields(given.type)), given))
+    names = [name for name, _ in declared_fields(asked.type)]
+    lacking = [name for name in names if name not in declared and member_of(given, name) is None]
+    if lacking and declared.known:
+        return Verdict(messages.lacking(asked.type.name, lacking, declared, given.type.name))
+    for name in names:
+        expected, got = member_of(asked, name), member_of(given, name)
+        if expected is not None and got is not None and not get_type_vars(asked) and not fits(got, expected):
+            return Verdict(messages.wrong(api, f'"{name}" of {asked.type.name}', expected, got))
+    return None
+
+
+def _is_declared(type_: Instance) -> bool:
+    return type_.type.has_base(PROTOCOL) or type_.type.has_base(RECORD)
 
 
 def _lines_of_choices(

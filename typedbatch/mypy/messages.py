@@ -40,6 +40,11 @@ def report_undeclared_read(api: Api, name: str, names: Collection[str], node: Ex
     api.fail(f'Batch of unknown content: nothing here sets "{name}"; {what_to_do}', node, code=FIELD)
 
 
+def not_declared(owner: str, name: str, names: Collection[str]) -> str:
+    """A read or write of a field that a protocol or record does not declare."""
+    return f'{owner} has no field "{name}"{_hint(name, names)}'
+
+
 def _hint(name: str, names: Collection[str]) -> str:
     near = nearest(name, sorted(names))
     if near:
@@ -64,7 +69,7 @@ def report_unfilled(api: Api, what: str, names: Collection[str], node: Expressio
     api.fail(f"{what} lacks {_listed(names)}", node, code=EXTEND)
 
 
-def lacking(asked: str, names: Collection[str], fields: Fields) -> str:
+def lacking(asked: str, names: Collection[str], fields: Fields, given: str = "Batch") -> str:
     """A batch without fields that a protocol asks for."""
     if fields.rest is Rest.DECLARED:
         what_to_do = f"; validate() it, or annotate {asked}"
@@ -73,7 +78,7 @@ def lacking(asked: str, names: Collection[str], fields: Fields) -> str:
         return (
             f"Batch of unknown content lacks {_listed(names)} of {asked}; it has {_shown(fields)} for sure{what_to_do}"
         )
-    return f"Batch lacks {_listed(names)} of {asked}; it has {_shown(fields)}"
+    return f"{given} lacks {_listed(names)} of {asked}; it has {_shown(fields)}"
 
 
 def may_lack(asked: str, name: str, line: int) -> str:

@@ -23,7 +23,9 @@ from mypy.types import LiteralType, Type
 from typedbatch.mypy import arguments, attributes, construct, declare, gate
 from typedbatch.mypy.fields import BATCH
 from typedbatch.mypy.methods import METHODS, numbered
+from typedbatch.mypy.reworded import Rewording
 
+_rewording = Rewording()
 C = TypeVar("C", AttributeContext, FunctionContext, MethodContext, FunctionSigContext, MethodSigContext)
 Hook = Callable[[C], Any]
 
@@ -86,6 +88,7 @@ def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
     @wraps(hook)
     def safe(ctx: C) -> Any:
         try:
+            _rewording.watch(ctx.api)
             return hook(ctx)
         except Exception:  # whatever mypy's internals do, a user's run must go on
             if ctx.api.options.show_traceback:

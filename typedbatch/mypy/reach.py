@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from mypy.nodes import (
+    ARG_NAMED,
     AssertStmt,
     Block,
     CallExpr,
@@ -21,6 +22,7 @@ from mypy.nodes import (
     GeneratorExpr,
     IfStmt,
     IndexExpr,
+    ListExpr,
     MatchStmt,
     MemberExpr,
     NameExpr,
@@ -28,13 +30,14 @@ from mypy.nodes import (
     OpExpr,
     StrExpr,
     TryStmt,
+    TupleExpr,
     Var,
     WhileStmt,
     WithStmt,
 )
 
 from typedbatch.mypy.scopes import HANDLERS, LOOPS, Scope, functions_around, position_of
-from typedbatch.mypy.tree import last_name, nodes_in
+from typedbatch.mypy.tree import children, last_name, nodes_in
 
 _BY_NAME = ("setdefault", "pop", "set_array_at_key", "setattr", "delattr")
 
@@ -45,11 +48,11 @@ def where_decided(scope: Scope, receiver: Expression, name: str, read: Expressio
     """The line that a field depends on, which may be missing at a read; None where the read may depend on the same."""
     here = _path(scope, read)
     found: Node | None = None
-    for event in _events(scope, receiver, name):
+    for event, owner in _events(scope, receiver, name):
         path = _path(scope, event)
         if event is read or functions_around(tuple(path)) != functions_around(tuple(here)):
             continue
-        if in_one_loop(scope, receiver, path, here):
+        if in_one_loop(scope, owner, path, here):
             return None
         choice = _choice(path, here)
         if choice is None or position_of(choice) > position_of(read):
@@ -62,28 +65,62 @@ def where_decided(scope: Scope, receiver: Expression, name: str, read: Expressio
 
 
 def in_turns(scope: Scope, receiver: Expression, name: str, read: Expression) -> bool:
-    """May an earlier round of a loop have made the field."""
+    """May the field have been made in a round of a loop, though it is not there when mypy comes to the read first."""
     here = _path(scope, read)
-    return any(in_one_loop(scope, receiver, _path(scope, event), here) for event in _events(scope, receiver, name))
+    for event, owner in _events(scope, receiver, name):
+        path = _path(scope, event)
+        if in_one_loop(scope, owner, path, here):
+            return True
+        choice = _choice(path, here)
+        apart = choice is not None and not isinstance(choice, Block) and position_of(choice) < position_of(read)
+        if apart and any(isinstance(node, LOOPS) and node in here for node in path):
+            return True  # what is not reached in the first round may be in the second
+    return False
 
 
-def _events(scope: Scope, receiver: Expression, name: str) -> Iterator[Node]:
-    """Where a field of that name is made or removed, and where the batch is bound to another one."""
+def _events(scope: Scope, receiver: Expression, name: str) -> Iterator[tuple[Node, object]]:
+    """Where a field of that name is made or removed, or the batch is bound to another one; and which variable that is.
+
+    What happens to the batches that this one was made from may be in it, too.
+    """
     variable = receiver.node if isinstance(receiver, NameExpr) else None
+    variables = _carrying(scope, receiver)
     for node in scope.nodes:
         if isinstance(node, NameExpr):
             if variable is not None and node.node is variable and id(node) in scope.bindings:
-                yield node
+                yield node, variable
         elif isinstance(node, (MemberExpr, IndexExpr)):
-            if _names(node, name) and _is_changed(scope, node) and not _is_anothers(node, variable):
-                yield node
+            owner = node.expr if isinstance(node, MemberExpr) else node.base
+            own = owner.node if isinstance(owner, NameExpr) else variable
+            if _names(node, name) and _is_changed(scope, node) and (variable is None or own in variables):
+                yield node, own
         elif isinstance(node, CallExpr):
             by_name = last_name(node.callee) in _BY_NAME
             named = name in node.arg_names or (by_name and any(_is_text(argument, name) for argument in node.args))
-            if named and not _makes_another(scope, node, variable):
-                yield node
-        elif any(_is_text(key, name) for key, _ in node.items) and not _makes_another(scope, node, variable):
-            yield node
+            if named and not _makes_another(scope, node, variables):
+                yield node, variable
+        elif any(_is_text(key, name) for key, _ in node.items) and not _makes_another(scope, node, variables):
+            yield node, variable
+
+
+def _carrying(scope: Scope, receiver: Expression) -> set[object]:
+    """The variables whose batches an expression has the fields of: ``b`` and ``c``, where ``b = c.copy()``."""
+    found: set[object] = set()
+    todo = [receiver]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, NameExpr):
+            if node.node not in found:
+                found.add(node.node)
+                todo.extend(b.value for b in scope.bindings_of(node.node) if b.value is not None)
+        elif isinstance(node, CallExpr):
+            todo.extend(arg for arg, kind in zip(node.args, node.arg_kinds, strict=True) if kind is not ARG_NAMED)
+            todo.extend([node.callee.expr] if isinstance(node.callee, MemberExpr) else [])
+        elif isinstance(node, (IndexExpr, MemberExpr)):
+            todo.append(node.base if isinstance(node, IndexExpr) else node.expr)
+        elif isinstance(node, (ConditionalExpr, OpExpr, ListExpr, TupleExpr)):
+            todo.extend(children(node))
+    return found
 
 
 def _names(node: MemberExpr | IndexExpr, name: str) -> bool:
@@ -98,21 +135,14 @@ def _is_changed(scope: Scope, node: Expression) -> bool:
     return id(node) in scope.bindings or id(node) in scope.deleted
 
 
-def _is_anothers(node: MemberExpr | IndexExpr, variable: object) -> bool:
-    owner = node.expr if isinstance(node, MemberExpr) else node.base
-    return isinstance(owner, NameExpr) and variable is not None and owner.node is not variable
-
-
-def _makes_another(scope: Scope, node: CallExpr | DictExpr, variable: object) -> bool:
+def _makes_another(scope: Scope, node: CallExpr | DictExpr, variables: set[object]) -> bool:
     """Is this the value of another local name, or a call of its method."""
-    if variable is None:
-        return False
     if isinstance(node, CallExpr) and isinstance(node.callee, MemberExpr):
         owner = node.callee.expr
-        if isinstance(owner, NameExpr) and owner.node is not variable and isinstance(owner.node, Var):
+        if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and owner.node not in variables:
             return True
     targets = scope.values.get(id(node), [])
-    return bool(targets) and not any(isinstance(one, NameExpr) and one.node is variable for one in targets)
+    return bool(targets) and all(isinstance(one, NameExpr) and one.node not in variables for one in targets)
 
 
 def _path(scope: Scope, node: Node) -> Path:
@@ -127,10 +157,9 @@ def _suppresses(statement: WithStmt) -> bool:
     return any(isinstance(call, CallExpr) and last_name(call.callee) in HANDLERS for call in statement.expr)
 
 
-def in_one_loop(scope: Scope, receiver: Expression, one: Path, other: Path) -> bool:
-    """Are both in a loop that does not make the batch anew in each round."""
+def in_one_loop(scope: Scope, variable: object, one: Path, other: Path) -> bool:
+    """Are both in a loop that does not make the batch of a variable anew in each round."""
     loops = [node for node in one if isinstance(node, LOOPS) and node in other]
-    variable = receiver.node if isinstance(receiver, NameExpr) else None
     made = [_path(scope, binding.target) for binding in scope.bindings_of(variable)]
     return any(not any(_is_made_in(loop, path, other) for path in made) for loop in loops)
 

@@ -49,6 +49,8 @@ from typedbatch.mypy.internals import Api, function_around, known_type, module_a
 from typedbatch.mypy.tree import children, last_name, nodes_in, walk
 
 Position = tuple[int, int]
+Place = tuple[int, int, int | None, int | None]
+"""Lines and columns of the first letter and behind the last."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,19 @@ class Scope:
     @cached_property
     def _parents(self) -> dict[int, Node]:
         return {id(child): node for node in nodes_in(self.root) for child in children(node)}
+
+    def at(self, place: Place) -> Expression | None:
+        """The outermost expression that begins and ends there."""
+        return self._at.get(place)
+
+    @cached_property
+    def _at(self) -> dict[Place, Expression]:
+        found: dict[Place, Expression] = {}
+        for node in nodes_in(self.root):
+            if isinstance(node, Expression):
+                place = (node.line, node.column, node.end_line, node.end_column)
+                found.setdefault(place, node)
+        return found
 
     def around(self, node: Node) -> tuple[Node, ...]:
         """The nodes around an expression of this scope, innermost last."""

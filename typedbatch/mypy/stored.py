@@ -173,7 +173,7 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
     if is_batch(type_):
         return type_ if _is_flatter(type_, _DEPTH) else anything()
     if type_.type.fullname in _NUMBERS or type_.type.has_base("numpy.generic"):
-        return array(api)
+        return number(api)
     if type_.type.fullname in _SEQUENCES and type_.args:
         return _of_elements(api, [type_.args[0]], depth)
     if type_.type.has_base("typing.Mapping") and not type_.type.has_base(BATCH):
@@ -234,6 +234,23 @@ def array(api: Api, dtype: Type | None = None) -> Type:
         return anything()
     shape = api.named_generic_type("builtins.tuple", [anything()])
     return Instance(info, [shape, dtype if dtype is not None else Instance(dtypes, [anything()])])
+
+
+def number(api: Api) -> Type:
+    """A number, which a batch keeps as an array without dimensions."""
+    dtypes = class_named(api, "numpy.dtype")
+    whole = get_proper_type(array(api))
+    if dtypes is None or not isinstance(whole, Instance):
+        return anything()
+    shape = TupleType([], api.named_generic_type("builtins.tuple", [anything()]))
+    return whole.copy_modified(args=[shape, whole.args[1]])
+
+
+def as_read(type_: Type) -> Type:
+    """What a reader gets of a field: of a number Any, since numpy's types take no 0-d array for a number."""
+    proper = get_proper_type(type_)
+    shape = get_proper_type(proper.args[0]) if is_array(proper) else None
+    return anything() if isinstance(shape, TupleType) and not shape.items else type_
 
 
 def unranked(api: Api, arrays: list[ProperType]) -> Type:

@@ -236,7 +236,7 @@ def _known_to_another(scope: Scope) -> Trust:
 def _is_another(scope: Scope, name: NameExpr, around: tuple[Node, ...], home: tuple[Node, ...]) -> bool:
     """Was a use further down, in a round of a loop before, one of another batch, as each round makes its own."""
     below = position_of(around[-1]) > position_of(name)
-    return below and not in_one_loop(scope, name, list(around), list(home))
+    return below and not in_one_loop(scope, name.node, list(around), list(home))
 
 
 def trust_after(api: Api, scope: Scope, name: Expression, around: tuple[Node, ...]) -> Trust:

@@ -37,6 +37,7 @@ async def actor(name: int, server: ParameterServer, out: queue.Queue[Batch | Non
         obs = rng.normal(size=(10, len(weights)))
         prob = 1 / (1 + np.exp(-obs @ weights))
         rollout = Batch(obs=obs, act=(rng.random(10) < prob).astype(int))
+        #! missing-field: rollout = Batch(obs=obs)
         rollout.rew = rollout.obs[:, 0] * (2 * rollout.act - 1)
         #! misspelt-read: rollout.rew = rollout.obs[:, 0] * (2 * rollout.actions - 1)
         rollout.logp = np.where(rollout.act == 1, np.log(prob), np.log(1 - prob))

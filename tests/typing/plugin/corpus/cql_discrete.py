@@ -68,6 +68,7 @@ class CQL:
         q_all = self.q(batch.obs)
         chosen = q_all.gather(1, batch.act[:, None]).squeeze(1)
         stats = Batch(td=chosen - self.bootstrap(batch))
+        #! batch-for-array: stats = Batch(td=chosen - self.bootstrap(batch.obs_next))
         stats.td_loss = (batch.weight.float() * stats.td.pow(2)).mean()
         #! misspelt-read: stats.td_loss = (batch.weights.float() * stats.td.pow(2)).mean()
         stats.cql_loss = (torch.logsumexp(q_all, -1) - chosen).mean()

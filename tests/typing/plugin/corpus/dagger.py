@@ -47,6 +47,7 @@ def visit(policy, rng, n, beta=0.0, expert=None):
 
 def label(visited, expert):
     labelled = Batch(obs=visited.obs, act=visited.act)
+    #! missing-field: labelled = Batch(obs=visited.obs)
     labelled.expert_act = expert.act(labelled.obs)
     #! misspelt-read: labelled.expert_act = expert.act(labelled.observations)
     labelled.agree = labelled.expert_act == labelled.act
@@ -66,10 +67,12 @@ def main():
         dataset = Batch.cat(pool)
         stats = learner.fit(dataset)
         line = Batch(i=i, acc=float(stats.acc), agree=labelled["agree"].mean())
+        #! missing-field: line = Batch(i=i, acc=float(stats.acc))
         line.experts = visited.by_expert.mean()
         print(f"{int(line.i)} acc {float(line.acc):.3f} agree {float(line.agree):.3f} by expert {float(line.experts):.2f}")
         #! misspelt-read: print(f"{int(line.i)} acc {float(line.accuracy):.3f} agree {float(line.agree):.3f} by expert {float(line.experts):.2f}")
     summary = Batch(acc=[float(h.acc) for h in learner.history])
+    #! misspelt-keyword: summary = Batch(accs=[float(h.acc) for h in learner.history])
     summary.best = summary.acc.argmax()
     print(int(summary.best), [round(a, 3) for a in summary.acc.tolist()])
     #! misspelt-read: print(int(summary.best), [round(a, 3) for a in summary.accs.tolist()])

@@ -40,6 +40,7 @@ class Updater:
             return Result("warmup", mean)
 
         batch.pred = batch.x @ self.theta
+        #! wrong-type: batch.pred = None
         batch.error = batch.pred - batch.y
         #! misspelt-read: batch.error = batch.prediction - batch.y
         if self.evaluate_only:
@@ -67,7 +68,6 @@ class Updater:
         self.theta = self.theta - 0.1 * gradient
         batch.after = batch.x @ self.theta - batch.y
         gain = float(np.square(batch.error).mean() - np.square(batch.after).mean())
-        #! misspelt-read: gain = float(np.square(batch.error).mean() - np.square(batch.later).mean())
         return Result("ok", gain if spread > 0 else 0.0)
         #! branch-field: return Result("ok", gain / float(batch.weight.sum()))
 

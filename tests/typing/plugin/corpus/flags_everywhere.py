@@ -41,6 +41,7 @@ def run(cfg: Config, rng: np.random.Generator) -> dict[str, float]:
         obs = rng.normal(size=(32, 3))
         act = (rng.random(32) < sigmoid(obs @ weights)).astype(int)
         batch = Batch(obs=obs, act=act, rew=obs[:, 0] * (2 * act - 1))
+        #! missing-field: batch = Batch(obs=obs, rew=obs[:, 0] * (2 * act - 1))
         batch.returns = discounted(batch.rew, 0.9)
         #! old-name: batch.returns = discounted(batch.reward, 0.9)
 

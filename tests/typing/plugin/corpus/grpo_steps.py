@@ -106,6 +106,7 @@ def main() -> None:
     prompts = torch.randint(1, VOCAB, (4, 3))
     for step in range(3):
         stats = trainer.make_experience(prompts)
+        #! batch-for-array: stats = trainer.make_experience(Batch(ids=prompts))
         print(step, {name: round(value, 4) for name, value in stats.items()})
 
 

@@ -74,6 +74,7 @@ def describe(request: object) -> str:
         case {"estimator": str(name), "scaling": ("none" | "std" | "rank") as scaling}:
             batch = estimate(fake_rollout(21, 0), Estimator(name), scaling)
             result = Batch(adv=batch["adv"], error=batch["error"])
+            #! misspelt-keyword: result = Batch(advs=batch["adv"], error=batch["error"])
             result.mean = result.adv.mean()
         case (str(name), int(n)):
             result = Batch(adv=estimate(fake_rollout(n, 1), Estimator(name), "none")["adv"])

@@ -81,6 +81,7 @@ def main() -> None:
         new = Batch(state=state[None], action=np.array([action]), next_state=after)
         #! missing-field: new = Batch(state=state[None], action=np.array([action]))
         data = cat([data, new])
+        #! wrong-type: data = cat([data, after])
         state = after[0]
     print(np.round(state, 4).tolist(), len(data), [round(float(m.params.sigma.mean()), 4) for m in models])
 

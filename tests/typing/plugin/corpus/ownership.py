@@ -44,9 +44,9 @@ def rename(data: Batch) -> Batch:
     out.reward = out.pop("rew")
     out.action = out.pop("act")
     out.time = out["info"]["time"]
+    #! misspelt-item: out.time = out["infos"]["time"]
     del out["info"]
     out.discount = 0.99**out.time
-    #! misspelt-read: out.discount = 0.99**out.times
     out.value = out.reward * out.discount
     #! removed-field: out.value = out.rew * out.discount
     return out

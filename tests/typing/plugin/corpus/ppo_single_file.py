@@ -122,6 +122,7 @@ def main() -> None:
         for _ in range(args.update_epochs):
             for mb in flat.split(args.minibatch_size):
                 _, newlogprob, entropy, newvalue = agent.get_action_and_value(mb.obs, mb.actions)
+                #! batch-for-array: _, newlogprob, entropy, newvalue = agent.get_action_and_value(mb, mb.actions)
                 ratio = (newlogprob - mb.logprobs).exp()
                 #! misspelt-read: ratio = (newlogprob - mb.logprob).exp()
                 adv = mb.advantages

@@ -72,6 +72,7 @@ class RolloutBuffer:
     def get(self, batch_size: int) -> Generator[RolloutSamples, None, None]:
         assert self.full
         flat = self.data.apply_values_transform(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:])).to_torch()
+        #! wrong-kind: flat = self.data.apply_values_transform(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:]))
         order = torch.randperm(self.buffer_size * self.n_envs)
         for start in range(0, len(order), batch_size):
             part = flat[order[start : start + batch_size]]
@@ -87,7 +88,6 @@ def train(net: nn.Module, buffer: RolloutBuffer, optim: torch.optim.Optimizer) -
         ratio = torch.exp(logp - samples.old_log_prob)
         #! misspelt-read: ratio = torch.exp(logp - samples.log_prob)
         loss = -(ratio * samples.advantages).mean() + (out[:, 2] - samples.returns).pow(2).mean()
-        #! misspelt-read: loss = -(ratio * samples.advantages).mean() + (out[:, 2] - samples.return_).pow(2).mean()
         optim.zero_grad()
         loss.backward()
         optim.step()

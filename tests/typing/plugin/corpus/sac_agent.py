@@ -53,6 +53,7 @@ class SAC:
         alpha = self.log_alpha.exp().detach()
         with torch.no_grad():
             nxt = self.forward(batch.obs_next)
+            #! batch-for-array: nxt = self.forward(batch)
             q_next = torch.min(
                 self.q(self.q1_old, batch.obs_next, nxt["act"]), self.q(self.q2_old, batch.obs_next, nxt["act"])
             )

@@ -30,7 +30,7 @@ def learn(batch: PrioBatchProtocol[Tensor]) -> None: ...
 def q(batch: ObsBatchProtocol[Tensor], net: nn.Module) -> ModelOutputBatchProtocol[Tensor]:
     out = Batch(logits=net(batch.obs))
     out.act = out.logit.argmax(-1)  # E: misspelt-read: logit
-    return out  # E: returned-too-little: Incompatible return
+    return out  # E: returned-too-little: state
 
 
 def sample(batch: ObsBatchProtocol[Tensor], net: nn.Module) -> DistLogProbBatchProtocol[Tensor]:
@@ -39,7 +39,7 @@ def sample(batch: ObsBatchProtocol[Tensor], net: nn.Module) -> DistLogProbBatchP
     out.dist = Normal(out.mean, out.logstd.exp())  # E: misspelt-read: logstd
     out.act = out.dist.mean
     out.logp = torch.zeros(len(batch))
-    return out  # E: returned-misspelt: Incompatible return
+    return out  # E: returned-misspelt: log_prob
 
 
 def targets(batch: PrioBatchProtocol[Tensor]) -> Tensor:

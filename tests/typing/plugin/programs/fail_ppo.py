@@ -101,14 +101,14 @@ def stages(policy: torch.nn.Module) -> Tensor:
 def made_without(steps: int) -> RolloutBatchProtocol:
     batch = Batch(obs=np.zeros(steps), act=np.zeros(steps), rew=np.zeros(steps), info=Batch())
     batch.obs_next, batch.terminated = batch.obs, np.zeros(steps)
-    return batch  # E: returned-too-little: Incompatible return
+    return batch  # E: returned-too-little: truncated
 
 
 def returned_early(steps: int) -> BatchWithReturnsProtocol:
     batch = Batch(obs=np.zeros(steps), act=np.zeros(steps), rew=np.zeros(steps), info=Batch())
     batch.obs_next, batch.terminated, batch.truncated = batch.obs, np.zeros(steps), np.zeros(steps)
     if not steps:
-        return batch  # E: returned-too-little: Incompatible return
+        return batch  # E: returned-too-little: returns
     batch.returns = batch.rew[::-1].cumsum()
     return batch
 
@@ -117,7 +117,7 @@ def yielded(steps: int) -> Iterator[RolloutBatchProtocol]:
     for _ in range(steps):
         batch = Batch(obs=np.zeros(1), obs_next=np.zeros(1), act=[0], rew=[1.0], terminated=[False])
         batch.truncated = [False]
-        yield batch  # E: yielded-too-little: Incompatible types in
+        yield batch  # E: yielded-too-little: info
         batch.info = Batch()
         yield batch
 

@@ -43,7 +43,7 @@ def act_with_state(batch: ObsBatchProtocol[Tensor]) -> ActStateBatchProtocol[Ten
     out = Batch(act=batch.obs.argmax(-1))
     if len(batch) > 3:
         out.state = Batch(hidden=torch.zeros(len(batch), 2))
-    return out  # E: returned-maybe: Incompatible return
+    return out  # E: returned-maybe: state
 
 
 def learn(batch: RolloutBatchProtocol) -> None: ...
@@ -126,9 +126,9 @@ def goals(n: int) -> None:
 def assigned(n: int) -> None:
     b = Batch(obs=np.zeros(n), info=Batch())
     fine: ObsBatchProtocol = b
-    wrong: ActBatchProtocol = b  # E: assigned-too-little: Incompatible types in
+    wrong: ActBatchProtocol = b  # E: assigned-too-little: act
     torch_too: ObsBatchProtocol[Tensor] = b  # E: assigned-wrong-stage: obs
-    several: list[ObsBatchProtocol] = [b, Batch(obs=np.zeros(n))]  # E: item-too-little: List item
+    several: list[ObsBatchProtocol] = [b, Batch(obs=np.zeros(n))]  # E: item-too-little: info
     print(fine, wrong, torch_too, several)
 
 

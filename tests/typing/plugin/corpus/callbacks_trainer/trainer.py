@@ -28,8 +28,8 @@ class Trainer:
 
     def update(self) -> None:
         self.batch.adv = self.batch.rew - self.batch.rew.mean()
+        #! wrong-type: self.batch.adv = None
         error = (self.batch.act - self.batch.prob) * self.batch.adv
-        #! misspelt-read: error = (self.batch.act - self.batch.probs) * self.batch.adv
         self.weights = self.weights + 0.5 * error @ self.batch.obs / len(self.batch)
         #! misspelt-read: self.weights = self.weights + 0.5 * error @ self.batch.obz / len(self.batch)
 

@@ -20,6 +20,5 @@ class WeightedBaseline(WeightsMixin, BaselineMixin):
     def learn(self) -> float:
         prob = 1 / (1 + np.exp(-self.data.obs @ self.weights))
         score = (self.data.act - prob) * self.data.adv * self.data.weight
-        #! misspelt-read: score = (self.data.act - prob) * self.data.advantage * self.data.weight
         self.weights += 0.1 * (score @ self.data.obs) / self.data.weight.sum()
         return float(np.square(self.data.adv).mean())

@@ -45,6 +45,7 @@ class WeightsMixin(Learner):
         super().process()
         age = np.arange(len(self.data))[::-1]
         self.data.weight = np.exp(-0.01 * age)
+        #! wrong-type: self.data.weight = None
 
     def summary(self) -> dict[str, Any]:
         return {"ess": float(self.data.weight.sum() ** 2 / (self.data.weight**2).sum())}

@@ -30,7 +30,7 @@ def advantages(data: DataProto, lam: float = 0.95) -> DataProto:
         nxt = vals[:, t]
     work.returns = work.adv + vals
     return DataProto(Batch(advantages=work.adv, returns=work.returns))
-    #! misspelt-read: return DataProto(Batch(advantages=work.advantages, returns=work.returns))
+    #! wrong-type: return Batch(advantages=work.adv, returns=work.returns)
 
 
 def run(steps: int) -> list[str]:

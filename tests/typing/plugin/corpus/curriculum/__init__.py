@@ -1,0 +1,1 @@
+"""A curriculum: tasks get harder as the learner succeeds."""

@@ -1,0 +1,1 @@
+"""An older code base: no annotations, batches passed about freely."""

@@ -1,0 +1,168 @@
+"""What mypy itself says of a batch, in the plugin's words: where it returns one, assigns one, puts one into a list.
+
+No hook of a plugin is asked there. mypy lets whoever wants look at each error before it is recorded (``ErrorWatcher``),
+and this is what looks. An error that holds only as long as a batch gets no fields out of sight is taken back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mypy.errors import ErrorInfo, ErrorWatcher
+from mypy.nodes import (
+    AssignmentStmt,
+    CallExpr,
+    DictExpr,
+    Expression,
+    FuncItem,
+    MemberExpr,
+    Node,
+    ReturnStmt,
+    TypeInfo,
+    YieldExpr,
+)
+from mypy.types import CallableType, Instance, Type, TypeVarType, get_proper_type
+
+from typedbatch.mypy import messages
+from typedbatch.mypy.fields import is_batch
+from typedbatch.mypy.gate import PROTOCOL, declared_fields
+from typedbatch.mypy.internals import Api, known_type
+from typedbatch.mypy.judge import asked_protocol, judge
+from typedbatch.mypy.scopes import scope_around
+from typedbatch.mypy.wording import plain_words
+
+_NO_ATTRIBUTE = re.compile(r'"[^"]*" has no attribute "(\w+)"')
+_OF_A_VALUE = ("return-value", "assignment", "list-item", "dict-item", "misc", "type-var", "arg-type")
+
+
+class Rewording:
+    """Looks at every error of a run of mypy, and knows which file is being checked."""
+
+    def __init__(self) -> None:
+        self._api: Api | None = None
+        self._watcher: ErrorWatcher | None = None
+        self._answered: ErrorInfo | None = None
+        self._busy = False
+
+    def watch(self, api: Api) -> None:
+        """Look at the errors of this file from now on."""
+        self._api = api
+        errors: Any = getattr(getattr(api, "msg", None), "errors", None)
+        watchers: list[ErrorWatcher] | None = getattr(errors, "_watchers", None)
+        if watchers is not None and not any(one is self._watcher for one in watchers):
+            self._watcher = ErrorWatcher(errors, filter_errors=self._is_taken_back)
+            watchers.insert(0, self._watcher)
+
+    def _is_taken_back(self, file: str, info: ErrorInfo) -> bool:
+        if info.severity == "note":
+            return self._answered is not None and info.parent_error is self._answered
+        self._answered = None
+        if self._busy or self._api is None:
+            return False
+        self._busy = True
+        try:
+            return self._answer(self._api, info)
+        except Exception:  # as in any hook: whatever mypy's internals do, a user's run must go on
+            if self._api.options.show_traceback:
+                raise
+            return False
+        finally:
+            self._busy = False
+
+    def _answer(self, api: Api, info: ErrorInfo) -> bool:
+        code = info.code.code if info.code is not None else ""
+        told = _expression_at(api, info) if not code.startswith("batch-") else None
+        text = None
+        if told is not None and code == "attr-defined":
+            text = _of_attribute(api, told[0], info.message)
+        elif told is not None and code in _OF_A_VALUE:
+            text = _of_value(api, *told, info.message)
+        if text is None:
+            info.message = plain_words(info.message)
+            return False
+        self._answered, info.message = info, plain_words(text)
+        return not text
+
+
+def _expression_at(api: Api, info: ErrorInfo) -> tuple[Expression, tuple[Node, ...]] | None:
+    """The expression that an error is about, and the nodes around it."""
+    scope = scope_around(api)
+    place = (info.line, info.column, info.end_line, info.end_column)
+    found = scope.at(place) if scope is not None else None
+    return (found, scope.around(found)) if scope is not None and found is not None else None
+
+
+def _of_attribute(api: Api, node: Expression, message: str) -> str | None:
+    """A field that a protocol or record does not declare."""
+    match = _NO_ATTRIBUTE.match(message)
+    if match is None or not isinstance(node, MemberExpr):
+        return None
+    owner = get_proper_type(known_type(api, node.expr))
+    if not isinstance(owner, Instance) or is_batch(owner):
+        return None
+    declared = dict(declared_fields(owner.type))
+    return messages.not_declared(owner.type.name, match[1], declared) if declared else None
+
+
+def _of_value(api: Api, node: Expression, around: tuple[Node, ...], message: str) -> str | None:
+    """A batch that is not what is asked for. Empty if it is, or may be, for all that can be seen."""
+    if isinstance(node, CallExpr) and "type variable" in message:
+        return _of_type_variable(api, node)
+    entry = re.match(r"Dict entry (\d+)", message)
+    if isinstance(node, DictExpr) and entry is not None:
+        node = node.items[int(entry[1])][1]
+    if isinstance(node, YieldExpr) and node.expr is not None:
+        node, around = node.expr, (*around, node)
+    asked = asked_protocol(_asked_type(api, around))
+    is_sure = asked is not None
+    if asked is None:
+        asked = _asked_by_text(api, message)
+    if asked is None or known_type(api, node) is None:
+        return None
+    verdict = judge(api, node, asked)
+    return verdict.text if verdict is not None and (verdict.text or is_sure) else None
+
+
+def _of_type_variable(api: Api, call: CallExpr) -> str | None:
+    """``def same(batch: P) -> P``, called with a batch that is not what ``P`` is bound to."""
+    signature = get_proper_type(known_type(api, call.callee))
+    if not isinstance(signature, CallableType):
+        return None
+    for argument in call.args:
+        for type_ in signature.arg_types:
+            asked = asked_protocol(type_) if isinstance(get_proper_type(type_), TypeVarType) else None
+            verdict = judge(api, argument, asked) if asked is not None else None
+            if verdict is not None:
+                return verdict.text
+    return None
+
+
+def _asked_type(api: Api, around: tuple[Node, ...]) -> Type | None:
+    """What is asked for where a value is returned, yielded or assigned."""
+    parent = around[-1]
+    if isinstance(parent, AssignmentStmt) and len(parent.lvalues) == 1:
+        return parent.type if parent.type is not None else known_type(api, parent.lvalues[0])
+    function = next((node for node in reversed(around) if isinstance(node, FuncItem)), None)
+    signature = function.type if function is not None else None
+    if not isinstance(signature, CallableType) or not isinstance(parent, (ReturnStmt, YieldExpr)):
+        return None
+    given = get_proper_type(signature.ret_type)
+    if isinstance(parent, YieldExpr):
+        return given.args[0] if isinstance(given, Instance) and given.args else None
+    is_wrapped = function is not None and (function.is_coroutine or function.is_generator)
+    if is_wrapped:
+        return given.args[-1] if isinstance(given, Instance) and len(given.args) == 3 else None
+    return given
+
+
+def _asked_by_text(api: Api, message: str) -> Instance | None:
+    """The protocol that a message names last; without its arguments."""
+    names = re.findall(r'"(?:[\w.]+\.)?(\w+)[^"]*"', message)
+    tree: Any = getattr(api, "tree", None)
+    for name in reversed(names):
+        symbol = tree.names.get(name) if tree is not None else None
+        node = symbol.node if symbol is not None else None
+        if isinstance(node, TypeInfo) and node.is_protocol and node.has_base(PROTOCOL):
+            return Instance(node, [variable.default for variable in node.defn.type_vars])
+    return None

@@ -1,0 +1,74 @@
+"""Types as a person would write them, in the text of a message: ``Batch(obs, act)``, ``RolloutBatchProtocol``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_ARRAY = "ndarray[tuple[Any, ...], dtype[Any]]"
+_GENERIC = re.compile(r"\b(\w+)\[")
+_FIELDS = "Any | TypedDict({"
+
+
+def plain_words(message: str) -> str:
+    """A message with the types in it shortened; of a message without a batch nothing changes."""
+    return _shortened(message).replace(_ARRAY, "ndarray") if "Batch" in message else message
+
+
+def _shortened(text: str) -> str:
+    found: list[str] = []
+    end = 0
+    for match in _GENERIC.finditer(text):
+        if match.start() < end:
+            continue
+        close = _closing(text, match.end() - 1)
+        if close is None:
+            break
+        found += [text[end : match.start()], _type(match[1], text[match.end() : close])]
+        end = close + 1
+    return "".join([*found, text[end:]])
+
+
+def _type(name: str, inner: str) -> str:
+    if name.rpartition(".")[2] == "Batch":
+        return name if inner == "Any" else f"{name}({', '.join(_names(inner))})"
+    if "Batch" not in name and not name.endswith("Protocol"):
+        return f"{name}[{_shortened(inner)}]"
+    arguments = list(dict.fromkeys(_parts(inner)))
+    if arguments == [_ARRAY]:
+        return name
+    return f"{name}[{', '.join(map(_shortened, arguments if len(arguments) == 1 else _parts(inner)))}]"
+
+
+def _names(inner: str) -> Iterator[str]:
+    """The fields of a batch; a question mark behind one that may be missing."""
+    if not inner.startswith(_FIELDS):
+        yield "..."
+        return
+    close = _closing(inner, len(_FIELDS) - 1) or len(inner)
+    for part in _parts(inner[len(_FIELDS) : close]):
+        key = re.match(r"'([^']*)'(\??)", part)
+        if key is not None:
+            yield key[1] + key[2]
+    if inner[close:].strip(" })|"):
+        yield "..."
+
+
+def _closing(text: str, opening: int) -> int | None:
+    depth = 0
+    for place in range(opening, len(text)):
+        depth += (text[place] in "[({") - (text[place] in "])}")
+        if depth == 0:
+            return place
+    return None
+
+
+def _parts(text: str) -> list[str]:
+    """What stands between commas that are in no brackets."""
+    found, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "[({") - (letter in "])}")
+        if letter == "," and depth == 0:
+            found.append(text[start:place].strip())
+            start = place + 1
+    return [part for part in [*found, text[start:].strip()] if part]
