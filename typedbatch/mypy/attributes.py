@@ -29,7 +29,7 @@ from typedbatch.mypy.internals import (
 )
 from typedbatch.mypy.near import near_miss
 from typedbatch.mypy.places import change, field_of, type_here, was_followed
-from typedbatch.mypy.reach import in_turns, where_decided
+from typedbatch.mypy.reach import carrying, in_turns, where_decided
 from typedbatch.mypy.scopes import Binding, Scope, happens_before, place_of, scope_around, scope_of
 from typedbatch.mypy.stored import as_read, stored
 from typedbatch.mypy.trust import Trust, trust_in
@@ -153,7 +153,7 @@ def _is_excused(api: Api, scope: Scope, receiver: Expression, name: str, node: E
     """Does the code know that the field may be missing, or set it where mypy asks no plugin."""
     if name in scope.asked or scope.caught(node):
         return True
-    items = [*scope.items_set(scope.sources(receiver), name), *scope.nested_items_set(receiver, name)]
+    items = [*scope.items_set(carrying(scope, receiver), name), *scope.nested_items_set(receiver, name)]
     return _unasked(api, scope, items, node)
 
 
@@ -177,8 +177,13 @@ def _asked_by_mypy(ctx: AttributeContext, name: str) -> Type:
 
 def _unasked(api: Api, scope: Scope, items: list[IndexExpr], before: Expression) -> bool:
     """Is one of ``batch["x"] = ...`` such that mypy asked no plugin, as it does where it knows several types of it."""
-    missed = [item for item in items if known_type(api, item) is None]
+    missed = [item for item in items if known_type(api, item) is None and _may_be_batch(api, item.base)]
     return any(happens_before((item, scope.around(item)), before) for item in missed)
+
+
+def _may_be_batch(api: Api, place: Expression) -> bool:
+    type_ = known_type(api, place)
+    return type_ is None or any(map(is_batch, alternatives(type_)))
 
 
 # ---- setting and deleting --------------------------------------------------------------------------------------------

@@ -75,9 +75,7 @@ def lacking(asked: str, names: Collection[str], fields: Fields, given: str = "Ba
         what_to_do = f"; validate() it, or annotate {asked}"
         if not fields.known:
             return f"Batch of unknown content where {asked} is asked for{what_to_do}"
-        return (
-            f"Batch of unknown content lacks {_listed(names)} of {asked}; it has {_shown(fields)} for sure{what_to_do}"
-        )
+        return f"Batch of unknown content lacks {_listed(names)} of {asked}; set here: {_shown(fields)}{what_to_do}"
     return f"{given} lacks {_listed(names)} of {asked}; it has {_shown(fields)}"
 
 

@@ -84,7 +84,7 @@ def _events(scope: Scope, receiver: Expression, name: str) -> Iterator[tuple[Nod
     What happens to the batches that this one was made from may be in it, too.
     """
     variable = receiver.node if isinstance(receiver, NameExpr) else None
-    variables = _carrying(scope, receiver)
+    variables = carrying(scope, receiver)
     for node in scope.nodes:
         if isinstance(node, NameExpr):
             if variable is not None and node.node is variable and id(node) in scope.bindings:
@@ -103,7 +103,7 @@ def _events(scope: Scope, receiver: Expression, name: str) -> Iterator[tuple[Nod
             yield node, variable
 
 
-def _carrying(scope: Scope, receiver: Expression) -> set[object]:
+def carrying(scope: Scope, receiver: Expression) -> set[object]:
     """The variables whose batches an expression has the fields of: ``b`` and ``c``, where ``b = c.copy()``."""
     found: set[object] = set()
     todo = [receiver]

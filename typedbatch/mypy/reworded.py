@@ -13,13 +13,14 @@ from mypy.errors import ErrorInfo, ErrorWatcher
 from mypy.nodes import (
     AssignmentStmt,
     CallExpr,
-    DictExpr,
     Expression,
     FuncItem,
     MemberExpr,
+    NameExpr,
     Node,
     ReturnStmt,
     TypeInfo,
+    Var,
     YieldExpr,
 )
 from mypy.types import CallableType, Instance, Type, TypeVarType, get_proper_type
@@ -27,7 +28,7 @@ from mypy.types import CallableType, Instance, Type, TypeVarType, get_proper_typ
 from typedbatch.mypy import messages
 from typedbatch.mypy.fields import is_batch
 from typedbatch.mypy.gate import PROTOCOL, declared_fields
-from typedbatch.mypy.internals import Api, known_type
+from typedbatch.mypy.internals import Api, current_type, known_type
 from typedbatch.mypy.judge import asked_protocol, judge
 from typedbatch.mypy.scopes import scope_around
 from typedbatch.mypy.wording import plain_words
@@ -37,18 +38,23 @@ _OF_A_VALUE = ("return-value", "assignment", "list-item", "dict-item", "misc", "
 
 
 class Rewording:
-    """Looks at every error of a run of mypy, and knows which file is being checked."""
+    """Looks at every error of a run of mypy.
+
+    It knows the checker only once a hook of the plugin was asked. As the daemon checks a function by itself, an error
+    is answered if that was in the same function; else its words are shortened and no more.
+    """
 
     def __init__(self) -> None:
         self._api: Api | None = None
+        self._target: str | None = None
         self._watcher: ErrorWatcher | None = None
         self._answered: ErrorInfo | None = None
         self._busy = False
 
     def watch(self, api: Api) -> None:
-        """Look at the errors of this file from now on."""
-        self._api = api
+        """Look at the errors of the function, or file, that is being checked."""
         errors: Any = getattr(getattr(api, "msg", None), "errors", None)
+        self._api, self._target = api, errors.current_target() if errors is not None else None
         watchers: list[ErrorWatcher] | None = getattr(errors, "_watchers", None)
         if watchers is not None and not any(one is self._watcher for one in watchers):
             self._watcher = ErrorWatcher(errors, filter_errors=self._is_taken_back)
@@ -62,7 +68,7 @@ class Rewording:
             return False
         self._busy = True
         try:
-            return self._answer(self._api, info)
+            return self._answer(self._api, info, is_known=info.target == self._target)
         except Exception:  # as in any hook: whatever mypy's internals do, a user's run must go on
             if self._api.options.show_traceback:
                 raise
@@ -70,16 +76,17 @@ class Rewording:
         finally:
             self._busy = False
 
-    def _answer(self, api: Api, info: ErrorInfo) -> bool:
+    def _answer(self, api: Api, info: ErrorInfo, is_known: bool) -> bool:
         code = info.code.code if info.code is not None else ""
-        told = _expression_at(api, info) if not code.startswith("batch-") else None
+        told = _expression_at(api, info) if is_known and not code.startswith("batch-") else None
         text = None
         if told is not None and code == "attr-defined":
             text = _of_attribute(api, told[0], info.message)
         elif told is not None and code in _OF_A_VALUE:
             text = _of_value(api, *told, info.message)
         if text is None:
-            info.message = plain_words(info.message)
+            if code.startswith("batch-") or "Batch" in info.message:
+                info.message = plain_words(info.message)
             return False
         self._answered, info.message = info, plain_words(text)
         return not text
@@ -88,9 +95,14 @@ class Rewording:
 def _expression_at(api: Api, info: ErrorInfo) -> tuple[Expression, tuple[Node, ...]] | None:
     """The expression that an error is about, and the nodes around it."""
     scope = scope_around(api)
-    place = (info.line, info.column, info.end_line, info.end_column)
-    found = scope.at(place) if scope is not None else None
-    return (found, scope.around(found)) if scope is not None and found is not None else None
+    if scope is None:
+        return None
+    entry = re.match(r"Dict entry (\d+)", info.message)
+    if entry is not None:
+        found = scope.entry_at((info.line, info.column), int(entry[1]))
+    else:
+        found = scope.at((info.line, info.column, info.end_line, info.end_column))
+    return (found, scope.around(found)) if found is not None else None
 
 
 def _of_attribute(api: Api, node: Expression, message: str) -> str | None:
@@ -98,20 +110,25 @@ def _of_attribute(api: Api, node: Expression, message: str) -> str | None:
     match = _NO_ATTRIBUTE.match(message)
     if match is None or not isinstance(node, MemberExpr):
         return None
-    owner = get_proper_type(known_type(api, node.expr))
+    owner = get_proper_type(_type_of_owner(api, node.expr))
     if not isinstance(owner, Instance) or is_batch(owner):
         return None
     declared = dict(declared_fields(owner.type))
     return messages.not_declared(owner.type.name, match[1], declared) if declared else None
 
 
+def _type_of_owner(api: Api, owner: Expression) -> Type | None:
+    """What it is; while mypy tries out overloads, it has not stored it yet."""
+    found = known_type(api, owner)
+    if found is None and isinstance(owner, NameExpr):
+        found = current_type(api, owner) or (owner.node.type if isinstance(owner.node, Var) else None)
+    return found
+
+
 def _of_value(api: Api, node: Expression, around: tuple[Node, ...], message: str) -> str | None:
     """A batch that is not what is asked for. Empty if it is, or may be, for all that can be seen."""
     if isinstance(node, CallExpr) and "type variable" in message:
         return _of_type_variable(api, node)
-    entry = re.match(r"Dict entry (\d+)", message)
-    if isinstance(node, DictExpr) and entry is not None:
-        node = node.items[int(entry[1])][1]
     if isinstance(node, YieldExpr) and node.expr is not None:
         node, around = node.expr, (*around, node)
     asked = asked_protocol(_asked_type(api, around))

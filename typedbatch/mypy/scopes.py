@@ -203,7 +203,7 @@ class Scope:
         """Names that are asked for before they are read: ``hasattr(b, "x")``, ``"x" in b``."""
         return frozenset(_names_asked(self.root))
 
-    def items_set(self, owners: set[Var], name: str | None = None) -> list[IndexExpr]:
+    def items_set(self, owners: set[object], name: str | None = None) -> list[IndexExpr]:
         """The targets of every ``owner["name"] = ...``; of any name, if none is given."""
         targets = [binding.target for binding in self.bindings.values() if isinstance(binding.target, IndexExpr)]
         items = [item for item in targets if isinstance(item.base, NameExpr) and item.base.node in owners]
@@ -216,17 +216,6 @@ class Scope:
         path = _path_of(receiver)
         return [item for item in items if path is not None and len(path) > 1 and _path_of(item.base) == path]
 
-    def sources(self, receiver: Expression) -> set[Var]:
-        """The variables that an expression is made from, and those that they are bound to, and so on."""
-        found: set[Var] = set()
-        todo = [receiver]
-        while todo:
-            names = [node.node for node in nodes_in(todo.pop()) if isinstance(node, NameExpr)]
-            for variable in [v for v in names if isinstance(v, Var) and v not in found]:
-                found.add(variable)
-                todo.extend(b.value for b in self.of(variable) if b.value is not None)
-        return found
-
     def fields_set(self, name: str) -> list[Binding]:
         """What every field of that name is set to, whatever batch it is in."""
         return [b for b in self.bindings.values() if isinstance(b.target, MemberExpr) and b.target.name == name]
@@ -238,6 +227,12 @@ class Scope:
     def at(self, place: Place) -> Expression | None:
         """The outermost expression that begins and ends there."""
         return self._at.get(place)
+
+    def entry_at(self, start: Position, number: int) -> Expression | None:
+        """A value of the innermost dict display around a place that has so many."""
+        displays = [node for node in self.nodes if isinstance(node, DictExpr) and len(node.items) > number]
+        around = [one for one in displays if position_of(one) <= start <= (one.end_line or 0, one.end_column or 0)]
+        return max(around, key=position_of).items[number][1] if around else None
 
     @cached_property
     def _at(self) -> dict[Place, Expression]:
@@ -362,7 +357,8 @@ def _loop_pairs(target: Expression, value: Expression) -> Iterator[Binding]:
 
 
 def _names_made(root: Node) -> Iterator[str]:
-    targets = {id(binding.target) for node in nodes_in(root) for binding in _bindings(node)}
+    bindings = [binding for node in nodes_in(root) for binding in _bindings(node)]
+    targets = {id(binding.target) for binding in bindings if not binding.augmented}  # b.x += 1 reads it first
     for node, around in walk(root):
         if isinstance(node, CallExpr):
             names = zip(node.arg_names, node.arg_kinds, strict=True)
@@ -371,7 +367,8 @@ def _names_made(root: Node) -> Iterator[str]:
             if not (around and isinstance(around[-1], IndexExpr) and id(around[-1]) not in targets):
                 yield node.value
         else:
-            yield from (b.target.name for b in _bindings(node) if isinstance(b.target, MemberExpr))
+            made = [b.target for b in _bindings(node) if not b.augmented]
+            yield from (target.name for target in made if isinstance(target, MemberExpr))
 
 
 def _names_asked(root: Node) -> Iterator[str]:

@@ -11,8 +11,8 @@ _FIELDS = "Any | TypedDict({"
 
 
 def plain_words(message: str) -> str:
-    """A message with the types in it shortened; of a message without a batch nothing changes."""
-    return _shortened(message).replace(_ARRAY, "ndarray") if "Batch" in message else message
+    """A message with the types in it shortened."""
+    return _shortened(message).replace(_ARRAY, "ndarray")
 
 
 def _shortened(text: str) -> str:

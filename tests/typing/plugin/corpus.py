@@ -75,6 +75,8 @@ def programs(folder: Path = CORPUS) -> list[Program]:
         if path.suffix == ".py":
             found.append(Program(path.stem, {path.name: path.read_text(encoding="utf-8")}))
         elif (path / "__init__.py").exists():
-            texts = {str(one.relative_to(folder)): one.read_text(encoding="utf-8") for one in sorted(path.rglob("*.py"))}
+            texts = {
+                str(one.relative_to(folder)): one.read_text(encoding="utf-8") for one in sorted(path.rglob("*.py"))
+            }
             found.append(Program(path.name, texts))
     return found

@@ -52,9 +52,42 @@ def add_new(batch: Batch) -> Batch: ...
 """
 """What programs import, as mypy sees it."""
 
+WORLD = """
+from prelude import value
+from typedbatch import Batch
+
+SETTINGS = Batch(x=value(), obs=Batch(x=value()))
+
+class Box:
+    def __init__(self) -> None:
+        self.held = Batch(x=value(), y=value())
+
+    def fill(self) -> None:
+        fill(self)
+
+def fill(box: Box) -> None:
+    import elsewhere
+    elsewhere.fill(box)
+"""
+"""A module whose batches get fields that it does not show."""
+
+ELSEWHERE = """
+from prelude import value
+from world import SETTINGS, Box
+
+def fill(box: Box) -> None:
+    box.held.new = value()
+
+def fill_settings() -> None:
+    SETTINGS.new = value()
+"""
+"""The module that gives them to it."""
+
 _HEADER = """\
 from contextlib import nullcontext, suppress
+from elsewhere import fill_settings
 from prelude import Risk, add_new, add_x, coin, count, look, more, risky, value
+from world import SETTINGS, Box
 from typedbatch import Batch, cat, stack
 
 def program() -> None:
@@ -270,7 +303,31 @@ _COMPUTED = (
     "{b}.cat_([{c}])",
     "{b}.stack_([{c}])",
 )
+_HELD = (
+    "SETTINGS.{f} = value()",
+    "SETTINGS.{f}",
+    "SETTINGS.new",
+    "SETTINGS.{o}.{f}",
+    "fill_settings()",
+    "{b} = SETTINGS",
+    "box.held = {b}",
+    "box.held.{f} = value()",
+    "box.held.{f}",
+    "box.held.new",
+    "box.fill()",
+    "{b} = box.held",
+    "{b} = box.held.copy()",
+)
+_CORRELATED = (
+    "({b}.{f} if flag else {b}.{g})",
+    "flag and print({b}.{f})",
+    "flag or print({b}.{f})",
+    "other = flag",
+    "print({b}.{f}) if other else None",
+)
 _SHARED = (
+    "box = Box()",
+    "other = False",
     "flag = coin(0)",
     'name = "z"',
     'fields = {"x": value()}',
@@ -279,7 +336,7 @@ _SHARED = (
     "pair = (b, c)",
     "add = b.update",
 )
-_WILD = (*_STRAIGHT, *_ALIASES * 2, *_HANDED * 2, *_COMPUTED)
+_WILD = (*_STRAIGHT, *_ALIASES * 2, *_HANDED * 2, *_COMPUTED, *_HELD * 2, *_CORRELATED * 2)
 _LEAVING = ("return", "raise Risk", "break", "continue")
 
 _LOOPS = (
@@ -304,7 +361,11 @@ _GUARDS = (
     'if "{f}" in {b} and coin({n}):',
     'if not hasattr({b}, "{f}"):',
     "if flag:",
+    "if flag:",
     "if not flag:",
+    "if flag and coin({n}):",
+    "if other:",
+    "if flag is other:",
     'if {b}.get("{f}") is not None:',
     "if {b} is {c}:",
 )

@@ -117,6 +117,8 @@ class Facts:
     reached: set[int] = field(default_factory=set)
     lacked: set[int] = field(default_factory=set)
     """Lines that raised as a field was not there."""
+    fine: set[int] = field(default_factory=set)
+    """Lines that did not, on some way."""
     illegal: list[int] = field(default_factory=list)
     """Lines that failed for another reason, or that nothing can follow."""
     outcomes: dict[int, set[bool]] = field(default_factory=dict)
@@ -145,6 +147,8 @@ class Watch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if error is None or isinstance(error, (Risk, _Stop)):
+            if error is None:
+                self.facts.fine.add(self.line)
             return False
         if isinstance(error, MissingFieldError):
             self.facts.lacked.add(self.line)
@@ -264,10 +268,28 @@ def _run_once(code: Any, choices: Choices, facts: Facts) -> None:
         "not_empty": not_empty,
         "some": choices.some,
         "tells": partial(choices.tells, facts),
+        **_world(),
     }
     exec(code, names)
     with contextlib.suppress(Risk, MissingFieldError, _Stop):
         names["program"]()
+
+
+def _world() -> dict[str, Any]:
+    """What ``world.py`` and ``elsewhere.py`` define, made anew for each run."""
+    settings = Batch(x=np.zeros((4, 2)), obs=Batch(x=np.zeros((4, 2))))
+
+    class Box:
+        def __init__(self) -> None:
+            self.held = Batch(x=np.zeros((4, 2)), y=np.zeros((4, 2)))
+
+        def fill(self) -> None:
+            self.held["new"] = np.zeros((4, 2))
+
+    def fill_settings() -> None:
+        settings["new"] = np.zeros((4, 2))
+
+    return {"SETTINGS": settings, "Box": Box, "fill_settings": fill_settings}
 
 
 def _add_x(batch: Batch) -> None:
@@ -309,27 +331,46 @@ def draw(seed: int, wild: bool, number: int) -> list[tuple[Body, Facts]]:
 # ---- what need not be reported ---------------------------------------------------------------------------------------
 
 
-def left_unsaid(text: str) -> set[int]:
+def left_unsaid(text: str, facts: Facts) -> set[int]:
     """Lines of which the plugin says nothing: their field may have been set by a round of a loop before.
 
-    That is so behind a loop in which the field occurs, which has run for all that the plugin says, and below an ``if``
-    of a loop in which it occurs elsewhere, as in ``if step > 0``.
+    That is so behind a loop in which the field occurs, which has run for all that the plugin says, and in a loop in
+    which it occurs elsewhere, or a batch is bound. Where a field is there on some ways, nothing is said under any
+    condition, which may go with that of the write.
     """
     tree = ast.parse(text)
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
     loops = [node for node in statements if isinstance(node, (ast.For, ast.While))]
-    found = set()
+    found = {statement.lineno for statement in statements if _depends(statement, tree, facts)}
     for statement in statements:
         for loop in loops:
             behind = (loop.end_lineno or 0) < statement.lineno
-            if (behind or _is_below_if(statement, loop)) and _names(statement) & _names(*_others(loop, statement)):
+            others = _others(loop, statement)
+            within = _is_within(statement, loop)
+            bound = {
+                part.id for part in ast.walk(loop) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+            }
+            used = {part.id for part in ast.walk(statement) if isinstance(part, ast.Name)}
+            if (behind or within) and (_names(statement) & _names(*others) or bound & used):
                 found.add(statement.lineno)
     return found
 
 
-def _is_below_if(statement: ast.stmt, loop: ast.For | ast.While) -> bool:
-    choices = [node for node in ast.walk(loop) if isinstance(node, ast.If) and node is not statement]
-    return any(_is_within(statement, choice) for choice in choices)
+def _depends(statement: ast.stmt, tree: ast.Module, facts: Facts) -> bool:
+    """Is its field there on some ways only, and the line not reached on every way."""
+    if statement.lineno not in facts.lacked & facts.fine:
+        return False
+    body = next(node for node in tree.body if isinstance(node, ast.FunctionDef)).body
+    leaving = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+    left = any(isinstance(node, leaving) and node.lineno < statement.lineno for node in ast.walk(tree))
+    chosen = any(isinstance(node, ast.IfExp) for node in ast.walk(statement))
+    chains = any(_in_every_arm(node, _names(statement)) for node in ast.walk(tree) if isinstance(node, ast.If))
+    return statement not in body or left or chosen or chains
+
+
+def _in_every_arm(choice: ast.If, names: set[str]) -> bool:
+    arms = [choice.body, choice.orelse]
+    return all(names & _names(*arm) for arm in arms)
 
 
 def _others(loop: ast.For | ast.While, statement: ast.stmt) -> list[ast.stmt]:

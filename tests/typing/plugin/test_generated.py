@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 from tests.typing import checkers
 from tests.typing.checkers import Checker, CheckerFailedError, Diagnostic
 from tests.typing.plugin.generator import (
+    ELSEWHERE,
     HEADER_LINES,
     PRELUDE,
+    WORLD,
     Block,
     Body,
     Clause,
@@ -54,7 +56,18 @@ follow_imports = skip
 ignore_missing_imports = True
 """
 COMMAND = "mypy --config-file=mypy.ini --python-executable={python} --cache-dir={cache} --output=json --show-traceback"
-MYPY = Checker("mypy", COMMAND, read, {"mypy.ini": SETTINGS, "prelude.pyi": PRELUDE, "canary.py": CANARY})
+MYPY = Checker(
+    "mypy",
+    COMMAND,
+    read,
+    {
+        "mypy.ini": SETTINGS,
+        "prelude.pyi": PRELUDE,
+        "world.py": WORLD,
+        "elsewhere.py": ELSEWHERE,
+        "canary.py": CANARY,
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -125,7 +138,7 @@ class Judge:
             if not any(f'"{name}"' in message for name in unlikely.get(line, ()))
         ]
         if self.complete:
-            missed = facts.lacked - said.keys() - left_unsaid(text)
+            missed = facts.lacked - said.keys() - left_unsaid(text, facts)
             found += [(line, "a field is not there, and mypy reports nothing") for line in missed]
         return sorted(found)
 

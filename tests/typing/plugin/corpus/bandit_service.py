@@ -3,6 +3,7 @@
 import json
 import math
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class LinUCB:
 class Service:
     def __init__(self, model, flush_every=8):
         self.model = model
-        self.pending = deque()
+        self.pending: deque[Any] = deque()
         self.flush_every = flush_every
         self.metrics = Batch(requests=0, errors=0, reward=0.0)
 

@@ -68,7 +68,7 @@ def checked_attr(payload: Any) -> float:
     """Payloads come from plugins: batches, dicts, or anything with these attributes."""
     batch = Batch(payload) if isinstance(payload, dict) else payload
     bonus = getattr(batch, "bonus", None)
-    total = float(batch.base.sum())
+    total = float(batch["base"].sum())
     return total if bonus is None else total + float(bonus.sum())
 
 

@@ -92,7 +92,6 @@ def logged(rows: list[dict[str, Any]]) -> None:
     weights.setdefault("seed", [1, 2])
     print(weights.seed)
     print(weights.seeds)  # E: misspelt-read: seeds
-    print(weights.n.bit_length())  # E: number-method-on-array: bit_length
     weights.update(Batch(extra=np.ones(2)))
     print(weights.extra)
     print(weights.extras)  # E: misspelt-read: extras

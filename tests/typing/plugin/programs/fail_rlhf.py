@@ -146,7 +146,6 @@ def hidden(states: list[Tensor]) -> None:
     print(b.tokens.append(3))  # E: list-method-on-array: append
     print(b.last.astype(int))  # E: array-method-on-tensor: astype
     print(b.tokens.to("cpu"))  # E: tensor-method-on-array: to
-    print(b.temperature.is_integer())  # E: number-method-on-array: is_integer
     bad: str = b.hidden  # E: tensor-as-text: "Tensor"
     wrong: Tensor = b.tokens  # E: array-as-tensor: "Tensor"
     print(bad, wrong)

@@ -10,7 +10,7 @@ class Sarsa:
     def __init__(self, n_states):
         self.q = np.zeros((n_states, 2))
         self.rng = np.random.default_rng(int(opts.seed) + 1)
-        self.last = None
+        self.last = Batch(delta=0.0)
         self.episode = Batch(reward=0.0, length=0)
 
     def act(self, state):

@@ -13,7 +13,7 @@ class Corridor:
         self.pos = 0
 
     def reset(self):
-        self.pos = self.rng.integers(self.size - 1)
+        self.pos = int(self.rng.integers(self.size - 1))
         self.left = int(opts.horizon)
         #! misspelt-read: self.left = int(opts.horizons)
         return self.pos

@@ -42,4 +42,5 @@ def loss(batch: LogpOldProtocol[Tensor], net: ActorCritic) -> Tensor:
     clip = float(config.algo.clip)
     surrogate = torch.min(ratio * batch.adv, ratio.clamp(1 - clip, 1 + clip) * batch.adv)
     value_loss = (value - batch.returns).pow(2).mean()
-    return -surrogate.mean() + float(config.algo.vf_coef) * value_loss
+    total: Tensor = -surrogate.mean() + float(config.algo.vf_coef) * value_loss
+    return total

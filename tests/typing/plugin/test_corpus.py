@@ -1,0 +1,115 @@
+"""Programs as people write them: nothing is said of a right one, and what is wrong in it is said in plain words.
+
+The programs were written by people who had not seen the plugin. Each runs; each mistake makes it fail. What the plugin
+leaves alone, by the rules in docs/plugin.md, is listed with the rule in ``left.txt``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.typing.plugin.corpus import CORPUS, Mistake, Program, programs
+from tests.typing.plugin.runs import base_cache, check
+
+PROGRAMS = programs()
+LEFT = CORPUS.parent / "left.txt"
+SETTINGS = """[mypy]
+strict = True
+warn_unreachable = True
+allow_untyped_calls = True
+allow_untyped_defs = True
+allow_incomplete_defs = True
+check_untyped_defs = True
+plugins = typedbatch.mypy
+"""
+IMPORTS = """
+import torch, torch.nn.functional, torch.distributions
+import typedbatch.buffers
+"""
+_REPORT = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): error: (?P<text>.*)")
+_DUMPED = re.compile(r"TypedDict|\[Any\b|tuple\[Any")
+
+
+def named(mistake: Mistake) -> str:
+    """How ``left.txt`` names a mistake: it stays when lines are added elsewhere."""
+    return f"{mistake.file}: {mistake.code.strip()}"
+
+
+def left_alone() -> dict[str, str]:
+    """Mistakes that the plugin does not report, each with the rule by which it does not."""
+    found, rule = {}, ""
+    for line in LEFT.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            rule = line[2:]
+        elif line:
+            found[line] = rule
+    return found
+
+
+@pytest.fixture(scope="module")
+def reports(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What is said of each program, and of each with one mistake, by the name of its copy; in one run of mypy."""
+    place = tmp_path_factory.mktemp("corpus")
+    kept = getattr(pytestconfig, "cache", None)
+    folder = place / "kept" if kept is None else Path(kept.mkdir("mypy-plugin-corpus"))
+    cache = base_cache(folder, place / "cache", SETTINGS)
+    for copy, _, _ in copies():
+        copy.write(place / "programs")
+    (place / "programs" / "mypy.ini").write_text(SETTINGS, encoding="utf-8")
+    found: dict[str, list[str]] = {copy.name: [] for copy, _, _ in copies()}
+    for line in check(place / "programs", cache).lines:
+        report = _REPORT.fullmatch(line)
+        if report is not None:
+            name = Path(report["file"]).parts[0].removesuffix(".py")
+            where = report["file"].replace(name, "NAME")
+            found[name].append(f"{where}:{report['line']}: {report['text'].replace(name, 'NAME')}")
+    return found
+
+
+def copies() -> Iterator[tuple[Program, Program, Mistake | None]]:
+    """Every program, and every program with one mistake, under a name of its own."""
+    for program in PROGRAMS:
+        yield program.renamed(f"{program.name}_right"), program, None
+        for number, mistake in enumerate(program.mistakes()):
+            yield program.with_mistake(mistake).renamed(f"{program.name}_wrong_{number}"), program, mistake
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_right_program_runs(program: Program, tmp_path: Path) -> None:
+    program.write(tmp_path)
+    command = [sys.executable, "-W", "error", "-m", program.name]
+    place = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_is_said_of_a_right_program(reports: dict[str, list[str]]) -> None:
+    said = [line for program in PROGRAMS for line in reports[f"{program.name}_right"]]
+    assert not said, "\n".join(said)
+
+
+def test_mistakes_are_reported_but_for_those_that_are_listed(reports: dict[str, list[str]]) -> None:
+    silent = {named(mistake) for copy, _, mistake in copies() if mistake is not None and not reports[copy.name]}
+    listed = left_alone().keys()
+    assert sorted(silent - listed) == []
+    assert sorted(listed - silent) == [], "these are reported now: take them off the list"
+
+
+def test_nearly_all_that_the_rules_let_be_reported_is(reports: dict[str, list[str]]) -> None:
+    rules = left_alone()
+    within = [copy for copy, _, mistake in copies() if mistake is not None and named(mistake) not in rules]
+    plain = [copy for copy in within if any(not _DUMPED.search(line) for line in reports[copy.name])]
+    assert len(within) >= 200
+    assert len(plain) >= 0.95 * len(within)
+
+
+def test_each_rule_is_in_the_docs() -> None:
+    page = (CORPUS.parents[3] / "docs" / "plugin.md").read_text(encoding="utf-8")
+    assert all(rule in page for rule in set(left_alone().values()))

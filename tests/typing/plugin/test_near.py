@@ -1,0 +1,69 @@
+"""What counts as a slip of a field's name, where it cannot be seen which fields there are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from typedbatch.mypy.near import near_miss
+
+WORDS = st.text("abcdefgh_", min_size=3, max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("obz", "obs"),
+        ("advs", "adv"),
+        ("retruns", "returns"),
+        ("retunrs", "returns"),
+        ("return", "returns"),
+        ("terminatd", "terminated"),
+        ("next_obs", "obs_next"),
+        ("obsnext", "obs_next"),
+        ("logpold", "logp_old"),
+        ("logp_odl", "logp_old"),
+        ("row", "rows"),
+        ("weights", "weight"),
+        ("rewards_", "rewards"),
+    ],
+)
+def test_a_slip(name: str, known: str) -> None:
+    assert near_miss(name, ["unrelated", known]) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("ret", "rew"),
+        ("ref", "rew"),
+        ("pos", "obs"),
+        ("val", "vel"),
+        ("q1", "q2"),
+        ("critic1", "critic2"),
+        ("epoch", "epochs"),
+        ("steps", "step"),
+        ("logp_old", "logp"),
+        ("obs_next", "obs"),
+        ("x", "y"),
+        ("done", "terminated"),
+        ("device", "seed"),
+        ("reward", "rew"),
+        ("obs", "obs"),
+        ("mu_min", "mu_max"),
+    ],
+)
+def test_another_field(name: str, known: str) -> None:
+    assert near_miss(name, [known]) == ""
+
+
+@given(WORDS, st.lists(WORDS, max_size=4))
+def test_what_is_known_is_no_slip(name: str, known: list[str]) -> None:
+    assert near_miss(name, [*known, name]) == ""
+    assert near_miss(name, known) in {"", *known}
+
+
+@given(WORDS, WORDS)
+def test_a_name_is_as_near_to_another_as_that_is_to_it(one: str, other: str) -> None:
+    assert bool(near_miss(one, [other])) == bool(near_miss(other, [one]))
