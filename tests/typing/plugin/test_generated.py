@@ -36,6 +36,7 @@ from tests.typing.plugin.generator import (
 from tests.typing.plugin.oracle import Facts, TooManyWaysError, draw, left_unsaid, legal, one_way, removed_in_loops, run
 
 PROGRAMS_PER_RUN = 80
+NOT_ABOUT_BATCHES = ("[unreachable]", "[redundant-expr]", "[name-defined]")
 CANARY = "from typedbatch import Batch\n\nBatch(song=1).sings\n"
 
 
@@ -124,8 +125,9 @@ class Judge:
         found = checkers.run(MYPY, self.folder, self.cache)
         by_file = {report.file for report in found}
         assert "canary.py" in by_file, "the plugin is off"
+        told = [report for report in found if not report.message.endswith(NOT_ABOUT_BATCHES)]
         return [
-            {report.line: report.message for report in found if report.file == f"program_{number}.py"}
+            {report.line: report.message for report in told if report.file == f"program_{number}.py"}
             for number in range(len(texts))
         ]
 
