@@ -6,6 +6,7 @@ import argparse
 
 import torch
 
+from .branches import measure_branches
 from .buffers import buffer_memory, measure_buffers
 from .checking import measure_checking
 from .data import data_sets
@@ -32,7 +33,7 @@ def main() -> int:
         "--only",
         metavar="NAME",
         default="",
-        help="operations with NAME in their name; memory; validation; buffers; rllib; files; import; checking",
+        help="operations with NAME in their name; memory, validation, buffers, rllib, files, import, checking, branches",
     )
     parser.add_argument("--markdown", action="store_true", help="print tables for the docs")
     arguments = parser.parse_args()
@@ -42,7 +43,8 @@ def main() -> int:
     sets = data_sets()
     tables = [[row for row in operations(data, modules) if arguments.only in row.name] for data in sets]
     if not any(tables) and not any(
-        arguments.only in name for name in ("memory", "validation", "buffers", "rllib", "files", "import", "checking")
+        arguments.only in name
+        for name in ("memory", "validation", "buffers", "rllib", "files", "import", "checking", "branches")
     ):
         parser.error(f"no operation has {arguments.only!r} in its name")
     report = Report(arguments.markdown)
@@ -73,6 +75,8 @@ def main() -> int:
         wrong |= bool(imports.loaded)
     if arguments.only in "checking":
         report.checking(measure_checking())
+    if arguments.only in "branches":
+        report.branches(measure_branches())
     report.summary()
     return int(wrong)
 

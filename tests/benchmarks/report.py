@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .branches import COUNTS, GROWTH_BAR, Branches
 from .buffers import ENVS, MEMORY_BAR, Row
 from .checking import BAR as CHECKING_BAR
 from .checking import SHARE_BAR, Checking
@@ -150,6 +151,20 @@ class Report:
                 self.missed.setdefault(f"files: {row.name}", [])
             bar = "" if row.bar is None else f"{row.bar:.2f}"
             table.add_row(row.name, f"{row.numpy * 1e6:.1f}", _own(row.own, missed), bar)
+        self._print(table)
+
+    def branches(self, measured: list[Branches]) -> None:
+        """Time by the number of branches, and how it grows when there are twice as many."""
+        counts = [f"{count} branches, ms" for count in COUNTS]
+        growth = f"{COUNTS[-1]} / {COUNTS[-2]}"
+        table = self._table("branches under the mypy plugin, one function", "kind", *counts, growth, "bar")
+        for row in measured:
+            grown = row.seconds[-1] / row.seconds[-2]
+            missed = grown > GROWTH_BAR
+            if missed:
+                self.missed[f"branches: {row.kind}"] = []
+            cell = f"[bold red]{grown:.2f} ![/]" if missed else f"{grown:.2f}"
+            table.add_row(row.kind, *(f"{1000 * one:.0f}" for one in row.seconds), cell, f"{GROWTH_BAR:.2f}")
         self._print(table)
 
     def checking(self, checking: Checking) -> None:

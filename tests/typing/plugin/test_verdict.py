@@ -1,0 +1,174 @@
+"""One verdict: what is said of a file is the same whatever is checked beside it, in whatever order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import settings
+
+from tests.typing.plugin.corpus import programs
+from tests.typing.plugin.runs import base_cache, by_command, check, fill, in_daemon
+from tests.typing.plugin.test_corpus import SETTINGS
+
+PROGRAMS = Path(__file__).parent / "programs"
+WITHOUT = SETTINGS.replace("plugins = typedbatch.mypy\n", "")
+slow = pytest.mark.skipif(settings.get_current_profile_name() != "fuzz", reason="make fuzz runs it")
+_OWNER = re.compile(r"([\w/]+\.py):")
+
+
+def sources() -> dict[str, str]:
+    """Right and wrong programs in a file each: those of ``programs/``, and those of the corpus with a mistake."""
+    found = {path.name: path.read_text(encoding="utf-8") for path in sorted(PROGRAMS.glob("*.py"))}
+    for program in programs():
+        if len(program.files) == 1:
+            mistake = next(iter(program.mistakes()))
+            found.update(program.with_mistake(mistake).files)
+    return found
+
+
+def by_file(lines: tuple[str, ...]) -> dict[str, list[str]]:
+    """Reports, by the file that they are about."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        owner = _OWNER.match(line)
+        found.setdefault(owner[1] if owner else "", []).append(line)
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("verdict")
+
+
+@pytest.fixture(scope="module")
+def kept(pytestconfig: pytest.Config, place: Path) -> Path:
+    found = getattr(pytestconfig, "cache", None)
+    return place / "kept" if found is None else Path(found.mkdir("mypy-plugin-corpus"))
+
+
+@pytest.fixture(scope="module")
+def together(kept: Path, place: Path) -> dict[str, list[str]]:
+    """What is said of each file when all are checked at once."""
+    files = {"mypy.ini": SETTINGS, **sources()}
+    fill(place / "together", files)
+    return by_file(check(place / "together", base_cache(kept, place / "cache", SETTINGS)).lines)
+
+
+def test_a_few_at_a_time(kept: Path, place: Path, together: dict[str, list[str]]) -> None:
+    """In random handfuls, each from the cache that the last has left: other neighbours, another order."""
+    names = sorted(sources())
+    run = by_command(place / "few", base_cache(kept, place / "few-cache", SETTINGS))
+    Random(0).shuffle(names)
+    for start in range(0, len(names), 12):
+        some = names[start : start + 12]
+        found = by_file(run({"mypy.ini": SETTINGS, **{name: sources()[name] for name in some}}).lines)
+        assert found == {name: together[name] for name in some if name in together}
+
+
+@slow
+def test_each_alone(kept: Path, place: Path, together: dict[str, list[str]]) -> None:
+    for name, text in sources().items():
+        folder = place / "alone" / name
+        fill(folder, {"mypy.ini": SETTINGS, name: text})
+        found = by_file(check(folder, base_cache(kept, place / f"cache-{name}", SETTINGS)).lines)
+        assert found.get(name, []) == together.get(name, [])
+
+
+def test_in_the_daemon_after_edits(kept: Path, place: Path, together: dict[str, list[str]]) -> None:
+    names = sorted(sources())
+    some = Random(1).sample(names, 8)
+    files = {"mypy.ini": SETTINGS, **{name: sources()[name] for name in some}}
+    expected = {name: together[name] for name in some if name in together}
+    with in_daemon(place / "daemon", base_cache(kept, place / "daemon-cache", SETTINGS)) as run:
+        for edited in ("", *some):
+            texts = {name: text + "\nedited = 1\n" if name == edited else text for name, text in files.items()}
+            assert by_file(run(texts).lines) == expected, edited
+
+
+def test_what_mypy_reports_without_the_plugin_it_reports_with_it(kept: Path, place: Path) -> None:
+    """Line by line, but for the fields of plain batches, which mypy alone knows nothing of."""
+    texts = {"loose.py": LOOSE}
+    fill(place / "with", {"mypy.ini": SETTINGS, **texts})
+    fill(place / "without", {"mypy.ini": WITHOUT, **texts})
+    said = check(place / "with", base_cache(kept, place / "with-cache", SETTINGS)).lines
+    unsaid = check(place / "without", base_cache(kept / "without", place / "without-cache", WITHOUT)).lines
+    lines = [{int(line.split(":")[1]) for line in one if ": error: " in line} for one in (said, unsaid)]
+    marked = {number for number, line in enumerate(LOOSE.splitlines(), 1) if "# E" in line}
+    assert lines[1] == marked
+    assert lines[0] == marked
+
+
+LOOSE = """\
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any, SupportsFloat, SupportsIndex
+import numpy as np
+from typedbatch import Batch, ObsBatchProtocol, RolloutBatch, RolloutBatchProtocol, stack
+def call(x: Callable[[], int]) -> None: ...
+def real(x: SupportsFloat) -> None: ...
+def number(x: SupportsIndex) -> None: ...
+def managed(x: contextlib.AbstractContextManager[Any]) -> None: ...
+def ask(x: ObsBatchProtocol) -> None: ...
+def of_numbers(x: Iterable[int]) -> None: ...
+def of_unknown(b: Batch) -> None:
+    float(b)  # E
+    int(b)  # E
+    complex(b)  # E
+    round(b)  # E
+    open(b)  # E
+    with b:  # E
+        pass
+    call(b)  # E
+    real(b)  # E
+    number(b)  # E
+    managed(b)  # E
+    ask(b)  # E
+    of_numbers(b)  # E
+    b()  # E
+    b @ b  # E
+    b.obs  # E
+    b.__enter__()  # E
+    b.__await__  # E
+    for row in b:
+        row.obs  # E
+    b[:3].obs  # E
+    b.copy().obs  # E
+    next(b.split(2)).obs  # E
+    stack([b, b]).obs  # E
+    text: str = b  # E
+    print(text, len(b), b["obs"], b.get("obs"), b + 1, -b, b == b)
+def given(b: Batch) -> ObsBatchProtocol:
+    return b  # E
+async def waited(b: Batch) -> None:
+    await b  # E
+    async with b:  # E
+        pass
+    async for row in b:  # E
+        print(row)
+def of_table(table: dict[str, Any]) -> RolloutBatchProtocol:
+    b = Batch(table)
+    b.obs  # E
+    Batch(**table).obs  # E
+    return b  # E
+def known() -> None:
+    b = Batch(obs=np.zeros(3), info=Batch())
+    b.__enter__()  # E
+    b.nothing()  # E
+    b.to_toch()  # E
+    float(b)  # E
+    with b:  # E
+        pass
+    call(b)  # E
+    real(b)  # E
+    b()  # E
+def declared(r: RolloutBatch, p: RolloutBatchProtocol) -> None:
+    r.reward  # E
+    p.reward  # E
+    r.reward = 3  # E
+    p.obs = 3  # E
+    float(r)  # E
+    call(p)  # E
+"""
