@@ -56,9 +56,15 @@ def filled(name: str, path: Path, count: int = 6) -> Any:
     return buffer
 
 
-def opened(buffer: Any, path: Path) -> Any:
+def opened(buffer: Any, path: Path, mode: Any = "r") -> Any:
     more = {"compute_reward_fn": no_reward} if isinstance(buffer, HERReplayBuffer) else {}
-    return type(buffer).open(path, **more)
+    return type(buffer).open(path, mode, **more)
+
+
+def reopened(buffer: Any, path: Path) -> Any:
+    """The folder of a buffer that is not used any more, to go on writing."""
+    buffer.close()
+    return opened(buffer, path, "r+")
 
 
 def described(path: Path) -> Any:
@@ -98,7 +104,7 @@ def test_the_files_are_read_by_numpy_alone(tmp_path):
         np.testing.assert_array_equal(column, leaf(buffer, path))
     assert np.load(tmp_path / fields["act"]).tolist() == [-2, -1, -12, -11]
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
-        [*fields.values(), "buffer.json", state_of(tmp_path).name]
+        [*fields.values(), "buffer.json", "buffer.lock", state_of(tmp_path).name]
     )
 
 
@@ -116,6 +122,7 @@ def test_every_class_is_opened_as_it_was(name, tmp_path):
     if hasattr(buffer, "get_weight"):
         assert again.get_weight(...).tolist() == buffer.get_weight(...).tolist()
     one = transition(9)
+    again = reopened(buffer, tmp_path)
     last = again.add(Batch.stack([one, one]) if buffer._many else one)
     assert (again[last.slots].act == 9).all()
 
@@ -123,10 +130,10 @@ def test_every_class_is_opened_as_it_was(name, tmp_path):
 @pytest.mark.parametrize("name", MAKE)
 def test_a_buffer_that_nothing_was_added_to_is_opened_empty(name, tmp_path):
     buffer = MAKE[name](tmp_path)
-    again = opened(buffer, tmp_path)
+    again = reopened(buffer, tmp_path)
     assert len(again) == 0
     one = transition(1)
-    again.add(Batch.stack([one, one]) if buffer._many else one)
+    again.add(Batch.stack([one, one]) if again._many else one)
     assert (opened(buffer, tmp_path)[:].act == 1).all()
 
 
@@ -189,7 +196,7 @@ def test_rows_are_there_for_others_while_the_buffer_is_used(tmp_path):
     buffer = ReplayBuffer(3, path=tmp_path)
     for number in range(5):
         buffer.add(as_batch(row(number)))
-        assert ReplayBuffer.open(tmp_path)[:].act.tolist() == [-one for one in range(number + 1)][-3:]
+        assert ReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-one for one in range(number + 1)][-3:]
 
 
 def test_a_buffer_larger_than_what_is_written_takes_no_room(tmp_path):
@@ -199,7 +206,7 @@ def test_a_buffer_larger_than_what_is_written_takes_no_room(tmp_path):
     cam = file_of(tmp_path, "cam")
     assert cam.stat().st_size > 2_000_000_000
     assert sum(one.stat().st_blocks * 512 for one in tmp_path.iterdir()) < 10_000_000
-    again = ReplayBuffer.open(tmp_path)
+    again = reopened(buffer, tmp_path)
     assert again[:].cam.mean(1).tolist() == [0, 1, 2]
     assert (cam.stat().st_blocks * 512) < 10_000_000
 
@@ -214,20 +221,20 @@ def test_tensors_are_kept_in_every_dtype(tmp_path):
     for number in range(4):
         values = {str(dtype): torch.full((2,), number % 2 + 0.0).to(dtype) for dtype in dtypes}
         buffer.add(Batch(as_batch(row(number)), t=values))
-    again = ReplayBuffer.open(tmp_path)
+    again = reopened(buffer, tmp_path)
     for dtype in dtypes:
         column = again[:].t[str(dtype)]
         assert column.dtype == again.t[str(dtype)].dtype == dtype
         assert torch.equal(column, torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]).to(dtype))
     again.add(Batch(as_batch(row(9)), t={str(dtype): torch.ones(2).to(dtype) for dtype in dtypes}))
-    third = ReplayBuffer.open(tmp_path)
+    third = ReplayBuffer.open(tmp_path, "r")
     assert third[:].t["torch.bfloat16"].float().tolist() == [[0, 0], [1, 1], [1, 1]]
 
 
 def test_dates_texts_of_one_length_and_structures_without_fields_are_kept(tmp_path):
     buffer = ReplayBuffer(2, path=tmp_path)
     buffer.add(Batch(transition(1), at=np.datetime64("2024-01-02"), half=np.float16(0.5), none=Batch()))
-    rows = ReplayBuffer.open(tmp_path)[:]
+    rows = ReplayBuffer.open(tmp_path, "r")[:]
     assert rows.at.tolist() == [np.datetime64("2024-01-02").item()]
     assert rows.half.dtype == np.float16
     assert rows.none == Batch()
@@ -243,7 +250,7 @@ def test_objects_are_refused_by_name_and_nothing_is_added(value, tmp_path):
         if count:
             buffer.add(Batch(transition(count - 1)))
             assert buffer[:].info == Batch()
-            assert ReplayBuffer.open(tmp_path / "buffer")[:].act.tolist() == list(range(count))
+            assert ReplayBuffer.open(tmp_path / "buffer", "r")[:].act.tolist() == list(range(count))
 
 
 def test_a_refused_field_leaves_no_file_behind(tmp_path):
@@ -260,11 +267,11 @@ def test_fields_that_come_up_later_are_there_after_opening(tmp_path):
     buffer.add(transition(0, info=Batch()))
     buffer.add(transition(1, info={"deep": {"er": 1.5}}, new=torch.tensor([1, 2])))
     for _ in range(2):
-        buffer = ReplayBuffer.open(tmp_path)
+        buffer = reopened(buffer, tmp_path)
         assert buffer[:].info.deep.er.tolist() == [0, 1.5]
         assert buffer[:].new.tolist() == [[0, 0], [1, 2]]
     buffer.add(transition(2, info={"other": 7}))
-    rows = ReplayBuffer.open(tmp_path)[:]
+    rows = ReplayBuffer.open(tmp_path, "r")[:]
     assert rows.info.deep.er.tolist() == [0, 1.5, 0]
     assert rows.info.other.tolist() == [0, 0, 7]
     assert len({one["file"] for one in described(tmp_path)["fields"]}) == len(described(tmp_path)["fields"])
@@ -277,13 +284,16 @@ def test_dropnull_is_kept(tmp_path):
         rows.rew[0] = np.nan if number % 2 else rows.rew[0]
         buffer.add(rows)
     buffer.dropnull()
-    again = VectorReplayBuffer.open(tmp_path)
+    again = VectorReplayBuffer.open(tmp_path, "r")
     assert again[:].act.tolist() == buffer[:].act.tolist() == [-2, -4, -11, -12, -13, -14]
     assert again[:] == buffer[:]
+    again = reopened(buffer, tmp_path)
     again.add(as_rows([row(20), row(21)]))
-    assert VectorReplayBuffer.open(tmp_path)[:].act.tolist() == [-2, -4, -20, -12, -13, -14, -21]
+    assert VectorReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-2, -4, -20, -12, -13, -14, -21]
     left = {one.name for one in tmp_path.iterdir()}
-    assert left == {"buffer.json", state_of(tmp_path).name} | {one["file"] for one in described(tmp_path)["fields"]}
+    assert left == {"buffer.json", "buffer.lock", state_of(tmp_path).name} | {
+        one["file"] for one in described(tmp_path)["fields"]
+    }
 
 
 @pytest.mark.parametrize("name", ["ReplayBuffer", "PrioritizedReplayBuffer"])
@@ -295,6 +305,7 @@ def test_set_batch_is_kept_even_with_other_fields_and_rewards(name, tmp_path):
     again = opened(buffer, tmp_path)
     assert again[:].rew.shape == (4, 3)
     assert again[:] == buffer[:]
+    again = reopened(buffer, tmp_path)
     added = again.add(Batch(obs=9.0, act=9, rew=np.full(3, 2.0), terminated=True, truncated=False))
     assert opened(buffer, tmp_path)[:].act.tolist() == [1, 2, 3, 9]
     assert added.ep_return.tolist() == [[6, 6, 6]]  # no episode ended in what was set
@@ -304,24 +315,24 @@ def test_a_field_set_by_name_is_kept(tmp_path):
     buffer = filled("ReplayBuffer", tmp_path)
     buffer.set_array_at_key(np.array([1.5, 2.5]), "new", [0, 3], default_value=-1)
     buffer.set_array_at_key(np.arange(4), "act")
-    again = ReplayBuffer.open(tmp_path)
+    again = ReplayBuffer.open(tmp_path, "r")
     assert again.new.tolist() == [1.5, -1, -1, 2.5]
     assert again.act.tolist() == [0, 1, 2, 3]
     with pytest.raises(errors.TypedBatchError):
         buffer.set_array_at_key(np.array([None, "a", "b", "c"], object), "objects")
-    assert ReplayBuffer.open(tmp_path).new.tolist() == [1.5, -1, -1, 2.5]
+    assert ReplayBuffer.open(tmp_path, "r").new.tolist() == [1.5, -1, -1, 2.5]
 
 
 @pytest.mark.parametrize("name", MAKE)
 def test_a_reset_is_kept(name, tmp_path):
     buffer = filled(name, tmp_path)
     buffer.reset()
-    again = opened(buffer, tmp_path)
+    again = reopened(buffer, tmp_path)
     assert len(again) == 0
     with pytest.raises(errors.EmptyBufferError):
         again.sample(1)
     one = transition(7)
-    again.add(Batch.stack([one, one]) if buffer._many else one)
+    again.add(Batch.stack([one, one]) if again._many else one)
     assert set(opened(buffer, tmp_path)[:].act.tolist()) == {7}
 
 
@@ -329,7 +340,7 @@ def test_returns_and_lengths_of_episodes_go_on_after_opening(tmp_path):
     buffer = ReplayBuffer(4, path=tmp_path)
     for number in (1, 2):
         buffer.add(as_batch(row(number)))
-    added = ReplayBuffer.open(tmp_path).add(as_batch(row(3, True)))
+    added = reopened(buffer, tmp_path).add(as_batch(row(3, True)))
     assert (added.ep_return[0], added.ep_len[0], added.ep_start[0]) == (6 / 4, 3, 0)
 
 
@@ -337,7 +348,7 @@ def test_a_ring_of_a_buffer_on_disk_keeps_what_is_added_to_it(tmp_path):
     buffer = VectorReplayBuffer(6, 2, path=tmp_path)
     buffer.add(as_rows([row(1), row(2)]))
     buffer.buffers[1].add(as_batch(row(3)))
-    assert VectorReplayBuffer.open(tmp_path)[:].act.tolist() == [-1, -2, -3]
+    assert VectorReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-1, -2, -3]
 
 
 # ---- damaged and hostile folders ------------------------------------------------------------------------------------

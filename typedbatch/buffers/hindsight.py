@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from typedbatch._typing import Array
 from typedbatch.assignment import fitted
 from typedbatch.buffers import restored
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
+from typedbatch.buffers.guard import exclusive, exclusive_at
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
@@ -77,6 +79,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         self._relabelled: _Relabelled | None = None
         self._begin(HERReplayBuffer)
 
+    @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
         """As :meth:`ReplayBuffer.sample_indices`; goals are drawn anew for the episodes of these slots."""
         self._restore_cache()
@@ -84,6 +87,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         self.rewrite_transitions(slots)
         return slots
 
+    @exclusive_at
     def rewrite_transitions(self, indices: Slots) -> None:
         """Give most of the episodes of some slots another goal, in place of those that had one till now.
 
@@ -189,6 +193,13 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         self._restore_cache()
         super()._written(slots)
 
+    def _changed_back(self) -> None:
+        self._restore_cache()
+
+    def _restore(self, numbers: NDArray[np.float64]) -> None:
+        self._restore_cache()
+        super()._restore(numbers)
+
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "horizon": self.horizon, "future_k": self.future_k}
 
@@ -202,9 +213,15 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         return files.load(cls, path, device, compute_reward_fn=_required(compute_reward_fn, "load_hdf5"))
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, compute_reward_fn: RewardFn | None = None) -> Self:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        mode: Literal["r", "r+"] = "r+",
+        *,
+        compute_reward_fn: RewardFn | None = None,
+    ) -> Self:
         """As :meth:`ReplayBuffer.open`; ``compute_reward_fn`` is not in the folder, so it is given again."""
-        return restored.open_folder(cls, path, compute_reward_fn=_required(compute_reward_fn, "open"))
+        return restored.open_folder(cls, path, mode, compute_reward_fn=_required(compute_reward_fn, "open"))
 
 
 class HERVectorReplayBuffer(HERReplayBuffer[R, S]):

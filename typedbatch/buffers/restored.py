@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.incoming import REQUIRED
-from typedbatch.buffers.storage import Disk, Memory
+from typedbatch.buffers.reader import Reader
+from typedbatch.buffers.storage import Memory
 from typedbatch.conversion import leaf_to_numpy
-from typedbatch.errors import SchemaError, StorageError, TypedBatchError
+from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
 from typedbatch.leaves import Tree, describe, is_reserved, leading_shape
 from typedbatch.rows import leaves
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
 
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
+
+_TRIES = 20
 
 
 def library_class(cls: type) -> type:
@@ -73,21 +78,48 @@ def restored(
             _require_columns(buffer._columns, buffer.maxsize)
         buffer._restore(numbers)
         buffer._shared()
-        buffer._resumed()
+        if isinstance(storage, Disk) and not storage.folder.write:
+            buffer._guard.reader = Reader(buffer, storage)
+        else:
+            buffer._resumed()
         if buffer._columns.__dict__:
             buffer._declaration().check_sampled(buffer._rows(np.arange(0)))
     except SchemaError:  # it is a buffer, and holds something else
         raise
     except Exception as error:  # whatever it is, what was read is the reason for it
-        reason = error.reason if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
         raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error
     return buffer
 
 
-def open_folder(cls: type[F], path: str | os.PathLike[str], **more: Any) -> F:
+def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: Any) -> F:
     """The buffer in a folder; see :meth:`ReplayBuffer.open`."""
-    disk, described, columns, numbers = Disk.open(path)
-    return restored(cls, described, lambda _: columns, numbers, disk, str(disk.folder), more)
+    if mode not in ("r", "r+"):
+        raise SettingError(f"mode= is 'r', to read, or 'r+', to write too; got {mode!r}")
+    for last in (False,) * _TRIES + (True,):
+        disk, layout = Disk.open(path, write=mode == "r+")
+        try:
+            return _on_disk(cls, disk, layout, more)
+        except StorageError:
+            if last or mode == "r+" or math.isfinite(disk.step()):
+                raise  # else the process that writes has laid it out anew meanwhile
+    raise AssertionError("the last turn returns or raises")
+
+
+def _on_disk(cls: type[F], disk: Disk, layout: Layout, more: dict[str, Any]) -> F:
+    return restored(cls, layout.buffer, lambda _: layout.columns, layout.numbers, disk, str(disk.folder.path), more)
+
+
+def read_again(buffer: BufferBase) -> None:
+    """Make a buffer on disk what its folder says, as after a kill."""
+    disk: Any = buffer._storage
+    columns: Any
+    _, columns, numbers = disk.read()
+    buffer._columns = columns
+    buffer._restore(numbers)
+    buffer._shared()
+    buffer._changed_back()
+    buffer._resumed()
 
 
 def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
