@@ -108,11 +108,13 @@ def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | 
         moved = buffer._rings.push(ring, len(slots))
         plan.write(moved[-kept:])
         _go_on(buffer, ring, moved[-kept:])
+        skipped = 0
         if emptied is not None:
+            skipped = (buffer._rings.capacity - buffer._rings.insertion).item(emptied)
             buffer._rings.reset(slice(emptied, emptied + 1))
         buffer._written(moved)
-        if emptied is not None:
-            buffer._overwriting(buffer._rings.capacity.item(emptied))
+        if skipped:
+            buffer._overwriting(skipped)  # the next row goes into the first slot
         return moved
 
     return buffer._change(buffer._undoing(slice(ring, ring + 1), kept), add)

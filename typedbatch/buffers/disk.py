@@ -4,14 +4,15 @@ A folder holds ``.npy`` files, one per column and one for the positions, and ``b
 The columns are mapped into memory, so they may be larger than it. Of the positions there are two copies, and the one
 with the higher number counts: it is written whole before its number is, so a process that is killed at any moment
 leaves one that is right. A buffer lets the rows that it is about to overwrite go in one such step, writes, and counts
-the new rows in with the next; so rows that are half written are never among those that count. The number grows by one
-in each step, and by as many more as rows of a ring will be overwritten, by which readers tell whether what they have
-read was whole.
+the new rows in with the next; so rows that are half written are never among those that count. The number grows in each
+step, over both by twice as many rows as are written to a ring, by which readers tell whether what they have read was
+whole.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,8 +35,10 @@ class Layout(NamedTuple):
     buffer: Any
     """What makes the buffer, as the file says it."""
     columns: Tree
+    step: float
+    """The number of the last step."""
     numbers: NDArray[np.float64]
-    """Its positions."""
+    """The positions after it."""
 
 
 class Disk(Memory):
@@ -170,7 +173,7 @@ class Disk(Memory):
         state = self._state
         older = int(state[1, 0] <= state[0, 0])
         state[older, 1:] = numbers
-        state[older, 0] = state[1 - older, 0] + 1 + overwritten
+        state[older, 0] = state[1 - older, 0] + max(1, 2 * overwritten - 1)
 
     def flush(self) -> None:
         self.folder.flush(self._maps.values())
@@ -197,10 +200,10 @@ class Disk(Memory):
             self._extra_files = dict(described["extras"])
             for file in self._extra_files.values():
                 self._map_file(file)
-            self.read_extras()
             self._state_file = described["state"]
             self._state = self._map_file(self._state_file)
-            layout = Layout(described["buffer"], columns, self.positions()[1])
+            layout = Layout(described["buffer"], columns, *self.positions())
+            self.read_extras()
         except FileNotFoundError as error:
             raise StorageError(_no_buffer(self.folder, str(error.filename))) from error
         except Exception as error:  # whatever it is, what was read is the reason for it
@@ -232,14 +235,14 @@ class Disk(Memory):
                 return step, numbers
         raise StorageError("positions that are none")
 
-    def step(self) -> float:
-        """The number of the last step; infinite if there are other columns than those that were read."""
+    def overwritten(self, step: float) -> float:
+        """How many rows of a ring may have been overwritten since a step; infinite if there are other columns."""
         try:
             if self.folder.identity() != self._identity:
-                return float("inf")
+                return math.inf
         except OSError:
-            return float("inf")
-        return float(max(self._state[0, 0], self._state[1, 0]))
+            return math.inf
+        return float(max(self._state[0, 0], self._state[1, 0]) - step) / 2
 
     def _map_columns(self, fields: list[dict[str, Any]]) -> Tree:
         columns: Tree = new_tree(Tree.plain, {})

@@ -15,6 +15,7 @@ from collections.abc import Generator
 from math import prod
 from pathlib import Path
 from typing import IO, Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.lib import format as npy
@@ -45,6 +46,7 @@ class Folder:
         self.path: Path = path
         self.write: bool = write
         self._lock: int | None = None
+        _folders.add(self)
 
     # ---- the lock -------------------------------------------------------------------------------------------------
 
@@ -175,7 +177,7 @@ class Folder:
             npy.write_array_header_1_0(file, header)
             return np.memmap(file, dtype, "r+", file.tell(), shape)
 
-    def array(self, name: str, *, copied_when_written: bool = False) -> NDArray[Any]:
+    def array(self, name: Any, *, copied_when_written: bool = False) -> NDArray[Any]:
         """An array of a file that is there, mapped into memory.
 
         Args:
@@ -190,7 +192,8 @@ class Folder:
             raise StorageError(f"{name!r} is no name of a column's file")
         with self.opened(name) as file:
             read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
-            shape, fortran, dtype = read(file)
+            header: Any = read(file)
+            shape, fortran, dtype = header
             room = os.fstat(file.fileno()).st_size - file.tell()
             if dtype.hasobject or fortran or min(shape, default=1) <= 0 or prod(shape) * dtype.itemsize > room:
                 raise StorageError(f"{name} was cut off, or does not hold a column")
@@ -208,6 +211,19 @@ class Folder:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+_folders: WeakSet[Folder] = WeakSet()
+
+
+def _in_a_forked_process() -> None:
+    """A lock is held for as long as any process has the file open, so only the one that took it goes on having it."""
+    for folder in list(_folders):
+        folder.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_a_forked_process)
 
 
 def _identity(found: os.stat_result) -> tuple[int, int, int]:

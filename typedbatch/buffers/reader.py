@@ -68,21 +68,20 @@ class Reader:
 
     def _latest(self, call: Callable[[], Any]) -> Any:
         """What a call gives on the state that the folder is in now."""
-        margin, reason = 0, None
+        margin = 0
         for _ in range(_TRIES):
             try:
                 self._refresh(margin)
                 out = call()
-            except Exception as error:
-                if self._disk.step() == self._step and not margin:
+            except Exception:
+                if not self._disk.overwritten(self._step) and not margin:
                     raise
-                reason = error
-            grown = self._disk.step() - self._step
-            if grown <= margin and reason is None:
-                return out
-            reason = None
-            if math.isfinite(grown):
-                margin = max(2 * margin, 2 * int(grown))
+            else:
+                if self._disk.overwritten(self._step) <= margin:
+                    return out
+            if math.isfinite(gone := self._disk.overwritten(self._step)):
+                half = int(self._buffer._rings.capacity.max()) // 2
+                margin = min(max(2 * margin, 2 * math.ceil(gone)), half)
         raise StorageError(
             f"{self._disk.folder.path} is overwritten faster than it can be read; read fewer rows at once"
         )
@@ -90,7 +89,7 @@ class Reader:
     def _refresh(self, margin: int) -> None:
         """Take over the positions of the folder, without the rows that so many more would overwrite."""
         buffer = self._buffer
-        if math.isinf(self._disk.step()):
+        if math.isinf(self._disk.overwritten(0)):
             self._step = math.nan
             buffer._columns = self._disk.read().columns
         step, numbers = self._disk.positions()
@@ -103,14 +102,13 @@ class Reader:
         buffer._shared()
 
     def _require_kept(self, buffer: Any, index: Any) -> None:
-        grown = self._disk.step() - self._step
-        if not grown:
+        if not (gone := self._disk.overwritten(self._step)):
             return
         rings = buffer._rings
         slots = np.atleast_1d(as_slots(rings, index))
         ring = rings.ring_of(slots)
         further = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring]
-        if slots.size and grown > further.min() - self.frames:
+        if slots.size and gone > further.min() - self.frames:
             raise StorageError(
                 f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample anew"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -101,8 +100,8 @@ def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: A
         try:
             return _on_disk(cls, disk, layout, more)
         except StorageError:
-            if last or mode == "r+" or math.isfinite(disk.step()):
-                raise  # else the process that writes has laid it out anew meanwhile
+            if last or mode == "r+" or not disk.overwritten(layout.step):
+                raise  # else the process that writes has changed it meanwhile
     raise AssertionError("the last turn returns or raises")
 
 
@@ -113,10 +112,9 @@ def _on_disk(cls: type[F], disk: Disk, layout: Layout, more: dict[str, Any]) -> 
 def read_again(buffer: BufferBase) -> None:
     """Make a buffer on disk what its folder says, as after a kill."""
     disk: Any = buffer._storage
-    columns: Any
-    _, columns, numbers = disk.read()
-    buffer._columns = columns
-    buffer._restore(numbers)
+    layout: Layout = disk.read()
+    buffer._columns = layout.columns
+    buffer._restore(layout.numbers)
     buffer._shared()
     buffer._changed_back()
     buffer._resumed()
