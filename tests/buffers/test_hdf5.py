@@ -352,7 +352,7 @@ def test_a_buffer_on_disk_is_saved_and_comes_back_in_memory(tmp_path):
     again = PrioritizedReplayBuffer.load_hdf5(tmp_path / "file")
     assert again[:] == buffer[:]
     pickle.loads(pickle.dumps(again)).add(as_batch(row(9)))
-    assert PrioritizedReplayBuffer.open(tmp_path / "buffer")[:] == buffer[:]
+    assert PrioritizedReplayBuffer.open(tmp_path / "buffer", "r")[:] == buffer[:]
 
 
 def test_a_file_that_is_there_stays_as_it_was_when_saving_fails(tmp_path):

@@ -166,6 +166,23 @@ def set_batch(buffer: Buffer, batch: Any) -> None:
     buffer._change(_undoing_all(buffer), replace)
 
 
+def fill(buffer: Buffer, rows: Batch, lengths: Slots) -> None:
+    """Make rows the contents of an empty buffer: so many for each ring, in the order of time."""
+    fields, _, _ = to_store(buffer, rows, (len(rows),))
+    fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(rows),)))
+    slots = np.concatenate(
+        [start + np.arange(count) for start, count in zip(buffer._rings.offset, lengths, strict=True)]
+    )
+
+    def replace() -> None:
+        _replace(buffer, rows, fields, slots, lengths)
+        for ring, start in enumerate(buffer._rings.offset.tolist()):
+            _go_on(buffer, ring, np.arange(start, start + int(lengths[ring])))
+        buffer._written(np.zeros(0, np.intp))
+
+    buffer._change(_undoing_all(buffer), replace)
+
+
 def _undoing_all(buffer: Buffer) -> Callable[[], None]:
     """What undoes that everything is replaced: in memory all is as it was, on disk as after a kill."""
     undo, extras = buffer._undoing(structure=True), buffer._storage.extras

@@ -205,12 +205,18 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     @classmethod
     def load_hdf5(
-        cls, path: str | os.PathLike[str], device: Any = None, *, compute_reward_fn: RewardFn | None = None
+        cls,
+        path: str | os.PathLike[str],
+        device: Any = None,
+        *,
+        trusted: bool = False,
+        compute_reward_fn: RewardFn | None = None,
     ) -> Self:
         """As :meth:`ReplayBuffer.load_hdf5`; ``compute_reward_fn`` is not in the file, so it is given again."""
         from typedbatch.buffers import files
 
-        return files.load(cls, path, device, compute_reward_fn=_required(compute_reward_fn, "load_hdf5"))
+        reward = _required(compute_reward_fn, "load_hdf5")
+        return files.load(cls, path, device, trusted=trusted, compute_reward_fn=reward)
 
     @classmethod
     def open(

@@ -480,21 +480,23 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         files.save(self, path, compression)
 
     @classmethod
-    def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None) -> Self:
+    def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None, *, trusted: bool = False) -> Self:
         """A buffer from such a file; the random numbers go on where they were. Nothing in the file is executed.
 
-        The constructor of a class of your own is not called.
+        The constructor of a class of your own is not called. A file that Tianshou's buffer of the same name has saved
+        is read too, as far as it needs no pickle: its rows and options, not its priorities and random numbers.
 
         Args:
             path: the file.
             device: where tensors go; None for the CPU.
+            trusted: read it in this process, as :func:`typedbatch.files.load` says.
 
         Raises:
             StorageError: the file is no buffer of this class, or is damaged.
         """
         from typedbatch.buffers import files
 
-        return files.load(cls, path, device)
+        return files.load(cls, path, device, trusted=trusted)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r+") -> Self:
