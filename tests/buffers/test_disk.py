@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from tests.buffers.model import as_batch, as_rows, leaf, row
 from typedbatch import Batch, errors
@@ -354,19 +355,20 @@ def test_a_ring_of_a_buffer_on_disk_keeps_what_is_added_to_it(tmp_path):
 # ---- damaged and hostile folders ------------------------------------------------------------------------------------
 
 
-def usable_or_refused(cls: Any, path: Path) -> bool:
+def usable_or_refused(cls: Any, path: Path, **more: Any) -> bool:
     """Whether it opens; then everything works as it should, else it is refused with a StorageError and nothing else."""
     try:
-        buffer = cls.open(path)
+        buffer = cls.open(path, **more)
     except errors.StorageError:
         return False
     rows = buffer[:]
-    assert len(rows.act) == len(buffer)
+    assert len(rows.rew) == len(buffer)
     if len(buffer):
         assert set(buffer.sample(20)[1].tolist()) <= set(buffer.sample_indices(0).tolist())
         buffer.prev(buffer.sample_indices(0))
         buffer.next(buffer.sample_indices(0))
     buffer.unfinished_index()
+    buffer.close()
     return True
 
 
@@ -670,28 +672,65 @@ def test_a_link_out_of_the_folder_is_neither_read_nor_written(which, tmp_path):
     assert outside.read_bytes() == before
 
 
-def test_bytes_that_were_changed_give_a_buffer_or_are_refused(tmp_path):
+@pytest.mark.parametrize("name", MAKE)
+def test_bytes_that_were_changed_give_a_buffer_or_are_refused(name, tmp_path):
     source, path = tmp_path / "source", tmp_path / "copy"
-    filled("PrioritizedVectorReplayBuffer", source)
-    names = [
-        "buffer.json",
-        state_of(source).name,
-        *(one.name for one in (file_of(source, "act"), file_of(source, "done"))),
-    ]
-    choice = random.Random(0)
+    buffer = filled(name, source)
+    buffer.close()
+    more = {"compute_reward_fn": no_reward} if name == "HERReplayBuffer" else {}
+    names = ["buffer.json", state_of(source).name, file_of(source, "act").name, file_of(source, "done").name]
+    names += described(source)["extras"].values()
+    choice = random.Random(name)
     outcomes = set()
     shutil.copytree(source, path)
-    for _ in range(400):
-        name = choice.choice(names)
-        content = bytearray((source / name).read_bytes())
+    for _ in range(3500 if settings.get_current_profile_name() == "fuzz" else 150):
+        changed = choice.choice(names)
+        content = bytearray((source / changed).read_bytes())
         for _ in range(choice.randint(1, 3)):
-            content[choice.randrange(min(len(content), 200 if name != "buffer.json" else 10**6))] = choice.randrange(
-                256
-            )
-        (path / name).write_bytes(bytes(content))
-        outcomes.add(usable_or_refused(PrioritizedVectorReplayBuffer, path))
-        (path / name).write_bytes((source / name).read_bytes())
+            end = len(content) if changed == "buffer.json" else min(len(content), 200)
+            content[choice.randrange(end)] = choice.randrange(256)
+        (path / changed).write_bytes(bytes(content))
+        outcomes.add(usable_or_refused(type(buffer), path, **more))
+        for one in source.iterdir():  # going on with an episode that was not moved changes others
+            (path / one.name).write_bytes(one.read_bytes())
     assert outcomes == {True, False}
+
+
+VALUES = [None, -1, 0, 1, 2, 3, 10**5, 10**9, 2**40, 10**30, -(2**63), 1.5, float("nan"), "", "x", [], {}, [1], True]
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> Any:
+    """The path of everything in a description."""
+    inner = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in inner:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_description_in_which_anything_is_something_else_is_refused_or_used_in_little_time(name, tmp_path):
+    buffer = filled(name, tmp_path)
+    buffer.close()
+    more = {"compute_reward_fn": no_reward} if name == "HERReplayBuffer" else {}
+    whole = described(tmp_path)
+    every = [(place, value) for place in places(whole) for value in VALUES]
+    fuzzing = settings.get_current_profile_name() == "fuzz"
+    for place, value in every if fuzzing else random.Random(name).sample(every, 150):
+        content = copy.deepcopy(whole)
+        *outer, last = place
+        inner = content
+        for key in outer:
+            inner = inner[key]
+        inner[last] = value
+        (tmp_path / "buffer.json").write_text(json.dumps(content))
+        usable_or_refused(type(buffer), tmp_path, **more)
+
+
+def test_frames_that_no_ring_has_are_refused(tmp_path):
+    filled("ReplayBuffer", tmp_path).close()
+    rewrite(tmp_path, argument("stack_num", 10**5))
+    with pytest.raises(errors.StorageError, match="frames of 100000 rows, in a buffer of 4"):
+        ReplayBuffer.open(tmp_path)
 
 
 def test_nothing_is_imported_for_what_a_description_says(tmp_path):

@@ -17,6 +17,7 @@ import sys
 import threading
 from math import prod
 from typing import Any
+from weakref import WeakSet
 
 import h5py
 import numpy as np
@@ -112,6 +113,7 @@ class Worker:
             bufsize=0,
             start_new_session=True,
         )
+        _workers.add(self)
         self.answered: bool = True
         """Whether the last answer was read to its end."""
         self._timed_out: bool = False
@@ -197,11 +199,19 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         self._process.kill()
+        self._hang_up()
+        self._process.wait()
+
+    def disown(self) -> None:
+        """Have nothing to do with the process any more."""
+        self._hang_up()
+        self._process.returncode = 0  # whatever becomes of it
+
+    def _hang_up(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        self._process.wait()
 
 
 class _Arrays:
@@ -253,21 +263,25 @@ def _value(kind: str, value: Any) -> Any:
     return np.array(value, np.dtype(kind))[()]
 
 
+_workers: WeakSet[Worker] = WeakSet()
 _idle: list[Worker] = []
 """Processes that wait for a request."""
 
 
-def _end_all() -> None:
+def end_all() -> None:
+    """End the processes that wait for a request."""
     while _idle:
         _idle.pop().close()
 
 
-atexit.register(_end_all)
+atexit.register(end_all)
 
 
 def _forget_all() -> None:
     """In a forked process: those of the parent are not this one's to ask, nor to end."""
     _idle.clear()
+    for worker in list(_workers):
+        worker.disown()
 
 
 if hasattr(os, "register_at_fork"):

@@ -106,7 +106,11 @@ class Disk(Memory):
                 if isinstance(error, StorageError):
                     raise
                 raise StorageError(f"{folder.path} cannot be opened: {error}") from error
-        return disk, disk.read()
+        try:
+            return disk, disk.read()
+        except BaseException:
+            disk.close()
+            raise
 
     # ---- columns --------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
 _TRIES = 20
+_FRAMES = 1000
+"""What a description may ask for in any case."""
 
 
 def library_class(cls: type) -> type:
@@ -70,7 +72,12 @@ def restored(
         huge = any(type(n) is int and n > 2**48 for _, n in _items(arguments))
         if huge or any(n > numbers.size for n in rings) or any(name == "path" for name, _ in _items(arguments)):
             raise StorageError("arguments that no buffer was made with")
+        sizes = [n for name, n in _items(arguments) if name in ("size", "total_size")]
+        if "Prioritized" in kind and not storage.extras["priorities"].size >= max(sizes):
+            raise StorageError("a priority for each slot is expected")
         buffer = cls._made({**arguments, **more})
+        if buffer.stack_num > max(buffer.maxsize, _FRAMES):
+            raise StorageError(f"frames of {buffer.stack_num} rows, in a buffer of {buffer.maxsize}")
         buffer._storage = storage
         buffer._columns = columns_for(buffer.maxsize)
         if buffer._columns.__dict__:
@@ -99,8 +106,9 @@ def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: A
         disk, layout = Disk.open(path, write=mode == "r+")
         try:
             return _on_disk(cls, disk, layout, more)
-        except StorageError:
-            if last or mode == "r+" or not disk.overwritten(layout.step):
+        except BaseException as error:
+            disk.close()
+            if not isinstance(error, StorageError) or last or mode == "r+" or not disk.overwritten(layout.step):
                 raise  # else the process that writes has changed it meanwhile
     raise AssertionError("the last turn returns or raises")
 
