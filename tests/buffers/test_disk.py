@@ -361,9 +361,8 @@ def usable_or_refused(cls: Any, path: Path, **more: Any) -> bool:
         buffer = cls.open(path, **more)
     except errors.StorageError:
         return False
-    rows = buffer[:]
-    assert len(rows.rew) == len(buffer)
     if len(buffer):
+        assert len(buffer[:].rew) == len(buffer)
         assert set(buffer.sample(20)[1].tolist()) <= set(buffer.sample_indices(0).tolist())
         buffer.prev(buffer.sample_indices(0))
         buffer.next(buffer.sample_indices(0))

@@ -185,9 +185,12 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     def _plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
         if not self._columns.__dict__:
-            for name in ("obs", "obs_next")[: 1 + self._save_obs_next]:
-                _require_goals(name, fields)
+            self._require_goals(fields)
         return super()._plan(batch, fields, lead)
+
+    def _require_goals(self, fields: Fields) -> None:
+        for name in ("obs", "obs_next")[: 1 + self._save_obs_next]:
+            _require_goals(name, fields)
 
     def _written(self, slots: Slots) -> None:
         self._restore_cache()
@@ -198,6 +201,8 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     def _restore(self, numbers: NDArray[np.float64]) -> None:
         self._restore_cache()
+        if self._columns.__dict__:
+            self._require_goals(self._columns.__dict__)
         super()._restore(numbers)
 
     def _arguments(self) -> dict[str, Any]:

@@ -83,6 +83,8 @@ def restored(
         if buffer._columns.__dict__:
             _require_columns(buffer._columns, buffer.maxsize)
         buffer._restore(numbers)
+        if len(buffer._rings) and not buffer._columns.__dict__:
+            raise StorageError("rows, and no columns")
         buffer._shared()
         if isinstance(storage, Disk) and not storage.folder.write:
             buffer._guard.reader = Reader(buffer, storage)
@@ -146,5 +148,5 @@ def _require_columns(columns: Tree, size: int) -> None:
         if flags.dtype != bool or flags.shape != (size,):
             raise StorageError(f"{name} is {describe(flags)}, not a flag for each of {size} slots")
     rew = np.asarray(leaf_to_numpy(columns.__dict__["rew"]))
-    if rew.dtype.kind != "f":
+    if rew.dtype.kind != "f" or rew.shape[:1] != (size,):
         raise StorageError(f"rew is {describe(rew)}, not floating")
