@@ -94,6 +94,8 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             StructureError: a cache that does not exist, or that comes twice; and what :meth:`ReplayBuffer.add` raises.
         """
         caches, rows = incoming.ring_ids(self.cached_buffer_num, buffer_ids)
+        if rows == 1 and buffer_ids is not None:
+            batch = incoming.single_row(batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
             raise StructureError(f"an episode that ends is moved at once, so each cache comes once, got {buffer_ids}")

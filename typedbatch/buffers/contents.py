@@ -20,7 +20,17 @@ from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.copying import deep_leaf
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError
-from typedbatch.leaves import BATCH, KINDS, OBJECT, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
+from typedbatch.leaves import (
+    BATCH,
+    KINDS,
+    OBJECT,
+    TENSOR,
+    Tree,
+    describe,
+    kind_of,
+    leading_shape,
+    new_tree,
+)
 from typedbatch.missing import complete_rows
 from typedbatch.missing import drop_null as without_null
 from typedbatch.rows import leaves

@@ -278,6 +278,8 @@ def _require_goals(name: str, fields: Fields) -> None:
     for goal in ("achieved_goal", "desired_goal"):
         if goal not in obs.__dict__:
             raise MissingFieldError(name, goal, obs.__dict__)
+        if KINDS[type(obs.__dict__[goal])] is BATCH:
+            raise LeafError(f"a goal is an array, got {describe(obs.__dict__[goal])}", f"{name}.{goal}")
 
 
 def _required(compute_reward_fn: RewardFn | None, who: str) -> RewardFn:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
-from typedbatch.buffers import contents, incoming, restored
+from typedbatch.buffers import column_view, contents, incoming, restored
 from typedbatch.buffers.base import BufferBase
 from typedbatch.buffers.columns import Plan, Simple, rows_at
 from typedbatch.buffers.declared import Declared
@@ -128,6 +128,33 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         return self._options.copy()
 
     @property
+    def columns(self) -> Batch:
+        """The columns, live and in the order of the slots, as a batch to look at.
+
+        In memory, ``buffer.columns.rew = array`` puts another column of ``maxsize`` rows in the place of one, which is
+        not checked against what the buffer is declared to hold. As Tianshou's ``_meta``, and under that name too.
+        """
+        return column_view.Columns.of(self)
+
+    if not TYPE_CHECKING:
+
+        @property
+        def _meta(self) -> Batch:
+            return self.columns
+
+        @_meta.setter
+        def _meta(self, columns: Any) -> None:
+            column_view.set_columns(self, columns)
+
+        @property
+        def _size(self) -> int:
+            return len(self)
+
+        @property
+        def _indices(self) -> Slots:
+            return np.arange(self.maxsize)
+
+    @property
     @exclusive
     def last_index(self) -> Slots:
         """The slot that was written last, in each ring."""
@@ -198,6 +225,8 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             plan = self._plan(batch, fields, ())
             return self._change(self._undoing(_ONLY), partial(self._add_one, plan, rew, done))
         ids, rows = incoming.ring_ids(len(self._rings.capacity), buffer_ids)
+        if rows == 1 and buffer_ids is not None:
+            batch = incoming.single_row(batch)
         fields, done, rew = incoming.to_store(self, batch, (rows,))
         plan = self._plan(batch, fields, (rows,))
         if isinstance(ids, ndarray) and len(ids) > 1 and np.bincount(ids).max() > 1:
