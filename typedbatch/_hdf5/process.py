@@ -171,8 +171,9 @@ class Worker:
 
     def _array(self, length: int) -> NDArray[Any]:
         head = self._read(12)
-        rest = self._read(int.from_bytes(head[8:12], "little")) if head[:8] == b"\x93NUMPY\x02\x00" else None
-        if rest is None or 12 + len(rest) > length:
+        known = head[:8].tobytes() == b"\x93NUMPY\x02\x00"
+        rest = self._read(min(int.from_bytes(head[8:12], "little"), length))
+        if not known or 12 + len(rest) > length:
             raise StorageError("an array that is none")
         header: Any = npy.read_array_header_2_0(io.BytesIO(head[8:].tobytes() + rest.tobytes()))
         shape, fortran, dtype = header

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from typedbatch._hdf5.nodes import Data, Group, read_group
 from typedbatch.errors import TypedBatchError
 
+resource: Any
 try:
     import resource
 except ModuleNotFoundError:  # pragma: no cover  # Windows, where time is limited from outside alone
-    resource = None  # type: ignore[assignment]
+    resource = None
 
 _IDLE = 20.0
 """Seconds without a request after which the process ends."""
@@ -95,7 +96,7 @@ def _send_array(answers: Any, array: NDArray[Any]) -> None:
         raise TypeError(f"data of {array.dtype}")
     plain = np.ascontiguousarray(array).view(_without_metadata(array.dtype)).reshape(array.shape)
     header = io.BytesIO()
-    npy.write_array_header_2_0(header, npy.header_data_from_array_1_0(plain))  # type: ignore[no-untyped-call]
+    npy.write_array_header_2_0(header, npy.header_data_from_array_1_0(plain))
     _write(answers, b"a" + (header.tell() + plain.nbytes).to_bytes(8, "little") + header.getvalue())
     if plain.nbytes:
         _write(answers, plain.reshape(-1).view(np.uint8).data)

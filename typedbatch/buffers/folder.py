@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from typedbatch.errors import StorageError
 
+fcntl: Any
 try:
     import fcntl
 except ModuleNotFoundError:  # pragma: no cover  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 LOCK, DESCRIPTION, UNFINISHED = "buffer.lock", "buffer.json", "buffer.new.json"
 _COLUMN = re.compile(r"(state|\d+|state\.\d+)\.npy")

@@ -26,7 +26,11 @@ def replacing(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, None]:
     path = Path(os.path.realpath(path))  # a link stays one
     unfinished = path.with_name(f".{secrets.token_hex(8)}.new")
     try:
-        with open(unfinished, "x+b", buffering=0) as file:
+        file = open(unfinished, "x+b", buffering=0)  # noqa: SIM115  # it is closed below
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error
+    try:
+        with file:
             yield file
             with suppress(FileNotFoundError):
                 unfinished.chmod(stat.S_IMODE(path.stat().st_mode))
