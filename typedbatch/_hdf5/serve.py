@@ -133,10 +133,9 @@ def _value(value: Any) -> Any:
     if isinstance(value, bytes):
         return ["bytes", base64.b64encode(value).decode()]
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "biufSU":
-        return [
-            value.dtype.str,
-            value.tolist() if value.dtype.kind != "S" else np.char.decode(value, "latin1").tolist(),
-        ]
+        array: Any = value
+        text = np.char.decode(array, "latin1") if value.dtype.kind == "S" else array
+        return [value.dtype.str, text.tolist()]
     return ["other", f"{type(value).__name__}"]
 
 
