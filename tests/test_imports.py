@@ -41,6 +41,7 @@ ORDER = [
     {"wrapping"},
     {"boundary"},
     {"jsonable"},
+    {"_hdf5"},
     {"hdf5"},
     {"files"},
     {"buffers"},

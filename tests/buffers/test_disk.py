@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from tests.buffers.model import as_batch, as_rows, leaf, row
 from typedbatch import Batch, errors
@@ -56,9 +57,15 @@ def filled(name: str, path: Path, count: int = 6) -> Any:
     return buffer
 
 
-def opened(buffer: Any, path: Path) -> Any:
+def opened(buffer: Any, path: Path, mode: Any = "r") -> Any:
     more = {"compute_reward_fn": no_reward} if isinstance(buffer, HERReplayBuffer) else {}
-    return type(buffer).open(path, **more)
+    return type(buffer).open(path, mode, **more)
+
+
+def reopened(buffer: Any, path: Path) -> Any:
+    """The folder of a buffer that is not used any more, to go on writing."""
+    buffer.close()
+    return opened(buffer, path, "r+")
 
 
 def described(path: Path) -> Any:
@@ -98,7 +105,7 @@ def test_the_files_are_read_by_numpy_alone(tmp_path):
         np.testing.assert_array_equal(column, leaf(buffer, path))
     assert np.load(tmp_path / fields["act"]).tolist() == [-2, -1, -12, -11]
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
-        [*fields.values(), "buffer.json", state_of(tmp_path).name]
+        [*fields.values(), "buffer.json", "buffer.lock", state_of(tmp_path).name]
     )
 
 
@@ -116,6 +123,7 @@ def test_every_class_is_opened_as_it_was(name, tmp_path):
     if hasattr(buffer, "get_weight"):
         assert again.get_weight(...).tolist() == buffer.get_weight(...).tolist()
     one = transition(9)
+    again = reopened(buffer, tmp_path)
     last = again.add(Batch.stack([one, one]) if buffer._many else one)
     assert (again[last.slots].act == 9).all()
 
@@ -123,10 +131,10 @@ def test_every_class_is_opened_as_it_was(name, tmp_path):
 @pytest.mark.parametrize("name", MAKE)
 def test_a_buffer_that_nothing_was_added_to_is_opened_empty(name, tmp_path):
     buffer = MAKE[name](tmp_path)
-    again = opened(buffer, tmp_path)
+    again = reopened(buffer, tmp_path)
     assert len(again) == 0
     one = transition(1)
-    again.add(Batch.stack([one, one]) if buffer._many else one)
+    again.add(Batch.stack([one, one]) if again._many else one)
     assert (opened(buffer, tmp_path)[:].act == 1).all()
 
 
@@ -189,7 +197,7 @@ def test_rows_are_there_for_others_while_the_buffer_is_used(tmp_path):
     buffer = ReplayBuffer(3, path=tmp_path)
     for number in range(5):
         buffer.add(as_batch(row(number)))
-        assert ReplayBuffer.open(tmp_path)[:].act.tolist() == [-one for one in range(number + 1)][-3:]
+        assert ReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-one for one in range(number + 1)][-3:]
 
 
 def test_a_buffer_larger_than_what_is_written_takes_no_room(tmp_path):
@@ -199,7 +207,7 @@ def test_a_buffer_larger_than_what_is_written_takes_no_room(tmp_path):
     cam = file_of(tmp_path, "cam")
     assert cam.stat().st_size > 2_000_000_000
     assert sum(one.stat().st_blocks * 512 for one in tmp_path.iterdir()) < 10_000_000
-    again = ReplayBuffer.open(tmp_path)
+    again = reopened(buffer, tmp_path)
     assert again[:].cam.mean(1).tolist() == [0, 1, 2]
     assert (cam.stat().st_blocks * 512) < 10_000_000
 
@@ -214,20 +222,20 @@ def test_tensors_are_kept_in_every_dtype(tmp_path):
     for number in range(4):
         values = {str(dtype): torch.full((2,), number % 2 + 0.0).to(dtype) for dtype in dtypes}
         buffer.add(Batch(as_batch(row(number)), t=values))
-    again = ReplayBuffer.open(tmp_path)
+    again = reopened(buffer, tmp_path)
     for dtype in dtypes:
         column = again[:].t[str(dtype)]
         assert column.dtype == again.t[str(dtype)].dtype == dtype
         assert torch.equal(column, torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]).to(dtype))
     again.add(Batch(as_batch(row(9)), t={str(dtype): torch.ones(2).to(dtype) for dtype in dtypes}))
-    third = ReplayBuffer.open(tmp_path)
+    third = ReplayBuffer.open(tmp_path, "r")
     assert third[:].t["torch.bfloat16"].float().tolist() == [[0, 0], [1, 1], [1, 1]]
 
 
 def test_dates_texts_of_one_length_and_structures_without_fields_are_kept(tmp_path):
     buffer = ReplayBuffer(2, path=tmp_path)
     buffer.add(Batch(transition(1), at=np.datetime64("2024-01-02"), half=np.float16(0.5), none=Batch()))
-    rows = ReplayBuffer.open(tmp_path)[:]
+    rows = ReplayBuffer.open(tmp_path, "r")[:]
     assert rows.at.tolist() == [np.datetime64("2024-01-02").item()]
     assert rows.half.dtype == np.float16
     assert rows.none == Batch()
@@ -243,7 +251,7 @@ def test_objects_are_refused_by_name_and_nothing_is_added(value, tmp_path):
         if count:
             buffer.add(Batch(transition(count - 1)))
             assert buffer[:].info == Batch()
-            assert ReplayBuffer.open(tmp_path / "buffer")[:].act.tolist() == list(range(count))
+            assert ReplayBuffer.open(tmp_path / "buffer", "r")[:].act.tolist() == list(range(count))
 
 
 def test_a_refused_field_leaves_no_file_behind(tmp_path):
@@ -260,11 +268,11 @@ def test_fields_that_come_up_later_are_there_after_opening(tmp_path):
     buffer.add(transition(0, info=Batch()))
     buffer.add(transition(1, info={"deep": {"er": 1.5}}, new=torch.tensor([1, 2])))
     for _ in range(2):
-        buffer = ReplayBuffer.open(tmp_path)
+        buffer = reopened(buffer, tmp_path)
         assert buffer[:].info.deep.er.tolist() == [0, 1.5]
         assert buffer[:].new.tolist() == [[0, 0], [1, 2]]
     buffer.add(transition(2, info={"other": 7}))
-    rows = ReplayBuffer.open(tmp_path)[:]
+    rows = ReplayBuffer.open(tmp_path, "r")[:]
     assert rows.info.deep.er.tolist() == [0, 1.5, 0]
     assert rows.info.other.tolist() == [0, 0, 7]
     assert len({one["file"] for one in described(tmp_path)["fields"]}) == len(described(tmp_path)["fields"])
@@ -277,13 +285,16 @@ def test_dropnull_is_kept(tmp_path):
         rows.rew[0] = np.nan if number % 2 else rows.rew[0]
         buffer.add(rows)
     buffer.dropnull()
-    again = VectorReplayBuffer.open(tmp_path)
+    again = VectorReplayBuffer.open(tmp_path, "r")
     assert again[:].act.tolist() == buffer[:].act.tolist() == [-2, -4, -11, -12, -13, -14]
     assert again[:] == buffer[:]
+    again = reopened(buffer, tmp_path)
     again.add(as_rows([row(20), row(21)]))
-    assert VectorReplayBuffer.open(tmp_path)[:].act.tolist() == [-2, -4, -20, -12, -13, -14, -21]
+    assert VectorReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-2, -4, -20, -12, -13, -14, -21]
     left = {one.name for one in tmp_path.iterdir()}
-    assert left == {"buffer.json", state_of(tmp_path).name} | {one["file"] for one in described(tmp_path)["fields"]}
+    assert left == {"buffer.json", "buffer.lock", state_of(tmp_path).name} | {
+        one["file"] for one in described(tmp_path)["fields"]
+    }
 
 
 @pytest.mark.parametrize("name", ["ReplayBuffer", "PrioritizedReplayBuffer"])
@@ -295,6 +306,7 @@ def test_set_batch_is_kept_even_with_other_fields_and_rewards(name, tmp_path):
     again = opened(buffer, tmp_path)
     assert again[:].rew.shape == (4, 3)
     assert again[:] == buffer[:]
+    again = reopened(buffer, tmp_path)
     added = again.add(Batch(obs=9.0, act=9, rew=np.full(3, 2.0), terminated=True, truncated=False))
     assert opened(buffer, tmp_path)[:].act.tolist() == [1, 2, 3, 9]
     assert added.ep_return.tolist() == [[6, 6, 6]]  # no episode ended in what was set
@@ -304,24 +316,24 @@ def test_a_field_set_by_name_is_kept(tmp_path):
     buffer = filled("ReplayBuffer", tmp_path)
     buffer.set_array_at_key(np.array([1.5, 2.5]), "new", [0, 3], default_value=-1)
     buffer.set_array_at_key(np.arange(4), "act")
-    again = ReplayBuffer.open(tmp_path)
+    again = ReplayBuffer.open(tmp_path, "r")
     assert again.new.tolist() == [1.5, -1, -1, 2.5]
     assert again.act.tolist() == [0, 1, 2, 3]
     with pytest.raises(errors.TypedBatchError):
         buffer.set_array_at_key(np.array([None, "a", "b", "c"], object), "objects")
-    assert ReplayBuffer.open(tmp_path).new.tolist() == [1.5, -1, -1, 2.5]
+    assert ReplayBuffer.open(tmp_path, "r").new.tolist() == [1.5, -1, -1, 2.5]
 
 
 @pytest.mark.parametrize("name", MAKE)
 def test_a_reset_is_kept(name, tmp_path):
     buffer = filled(name, tmp_path)
     buffer.reset()
-    again = opened(buffer, tmp_path)
+    again = reopened(buffer, tmp_path)
     assert len(again) == 0
     with pytest.raises(errors.EmptyBufferError):
         again.sample(1)
     one = transition(7)
-    again.add(Batch.stack([one, one]) if buffer._many else one)
+    again.add(Batch.stack([one, one]) if again._many else one)
     assert set(opened(buffer, tmp_path)[:].act.tolist()) == {7}
 
 
@@ -329,7 +341,7 @@ def test_returns_and_lengths_of_episodes_go_on_after_opening(tmp_path):
     buffer = ReplayBuffer(4, path=tmp_path)
     for number in (1, 2):
         buffer.add(as_batch(row(number)))
-    added = ReplayBuffer.open(tmp_path).add(as_batch(row(3, True)))
+    added = reopened(buffer, tmp_path).add(as_batch(row(3, True)))
     assert (added.ep_return[0], added.ep_len[0], added.ep_start[0]) == (6 / 4, 3, 0)
 
 
@@ -337,25 +349,25 @@ def test_a_ring_of_a_buffer_on_disk_keeps_what_is_added_to_it(tmp_path):
     buffer = VectorReplayBuffer(6, 2, path=tmp_path)
     buffer.add(as_rows([row(1), row(2)]))
     buffer.buffers[1].add(as_batch(row(3)))
-    assert VectorReplayBuffer.open(tmp_path)[:].act.tolist() == [-1, -2, -3]
+    assert VectorReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-1, -2, -3]
 
 
 # ---- damaged and hostile folders ------------------------------------------------------------------------------------
 
 
-def usable_or_refused(cls: Any, path: Path) -> bool:
+def usable_or_refused(cls: Any, path: Path, **more: Any) -> bool:
     """Whether it opens; then everything works as it should, else it is refused with a StorageError and nothing else."""
     try:
-        buffer = cls.open(path)
+        buffer = cls.open(path, **more)
     except errors.StorageError:
         return False
-    rows = buffer[:]
-    assert len(rows.act) == len(buffer)
     if len(buffer):
+        assert len(buffer[:].rew) == len(buffer)
         assert set(buffer.sample(20)[1].tolist()) <= set(buffer.sample_indices(0).tolist())
         buffer.prev(buffer.sample_indices(0))
         buffer.next(buffer.sample_indices(0))
     buffer.unfinished_index()
+    buffer.close()
     return True
 
 
@@ -659,28 +671,65 @@ def test_a_link_out_of_the_folder_is_neither_read_nor_written(which, tmp_path):
     assert outside.read_bytes() == before
 
 
-def test_bytes_that_were_changed_give_a_buffer_or_are_refused(tmp_path):
+@pytest.mark.parametrize("name", MAKE)
+def test_bytes_that_were_changed_give_a_buffer_or_are_refused(name, tmp_path):
     source, path = tmp_path / "source", tmp_path / "copy"
-    filled("PrioritizedVectorReplayBuffer", source)
-    names = [
-        "buffer.json",
-        state_of(source).name,
-        *(one.name for one in (file_of(source, "act"), file_of(source, "done"))),
-    ]
-    choice = random.Random(0)
+    buffer = filled(name, source)
+    buffer.close()
+    more = {"compute_reward_fn": no_reward} if name == "HERReplayBuffer" else {}
+    names = ["buffer.json", state_of(source).name, file_of(source, "act").name, file_of(source, "done").name]
+    names += described(source)["extras"].values()
+    choice = random.Random(name)
     outcomes = set()
     shutil.copytree(source, path)
-    for _ in range(400):
-        name = choice.choice(names)
-        content = bytearray((source / name).read_bytes())
+    for _ in range(3500 if settings.get_current_profile_name() == "fuzz" else 150):
+        changed = choice.choice(names)
+        content = bytearray((source / changed).read_bytes())
         for _ in range(choice.randint(1, 3)):
-            content[choice.randrange(min(len(content), 200 if name != "buffer.json" else 10**6))] = choice.randrange(
-                256
-            )
-        (path / name).write_bytes(bytes(content))
-        outcomes.add(usable_or_refused(PrioritizedVectorReplayBuffer, path))
-        (path / name).write_bytes((source / name).read_bytes())
+            end = len(content) if changed == "buffer.json" else min(len(content), 200)
+            content[choice.randrange(end)] = choice.randrange(256)
+        (path / changed).write_bytes(bytes(content))
+        outcomes.add(usable_or_refused(type(buffer), path, **more))
+        for one in source.iterdir():  # going on with an episode that was not moved changes others
+            (path / one.name).write_bytes(one.read_bytes())
     assert outcomes == {True, False}
+
+
+VALUES = [None, -1, 0, 1, 2, 3, 10**5, 10**9, 2**40, 10**30, -(2**63), 1.5, float("nan"), "", "x", [], {}, [1], True]
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> Any:
+    """The path of everything in a description."""
+    inner = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in inner:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_description_in_which_anything_is_something_else_is_refused_or_used_in_little_time(name, tmp_path):
+    buffer = filled(name, tmp_path)
+    buffer.close()
+    more = {"compute_reward_fn": no_reward} if name == "HERReplayBuffer" else {}
+    whole = described(tmp_path)
+    every = [(place, value) for place in places(whole) for value in VALUES]
+    fuzzing = settings.get_current_profile_name() == "fuzz"
+    for place, value in every if fuzzing else random.Random(name).sample(every, 150):
+        content = copy.deepcopy(whole)
+        *outer, last = place
+        inner = content
+        for key in outer:
+            inner = inner[key]
+        inner[last] = value
+        (tmp_path / "buffer.json").write_text(json.dumps(content))
+        usable_or_refused(type(buffer), tmp_path, **more)
+
+
+def test_frames_that_no_ring_has_are_refused(tmp_path):
+    filled("ReplayBuffer", tmp_path).close()
+    rewrite(tmp_path, argument("stack_num", 10**5))
+    with pytest.raises(errors.StorageError, match="frames of 100000 rows, in a buffer of 4"):
+        ReplayBuffer.open(tmp_path)
 
 
 def test_nothing_is_imported_for_what_a_description_says(tmp_path):

@@ -192,12 +192,12 @@ class TestFailuresHalfWay:
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "write_text", full)
+            patch.setattr(os, "replace", full)
             with pytest.raises(StorageError, match="No space left"):
                 buffer.add(step(1, extra=1.0))
         assert "extra" not in buffer[:]
         buffer.add(step(2, extra=5.0))
-        again = ReplayBuffer.open(tmp_path / "buffer")
+        again = ReplayBuffer.open(tmp_path / "buffer", "r")
         assert again[:].extra.tolist() == [0, 5]
         assert again[:].obs.tolist() == [0, 2]
 

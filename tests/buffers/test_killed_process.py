@@ -302,7 +302,9 @@ def test_a_process_that_is_killed_at_random_moments_loses_no_row_and_tears_none(
                 processes.child, deadline = 0, float("inf")
         assert os.WTERMSIG(processes.status) == signal.SIGKILL
         overwritten |= adds > 4 * CAPACITY
-        adds = check_kept(CLASSES[name].open(tmp_path / "buffer"), name, adds)
+        buffer = CLASSES[name].open(tmp_path / "buffer")
+        adds = check_kept(buffer, name, adds)
+        buffer.close()
     assert overwritten
     goes_on(CLASSES[name].open(tmp_path / "buffer"), name, adds, 2000)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 import threading
@@ -116,6 +117,19 @@ def test_a_link_stays_one(path):
     assert load(target).a == load(path).a == 2
 
 
+@pytest.mark.parametrize("what", ["link", "file"])
+def test_what_is_there_under_the_name_of_the_unfinished_file_is_not_written_to(what, path, monkeypatch):
+    mine, place = path.parent / "mine", path.parent / ".guessed.new"
+    mine.write_text("mine")
+    place.symlink_to(mine) if what == "link" else place.write_text("theirs")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "guessed")
+    before = place.read_text()
+    with pytest.raises(StorageError, match="cannot be written: .*File exists"):
+        save(Batch(a=1), path)
+    assert (mine.read_text(), place.read_text(), place.is_symlink()) == ("mine", before, what == "link")
+    assert not path.exists()
+
+
 def test_an_old_file_keeps_its_permissions(path):
     save(Batch(a=1), path)
     path.chmod(0o600)
@@ -214,6 +228,33 @@ elif what == "full":
         assert load(path) == old
         assert os.listdir(folder) == [os.path.basename(path)], os.listdir(folder)
     print("refused")
+elif what == "full hdf5":
+    from typedbatch.buffers import ReplayBuffer
+    rng = np.random.default_rng(0)
+    batch = Batch(a=rng.random((300, 300)), b=Batch({f"f{i}": rng.random(500) for i in range(60)}), t=np.array(["x"] * 999, object))
+    buffer = ReplayBuffer(3000)
+    for number in range(3000):
+        buffer.add(Batch(obs=rng.random(20), act=number, rew=1.0, terminated=False, truncated=False, obs_next=np.zeros(20)))
+    writers = [lambda c=c: save(batch, path, compression=c) for c in (None, "gzip", "lzf")]
+    writers += [lambda c=c: buffer.save_hdf5(path, c) for c in (None, "gzip", "lzf")]
+    save(old, path)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    sizes = [0, 1, 50, 100, 500, *range(1000, 20_000, 1500), *range(20_000, 600_000, 60_000)]
+    for size in sizes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        for number, write in enumerate(writers):
+            try:
+                write()
+            except StorageError as error:
+                assert "cannot be written" in str(error) and "File too large" in str(error), error
+            else:
+                print("saved", number, size)
+                continue
+            assert os.listdir(folder) == [os.path.basename(path)], os.listdir(folder)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    for write in writers:
+        write()
+    print("still here")
 """
 
 
@@ -234,3 +275,9 @@ def test_what_a_killed_process_leaves_is_in_nobodys_way(path):
 
 def test_a_disk_that_is_full_leaves_the_old_file(path):
     assert process(path, "full") == "refused\n"
+
+
+def test_a_disk_that_is_full_while_hdf5_writes_does_not_end_the_process_later(tmp_path):
+    said = process(tmp_path / "a.h5", "full hdf5").splitlines()
+    assert said[-1] == "still here"
+    assert len(said) < 40

@@ -75,7 +75,7 @@ def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> N
     table = to_arrow(batch)
     with replacing(path) as unfinished:
         try:
-            pq.write_table(table, unfinished, **options)
+            pq.write_table(table, unfinished.name, **options)
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise SettingError(f"Parquet refuses {options}: {error}" if options else f"Parquet: {error}") from error
 

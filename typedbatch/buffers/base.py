@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from typedbatch.buffers import contents, incoming, restored
 from typedbatch.buffers.columns import Plan, Simple, simple_columns
 from typedbatch.buffers.declared import Declared
+from typedbatch.buffers.guard import Guard
 from typedbatch.buffers.options import FIELDS
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.storage import Memory
@@ -20,6 +22,8 @@ from typedbatch.level import current_level
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
+
+T = TypeVar("T")
 
 
 class BufferBase:
@@ -31,6 +35,7 @@ class BufferBase:
     _simple: Simple
     _declared: Declared | None
     _save_obs_next: bool
+    _guard: Guard
     _durable: bool = False
     """Whether the rows, maybe those of the buffer that this one is a ring of, are on disk."""
     _whole: tuple[ReplayBuffer[Any, Any], int] | None = None
@@ -67,22 +72,19 @@ class BufferBase:
         self._require_whole(f"a new field, as {plan.new[0].name!r}")
         if not self._rings.size:
             raise SizeError(f"this {type(self).__name__} has room for 0 rows")
+        self._change(self._undoing(structure=True), partial(self._add_columns, plan))
+
+    def _add_columns(self, plan: Plan) -> None:
         columns = self._columns.__dict__
         first = not columns
-        try:
-            plan.add_new_columns(self._rings.size, self._storage)
-            in_order = [name for name in FIELDS if name in columns]
-            for name in [*in_order, *(name for name in columns if name not in FIELDS)]:  # in which they are sampled
-                columns[name] = columns.pop(name)
-            if first:
-                self._rings.ep_return = np.zeros((len(self._rings.capacity), *np.shape(columns["rew"])[1:]))
-                self._declaration().check_sampled(self._rows(np.arange(0)))
-            self._laid_out()
-        except Exception:
-            plan.remove_new_columns()
-            self._shared()
-            self._storage.tidy()
-            raise
+        plan.add_new_columns(self._rings.size, self._storage)
+        in_order = [name for name in FIELDS if name in columns]
+        for name in [*in_order, *(name for name in columns if name not in FIELDS)]:  # in which they are sampled
+            columns[name] = columns.pop(name)
+        if first:
+            self._rings.ep_return = np.zeros((len(self._rings.capacity), *np.shape(columns["rew"])[1:]))
+            self._declaration().check_sampled(self._rows(np.arange(0)))
+        self._laid_out()
 
     def _laid_out(self) -> None:
         """Called when there are other columns than before."""
@@ -93,6 +95,7 @@ class BufferBase:
         """Called when columns or positions are other objects than before."""
         this: Any = self
         self._durable = (self if self._whole is None else self._whole[0])._storage.durable
+        self._guard.durable = self._durable
         self._simple = simple_columns(self._columns.__dict__)
         for ring, part in enumerate(self._parts):
             contents.share(this, ring, part)
@@ -112,12 +115,67 @@ class BufferBase:
         """What a ring of this buffer is declared to hold."""
         return self._declaration()
 
+    # ---- changes that are done as a whole or not at all -------------------------------------------------------------
+
+    def _change(self, undo: Callable[[], None], act: Callable[[], T]) -> T:
+        """Do something that is undone if an exception ends it, whichever."""
+        guard = self._guard
+        try:
+            guard.unfinished.append(undo)
+            out = act()
+            guard.unfinished.pop()
+        except BaseException:
+            guard.abandoned = True
+            guard.settle()
+            raise
+        return out
+
+    def _undoing(self, ids: Any = None, count: int = 1, *, structure: bool = False) -> Callable[[], None]:
+        """What undoes a change that is about to begin, and may itself be called again if it is interrupted.
+
+        On disk that is to read the folder, which is what it would be if the process had been killed.
+
+        Args:
+            ids: the rings that rows will be written to, if any; those that they overwrite are gone then.
+            count: how many rows each.
+            structure: whether there may be other columns.
+        """
+        owner: Any = self if self._whole is None else self._whole[0]
+        if owner._durable:
+            return partial(restored.read_again, owner)
+        rings = owner._rings
+        returns = rings.ep_return
+        before = rings.counts.copy(), returns, returns.copy()
+        columns = contents.same_structure(owner._columns) if structure else None
+        return partial(owner._put_back, before, columns, self._rings, ids, count)
+
+    def _put_back(self, before: Any, columns: Tree | None, rings: Rings, ids: Any, count: int) -> None:
+        counts, returns, values = before
+        self._rings.counts[...] = counts
+        returns[...] = values
+        self._rings.ep_return = returns
+        if ids is not None:
+            rings.drop_oldest(ids, count)
+        if columns is not None:
+            self._columns = contents.same_structure(columns)
+        self._shared()
+        self._changed_back()
+
+    def _changed_back(self) -> None:
+        """Called when a change was undone."""
+
     def _make_room(self, ids: Any, count: int = 1) -> None:
         """Called before rows are written: on disk, those that will be overwritten no longer count."""
         if self._durable:
             self._rings.drop_oldest(ids, count)
             owner = self if self._whole is None else self._whole[0]
-            owner._storage.commit(owner._numbers())
+            owner._storage.commit(owner._numbers(), count)
+
+    def _overwriting(self, count: int) -> None:
+        """Called when so many slots of a ring may be written to next, whichever they are: on disk, others are told."""
+        if self._durable:
+            owner = self if self._whole is None else self._whole[0]
+            owner._storage.commit(owner._numbers(), count)
 
     def _written(self, slots: Slots) -> None:
         """Called when rows have been written and counted in."""
@@ -158,8 +216,9 @@ class BufferBase:
     def __getstate__(self) -> dict[str, Any]:
         if self._storage.durable:
             raise StorageError("a buffer on disk is not copied or pickled; hand on its path, and open() it there")
-        return {name: value for name, value in self.__dict__.items() if name != "_parts"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_parts", "_guard")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._guard = Guard()
         self._shared()

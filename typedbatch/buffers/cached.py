@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch.buffers import contents, incoming, restored
 from typedbatch.buffers.declared import Declared
+from typedbatch.buffers.guard import changing
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Rings
@@ -81,6 +82,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         """What episodes that go on are in: each cache as a buffer that shares its rows with this one."""
         return [*self._parts[1:]]
 
+    @changing
     def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add a transition to each cache, or to each of ``buffer_ids``, and move the episodes that end.
 
@@ -92,14 +94,21 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             StructureError: a cache that does not exist, or that comes twice; and what :meth:`ReplayBuffer.add` raises.
         """
         caches, rows = incoming.ring_ids(self.cached_buffer_num, buffer_ids)
+        if rows == 1 and buffer_ids is not None:
+            batch = incoming.single_row(batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
             raise StructureError(f"an episode that ends is moved at once, so each cache comes once, got {buffer_ids}")
         fields, done, rew = incoming.to_store(self, batch, (rows,))
-        added = self._add_many(self._plan(batch, fields, (rows,)), ids, rew, done)
-        for row in np.flatnonzero(done):
-            added.ep_start[row], added.slots[row] = self._move(ids[row])
-        return added
+        plan = self._plan(batch, fields, (rows,))
+
+        def add() -> Added:
+            added = self._add_many(plan, ids, rew, done)
+            for row in np.flatnonzero(done):
+                added.ep_start[row], added.slots[row] = self._move(ids[row])
+            return added
+
+        return self._change(self._resumed, add)  # if it is interrupted, episodes that have ended are moved all the same
 
     def _move(self, ring: int) -> tuple[int, int]:
         slots = self._rings.part(ring).chronological() + self._rings.offset[ring]
@@ -108,13 +117,15 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)
 
     def _resumed(self) -> None:
+        if not self._columns.__dict__:
+            return
         for ring in range(1, self.cached_buffer_num + 1):
             if self._rings.length[ring] and self.done[self._rings.last[ring]]:
                 self._move(ring)  # it was killed between the end of the episode and its move
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""
-        return contents.move(self, 0, buffer, contents.rows_of(buffer))
+        return contents.update_ring(self, 0, buffer)
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from typedbatch.assignment import fitted, set_rows
 from typedbatch.batch import Batch
 from typedbatch.buffers.columns import Plan, new_column, rows_at, slice_of
+from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, to_store
 from typedbatch.buffers.rings import Slots
 from typedbatch.combine import check_names
@@ -17,7 +20,17 @@ from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.copying import deep_leaf
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError
-from typedbatch.leaves import KINDS, OBJECT, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
+from typedbatch.leaves import (
+    BATCH,
+    KINDS,
+    OBJECT,
+    TENSOR,
+    Tree,
+    describe,
+    kind_of,
+    leading_shape,
+    new_tree,
+)
 from typedbatch.missing import complete_rows
 from typedbatch.missing import drop_null as without_null
 from typedbatch.rows import leaves
@@ -39,29 +52,49 @@ def stored_rows(buffer: Buffer, slots: Slots | None = None) -> Batch:
 
 def update(buffer: Buffer, other: Buffer) -> Slots:
     """Add the rows of another buffer; see :meth:`ReplayBuffer.update`."""
-    slots = rows_of(other)
-    mine, theirs = len(buffer._rings.capacity), len(other._rings.capacity)
+    mine = len(buffer._rings.capacity)
     if mine == 1:
-        return move(buffer, 0, other, slots)
-    if mine != theirs:
-        raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
-    if not len(slots):
-        return slots
-    _planned(buffer, other, slots)  # all fit, or none is moved
-    ring = other._rings.ring_of(slots)
-    return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])
+        return update_ring(buffer, 0, other)
+    with _standing_still(buffer, other):
+        slots, theirs = other._rings.chronological(), len(other._rings.capacity)
+        if mine != theirs:
+            raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
+        if not len(slots):
+            return slots
+        _planned(buffer, other, slots)  # all fit, or none is moved
+        ring = other._rings.ring_of(slots)
+        return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])
 
 
-def rows_of(other: Any) -> Slots:
-    """The slots of what is added by ``update``.
+def update_ring(buffer: Buffer, ring: int, other: Buffer) -> Slots:
+    """Add the rows of another buffer to one ring."""
+    with _standing_still(buffer, other):
+        return move(buffer, ring, other, other._rings.chronological())
+
+
+@contextmanager
+def _standing_still(buffer: Buffer, other: Any) -> Generator[None]:
+    """No other thread's call changes one of two buffers meanwhile.
 
     Raises:
-        LeafError: it is no buffer.
+        LeafError: the other one is no buffer.
+        StructureError: another process may change it.
+        StorageError: this one is open for reading.
     """
     if not hasattr(other, "_rings"):
         raise LeafError(f"update() takes a buffer, got {describe(other)}")
-    slots: Slots = other._rings.chronological()
-    return slots
+    first, second = sorted((buffer._guard, other._guard), key=id)  # so that two threads never wait for each other
+    with first.lock, second.lock:
+        for guard in (first, second):
+            if guard.unfinished:
+                guard.settle()
+        require_writer(buffer._guard, "update")
+        if other._guard.reader is not None:
+            raise StructureError(
+                "the other buffer is open for reading, and its rows may be overwritten while they are moved; "
+                "save_hdf5() it, and update() with what load_hdf5() gives"
+            )
+        yield
 
 
 def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | None = None) -> Slots:
@@ -79,14 +112,22 @@ def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | 
         return np.zeros(0, np.intp)
     kept = min(len(slots), capacity)
     plan = _planned(buffer, other, slots[-kept:])
-    buffer._make_room(slice(ring, ring + 1), kept)
-    moved = buffer._rings.push(ring, len(slots))
-    plan.write(moved[-kept:])
-    _go_on(buffer, ring, moved[-kept:])
-    if emptied is not None:
-        buffer._rings.reset(slice(emptied, emptied + 1))
-    buffer._written(moved)
-    return moved
+
+    def add() -> Slots:
+        buffer._make_room(slice(ring, ring + 1), kept)
+        moved = buffer._rings.push(ring, len(slots))
+        plan.write(moved[-kept:])
+        _go_on(buffer, ring, moved[-kept:])
+        skipped = 0
+        if emptied is not None:
+            skipped = (buffer._rings.capacity - buffer._rings.insertion).item(emptied)
+            buffer._rings.reset(slice(emptied, emptied + 1))
+        buffer._written(moved)
+        if skipped:
+            buffer._overwriting(skipped)  # the next row goes into the first slot
+        return moved
+
+    return buffer._change(buffer._undoing(slice(ring, ring + 1), kept), add)
 
 
 def _planned(buffer: Buffer, other: Buffer, slots: Slots) -> Plan:
@@ -125,27 +166,55 @@ def set_batch(buffer: Buffer, batch: Any) -> None:
     fields, _, _ = to_store(buffer, batch, (buffer.maxsize,))
     if "done" in batch.__dict__:
         fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (buffer.maxsize,)))
-    _replace(buffer, batch, fields, np.arange(buffer.maxsize), buffer._rings.capacity)
-    for ring, start in enumerate(buffer._rings.offset.tolist()):
-        _go_on(buffer, ring, np.arange(start, start + buffer._rings.capacity[ring]))
-    buffer._written(np.zeros(0, np.intp))
+
+    def replace() -> None:
+        _replace(buffer, batch, fields, np.arange(buffer.maxsize), buffer._rings.capacity)
+        for ring, start in enumerate(buffer._rings.offset.tolist()):
+            _go_on(buffer, ring, np.arange(start, start + buffer._rings.capacity[ring]))
+        buffer._written(np.zeros(0, np.intp))
+
+    buffer._change(_undoing_all(buffer), replace)
+
+
+def fill(buffer: Buffer, rows: Batch, lengths: Slots) -> None:
+    """Make rows the contents of an empty buffer: so many for each ring, in the order of time."""
+    fields, _, _ = to_store(buffer, rows, (len(rows),))
+    fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(rows),)))
+    slots = np.concatenate(
+        [start + np.arange(count) for start, count in zip(buffer._rings.offset, lengths, strict=True)]
+    )
+
+    def replace() -> None:
+        _replace(buffer, rows, fields, slots, lengths)
+        for ring, start in enumerate(buffer._rings.offset.tolist()):
+            _go_on(buffer, ring, np.arange(start, start + int(lengths[ring])))
+        buffer._written(np.zeros(0, np.intp))
+
+    buffer._change(_undoing_all(buffer), replace)
+
+
+def _undoing_all(buffer: Buffer) -> Callable[[], None]:
+    """What undoes that everything is replaced: in memory all is as it was, on disk as after a kill."""
+    undo, extras = buffer._undoing(structure=True), buffer._storage.extras
+    if buffer._durable:
+        return undo
+    before = {name: values.copy() for name, values in extras.items()}
+
+    def undo_all() -> None:
+        for name, values in before.items():
+            extras[name][...] = values
+        undo()
+
+    return undo_all
 
 
 def _replace(buffer: Buffer, batch: Tree | None, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
     """Lay out the columns anew, with these rows and no others."""
-    rings, nothing = buffer._rings, np.zeros(0, np.intp)
-    before = buffer._columns, rings.counts.copy(), rings.ep_return.copy()
+    rings = buffer._rings
     rings.reset()
-    buffer._written(nothing)  # on disk, there are no rows from here on
     buffer._columns = new_tree(Batch, {})
     buffer._shared()
-    try:
-        plan = buffer._plan(batch, fields, (len(slots),))
-    except Exception:
-        buffer._columns, rings.counts[...], rings.ep_return = before
-        buffer._shared()
-        buffer._written(nothing)
-        raise
+    plan = buffer._plan(batch, fields, (len(slots),))  # on disk, there are no rows from here on
     buffer._forgotten(np.arange(buffer.maxsize))
     plan.write(slots)
     rings.length[:] = lengths
@@ -173,6 +242,7 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
         )
     columns = buffer._columns.__dict__
     column = columns.get(key)
+    undo = buffer._undoing(structure=True)
     if column is None:
         buffer._require_whole(f"a new field, as {key!r}")
         column = new_column(values, buffer.maxsize, (len(values),), buffer._storage, (key,))
@@ -183,8 +253,12 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
     alone = new_tree(Batch, {key: column})
     set_rows(alone, ... if index is None else index, new_tree(Batch, {key: deep_leaf(values, {})}), strict=True)
     if key not in columns:
-        columns[key] = column
-        buffer._laid_out()
+
+        def add_column() -> None:
+            columns[key] = column
+            buffer._laid_out()
+
+        buffer._change(undo, add_column)
 
 
 def drop_null(buffer: Buffer) -> None:
@@ -203,13 +277,17 @@ def drop_null(buffer: Buffer) -> None:
     extras = {name: values[rings.chronological()[keep]] for name, values in buffer._storage.extras.items()}
     kept = without_null(rows)
     kept.__dict__["done"] |= _cut(rows.__dict__["done"], ring_of_all, keep)
-    _replace(buffer, None, kept.__dict__, slots, lengths)
-    rings.ep_return[...], rings.ep_len[...] = statistics
-    for one in range(len(lengths)):
-        ends = np.flatnonzero(buffer.done[slots[ring == one]])
-        rings.ep_start[one] = (ends[-1] + 1) % rings.capacity[one] if len(ends) else 0
-    buffer._written(slots)
-    buffer._carried(slots, extras)
+
+    def replace() -> None:
+        _replace(buffer, None, kept.__dict__, slots, lengths)
+        rings.ep_return[...], rings.ep_len[...] = statistics
+        for one in range(len(lengths)):
+            ends = np.flatnonzero(buffer.done[slots[ring == one]])
+            rings.ep_start[one] = (ends[-1] + 1) % rings.capacity[one] if len(ends) else 0
+        buffer._written(slots)
+        buffer._carried(slots, extras)
+
+    buffer._change(_undoing_all(buffer), replace)
 
 
 def _cut(done: NDArray[np.bool_], ring: Slots, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -235,10 +313,21 @@ def from_data(cls: type[F], given: dict[str, Any]) -> F:
     return buffer
 
 
+def same_structure(columns: Tree) -> Tree:
+    """The same columns in batches of their own."""
+    fields = {
+        name: same_structure(column) if KINDS[type(column)] is BATCH else column
+        for name, column in columns.__dict__.items()
+    }
+    same: Tree = new_tree(type(columns), fields)
+    return same
+
+
 def share(buffer: Buffer, ring: int, part: Buffer) -> None:
     """Make the rows and the positions of one ring those of ``part``."""
     start, stop = buffer._rings.edges[ring : ring + 2].tolist()
     part._columns = slice_of(buffer._columns, start, stop)
     part._rings = buffer._rings.part(ring)
     part._whole = (buffer, start)
+    part._guard = buffer._guard
     part._shared()

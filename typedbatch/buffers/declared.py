@@ -6,8 +6,9 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from typing_extensions import get_original_bases
 
+from typedbatch.buffers.incoming import as_row
 from typedbatch.gate import check
-from typedbatch.leaves import BATCH, KINDS, OBJECT, SCALAR, Tree, new_tree, object_array
+from typedbatch.leaves import Tree, new_tree
 from typedbatch.level import current_level
 from typedbatch.schema import options_of, schema_of
 
@@ -51,7 +52,7 @@ class Declared:
             SchemaError: it is not what the buffer takes.
         """
         if self.added is not None:
-            rows = new_tree(Tree.plain, {name: _as_row(value) if single else value for name, value in fields.items()})
+            rows = new_tree(Tree.plain, {name: as_row(value) if single else value for name, value in fields.items()})
             self._check(rows, self.added, "argument `batch` of {}.add()")
 
     def check_sampled(self, rows: Tree) -> None:
@@ -86,12 +87,3 @@ def _arguments_of(hint: Any) -> tuple[Any, ...]:
         if isinstance(origin := get_origin(base) or base, type) and hasattr(origin, "sample_indices"):
             return tuple(given.get(arg, arg) for arg in _arguments_of(base))
     return ()
-
-
-def _as_row(value: Any) -> Any:
-    kind = KINDS[type(value)]
-    if kind is BATCH:
-        return new_tree(type(value), {name: _as_row(inner) for name, inner in value.__dict__.items()})
-    if kind is OBJECT or value is None:
-        return object_array([value])
-    return value.reshape(1) if kind is SCALAR else value[None]

@@ -6,16 +6,20 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import h5py
 import numpy as np
 
+from typedbatch._hdf5.build import built
+from typedbatch._hdf5.nodes import text_of
+from typedbatch._hdf5.process import read_file
+from typedbatch._hdf5.target import written
 from typedbatch.batch import Batch
-from typedbatch.buffers import contents, restored
+from typedbatch.buffers import contents, restored, tianshou_file
 from typedbatch.buffers.columns import Plan, new_column
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
+from typedbatch.conversion import require_device
 from typedbatch.errors import SchemaError, StorageError
 from typedbatch.files.atomic import replacing
-from typedbatch.hdf5 import from_hdf5, member, text_of, to_hdf5
+from typedbatch.hdf5 import to_hdf5
 from typedbatch.leaves import Tree, new_tree
 
 if TYPE_CHECKING:
@@ -23,13 +27,15 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
+_PARTS = ("rows", "numbers", "extras")
+
 
 def save(buffer: ReplayBuffer[Any, Any], path: str | os.PathLike[str], compression: str | None) -> None:
     """Write a buffer; see :meth:`ReplayBuffer.save_hdf5`. Rows that are not stored yet take no room."""
     full = len(buffer) == buffer.maxsize
     rows = buffer._columns if full else contents.stored_rows(buffer, buffer._rings.stored())
-    with replacing(path) as unfinished, h5py.File(unfinished, "w", track_order=True, libver="latest") as file:
-        # the newest format has checksums, and bytes do not crash HDF5 in a damaged file, as text does
+    with replacing(path) as unfinished, written(unfinished) as file:
+        # bytes do not crash HDF5 in a damaged file, as text does
         file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
         file.attrs["buffer"] = np.bytes_(json.dumps(restored.description(buffer)))
         file.attrs["random"] = np.bytes_(json.dumps(buffer._rng.bit_generator.state))
@@ -39,18 +45,26 @@ def save(buffer: ReplayBuffer[Any, Any], path: str | os.PathLike[str], compressi
         to_hdf5(rows, group, compression)
 
 
-def load(cls: type[F], path: str | os.PathLike[str], device: Any, **more: Any) -> F:
+def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bool = False, **more: Any) -> F:
     """A buffer from a file; see :meth:`ReplayBuffer.load_hdf5`."""
+    require_device(device)
     try:
-        with h5py.File(path, "r") as file:
-            if text_of(file.attrs.get("format")) != FORMAT or file.attrs.get("version") != VERSION:
-                raise StorageError(f"{path} holds no buffer of version {VERSION}")
-            described, random = (json.loads(file.attrs[name]) for name in ("buffer", "random"))
-            read = {name: from_hdf5(member(file, name), device) for name in ("rows", "numbers", "extras")}
+        root = read_file(path, [*_PARTS, *tianshou_file.PARTS], trusted=trusted)
+        if tianshou_file.MARK in root.members:
+            return tianshou_file.load(cls, root, device, str(path), more)
+        known = root.attributes
+        if text_of(known.get("format")) != FORMAT or known.get("version") != VERSION:
+            raise StorageError(f"{path} holds no buffer of version {VERSION}")
+        described, random = (json.loads(known[name]) for name in ("buffer", "random"))
+        read = {name: built(root.members[name], device) for name in _PARTS}
         buffer = _buffer(cls, described, read, str(path), more)
         buffer._rng.bit_generator.state = random
-    except (SchemaError, StorageError):
+    except SchemaError:
         raise
+    except StorageError as error:
+        raise error if str(path) in str(error) else StorageError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error}") from error
     except Exception as error:  # whatever it is, what was read is the reason for it
         raise StorageError(f"{path} is damaged, or no HDF5 file: {error}") from error
     return buffer

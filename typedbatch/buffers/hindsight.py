@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from typedbatch._typing import Array
 from typedbatch.assignment import fitted
 from typedbatch.buffers import restored
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
+from typedbatch.buffers.guard import exclusive, exclusive_at
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
@@ -77,6 +79,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         self._relabelled: _Relabelled | None = None
         self._begin(HERReplayBuffer)
 
+    @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
         """As :meth:`ReplayBuffer.sample_indices`; goals are drawn anew for the episodes of these slots."""
         self._restore_cache()
@@ -84,6 +87,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         self.rewrite_transitions(slots)
         return slots
 
+    @exclusive_at
     def rewrite_transitions(self, indices: Slots) -> None:
         """Give most of the episodes of some slots another goal, in place of those that had one till now.
 
@@ -181,30 +185,54 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     def _plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
         if not self._columns.__dict__:
-            for name in ("obs", "obs_next")[: 1 + self._save_obs_next]:
-                _require_goals(name, fields)
+            self._require_goals(fields)
         return super()._plan(batch, fields, lead)
+
+    def _require_goals(self, fields: Fields) -> None:
+        for name in ("obs", "obs_next")[: 1 + self._save_obs_next]:
+            _require_goals(name, fields)
 
     def _written(self, slots: Slots) -> None:
         self._restore_cache()
         super()._written(slots)
+
+    def _changed_back(self) -> None:
+        self._restore_cache()
+
+    def _restore(self, numbers: NDArray[np.float64]) -> None:
+        self._restore_cache()
+        if self._columns.__dict__:
+            self._require_goals(self._columns.__dict__)
+        super()._restore(numbers)
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "horizon": self.horizon, "future_k": self.future_k}
 
     @classmethod
     def load_hdf5(
-        cls, path: str | os.PathLike[str], device: Any = None, *, compute_reward_fn: RewardFn | None = None
+        cls,
+        path: str | os.PathLike[str],
+        device: Any = None,
+        *,
+        trusted: bool = False,
+        compute_reward_fn: RewardFn | None = None,
     ) -> Self:
         """As :meth:`ReplayBuffer.load_hdf5`; ``compute_reward_fn`` is not in the file, so it is given again."""
         from typedbatch.buffers import files
 
-        return files.load(cls, path, device, compute_reward_fn=_required(compute_reward_fn, "load_hdf5"))
+        reward = _required(compute_reward_fn, "load_hdf5")
+        return files.load(cls, path, device, trusted=trusted, compute_reward_fn=reward)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, compute_reward_fn: RewardFn | None = None) -> Self:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        mode: Literal["r", "r+"] = "r+",
+        *,
+        compute_reward_fn: RewardFn | None = None,
+    ) -> Self:
         """As :meth:`ReplayBuffer.open`; ``compute_reward_fn`` is not in the folder, so it is given again."""
-        return restored.open_folder(cls, path, compute_reward_fn=_required(compute_reward_fn, "open"))
+        return restored.open_folder(cls, path, mode, compute_reward_fn=_required(compute_reward_fn, "open"))
 
 
 class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
@@ -250,6 +278,8 @@ def _require_goals(name: str, fields: Fields) -> None:
     for goal in ("achieved_goal", "desired_goal"):
         if goal not in obs.__dict__:
             raise MissingFieldError(name, goal, obs.__dict__)
+        if KINDS[type(obs.__dict__[goal])] is BATCH:
+            raise LeafError(f"a goal is an array, got {describe(obs.__dict__[goal])}", f"{name}.{goal}")
 
 
 def _required(compute_reward_fn: RewardFn | None, who: str) -> RewardFn:

@@ -12,7 +12,7 @@ from typedbatch.buffers.columns import Fields, Lead, Plan
 from typedbatch.buffers.rings import Added
 from typedbatch.conversion import leaf_to_numpy, map_leaves
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
-from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe
+from typedbatch.leaves import ARRAY, BATCH, KINDS, OBJECT, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.level import current_level
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fi
     except KeyError as error:
         raise MissingFieldError(type(batch).__name__, str(error.args[0]), fields) from None
     if not (type(terminated) is ndarray and terminated.dtype is _BOOL and terminated.shape == lead):
-        terminated = fields["terminated"] = flags(terminated, "terminated", lead)
+        terminated = fields["terminated"] = flags(terminated, "terminated", lead, single=np.ndim(rew) == 0)
     if not (type(truncated) is ndarray and truncated.dtype is _BOOL and truncated.shape == lead):
-        truncated = fields["truncated"] = flags(truncated, "truncated", lead)
+        truncated = fields["truncated"] = flags(truncated, "truncated", lead, single=np.ndim(rew) == 0)
     done = fields["done"] = _done(terminated, truncated, lead)
     if not (type(rew) is ndarray and rew.dtype.kind == "f"):
         rew = fields["rew"] = _rewards(rew)
@@ -74,14 +74,37 @@ def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fi
     return fields, done, rew if type(rew) is ndarray else leaf_to_numpy(rew)
 
 
+def single_row(batch: Any) -> Any:
+    """A batch that is one row, without a dimension for rows, as a batch of one row; any other as it is."""
+    if not isinstance(batch, Tree) or np.ndim(batch.__dict__.get("rew", ())) != 0:
+        return batch
+    return new_tree(type(batch), {name: as_row(value) for name, value in batch.__dict__.items()})
+
+
+def as_row(value: Any) -> Any:
+    """A value of one row with a dimension in front, for rows."""
+    kind = KINDS[type(value)]
+    if kind is BATCH:
+        return new_tree(type(value), {name: as_row(inner) for name, inner in value.__dict__.items()})
+    if kind is OBJECT or value is None:
+        return object_array([value])
+    return value.reshape(1) if kind is SCALAR else value[None]
+
+
 def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
     if not lead:  # in Python, where numpy would take as long as for the rest of the row
         return _TRUE if terminated.item() or truncated.item() else _FALSE
     return np.asarray(leaf_to_numpy(terminated) | leaf_to_numpy(truncated))
 
 
-def flags(value: Any, name: str, lead: Lead) -> Any:
-    """Flags of each row, as bools.
+def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
+    """Flags of each row, as bools; dimensions of one flag each are dropped.
+
+    Args:
+        value: what was given.
+        name: the field.
+        lead: the dimensions of the rows.
+        single: whether the other fields are clearly those of one row, so that ``[False]`` is its flag.
 
     Raises:
         RowAssignmentError: something else than 0 and 1, or not one for each row.
@@ -94,6 +117,9 @@ def flags(value: Any, name: str, lead: Lead) -> Any:
     if not ((value == 0) | (value == 1)).all():
         raise RowAssignmentError(f"a flag is a bool, 0 or 1, and some of {describe(value)} are not", name)
     value = value.bool() if kind is TENSOR else np.asarray(value, bool)
+    ones = tuple(value.shape[len(lead) :])
+    if value.shape[: len(lead)] == lead and ones and set(ones) == {1} and (lead or single):
+        value = value.reshape(lead)
     if value.shape != lead:
         wanted = f"a flag for each of {lead[0]} rows" if lead else "one flag, without dimensions,"
         several = "" if lead or value.ndim != 1 else f"; buffer_ids=[0] * {len(value)} adds so many rows"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -10,6 +13,7 @@ from typing_extensions import TypeVar
 
 from typedbatch._typing import Index
 from typedbatch.buffers.declared import Declared
+from typedbatch.buffers.guard import changing, exclusive, exclusive_at
 from typedbatch.buffers.options import BufferOptions, R
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
@@ -72,14 +76,17 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             raise SettingError(f"beta is 0 or more, got {beta!r}")
         self._beta: float = beta
 
+    @changing
     def init_weight(self, index: int | Slots) -> None:
         """Give slots the priority of new transitions: the highest so far.
 
         Raises:
             RowIndexError: a slot that does not exist, or holds no row.
         """
-        self.weight[as_slots(self._rings, index)] = self._max_prio**self._alpha
+        slots = as_slots(self._rings, index)
+        self._change(self._undoing_priorities(slots), partial(self._set, slots, self._max_prio**self._alpha))
 
+    @exclusive_at
     def get_weight(self, index: Index) -> Any:
         """The importance-sampling weight of slots, relative to the lowest priority so far; float64, ``(N,)``.
 
@@ -91,6 +98,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def _weights(self, slots: Any) -> Any:
         return (self.weight.values.take(slots) / self._min_prio**self._alpha) ** -self._beta
 
+    @changing
     def update_weight(self, index: Index, new_weight: Any) -> None:
         """Set the priorities of slots, from TD errors for one.
 
@@ -116,10 +124,30 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             raise RowAssignmentError("priorities, and their powers, are finite, but these are not all", "weight")
         if not np.size(slots):
             return
+        update = partial(self._set, slots, powers, float(priorities.max()), float(priorities.min()))
+        self._change(self._undoing_priorities(slots), update)
+
+    def _set(self, slots: Any, powers: Any, highest: float = 0.0, lowest: float = math.inf) -> None:
         self.weight[slots] = powers
-        self._max_prio = max(self._max_prio, float(priorities.max()))
-        self._min_prio = min(self._min_prio, float(priorities.min()))
+        self._max_prio = max(self._max_prio, highest)
+        self._min_prio = min(self._min_prio, lowest)
         super()._written(np.zeros(0, np.intp))
+
+    def _undoing_priorities(self, slots: Any) -> Callable[[], None]:
+        """What gives slots the priorities that they have now."""
+        before, highest, lowest = self.weight[slots], self._max_prio, self._min_prio
+
+        def undo() -> None:
+            self.weight[slots] = before
+            self.weight.rebuild()
+            self._max_prio, self._min_prio = highest, lowest
+            super(PrioritizedReplayBuffer, self)._written(np.zeros(0, np.intp))
+
+        return undo
+
+    def _changed_back(self) -> None:
+        self.weight.values[~self._rings.has_row(np.arange(self.maxsize))] = 0
+        self.weight.rebuild()
 
     # ---- as every buffer, with weights ----------------------------------------------------------------------------
 
@@ -130,6 +158,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         self._rng.shuffle(slots)
         return slots
 
+    @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
         """As :meth:`ReplayBuffer.sample_indices`, in proportion to priorities."""
         if batch_size is None and len(self):
@@ -165,8 +194,11 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
 
     def reset(self, keep_statistics: bool = False) -> None:
         """As :meth:`ReplayBuffer.reset`; priorities are forgotten too."""
-        self._max_prio = self._min_prio = 1.0
         super().reset(keep_statistics)
+
+    def _forget(self, keep_statistics: bool) -> None:
+        self._max_prio = self._min_prio = 1.0
+        super()._forget(keep_statistics)
 
     def _numbers(self) -> NDArray[np.float64]:
         return np.concatenate([super()._numbers(), [self._max_prio, self._min_prio, self._beta]])

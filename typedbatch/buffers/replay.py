@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self
 
 import numpy as np
 from numpy import ndarray
@@ -13,17 +15,21 @@ from numpy.typing import NDArray
 
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
-from typedbatch.buffers import contents, incoming, restored
+from typedbatch.buffers import column_view, contents, incoming, restored
 from typedbatch.buffers.base import BufferBase
 from typedbatch.buffers.columns import Plan, Simple, rows_at
 from typedbatch.buffers.declared import Declared
+from typedbatch.buffers.disk import Disk
+from typedbatch.buffers.guard import Guard, changing, exclusive, exclusive_at, in_whole
 from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S
 from typedbatch.buffers.rings import Added, Rings, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
-from typedbatch.buffers.storage import Disk, Memory
+from typedbatch.buffers.storage import Memory
 from typedbatch.errors import EmptyBufferError, MissingFieldError
 from typedbatch.leaves import Tree, new_tree
 from typedbatch.rows import at_least
+
+_ONLY = slice(0, 1)
 
 
 class ReplayBuffer(BufferBase, Generic[R, S]):
@@ -95,7 +101,8 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         self._columns: Tree = new_tree(Batch, {})
         self._simple: Simple = {}
         self._declared: Declared | None = None
-        self._storage: Memory = Memory() if path is None else Disk(path)
+        self._guard: Guard = Guard()
+        self._storage: Memory = Memory() if path is None else Disk.create(path)
         self._begin(ReplayBuffer)
 
     if not TYPE_CHECKING:
@@ -121,6 +128,34 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         return self._options.copy()
 
     @property
+    def columns(self) -> Batch:
+        """The columns, live and in the order of the slots, as a batch to look at.
+
+        In memory, ``buffer.columns.rew = array`` puts another column of ``maxsize`` rows in the place of one, which is
+        not checked against what the buffer is declared to hold. As Tianshou's ``_meta``, and under that name too.
+        """
+        return column_view.Columns.of(self)
+
+    if not TYPE_CHECKING:
+
+        @property
+        def _meta(self) -> Batch:
+            return self.columns
+
+        @_meta.setter
+        def _meta(self, columns: Any) -> None:
+            column_view.set_columns(self, columns)
+
+        @property
+        def _size(self) -> int:
+            return len(self)
+
+        @property
+        def _indices(self) -> Slots:
+            return np.arange(self.maxsize)
+
+    @property
+    @exclusive
     def last_index(self) -> Slots:
         """The slot that was written last, in each ring."""
         return self._rings.last
@@ -136,6 +171,12 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         return len(self._rings.capacity)
 
     @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """What every call holds: ``with buffer.lock:`` around several, and no other thread's comes in between."""
+        return self._guard.lock
+
+    @property
+    @exclusive
     def buffers(self) -> list[ReplayBuffer[R, S]]:
         """Each ring as a buffer of its own, which shares its rows and positions with this one; the same ones always."""
         if not self._parts:
@@ -143,10 +184,12 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             self._shared()
         return [*self._parts]
 
+    @exclusive
     def __len__(self) -> int:
         """Rows that are stored."""
         return len(self._rings)
 
+    @exclusive
     def __repr__(self) -> str:
         return type(self).__name__ + repr(self._columns).removeprefix("Batch")
 
@@ -158,6 +201,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     # ---- adding ---------------------------------------------------------------------------------------------------
 
+    @changing
     def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add a transition; nothing is stored if any of it does not fit.
 
@@ -179,21 +223,29 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         if buffer_ids is None and not self._many:
             fields, done, rew = incoming.to_store(self, batch, ())
             plan = self._plan(batch, fields, ())
-            if self._durable:
-                self._make_room(slice(0, 1))
-            plan.write(self._rings.insertion.item(0))
-            added = self._rings.advance_one(rew, done.item())
-            self._written(added.slots)
-            return added
+            return self._change(self._undoing(_ONLY), partial(self._add_one, plan, rew, done))
         ids, rows = incoming.ring_ids(len(self._rings.capacity), buffer_ids)
+        if rows == 1 and buffer_ids is not None:
+            batch = incoming.single_row(batch)
         fields, done, rew = incoming.to_store(self, batch, (rows,))
         plan = self._plan(batch, fields, (rows,))
         if isinstance(ids, ndarray) and len(ids) > 1 and np.bincount(ids).max() > 1:
             return incoming.add_in_turns(self, plan, ids, rew, done)
         return self._add_many(plan, ids, rew, done)
 
+    def _add_one(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        if self._durable:
+            self._make_room(_ONLY)
+        plan.write(self._rings.insertion.item(0))
+        added = self._rings.advance_one(rew, done.item())
+        self._written(added.slots)
+        return added
+
     def _add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Add one row to each of the rings ``ids``, which differ."""
+        return self._change(self._undoing(ids), partial(self._write_many, plan, ids, rew, done))
+
+    def _write_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         self._make_room(ids)
         plan.write(self._rings.target(ids))
         added = self._rings.advance(ids, rew, done)
@@ -202,6 +254,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     # ---- sampling -------------------------------------------------------------------------------------------------
 
+    @exclusive
     def sample(self, batch_size: int | None) -> tuple[S, Slots]:
         """Random transitions, each as likely as the other, with repetition.
 
@@ -222,6 +275,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
     def _empty(self) -> EmptyBufferError:
         return EmptyBufferError(f"this {type(self).__name__} of {self.maxsize} rows is empty; add() transitions first")
 
+    @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
         """The slots that :meth:`sample` would take. All of them in the order of time for 0, none for less than 0.
 
@@ -251,6 +305,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
+    @exclusive_at
     def __getitem__(self, index: Index) -> S:
         """Stored transitions, as :meth:`sample` gives them, always a copy.
 
@@ -283,12 +338,17 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         return rows_at(column, slots)
 
     def _frames(self, slots: Any, count: int) -> Any:
-        return slots if count == 1 else self._rings.frames(slots, count, self.done)
+        if count == 1:
+            return slots
+        if self._guard.reader is not None:
+            self._guard.reader.frames = max(self._guard.reader.frames, count)
+        return self._rings.frames(slots, count, self.done)
 
     def __iter__(self) -> Iterator[S]:
         """Every row, in the order of time, ring by ring."""
-        return (self._rows(slot) for slot in self._rings.chronological().tolist())
+        return (self[slot] for slot in in_whole(self, self._rings.chronological).tolist())
 
+    @exclusive_at
     def get(self, index: Index, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
         """One field of some rows, in frames of ``stack_num``: ``(*index, stack_num, *field)``.
 
@@ -311,10 +371,12 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     # ---- neighbours in time ---------------------------------------------------------------------------------------
 
+    @exclusive_at
     def prev(self, index: Any) -> Any:
         """The slot of the transition before each one; its own where it begins an episode, or is the oldest."""
         return self._rings.prev(as_slots(self._rings, index), self._flags())[()]
 
+    @exclusive_at
     def next(self, index: Any) -> Any:
         """The slot of the transition after each one; its own where it ends an episode, or is the last."""
         return self._rings.next(as_slots(self._rings, index), self._flags())[()]
@@ -325,6 +387,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         flags: NDArray[np.bool_] = self.done
         return flags
 
+    @exclusive
     def unfinished_index(self) -> Slots:
         """The slot of the last transition of each episode that is still going on."""
         if not len(self):
@@ -359,12 +422,19 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         """
         return contents.update(self, buffer)
 
+    @changing
     def reset(self, keep_statistics: bool = False) -> None:
         """Forget every row; with ``keep_statistics`` the return and length of the current episode go on."""
+        forget = partial(self._forget, keep_statistics)
+        self._change(forget, forget)  # if it is interrupted, what is left of it is done
+
+    def _forget(self, keep_statistics: bool) -> None:
         self._rings.reset(keep_statistics=keep_statistics)
+        self._overwriting(self.maxsize)
         self._written(np.zeros(0, np.intp))
         self._forgotten(np.arange(self.maxsize))
 
+    @changing
     def set_batch(self, batch: Any) -> None:
         """Make a batch of ``maxsize`` rows the contents, as a copy: every slot is taken then.
 
@@ -377,6 +447,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         """
         contents.set_batch(self, batch)
 
+    @changing
     def set_array_at_key(
         self, seq: NDArray[Any], key: str, index: Index = None, default_value: float | None = None
     ) -> None:
@@ -390,15 +461,18 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         """
         contents.set_array_at_key(self, seq, key, index, default_value)
 
+    @exclusive
     def hasnull(self) -> bool:
         """True when any stored value is ``None``, NaN or NaT."""
         return bool(len(self)) and Batch.hasnull(contents.stored_rows(self))
 
+    @exclusive
     def isnull(self) -> Batch:
         """Masks that are true where a value of ``buffer[:]`` is ``None``, NaN or NaT."""
         rows: Any = self[:]
         return Batch.isnull(rows)
 
+    @changing
     def dropnull(self) -> None:
         """Drop the rows in which a field has a missing value; fields keep their shape, the buffer its size.
 
@@ -419,6 +493,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         given = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
         return contents.from_data(cls, {**given, "done": done, "obs_next": obs_next})
 
+    @exclusive
     def save_hdf5(self, path: str | os.PathLike[str], compression: str | None = None) -> None:
         """Write everything to an HDF5 file, which is there as a whole or not at all. Needs the extra ``hdf5``.
 
@@ -434,37 +509,57 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         files.save(self, path, compression)
 
     @classmethod
-    def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None) -> Self:
+    def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None, *, trusted: bool = False) -> Self:
         """A buffer from such a file; the random numbers go on where they were. Nothing in the file is executed.
 
-        The constructor of a class of your own is not called.
+        The constructor of a class of your own is not called. A file that Tianshou's buffer of the same name has saved
+        is read too, as far as it needs no pickle: its rows and options, not its priorities and random numbers.
 
         Args:
             path: the file.
             device: where tensors go; None for the CPU.
+            trusted: read it in this process, as :func:`typedbatch.files.load` says.
 
         Raises:
             StorageError: the file is no buffer of this class, or is damaged.
         """
         from typedbatch.buffers import files
 
-        return files.load(cls, path, device)
+        return files.load(cls, path, device, trusted=trusted)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
+    def open(cls, path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r+") -> Self:
         """The buffer that was made with this ``path``, with every row whose ``add`` had returned.
 
         That holds when the process was killed. When the machine lost power, it holds for what was there at the last
-        :meth:`flush`. Random numbers begin anew. One process at a time may have it open.
+        :meth:`flush`. Random numbers begin anew.
+
+        Args:
+            path: the folder.
+            mode: ``"r+"`` to go on writing, which one buffer at a time may; ``"r"`` to read, for any number of readers,
+                also while it is being written to, and where one may not write. Each call sees the folder as it is
+                then; slots mean the rows that they held when the reader last looked at all of them, as ``sample`` does.
 
         Raises:
-            StorageError: the folder holds no buffer of this class, or is damaged.
+            StorageError: the folder holds no buffer of this class, is damaged, or is being written to by another one.
+            SettingError: there is no such mode.
         """
-        return restored.open_folder(cls, path)
+        return restored.open_folder(cls, path, mode)
 
+    @exclusive
     def flush(self) -> None:
         """Wait until everything is on the disk, for a buffer that is kept there."""
         self._storage.flush()
+
+    def close(self) -> None:
+        """Let another buffer write to the folder of this one, which cannot be used any more. In memory nothing happens.
+
+        One whose process ends is closed by that, and one that nobody holds any more when it is collected.
+        """
+        with self._guard.lock:
+            if self._storage.durable:
+                self._guard.refuse("this buffer was closed; open() gives another one on its folder")
+                self._storage.close()
 
     def _arguments(self) -> dict[str, Any]:
         """What the constructor is to be called with for such a buffer, as JSON takes it."""

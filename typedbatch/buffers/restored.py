@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.incoming import REQUIRED
-from typedbatch.buffers.storage import Disk, Memory
+from typedbatch.buffers.reader import Reader
+from typedbatch.buffers.storage import Memory
 from typedbatch.conversion import leaf_to_numpy
-from typedbatch.errors import SchemaError, StorageError, TypedBatchError
+from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
 from typedbatch.leaves import Tree, describe, is_reserved, leading_shape
 from typedbatch.rows import leaves
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
 
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
+
+_TRIES = 20
+_FRAMES = 1000
+"""What a description may ask for in any case."""
 
 
 def library_class(cls: type) -> type:
@@ -66,28 +72,62 @@ def restored(
         huge = any(type(n) is int and n > 2**48 for _, n in _items(arguments))
         if huge or any(n > numbers.size for n in rings) or any(name == "path" for name, _ in _items(arguments)):
             raise StorageError("arguments that no buffer was made with")
+        sizes = [n for name, n in _items(arguments) if name in ("size", "total_size")]
+        if "Prioritized" in kind and not storage.extras["priorities"].size >= max(sizes):
+            raise StorageError("a priority for each slot is expected")
         buffer = cls._made({**arguments, **more})
+        if buffer.stack_num > max(buffer.maxsize, _FRAMES):
+            raise StorageError(f"frames of {buffer.stack_num} rows, in a buffer of {buffer.maxsize}")
         buffer._storage = storage
         buffer._columns = columns_for(buffer.maxsize)
         if buffer._columns.__dict__:
             _require_columns(buffer._columns, buffer.maxsize)
         buffer._restore(numbers)
+        if len(buffer._rings) and not buffer._columns.__dict__:
+            raise StorageError("rows, and no columns")
         buffer._shared()
-        buffer._resumed()
+        if isinstance(storage, Disk) and not storage.folder.write:
+            buffer._guard.reader = Reader(buffer, storage)
+        else:
+            buffer._resumed()
         if buffer._columns.__dict__:
             buffer._declaration().check_sampled(buffer._rows(np.arange(0)))
     except SchemaError:  # it is a buffer, and holds something else
         raise
     except Exception as error:  # whatever it is, what was read is the reason for it
-        reason = error.reason if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
         raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error
     return buffer
 
 
-def open_folder(cls: type[F], path: str | os.PathLike[str], **more: Any) -> F:
+def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: Any) -> F:
     """The buffer in a folder; see :meth:`ReplayBuffer.open`."""
-    disk, described, columns, numbers = Disk.open(path)
-    return restored(cls, described, lambda _: columns, numbers, disk, str(disk.folder), more)
+    if mode not in ("r", "r+"):
+        raise SettingError(f"mode= is 'r', to read, or 'r+', to write too; got {mode!r}")
+    for last in (False,) * _TRIES + (True,):
+        disk, layout = Disk.open(path, write=mode == "r+")
+        try:
+            return _on_disk(cls, disk, layout, more)
+        except BaseException as error:
+            disk.close()
+            if not isinstance(error, StorageError) or last or mode == "r+" or not disk.overwritten(layout.step):
+                raise  # else the process that writes has changed it meanwhile
+    raise AssertionError("the last turn returns or raises")
+
+
+def _on_disk(cls: type[F], disk: Disk, layout: Layout, more: dict[str, Any]) -> F:
+    return restored(cls, layout.buffer, lambda _: layout.columns, layout.numbers, disk, str(disk.folder.path), more)
+
+
+def read_again(buffer: BufferBase) -> None:
+    """Make a buffer on disk what its folder says, as after a kill."""
+    disk: Any = buffer._storage
+    layout: Layout = disk.read()
+    buffer._columns = layout.columns
+    buffer._restore(layout.numbers)
+    buffer._shared()
+    buffer._changed_back()
+    buffer._resumed()
 
 
 def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -108,5 +148,5 @@ def _require_columns(columns: Tree, size: int) -> None:
         if flags.dtype != bool or flags.shape != (size,):
             raise StorageError(f"{name} is {describe(flags)}, not a flag for each of {size} slots")
     rew = np.asarray(leaf_to_numpy(columns.__dict__["rew"]))
-    if rew.dtype.kind != "f":
+    if rew.dtype.kind != "f" or rew.shape[:1] != (size,):
         raise StorageError(f"rew is {describe(rew)}, not floating")

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch.buffers.guard import in_whole
 from typedbatch.buffers.replay import ReplayBuffer
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
 from typedbatch.conversion import leaf_to_numpy, to_numpy, to_torch_as
 from typedbatch.copying import shallow
@@ -65,25 +67,22 @@ def compute_nstep_return(
         RowIndexError: a slot that does not exist, or holds no row.
     """
     at_least(1, n_step, "n_step")
-    slots = as_slots(buffer._rings, indices)
+    ahead, earned, terminated = in_whole(buffer, lambda: _read_ahead(buffer, indices, n_step), indices)
+    slots = ahead[0]
     if len(slots) != len(batch):
         raise StructureError(f"{len(slots)} indices for a batch of {len(batch)} rows")
-    done = buffer.done
-    ahead = [slots]  # the slot of each step; that of the last one again where an episode ends before
-    for _ in range(n_step - 1):
-        ahead.append(buffer._rings.next(ahead[-1], done))
     with _no_grad():
         target_q: Any = target_q_fn(buffer, ahead[-1])
     values = np.asarray(to_numpy(target_q))
     if values.shape[:1] != slots.shape:
         raise StructureError(f"target_q_fn gives {describe(target_q)} for {len(slots)} slots")
-    rows = _as_they_are if values.ndim == 1 and buffer._columns.__dict__["rew"].ndim == 1 else _by_columns
+    rows = _as_they_are if values.ndim == 1 and earned[0].ndim == 1 else _by_columns
     total = rows(values.astype(np.float64))
-    total[leaf_to_numpy(buffer.terminated).take(ahead[-1])] = 0
+    total[terminated] = 0
     for step in range(n_step - 1, -1, -1):
-        rewards = rows(_rewards(buffer, ahead[step]))
+        rewards = rows(earned[step])
         if rewards.shape[1:] not in ((), (1,), total.shape[1:]):
-            raise StructureError(f"target_q_fn gives {describe(target_q)} for rewards {list(buffer.rew.shape[1:])}")
+            raise StructureError(f"target_q_fn gives {describe(target_q)} for rewards {list(earned[0].shape[1:])}")
         more = rewards + gamma * total
         if step == n_step - 1:
             total = more
@@ -97,6 +96,15 @@ def compute_nstep_return(
         out.__dict__["weight"] = to_torch_as(out.__dict__["weight"], target_q)
     result: BatchWithReturnsProtocol[K | Q, Obs, Act] = out
     return result
+
+
+def _read_ahead(buffer: Buffer, indices: Any, steps: int) -> tuple[list[Slots], list[Floats], NDArray[np.bool_]]:
+    """The slots of each step, the last ones again where episodes end before; their rewards; the flags of the last."""
+    ahead = [as_slots(buffer._rings, indices)]
+    done = buffer.done
+    for _ in range(steps - 1):
+        ahead.append(buffer._rings.next(ahead[-1], done))
+    return ahead, [_rewards(buffer, slots) for slots in ahead], leaf_to_numpy(buffer.terminated).take(ahead[-1])
 
 
 def _rewards(buffer: Buffer, slots: NDArray[np.intp]) -> Floats:
@@ -191,7 +199,7 @@ def _open_ends(buffer: Buffer | None, indices: Any, rows: int) -> NDArray[np.boo
         return ends
     if len(indices) != rows:
         raise StructureError(f"{len(indices)} indices for a batch of {rows} rows")
-    return np.isin(indices, buffer.unfinished_index())
+    return np.isin(indices, in_whole(buffer, buffer.unfinished_index, indices))
 
 
 def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:

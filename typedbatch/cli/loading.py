@@ -75,15 +75,9 @@ def _torch(path: Path, unsafe_pickle: bool) -> Any:
 
 
 def _hdf5(path: Path, _: bool) -> Any:
-    import h5py
+    from typedbatch.hdf5 import from_hdf5, is_batch_file
 
-    from typedbatch.hdf5 import from_hdf5
-
-    with h5py.File(path, "r") as file:
-        ours = "typedbatch" in file.attrs
-        if not ours:
-            return from_hdf5(file)
-    return load(path)
+    return load(path) if is_batch_file(path) else from_hdf5(path)
 
 
 def _pickle(path: Path, unsafe_pickle: bool) -> Any:

@@ -89,7 +89,12 @@ def save(
 
 @overload
 def load(
-    path: str | os.PathLike[str], *, mmap: bool = False, device: Device | None = None, allow_pickle: bool = False
+    path: str | os.PathLike[str],
+    *,
+    mmap: bool = False,
+    device: Device | None = None,
+    allow_pickle: bool = False,
+    trusted: bool = False,
 ) -> Batch: ...
 @overload
 def load(
@@ -99,6 +104,7 @@ def load(
     mmap: bool = False,
     device: Device | None = None,
     allow_pickle: bool = False,
+    trusted: bool = False,
 ) -> T: ...
 @overload  # jedi knows no TypeForm; it reads this one, and checkers never reach it
 def load(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
@@ -108,6 +114,7 @@ def load(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverla
     mmap: bool = False,
     device: Device | None = None,
     allow_pickle: bool = False,
+    trusted: bool = False,
 ) -> T: ...
 def load(
     path: str | os.PathLike[str],
@@ -116,6 +123,7 @@ def load(
     mmap: bool = False,
     device: Device | None = None,
     allow_pickle: bool = False,
+    trusted: bool = False,
 ) -> Any:
     """Read a batch from a file, under the type of a schema if one is given. Nothing in the file is executed.
 
@@ -128,6 +136,9 @@ def load(
             in memory, and the file as it is. Data that are not read are not checked.
         device: where tensors go; None for the CPU.
         allow_pickle: load pickles, if there are any. They may execute anything: only for files that you trust.
+        trusted: read HDF5 in this process (HDF5 only). That is faster for many small files, but the HDF5 library can
+            hang, or end the process, over a file that is damaged or made up; without it another process, with limits on
+            time and memory, does the reading.
 
     Raises:
         StorageError: the file is not there, cut off, damaged, of another version, or holds a pickle. Nothing in it was
@@ -139,8 +150,12 @@ def load(
     require_device(device)
     if hdf5 and (mmap or allow_pickle):
         raise SettingError("mmap= and allow_pickle= are for safetensors files")
+    if trusted and not hdf5:
+        raise SettingError("trusted= is for HDF5 files; safetensors files are read by nobody else")
     try:
-        batch, document = _load_hdf5(path, device) if hdf5 else _load_safetensors(path, mmap, device, allow_pickle)
+        batch, document = (
+            _load_hdf5(path, device, trusted) if hdf5 else _load_safetensors(path, mmap, device, allow_pickle)
+        )
         stored = document.get("schema")
         known = None if stored is None else (str(stored["name"]), int(stored["version"]))
     except MissingDependencyError:
@@ -165,10 +180,10 @@ def _is_hdf5(path: str | os.PathLike[str]) -> bool:
     return ending != ".safetensors"
 
 
-def _load_hdf5(path: str | os.PathLike[str], device: Any) -> tuple[Batch, dict[str, Any]]:
+def _load_hdf5(path: str | os.PathLike[str], device: Any, trusted: bool) -> tuple[Batch, dict[str, Any]]:
     from typedbatch.files import hdf5_file
 
-    tree, document = hdf5_file.read(path, device)
+    tree, document = hdf5_file.read(path, device, trusted=trusted)
     _require_version(document)
     return with_classes(tree, document), document
 

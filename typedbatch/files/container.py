@@ -10,7 +10,6 @@ import json
 import os
 import zlib
 from math import prod
-from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
@@ -50,7 +49,7 @@ class Stored(NamedTuple):
     dtype: str
 
 
-def write(path: Path, arrays: dict[str, Stored], document: dict[str, Any]) -> None:
+def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) -> None:
     """Write arrays, in C order and the byte order of the format, and a document that JSON takes."""
     # First what fills places of 16 bytes, complex128 among it, then the largest dtype: so each array begins at a
     # multiple of its item size and can be mapped.
@@ -67,10 +66,9 @@ def write(path: Path, arrays: dict[str, Stored], document: dict[str, Any]) -> No
     text += b" " * (-(len(text) + 8) % 16)
     if len(text) > _LONGEST_HEADER:
         raise StorageError(f"{len(text)} bytes of names and objects, where the format ends at {_LONGEST_HEADER}")
-    with open(path, "xb", buffering=0) as file:
-        _write_all(file, len(text).to_bytes(8, "little") + text)
-        for array, _ in arrays.values():
-            _write_all(file, array)
+    _write_all(file, len(text).to_bytes(8, "little") + text)
+    for array, _ in arrays.values():
+        _write_all(file, array)
 
 
 def _place(array: NDArray[Any]) -> int:

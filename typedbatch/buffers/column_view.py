@@ -1,0 +1,93 @@
+"""The columns of a buffer as a batch, for code that reaches for Tianshou's ``buffer._meta``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+from typedbatch.batch import Batch
+from typedbatch.construct import to_leaf
+from typedbatch.errors import LeafError, StorageError, StructureError
+from typedbatch.leaves import Tree, describe, is_reserved, leading_shape
+from typedbatch.rows import leaves
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.replay import ReplayBuffer
+
+    Buffer = ReplayBuffer[Any, Any]
+
+_owners: dict[int, Buffer] = {}
+"""The buffer of each view, by its id: a batch has fields alone."""
+
+
+class Columns(Batch):
+    """The columns of a buffer, as :attr:`ReplayBuffer.columns` gives them; what is assigned goes into the buffer."""
+
+    @classmethod
+    def of(cls, buffer: Buffer) -> Columns:
+        """Those of a buffer."""
+        columns: Columns = object.__new__(cls)
+        columns.__dict__ = buffer._columns.__dict__
+        _owners[id(columns)] = buffer
+        finalize(columns, _owners.pop, id(columns), None)
+        return columns
+
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "__dict__" or id(self) not in _owners:
+                super().__setattr__(name, value)
+            else:
+                replace_column(_owners[id(self)], name, value)
+
+        def __setitem__(self, index: Any, value: Any) -> None:
+            if id(self) not in _owners:
+                super().__setitem__(index, value)
+            elif isinstance(index, str):
+                replace_column(_owners[id(self)], index, value)
+            else:
+                raise StructureError("rows are written by add(), set_array_at_key() and set_batch()")
+
+        def __reduce__(self) -> Any:
+            return Batch, (self.__dict__.copy(),)
+
+
+def set_columns(buffer: Buffer, columns: Any) -> None:
+    """Take over new columns, as code written for Tianshou's ``buffer._meta`` adds them.
+
+    Raises:
+        LeafError: it is no Batch.
+        StructureError: a column is missing.
+    """
+    if not isinstance(columns, Tree):
+        raise LeafError(f"the columns of a buffer are a Batch, got {describe(columns)}")
+    if missing := [name for name in buffer._columns.__dict__ if name not in columns.__dict__]:
+        raise StructureError(f"a buffer keeps its columns, and these lack {', '.join(missing)}")
+    for name, value in list(columns.__dict__.items()):
+        if value is buffer._columns.__dict__.get(name):
+            continue
+        if name in buffer._columns.__dict__:
+            replace_column(buffer, name, value)
+        else:
+            buffer.set_array_at_key(value, name)
+
+
+def replace_column(buffer: Buffer, name: str, value: Any) -> None:
+    """Put another column in the place of one; see :attr:`ReplayBuffer.columns`.
+
+    Raises:
+        StorageError: the buffer is on disk.
+        StructureError: there is no such column, it has not a row for each slot, or the buffer is a ring of another.
+    """
+    with buffer.lock:
+        if buffer._durable:
+            raise StorageError("columns on disk stay where they are; set_array_at_key() writes into them")
+        buffer._require_whole(f"another column, as {name!r}")
+        if name not in buffer._columns.__dict__:
+            raise StructureError(f"no column {name!r} is there to be replaced; set_array_at_key() adds one")
+        column = to_leaf(value)
+        for path, leaf in leaves({name: column}):
+            if not is_reserved(leaf) and leading_shape(leaf)[:1] != (buffer.maxsize,):
+                raise StructureError(f"a column has {buffer.maxsize} rows, got {describe(leaf)}", path)
+        buffer._columns.__dict__[name] = column
+        buffer._shared()

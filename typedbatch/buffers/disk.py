@@ -1,0 +1,303 @@
+"""Storage on disk: a folder that outlives the process.
+
+A folder holds ``.npy`` files, one per column and one for the positions, and ``buffer.json``, which says what is what.
+The columns are mapped into memory, so they may be larger than it. Of the positions there are two copies, and the one
+with the higher number counts: it is written whole before its number is, so a process that is killed at any moment
+leaves one that is right. A buffer lets the rows that it is about to overwrite go in one such step, writes, and counts
+the new rows in with the next; so rows that are half written are never among those that count. The number grows in each
+step, over both by twice as many rows as are written to a ring, by which readers tell whether what they have read was
+whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.buffers.folder import DESCRIPTION, LOCK, Folder
+from typedbatch.buffers.storage import FORMAT, VERSION, Memory
+from typedbatch.errors import StorageError
+from typedbatch.leaves import BATCH, KINDS, TENSOR, Tree, new_tree
+
+_TRIES = 1000
+
+
+class Layout(NamedTuple):
+    """What a folder holds."""
+
+    buffer: Any
+    """What makes the buffer, as the file says it."""
+    columns: Tree
+    step: float
+    """The number of the last step."""
+    numbers: NDArray[np.float64]
+    """The positions after it."""
+
+
+class Disk(Memory):
+    """Columns in a folder.
+
+    Args:
+        folder: where.
+    """
+
+    durable = True
+
+    def __init__(self, folder: Folder) -> None:
+        super().__init__()
+        self.folder: Folder = folder
+        self._files: dict[tuple[str, ...], str] = {}
+        self._extra_files: dict[str, str] = {}
+        self._maps: dict[str, Any] = {}
+        self._state: Any = np.zeros((2, 0))
+        self._state_file: str = ""
+        self._used: set[str] = set()
+        """The files that ``buffer.json`` names."""
+        self._identity: Any = None
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> Disk:
+        """A new folder, or one that is empty, or that a process left that was killed before there was a buffer.
+
+        Raises:
+            StorageError: the folder cannot be used.
+        """
+        folder = Folder(Path(path).absolute(), write=True)
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            _require_empty(folder)
+            folder.lock()
+            _require_empty(folder)  # another process may have been as far
+            for name in os.listdir(folder.path):
+                if name != LOCK:
+                    folder.remove(name)
+        except StorageError:
+            raise
+        except (OSError, ValueError) as error:
+            raise StorageError(f"{folder.path} cannot be made a folder: {error}") from error
+        return cls(folder)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, write: bool) -> tuple[Disk, Layout]:
+        """A folder that a buffer is in. Nothing in it is executed, and nothing outside of it is read.
+
+        Raises:
+            StorageError: there is no buffer in it, its files do not fit together, or another process writes to it.
+        """
+        folder = Folder(Path(os.fspath(path)).absolute(), write=write)
+        disk = cls(folder)
+        if write:
+            try:
+                folder.identity()  # nothing is made where no buffer is
+                folder.lock()
+            except FileNotFoundError as error:
+                raise StorageError(_no_buffer(folder, DESCRIPTION)) from error
+            except PermissionError as error:
+                hint = "mode='r' opens it for reading"
+                raise StorageError(f"{folder.path} cannot be written to: {error}; {hint}") from error
+            except (OSError, ValueError) as error:
+                if isinstance(error, StorageError):
+                    raise
+                raise StorageError(f"{folder.path} cannot be opened: {error}") from error
+        try:
+            return disk, disk.read()
+        except BaseException:
+            disk.close()
+            raise
+
+    # ---- columns --------------------------------------------------------------------------------------------------
+
+    def extra(self, name: str, size: int) -> NDArray[np.float64]:
+        self.extras[name] = self.array((name,), (size,), np.dtype(np.float64))
+        self._extra_files[name] = self._files.pop((name,))
+        return self.extras[name]
+
+    def array(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        if dtype.hasobject:
+            raise StorageError("Python objects cannot be kept on disk; leave the field out", ".".join(path))
+        name = self._new_name()
+        try:
+            self._maps[name] = self.folder.create_array(name, shape, dtype)
+        except (OSError, ValueError) as error:  # a full disk; no rows, which cannot be mapped
+            self.folder.remove(name)
+            raise StorageError(f"no room for {list(shape)} of {dtype}: {error}", ".".join(path)) from error
+        self._files[path] = name
+        column: NDArray[Any] = self._maps[name].view(np.ndarray)
+        return column
+
+    def tensor(self, path: tuple[str, ...], shape: tuple[int, ...], like: Any) -> Any:
+        from typedbatch.tensors import bits, from_bits
+
+        if like.device.type != "cpu":
+            raise StorageError(f"tensors on {like.device} cannot be kept on disk; move them first", ".".join(path))
+        return from_bits(self.array(path, shape, bits(like.dtype)), like.dtype)
+
+    def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
+        try:
+            self._lay_out(buffer, columns, numbers)
+        except OSError as error:
+            raise StorageError(f"{self.folder.path} cannot be written to: {error}") from error
+
+    def _lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
+        fields: list[dict[str, Any]] = []
+        for path, column in _columns(columns):
+            file = None if KINDS[type(column)] is BATCH else self._files[path]
+            tensor = str(column.dtype).removeprefix("torch.") if KINDS[type(column)] is TENSOR else None
+            fields.append({"path": path, "file": file, "tensor": tensor})
+        if self._state.shape != (2, 1 + len(numbers)):
+            self._state_file = "state.npy" if not self._state_file else f"state.{self._new_name()}"
+            state = self.folder.create_array(self._state_file, (2, 1 + len(numbers)), np.dtype(np.float64))
+            self._maps[self._state_file] = self._state = state
+        self.commit(numbers)  # of other columns there are other rows
+        described = {"format": FORMAT, "version": VERSION, "buffer": buffer, "fields": fields}
+        described |= {"extras": self._extra_files, "state": self._state_file}
+        self.folder.replace_description(json.dumps(described, indent=1))
+        own = {*self._extra_files.values(), self._state_file}
+        self._used = own | {field["file"] for field in fields if field["file"]}
+        self.tidy()
+
+    def tidy(self) -> None:
+        for name in [name for name in self._maps if name not in self._used]:
+            del self._maps[name]
+            self.folder.remove(name)
+        self._files = {path: name for path, name in self._files.items() if name in self._used}
+
+    def _new_name(self) -> str:
+        numbers = [int(name.split(".")[-2]) for name in self._maps if name != "state.npy"]
+        return f"{1 + max(numbers, default=0)}.npy"
+
+    def commit(self, numbers: NDArray[np.float64], overwritten: int = 0) -> None:
+        state = self._state
+        older = int(state[1, 0] <= state[0, 0])
+        state[older, 1:] = numbers
+        state[older, 0] = state[1 - older, 0] + max(1, 2 * overwritten - 1)
+
+    def flush(self) -> None:
+        self.folder.flush(self._maps.values())
+
+    def close(self) -> None:
+        self.folder.close()
+
+    # ---- what is there --------------------------------------------------------------------------------------------
+
+    def read(self) -> Layout:
+        """Map what is in the folder, in place of what was mapped before.
+
+        Raises:
+            StorageError: there is no buffer in it, or its files do not fit together.
+        """
+        before = set(self._maps)
+        self._files, self._maps = {}, {}
+        try:
+            text, self._identity = self.folder.description()
+            described = json.loads(text)
+            if described["format"] != FORMAT or described["version"] != VERSION:
+                raise StorageError(f"{described['format']} of version {described['version']}")
+            columns = self._map_columns(described["fields"])
+            self._extra_files = dict(described["extras"])
+            for file in self._extra_files.values():
+                self._map_file(file)
+            self._state_file = described["state"]
+            self._state = self._map_file(self._state_file)
+            layout = Layout(described["buffer"], columns, *self.positions())
+            self.read_extras()
+        except FileNotFoundError as error:
+            raise StorageError(_no_buffer(self.folder, str(error.filename))) from error
+        except Exception as error:  # whatever it is, what was read is the reason for it
+            reason = error.reason if isinstance(error, StorageError) else error
+            raise StorageError(f"{self.folder.path} holds no buffer, or it is damaged: {reason}") from error
+        self._used = set(self._maps)
+        if self.folder.write:
+            for name in before - self._used:
+                self.folder.remove(name)
+        return layout
+
+    def read_extras(self) -> None:
+        """Take over the numbers that are no columns; a copy of them, if this process does not write."""
+        maps = {name: self._maps[file] for name, file in self._extra_files.items()}
+        self.extras = {name: np.array(m) if not self.folder.write else m.view(np.ndarray) for name, m in maps.items()}
+
+    def positions(self) -> tuple[float, NDArray[np.float64]]:
+        """The number of the last step, and the positions after it.
+
+        Raises:
+            StorageError: there are none.
+        """
+        state = self._state
+        for _ in range(_TRIES):
+            newer = int(state[1, 0] > state[0, 0])
+            step = float(state[newer, 0])
+            numbers = np.array(state[newer, 1:], np.float64)
+            if max(state[0, 0], state[1, 0]) == step:  # else another process may have written into this copy
+                return step, numbers
+        raise StorageError("positions that are none")
+
+    def overwritten(self, step: float) -> float:
+        """How many rows of a ring may have been overwritten since a step; infinite if there are other columns."""
+        try:
+            if self.folder.identity() != self._identity:
+                return math.inf
+        except OSError:
+            return math.inf
+        return float(max(self._state[0, 0], self._state[1, 0]) - step) / 2
+
+    def _map_columns(self, fields: list[dict[str, Any]]) -> Tree:
+        columns: Tree = new_tree(Tree.plain, {})
+        for field in fields:
+            *outer, name = path = tuple(map(str, field["path"]))
+            place = columns
+            for step in outer:
+                place = place.__dict__.setdefault(step, new_tree(Tree.plain, {}))
+            place.__dict__[name] = self._map_column(path, field["file"], field["tensor"])
+        return columns
+
+    def _map_column(self, path: tuple[str, ...], file: str | None, tensor: str | None) -> Any:
+        if file is None:
+            return new_tree(Tree.plain, {})
+        array = self._map_file(file, tensor=tensor is not None)
+        self._files[path] = file
+        if tensor is None:
+            return array
+        from typedbatch.conversion import torch_side
+
+        side = torch_side()
+        return side.from_bits(array, side.dtype_named(tensor))
+
+    def _map_file(self, file: str, *, tensor: bool = False) -> NDArray[Any]:
+        if file in self._maps:
+            raise StorageError(f"{file!r} is in two places")
+        self._maps[file] = self.folder.array(file, copied_when_written=tensor)
+        array: NDArray[Any] = self._maps[file].view(np.ndarray)
+        return array
+
+
+def _require_empty(folder: Folder) -> None:
+    if not (taken := folder.taken_by()):
+        return
+    if DESCRIPTION in taken:
+        raise StorageError(f"{folder.path} is not empty; the buffer that is in it is opened with open()")
+    shown = ", ".join(taken[:3]) + (", ..." if len(taken) > 3 else "")
+    raise StorageError(f"{folder.path} is not empty, it holds {shown}, and no buffer; it takes a folder of its own")
+
+
+def _no_buffer(folder: Folder, missing: str) -> str:
+    reason = f"{folder.path} holds no buffer: {missing} is missing"
+    if os.path.lexists(folder.path / LOCK) and not folder.taken_by():
+        reason += "; the process that made it was killed before there was one, so it can be made there anew, with path="
+    return reason
+
+
+def _columns(columns: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every column with its path; a reserved field comes as the empty Batch that it is."""
+    for name, column in columns.__dict__.items():
+        if KINDS[type(column)] is BATCH and column.__dict__:
+            yield from _columns(column, (*path, name))
+        else:
+            yield (*path, name), column

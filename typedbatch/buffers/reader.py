@@ -1,0 +1,114 @@
+"""Reading a folder that another process writes to, without a lock: what was read is thrown away if it was not whole.
+
+The process that writes never waits for those that read, and does not know of them. It announces in the number of each
+step how many rows it is about to overwrite. A reader looks at that number before and after it has read: rows that are
+further from being overwritten than the number has grown were whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from typedbatch.buffers.disk import Disk
+from typedbatch.buffers.selection import as_slots
+from typedbatch.errors import StorageError
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.replay import ReplayBuffer
+
+_TRIES = 40
+_ALL = slice(None)
+
+
+class Reader:
+    """Keeps a buffer that was opened for reading at the state of its folder.
+
+    Args:
+        buffer: which one.
+        disk: its folder.
+    """
+
+    def __init__(self, buffer: ReplayBuffer[Any, Any], disk: Disk) -> None:
+        self.frames: int = 1
+        """How many rows in front of those that are named the call that is going on may read."""
+        self._buffer = buffer
+        self._disk = disk
+        self._step = math.nan
+        self._margin = 0
+        self._inside = False
+
+    def read(self, method: Callable[..., Any], buffer: Any, args: Any, kwargs: Any, index: Any = _ALL) -> Any:
+        """What a call gives that reads the buffer, or a ring of it, as it was at one moment.
+
+        Args:
+            method: what is called.
+            buffer: its first argument.
+            args: the others.
+            kwargs: those by keyword.
+            index: which rows it is about; slots mean the rows that they held when the buffer was looked at last.
+
+        Raises:
+            StorageError: rows that are named have been overwritten, or are being so faster than they can be read.
+        """
+        if self._inside:
+            return method(buffer, *args, **kwargs)
+        try:
+            self._inside, self.frames = True, 1
+            if isinstance(index, slice) or index is Ellipsis or math.isnan(self._step):
+                return self._latest(lambda: method(buffer, *args, **kwargs))
+            out = method(buffer, *args, **kwargs)
+            self._require_kept(buffer, index)
+            return out
+        finally:
+            self._inside = False
+
+    def _latest(self, call: Callable[[], Any]) -> Any:
+        """What a call gives on the state that the folder is in now."""
+        margin = 0
+        for _ in range(_TRIES):
+            try:
+                self._refresh(margin)
+                out = call()
+            except Exception:
+                if not self._disk.overwritten(self._step) and not margin:
+                    raise
+            else:
+                if self._disk.overwritten(self._step) <= margin:
+                    return out
+            if math.isfinite(gone := self._disk.overwritten(self._step)):
+                half = int(self._buffer._rings.capacity.max()) // 2
+                margin = min(max(2 * margin, 2 * math.ceil(gone)), half)
+        raise StorageError(
+            f"{self._disk.folder.path} is overwritten faster than it can be read; read fewer rows at once"
+        )
+
+    def _refresh(self, margin: int) -> None:
+        """Take over the positions of the folder, without the rows that so many more would overwrite."""
+        buffer = self._buffer
+        if math.isinf(self._disk.overwritten(0)):
+            self._step = math.nan
+            buffer._columns = self._disk.read().columns
+        step, numbers = self._disk.positions()
+        if (step, margin) == (self._step, self._margin):
+            return
+        self._step, self._margin = step, margin
+        self._disk.read_extras()
+        buffer._restore(numbers)
+        buffer._rings.drop_oldest(_ALL, margin)
+        buffer._shared()
+
+    def _require_kept(self, buffer: Any, index: Any) -> None:
+        if not (gone := self._disk.overwritten(self._step)):
+            return
+        rings = buffer._rings
+        slots = np.atleast_1d(as_slots(rings, index))
+        ring = rings.ring_of(slots)
+        further = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring]
+        if slots.size and gone > further.min() - self.frames:
+            raise StorageError(
+                f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample anew"
+            )

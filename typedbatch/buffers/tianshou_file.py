@@ -1,0 +1,84 @@
+"""Buffers that Tianshou has saved: their rows and options, which are all that needs no pickle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from typedbatch._hdf5.build import built
+from typedbatch._hdf5.nodes import Group
+from typedbatch.batch import Batch
+from typedbatch.buffers import contents
+from typedbatch.buffers.restored import library_class
+from typedbatch.buffers.rings import Slots
+from typedbatch.errors import StorageError
+from typedbatch.leaves import new_tree
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.replay import ReplayBuffer
+
+F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
+
+MARK: Final = "_meta"
+PARTS: Final = (MARK, "last_index", "_lengths", "_extend_offset")
+_OPTIONS: Final = {
+    "stack_num": "stack_num",
+    "save_only_last_obs": "_save_only_last_obs",
+    "sample_avail": "_sample_avail",
+}
+_CLASSES: Final = {
+    (False, False): "ReplayBuffer",
+    (True, False): "VectorReplayBuffer",
+    (False, True): "PrioritizedReplayBuffer",
+    (True, True): "PrioritizedVectorReplayBuffer",
+}
+
+
+def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]) -> F:
+    """A buffer with the rows of the file, in the order of time; a prioritized one gives all of them the same priority.
+
+    Raises:
+        StorageError: it is of another class, or damaged.
+    """
+    known = root.attributes
+    several, prioritized = "_lengths" in root.members, "_alpha" in known
+    name = "HERReplayBuffer" if "horizon" in known else _CLASSES[several, prioritized]
+    size = int(known["maxsize"])
+    edges = built(root.members["_extend_offset"], None) if several else np.array([0, size])
+    if name not in _CLASSES.values() or len(np.unique(np.diff(edges))) > 1 or len(edges) < 2:
+        raise StorageError(
+            f"{path} is a {'CachedReplayBuffer' if several else name} of Tianshou, of which the rows alone are read: "
+            "typedbatch.hdf5.from_hdf5(path) gives a dict, if nothing in it is a pickle"
+        )
+    if library_class(cls).__name__ != name:
+        raise StorageError(f"{path} is a {name} of Tianshou, which {name}.load_hdf5() reads")
+    arguments: dict[str, Any] = {ours: known[theirs].item() for ours, theirs in _OPTIONS.items()}
+    arguments["ignore_obs_next"] = not known["_save_obs_next"]
+    if prioritized:
+        arguments |= {"alpha": float(known["_alpha"]), "beta": float(known["_beta"])}
+        arguments["weight_norm"] = bool(known.get("_weight_norm", True))
+    made = {"total_size": size, "buffer_num": len(edges) - 1} if several else {"size": size}
+    buffer = cls._made({**made, **arguments, **more})
+    lengths = built(root.members["_lengths"], None) if several else np.array([int(known["_size"])])
+    _fill(buffer, built(root.members[MARK], device), edges, lengths, built(root.members["last_index"], None))
+    return buffer
+
+
+def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slots, last: Slots) -> None:
+    if buffer.maxsize != edges[-1] or not (lengths.shape == last.shape == (len(edges) - 1,)):
+        raise StorageError("positions that do not fit together")
+    if not lengths.any():
+        return
+    begins = edges[:-1]
+    if not ((lengths >= 0) & (lengths <= np.diff(edges)) & (begins <= last) & (last < edges[1:])).all():
+        raise StorageError("positions outside of the buffer")
+    capacity = int(np.diff(edges)[0])
+    where = [
+        (last[ring] - begins[ring] - count + 1 + np.arange(count)) % capacity + begins[ring]
+        for ring, count in enumerate(lengths.tolist())
+    ]
+    batch: Batch = new_tree(Batch, dict(rows.__dict__))
+    if len(batch.__dict__["done"]) != buffer.maxsize:
+        raise StorageError(f"{len(batch.__dict__['done'])} rows, where {buffer.maxsize} are expected")
+    contents.fill(buffer, batch[np.concatenate(where)], lengths)
