@@ -10,6 +10,7 @@ import numpy as np
 
 from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_reserved, leading_shape
 from typedbatch.rows import leaves
+from typedbatch.signals import from_outside
 
 
 def text(tree: Tree) -> str:
@@ -80,14 +81,18 @@ def _rows(leaf: Any) -> int | None:
     try:
         shape = leading_shape(leaf)
         return shape[0] if shape else None
-    except Exception:  # noqa: BLE001  # as below
+    except Exception as error:  # as below
+        if from_outside(error):
+            raise
         return None
 
 
 def _described(leaf: Any) -> str:
     try:
         return describe(leaf)
-    except Exception:  # noqa: BLE001  # a leaf of a foreign class may raise anything, and this is for error messages
+    except Exception as error:  # a leaf of a foreign class may raise anything, and this is for error messages
+        if from_outside(error):
+            raise
         return type(leaf).__name__
 
 

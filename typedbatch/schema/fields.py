@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,3 +186,8 @@ def is_choice(value: Any, choices: tuple[object, ...]) -> bool:
     if KINDS[type(value)] is OBJECT:
         return any(isinstance(value, type(choice)) and value == choice for choice in choices)
     return not value.shape and value.item() in choices
+
+
+def is_sized(cls: type | None) -> bool:
+    """True for what asks for a length alone: ``Sized``, ``Collection``."""
+    return cls is not None and cls.__module__ == "collections.abc" and issubclass(cls, Sized)

@@ -20,6 +20,7 @@ from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
 from typedbatch.schema.hints import alternatives, bare, show
+from typedbatch.signals import from_outside
 
 _ARRAY_LIKE: Any = ArrayLike
 
@@ -207,7 +208,9 @@ def _asked(cls: type) -> type | None:
         return None
     try:
         isinstance(None, cls)
-    except Exception:  # noqa: BLE001  # a protocol raises TypeError, a class with its own check anything
+    except Exception as error:  # a protocol raises TypeError, a class with its own check anything
+        if from_outside(error):
+            raise
         return None
     return cls
 
