@@ -16,10 +16,10 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Arrows run downwards only: a module imports from the rows above its own.
 ORDER = [
-    {"report", "active", "signals", "mypy"},
+    {"report", "active", "signals", "strangers", "mypy"},
     {"errors"},
     {"leaves", "level", "declaration"},
-    {"_typing", "rows", "rules", "tensors", "distributions"},
+    {"_typing", "rows", "rules", "tensors", "distributions", "preview"},
     {"combine", "copying", "display", "memory"},
     {"construct"},
     {"indexing", "conversion", "arithmetic", "equality"},

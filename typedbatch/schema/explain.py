@@ -28,9 +28,11 @@ from typedbatch.schema.dtypes import names_of
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
 from typedbatch.schema.names import Path
+from typedbatch.schema.proposals import Proposals
 from typedbatch.schema.reading import as_read, computed_in
 from typedbatch.schema.walk import Attempt, Judgement, Known, Reading, Walk, problems_of
 from typedbatch.signals import from_outside
+from typedbatch.strangers import bridge_from, full_name
 
 _ABSENT, _UNREADABLE = object(), object()
 _WHATEVER = "whatever the sizes"
@@ -42,7 +44,7 @@ _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it 
 
 def choices(batch: Any, schema: Schema) -> dict[tuple[int, int], Option]:
     """Which alternative each value of a union is, in a batch that matches, by the ids of value and field."""
-    walker = _Walker(schema)
+    walker = _Walker(schema, batch)
     problems_of(walker.fields(batch, schema, None), walker.known)
     return walker.known.choices
 
@@ -50,10 +52,8 @@ def choices(batch: Any, schema: Schema) -> dict[tuple[int, int], Option]:
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     """Every way in which ``batch`` differs from ``schema``, in the order of the fields; empty when it matches."""
     if KINDS[type(batch)] is not BATCH:
-        hint = "" if KINDS[type(batch)] is not MAPPING else "wrap it: Batch(data)"
-        hint = "wrap it: Batch(data.to_dict())" if hint and hasattr(type(batch), "to_dict") else hint
-        return (Problem("", "TB102 not-a-batch", "a Batch", describe(batch), schema.name, hint),)
-    walker = _Walker(schema)
+        return (_not_a_batch(batch, schema),)
+    walker = _Walker(schema, batch)
     problems = problems_of(walker.fields(batch, schema, None), walker.known)
     return (*problems, *conflicts(walker.known.by_name(), schema.name))
 
@@ -62,11 +62,20 @@ _Size = tuple[Path, Dim, int]
 """A size that is computed from others, and what it is."""
 
 
+def _not_a_batch(given: object, schema: Schema) -> Problem:
+    bridge = bridge_from(given)
+    if bridge:
+        expected, hint = "a typedbatch.Batch", f"{bridge}(batch) makes it one"
+        return Problem("", "TB102 not-a-batch", expected, f"a {full_name(given)}", schema.name, hint)
+    hint = "wrap it: Batch(data)" if KINDS[type(given)] is MAPPING else ""
+    return Problem("", "TB102 not-a-batch", "a Batch", describe(given), schema.name, hint)
+
+
 class _Walker:
     """Walks a batch beside a schema, ``root``."""
 
-    def __init__(self, root: Schema) -> None:
-        self.root = root.name
+    def __init__(self, root: Schema, batch: Any) -> None:
+        self.root, self.proposals = root.name, Proposals(root, batch)
         self.known = Known()
         self.answers: dict[tuple[int, int, Hashable], bool] = {}
         """Whether a value is an alternative of a union, at the sizes that were known then, or whatever they are."""
@@ -271,7 +280,7 @@ class _Walker:
         if is_reserved(value):
             yield self.problem(path, "TB103 reserved-field", field.expects(), _RESERVED, _SET_IT)
             return
-        hint = self._stage_hint(value, field)
+        hint = "" if self.known.trying else self.proposals.hint(value, field, path)
         yield self.problem(path, "TB202 wrong-kind", field.expects(), describe(value), hint)
         if any(option.shape == WITH_ROWS for option in field.options if option.kind in (ARRAY, TENSOR, DISTRIBUTION)):
             yield from self.row_count(value, path)
@@ -346,15 +355,6 @@ class _Walker:
     def problem(self, path: Path | None, code: Code, expected: str, got: str, hint: str = "") -> Problem:
         where = "" if path is None or self.known.trying else str(path)  # of an attempt only the code is used
         return Problem(where, code, expected, got, self.root, hint)
-
-    def _stage_hint(self, value: Any, field: Field) -> str:
-        takes = (field.kinds or frozenset()) & {ARRAY, TENSOR}
-        if KINDS[type(value)] not in (ARRAY, TENSOR) or not takes:
-            return ""
-        if KINDS[type(value)] is ARRAY and value.dtype.kind not in "biufc":
-            return ""  # no tensor can hold it
-        there = "torch" if KINDS[type(value)] is TENSOR else "numpy"
-        return f"it is at the {there} stage; convert(batch, {self.root}) changes that"
 
 
 class _Spare:

@@ -96,6 +96,7 @@ class Field:
         optional: it may be absent.
         declared_in: the class that declares it, ``"typedbatch.protocols.ObsBatchProtocol"``.
         place: file and line of that declaration, as far as Python keeps it.
+        parameter: which type parameter of the protocol or record it is annotated with, from 0 on; None for none.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Field:
     optional: bool = False
     declared_in: str = ""
     place: str = ""
+    parameter: int | None = None
 
     @property
     def kinds(self) -> frozenset[Kind] | None:
