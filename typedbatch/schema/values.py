@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
-from typedbatch._typing import Distribution
+from typedbatch._typing import ArrayOrTensor, Distribution
 from typedbatch.errors import DeclarationError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, TENSOR, Kind
 from typedbatch.rules import rules_in
@@ -79,6 +79,8 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
     elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray, memoryview)):
         inner = nested(get_args(hint)[0]) if get_args(hint) else None
         yield from [Option(ARRAY), Option(TENSOR)] if inner is None else [inner]  # batches are stored stacked
+    elif cls is ArrayOrTensor:
+        yield from (Option(ARRAY), Option(TENSOR))
     elif cls.__module__ == "collections.abc" and issubclass(np.ndarray, cls):  # Iterable, Collection, Sized
         yield from (Option(ARRAY), Option(TENSOR), Option(OBJECT, cls))
     else:
