@@ -137,7 +137,10 @@ def test_classes_have_names_of_their_own():
 def test_the_data_fulfils_what_is_written_from_it(batch, style, sizes):
     schema = declared(infer_schema(batch, style=style, sizes=sizes))
     found = validate(batch, schema)
-    assert found is batch if style == "protocol" else type(found) is schema
+    if style == "protocol":
+        assert found is batch
+    else:
+        assert type(found) is schema
 
 
 @every_style

@@ -56,7 +56,11 @@ def report(batch: Any, schema: Any, level: Any = None) -> list[str]:
 
 
 def test_a_right_one_passes():
-    assert validate(step(), Step, level="values").mask is None if "mask" in step() else True
+    found = validate(step(), Step, level="values")
+    assert (type(found), "mask" in found, found.mask) == (Step, False, None)
+    masked = validate(step(mask=np.zeros((4, 16))), Step, level="values")
+    assert masked.mask is not None
+    assert masked.mask.shape == (4, 16)
 
 
 REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
