@@ -16,10 +16,10 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Arrows run downwards only: a module imports from the rows above its own.
 ORDER = [
-    {"report", "active", "mypy"},
+    {"report", "active", "signals", "strangers", "mypy"},
     {"errors"},
     {"leaves", "level", "declaration"},
-    {"_typing", "rows", "rules", "tensors", "distributions"},
+    {"_typing", "rows", "rules", "tensors", "distributions", "preview"},
     {"combine", "copying", "display", "memory"},
     {"construct"},
     {"indexing", "conversion", "arithmetic", "equality"},
@@ -34,7 +34,8 @@ ORDER = [
     {"sample_batch"},
     {"multi_agent"},
     {"naming"},
-    {"pytree", "protocols", "records"},
+    {"pytree", "protocols"},
+    {"records"},
     {"schema"},
     {"gate", "infer", "json_schema"},
     {"stages", "contents"},

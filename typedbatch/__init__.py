@@ -1,6 +1,7 @@
 """Typed batches for reinforcement learning and post-training: contracts at the edges, open batches inside."""
 
 from typedbatch import pytree as pytree
+from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
 from typedbatch.active import mypy_plugin_active
 from typedbatch.batch import Batch, DynamicBatch, cat, stack
 from typedbatch.boundary import checked
@@ -54,6 +55,8 @@ __all__ = [
     "ActBatchProtocol",
     "ActStateBatch",
     "ActStateBatchProtocol",
+    "Act_co",
+    "ArrayOrTensor",
     "Batch",
     "BatchProtocol",
     "BatchRecord",
@@ -71,6 +74,7 @@ __all__ = [
     "Finite",
     "ImitationBatch",
     "ImitationBatchProtocol",
+    "K_co",
     "LogpOldBatch",
     "LogpOldProtocol",
     "ModelOutputBatch",
@@ -78,6 +82,7 @@ __all__ = [
     "MultiAgentBatch",
     "ObsBatch",
     "ObsBatchProtocol",
+    "Obs_co",
     "PrioBatch",
     "PrioBatchProtocol",
     "Problem",

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from torch.distributions import Distribution as Distribution
 
     class TensorLike(Protocol):
@@ -20,14 +18,6 @@ if TYPE_CHECKING:
 
         def detach(self) -> Any: ...
         def index_select(self, dim: Any, index: Any) -> Any: ...
-
-    class Stage(Protocol):
-        """An array or tensor, of whatever library; text, numbers and None are none."""
-
-        @property
-        def shape(self) -> Any: ...
-        @property
-        def dtype(self) -> Any: ...
 
     class Missing:
         """What a protocol finds, under the mypy plugin, in place of a field that a batch does not have."""
@@ -45,13 +35,31 @@ else:
 
     TensorLike = Any
 
+
+class ArrayOrTensor(Protocol):
+    """An array or tensor, of whatever library: the bound of the first parameter of every protocol and record.
+
+    A generic record of your own needs a type variable with this bound. Text, numbers and ``None`` are refused.
+    """
+
+    @property
+    def shape(self) -> Any:
+        """The sizes of its dimensions."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """What its elements are."""
+        ...
+
+
 Array: TypeAlias = NDArray[Any]
 
 IndexPart: TypeAlias = int | np.integer[Any] | slice | EllipsisType | NDArray[Any] | TensorLike | Sequence[int] | None
 Index: TypeAlias = IndexPart | Sequence[bool] | tuple[IndexPart, ...]
 """What selects rows: integers, slices, ``...``, ``None``, lists, masks, arrays, tensors, and tuples of these."""
 
-K_co = TypeVar("K_co", covariant=True, bound="Stage", default=NDArray[Any])
+K_co = TypeVar("K_co", covariant=True, bound=ArrayOrTensor, default=NDArray[Any])
 """The stage: what kind of array the fields hold. numpy unless said otherwise."""
 
 Obs_co = TypeVar("Obs_co", covariant=True, default=K_co)

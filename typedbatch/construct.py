@@ -29,6 +29,7 @@ from typedbatch.leaves import (
     new_tree,
     object_array,
 )
+from typedbatch.strangers import bridge_from, full_name
 
 
 def to_leaf(value: Any) -> Any:
@@ -96,9 +97,10 @@ def fields_from(data: object) -> Mapping[str, Any]:
         rows = list(given)
         if all(kind_of(row) in (BATCH, MAPPING) for row in rows):
             return from_rows(rows)
-    raise LeafError(
-        f"Batch() takes a dict, a Batch or a list of these, got {describe(data)}; name the field: Batch(obs=...)"
-    )
+    bridge = bridge_from(data)
+    got = full_name(data) if bridge else describe(data)
+    hint = f"{bridge}(data) makes it one" if bridge else "name the field: Batch(obs=...)"
+    raise LeafError(f"Batch() takes a dict, a Batch or a list of these, got {got}; {hint}")
 
 
 def from_rows(rows: Sequence[Any]) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_reserved, leading_shape
+from typedbatch.preview import first_values, is_long, preview
 from typedbatch.rows import leaves
+from typedbatch.signals import from_outside
 
 
 def text(tree: Tree) -> str:
-    """The tree as Python source, one field a line, in the order of the fields."""
+    """The tree as Python source, one field a line, in the order of the fields; long arrays are cut to a line."""
     return _text(tree, ())
 
 
@@ -33,6 +35,8 @@ def _text(tree: Tree, outer: tuple[int, ...]) -> str:
 
 def _leaf_text(value: Any) -> str:
     kind = KINDS[type(value)]
+    if kind in (ARRAY, TENSOR) and is_long(value):
+        return preview(value, _object_text)
     if kind is SCALAR:
         return str(value)  # 1 and not np.int64(1): a row reads like its column
     if kind is ARRAY and value.dtype.hasobject:
@@ -80,19 +84,23 @@ def _rows(leaf: Any) -> int | None:
     try:
         shape = leading_shape(leaf)
         return shape[0] if shape else None
-    except Exception:  # noqa: BLE001  # as below
+    except Exception as error:  # as below
+        if from_outside(error):
+            raise
         return None
 
 
 def _described(leaf: Any) -> str:
     try:
         return describe(leaf)
-    except Exception:  # noqa: BLE001  # a leaf of a foreign class may raise anything, and this is for error messages
+    except Exception as error:  # a leaf of a foreign class may raise anything, and this is for error messages
+        if from_outside(error):
+            raise
         return type(leaf).__name__
 
 
 def html(tree: Tree) -> str:
-    """A collapsible tree with kind, dtype, shape and size of every field; nothing in it is executed or loaded."""
+    """A collapsible tree with kind, dtype, shape, size and first values of every field; nothing in it is executed."""
     return f'<div class="typedbatch">{_STYLE}{_branch(type(tree).__name__, tree, True, ())}</div>'
 
 
@@ -125,7 +133,8 @@ def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
     dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
     shape = str(tuple(value.shape)) if numeric and not (kind is TENSOR and value.is_nested) else describe(value)
     where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
-    cells = (shape, dtype, source + where, _size(_leaf_bytes(value)) if numeric else "")
+    size = _size(_leaf_bytes(value)) if numeric else ""
+    cells = (shape, dtype, source + where, size, first_values(value, _object_text) if numeric else "")
     return (
         f"<div class='tb-row'><b>{_escape(name)}</b>{''.join(f'<span>{_escape(cell)}</span>' for cell in cells)}</div>"
     )
@@ -159,7 +168,17 @@ def _size(count: float) -> str:
 
 def rich_fields(tree: Tree) -> Iterator[tuple[str, Any]]:
     """Name and value of every field, for ``rich``."""
-    yield from tree.__dict__.items()
+    for name, value in tree.__dict__.items():
+        yield name, _Text(_leaf_text(value)) if KINDS[type(value)] in (ARRAY, TENSOR) and is_long(value) else value
+
+
+class _Text(str):
+    """What is printed as it is, and not as a text in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 _STYLE = (
@@ -168,7 +187,7 @@ _STYLE = (
     ".typedbatch summary{cursor:pointer}"
     ".typedbatch i{color:#858c99;font-style:normal}"
     ".typedbatch .tb-body{margin-left:1.1em;padding-left:.7em;border-left:1px solid #9ca3af66}"
-    ".typedbatch .tb-row{display:grid;grid-template-columns:11em 10em 7em 9em auto;gap:0 1em}"
+    ".typedbatch .tb-row{display:grid;grid-template-columns:11em 10em 7em 9em 6em auto;gap:0 1em}"
     ".typedbatch .tb-row span{color:#858c99}"
     "</style>"
 )

@@ -30,6 +30,7 @@ from torch.distributions.transforms import _InverseTransform
 from torch.distributions.utils import lazy_property
 
 from typedbatch.errors import LeafError, NoLengthError, RowIndexError, StructureError
+from typedbatch.signals import from_outside
 
 DistT = TypeVar("DistT", bound=Distribution)
 
@@ -185,7 +186,11 @@ def dists_equal(a: object, b: object, same_values: Callable[[Tensor, Tensor], bo
     try:
         _merge([a, b], _Op([a.batch_shape, b.batch_shape], False, same), 0)
         return a.batch_shape == b.batch_shape
-    except Exception:  # noqa: BLE001  # a class of somebody else may refuse in any way, and asking must be safe
+    except MemoryError:
+        raise
+    except Exception as error:  # a class of somebody else may refuse in any way, and asking must be safe
+        if from_outside(error):
+            raise
         return False
 
 

@@ -1,4 +1,4 @@
-"""Equality and closeness of batches. Neither ever raises."""
+"""Equality and closeness of batches. No data makes either raise; memory that runs out does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, is_objects
+from typedbatch.signals import from_outside
 
 Compare = Callable[[Any, Any], bool]
 
@@ -77,9 +78,11 @@ def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal
 def _same(a: Any, b: Any, how: _How) -> bool:
     try:
         return _compare(a, b, how)
-    except RecursionError:
+    except (RecursionError, MemoryError):
         raise
-    except Exception:  # noqa: BLE001  # a sparse or meta tensor, a foreign class: what does not compare is not equal
+    except Exception as error:  # a sparse or meta tensor, a foreign class: what does not compare is not equal
+        if from_outside(error):
+            raise
         return a is b
 
 
@@ -148,10 +151,11 @@ def _same_objects(a: Any, b: Any, how: _How) -> bool:
     try:
         if isinstance(result := a == b, (bool, np.bool_)) and (result or how is _EQUAL):
             return bool(result)
-    except RecursionError:
+    except (RecursionError, MemoryError):
         raise
-    except Exception:  # noqa: BLE001  # arrays inside do not say yes or no; whatever else raises is not equal
-        pass
+    except Exception as error:  # arrays inside do not say yes or no; whatever else raises is not equal
+        if from_outside(error):
+            raise
     return _same_inside(a, b, how)
 
 

@@ -115,12 +115,17 @@ class NoSizeError(SettingError):
     """A dimension that is computed from others, and is no size for what these are."""
 
 
-def did_you_mean(name: str, names: Collection[str]) -> str:
-    """``"; did you mean 'rew'?"`` when one of ``names`` is close to ``name``, else an empty string."""
+def nearest(name: str, names: Collection[str]) -> str:
+    """The one of ``names`` that is spelt most like ``name``; empty if none comes close."""
     from difflib import get_close_matches  # only a mistake needs it
 
-    near = get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return next(iter(get_close_matches(name, names, n=1)), "")
+
+
+def did_you_mean(name: str, names: Collection[str]) -> str:
+    """``"; did you mean 'rew'?"`` when one of ``names`` is close to ``name``, else an empty string."""
+    near = nearest(name, names)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 Code = Literal[

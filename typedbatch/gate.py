@@ -20,6 +20,7 @@ from typedbatch.level import Level, current_level, level_named
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, fill_defaults, new_view, view
 from typedbatch.schema import check_of, find_problems, find_violations, matches, options_of, schema_of
+from typedbatch.signals import from_outside
 
 if TYPE_CHECKING:
     from typedbatch.schema.fields import Schema
@@ -119,8 +120,10 @@ def _gate_of_one(schema: Schema) -> tuple[Callable[[object], bool], Gate]:
     target = schema.target if issubclass(schema.target, Batch) else object
 
     def gate(batch: Any, name: str, boundary: str, level: Level) -> Any:
-        if level == "structure" and conforming(batch):
-            return batch if isinstance(batch, target) else new_view(batch, target)
+        if level == "structure":
+            handed_out = batch if isinstance(batch, target) or not isinstance(batch, Batch) else new_view(batch, target)
+            if conforming(handed_out):
+                return handed_out
         return _check_any(batch, (schema,), boundary, level, name)
 
     return conforming, gate
@@ -150,7 +153,7 @@ def _check_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Le
         return view(batch, schemas[0].target)
     reports: list[tuple[Schema, tuple[Problem, ...]]] = []
     for schema in schemas:
-        problems = _problems(batch, schema, level)
+        problems = _problems(view(batch, schema.target), schema, level)
         if not problems:
             return view(batch, schema.target)
         reports.append((schema, problems))
@@ -164,14 +167,18 @@ def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...
         if not matches(batch, schema):
             return find_problems(batch, schema) or (_unsteady(schema),)
         return find_violations(batch, schema) if level == "values" else ()
-    except Exception:  # noqa: BLE001  # a batch that another thread writes to, an object that cannot be described
+    except Exception as error:  # a batch that another thread writes to, an object that cannot be described
+        if from_outside(error):
+            raise
         return (_unsteady(schema),)
 
 
 def _summary(batch: object) -> str:
     try:
         return summary(batch) if isinstance(batch, Tree) else ""
-    except Exception:  # noqa: BLE001  # as above
+    except Exception as error:  # as above
+        if from_outside(error):
+            raise
         return ""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -75,13 +76,11 @@ class _Writer:
         if style == "protocol":
             self._from("typing", "Protocol")
         self._classes: list[str] = []
-        self._names: set[str] = set()
-        self._rows: dict[int, str] = {}
-        self._behind: dict[str, tuple[int, ...]] = {}
-        lengths = [leading_shape(leaf)[0] for _, leaf in leaves(batch.__dict__) if leading_shape(leaf)]
-        for length in sorted(set(lengths), key=lambda one: (-lengths.count(one), lengths.index(one))):
-            number = len(self._rows)
-            self._rows[length] = _ROWS[number] if number < len(_ROWS) else f"N{number}"
+        self._names = _Names(_TAKEN)
+        self._behind = _Behind()
+        lengths = Counter(leading_shape(leaf)[0] for _, leaf in leaves(batch.__dict__) if leading_shape(leaf))
+        names = (*_ROWS, *(f"N{number}" for number in range(len(_ROWS), len(lengths))))
+        self._rows = {length: name for (length, _), name in zip(lengths.most_common(), names, strict=False)}
 
     def source(self) -> str:
         """All of it: imports, classes."""
@@ -97,8 +96,7 @@ class _Writer:
         """Write the class of a batch; its name, which is another one if the first is taken."""
         if depth > _DEEPEST:
             raise LeafError(f"nested more than {_DEEPEST} deep, or in itself")
-        name = next(one for one in _numbered(name) if one not in self._names and one not in _TAKEN)
-        self._names.add(name)
+        name = self._names.new(name)
         lines = []
         for field, value in batch.__dict__.items():
             hint = self._hint(field, value, depth)
@@ -153,9 +151,7 @@ class _Writer:
     def _sizes_behind(self, shape: tuple[int, ...], field: str) -> list[str]:
         if self._sizes:
             return list(map(str, shape))
-        related = [one for one, known in self._behind.items() if known == shape and _are_related(one, field)]
-        owner = related[0] if related else next(one for one in _numbered(field) if one not in self._behind)
-        self._behind[owner] = shape
+        owner = self._behind.owner(field, shape)
         word = re.sub(r"\W", "_", owner) or "field"
         word = f"d{word}" if word[0].isdigit() else word
         return [f"{word}_dim"] if len(shape) == 1 else [f"{word}_{i}" for i in range(len(shape))]
@@ -163,6 +159,49 @@ class _Writer:
     def _from(self, module: str, name: str) -> str:
         self._imports.setdefault(module, set()).add(name)
         return name
+
+
+class _Names:
+    """Hands out each name once: the second ``Camera`` is ``Camera2``."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def new(self, name: str) -> str:
+        number = self._next.get(name, 1)
+        while (one := name if number == 1 else f"{name}{number}") in self._taken:
+            number += 1
+        self._next[name] = number + 1
+        self._taken.add(one)
+        return one
+
+
+class _Behind:
+    """Which field the sizes behind the rows are named after: one of a related name that has the same, or itself.
+
+    Names are related where one is the other with something behind it, as ``obs`` and ``obs_next``.
+    """
+
+    def __init__(self) -> None:
+        self._names = _Names()
+        self._owners: dict[tuple[str, tuple[int, ...]], int] = {}
+        """Fields that sizes are named after, and how many there were before."""
+        self._longer: dict[tuple[str, tuple[int, ...]], str] = {}
+        """For the beginnings of their names, up to an underscore, the first of them."""
+
+    def owner(self, field: str, shape: tuple[int, ...]) -> str:
+        """The field that names the sizes of this one; two fields of one name may have different ones."""
+        starts = [field[:i] for i, letter in enumerate(field) if letter == "_"]
+        related = [one for one in (*starts, field) if (one, shape) in self._owners]
+        related += [self._longer[field, shape]] if (field, shape) in self._longer else []
+        if related:
+            return min(related, key=lambda one: self._owners[one, shape])
+        owner = self._names.new(field)
+        self._owners[owner, shape] = len(self._owners)
+        for start in starts:
+            self._longer.setdefault((start, shape), owner)
+        return owner
 
 
 def _is_declarable(name: str) -> bool:
@@ -176,10 +215,6 @@ def _is_declarable(name: str) -> bool:
     return usable and not hasattr(Batch, name)
 
 
-def _are_related(one: str, other: str) -> bool:
-    return one == other or other.startswith(f"{one}_") or one.startswith(f"{other}_")
-
-
 def _camel(name: str) -> str:
     words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", name))
     camel = "".join(word[:1].upper() + word[1:] for word in words)
@@ -187,11 +222,3 @@ def _camel(name: str) -> str:
         if one.isidentifier() and not keyword.iskeyword(one):
             return one
     return "Nested"
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    number = 2
-    while True:
-        yield f"{name}{number}"
-        number += 1

@@ -180,7 +180,31 @@ _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c"}
 
 def short_dtype(leaf: Any) -> str:
     """``"f32"``, ``"i64"``, ``"bool"``, ``"obj"`` ... for an array, a tensor or a numpy scalar."""
-    return _short(leaf.dtype)
+    return _short(leaf.dtype) if is_own_dtype(leaf.dtype) else _short.__wrapped__(leaf.dtype)
+
+
+def is_own_dtype(dtype: object) -> bool:
+    """True for a dtype of numpy or torch. What a foreign class calls its dtype may equal anything, so is not kept."""
+    return issubclass(type(dtype), (np.dtype, getattr(sys.modules.get("torch"), "dtype", np.dtype)))
+
+
+def contradiction(leaf: Any) -> str:
+    """What an array or tensor of a foreign class says of itself that cannot be; empty for any other value.
+
+    Such a class may raise anything here.
+    """
+    cls = type(leaf)
+    kind = KINDS[cls]
+    if cls is np.ndarray or (kind is not ARRAY and kind is not TENSOR):
+        return ""
+    own: Any = np.ndarray if kind is ARRAY else sys.modules["torch"].Tensor
+    if cls is own:
+        return ""
+    if not is_own_dtype(leaf.dtype):
+        return f"has a dtype of class {type(leaf.dtype).__name__}, which is not a dtype"
+    if getattr(cls, "__len__", None) is not own.__len__ and leaf.shape and len(leaf) != leaf.shape[0]:
+        return f"has a length of {len(leaf)} and a shape of {leaf.shape[0]} rows"
+    return ""
 
 
 @lru_cache(maxsize=256)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from typedbatch.batch import Batch
-from typedbatch.errors import FieldNameError, SettingError, did_you_mean
+from typedbatch.errors import FieldNameError, SettingError, did_you_mean, nearest
 from typedbatch.leaves import BATCH, describe, is_reserved, kind_of, new_tree
 from typedbatch.rows import require_tree
 from typedbatch.sample_batch import SampleBatch
@@ -36,12 +37,53 @@ _TABLE: Final = (
     ("logits", "action_dist_inputs", "", "", "logits"),
     ("weight", "weights", "", "", "priority_weight"),
 )
+# What programs call these fields beside, and fields that only Tianshou's types name: for hints, since what such a name
+# means is likely and not certain. Older programs have done where others have terminated; verl has old_log_probs and
+# values, torchrl sample_log_prob and _weight, CleanRL logprobs.
+_ALSO: Final = {
+    "obs": "states obs_t vector_obs",
+    "obs_next": "new_observation next_observation next_state next_states obs_tp1",
+    "act": "acts",
+    "rew": "r",
+    "terminated": "done dones terminal terminals terminations",
+    "truncated": "truncations timeout timeouts time_outs",
+    "returns": "return ret rets reward_to_go rewards_to_go",
+    "adv": "advs",
+    "v_s": "value values state_values baseline",
+    "logp_old": "old_log_probs old_logprobs sample_log_prob behavior_logp log_probs_old logp",
+    "log_prob": "logp log_probs logprobs logprob action_log_prob",
+    "dist": "distribution action_dist",
+    "state": "hidden_state hidden_states rnn_state state_in state_out",
+    "weight": "is_weights importance_weights _weight",
+    "hidden": "h hx",
+    "cell": "c cx",
+    "taus": "tau",
+    "q_value": "q_values qvalues",
+}
 _MEANING: Final = {tuple(name.split(".")): row for row in _TABLE for name in row if name}
 
 NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {
     convention: tuple(row[i] for row in _TABLE if row[i]) for i, convention in enumerate(_COLUMNS)
 }
 """The names that each library has for the fields that :func:`rename` knows; a dot is for a nested batch."""
+
+_ROWS: Final = {row[0]: {name for name in row if name} for row in _TABLE}
+_GROUPS: Final = [{name} | _ROWS.get(name, set()) | set(_ALSO.get(name, "").split()) for name in {**_ROWS, **_ALSO}]
+
+
+@lru_cache(maxsize=1024)
+def counterpart(name: str, names: tuple[str, ...]) -> str:
+    """The one of ``names`` that most likely stands for ``name`` there: another library's word, or one spelt alike.
+
+    Returns:
+        Empty if none comes close.
+    """
+    for group in _GROUPS:
+        if name in group:
+            for other in names:
+                if other in group:
+                    return other
+    return nearest(name, names)
 
 
 @overload

@@ -13,6 +13,7 @@ from typedbatch.differences import differences
 from typedbatch.errors import SettingError
 from typedbatch.leaves import Tree
 from typedbatch.level import current_level, set_default
+from typedbatch.signals import from_outside
 
 _before = pytest.StashKey[str]()
 
@@ -60,7 +61,9 @@ def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | Non
         return None
     try:
         found = differences(left, right)
-    except Exception:  # noqa: BLE001  # a leaf of a foreign class may raise anything; pytest then says what it can
+    except Exception as error:  # a leaf of a foreign class may raise anything; pytest then says what it can
+        if from_outside(error):
+            raise
         return None
     fields = "1 field" if len(found) == 1 else f"{len(found)} fields"
     return [f"{type(left).__name__} == {type(right).__name__}, but for {fields}:", *(f"  {line}" for line in found)]

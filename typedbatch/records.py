@@ -20,6 +20,7 @@ from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co, with_d
 from typedbatch.batch import Batch
 from typedbatch.declaration import declare
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
+from typedbatch.protocols import BatchProtocol
 
 _REQUIRED = object()
 
@@ -168,7 +169,7 @@ class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):
 
     obs: Obs_co
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
-    info: Batch | K_co | Array
+    info: BatchProtocol | K_co | Array
     """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
 
 
@@ -182,7 +183,7 @@ class ActBatch(BatchRecord, Generic[K_co, Act_co]):
 class ActStateBatch(ActBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Actions with the hidden state of a recurrent policy."""
 
-    state: Batch | K_co | Array | None
+    state: BatchProtocol | K_co | Array | None
     """Hidden state after the step, rows first; ``None`` for policies without memory."""
 
 
@@ -217,7 +218,7 @@ class QuantileRegressionBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_
 class FQFBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Output of a fully parametrised quantile function (FQF, arXiv:1911.02140)."""
 
-    fractions: Batch | K_co
+    fractions: BatchProtocol | K_co
     """Proposed quantile fractions: ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
     quantiles_tau: K_co
     """Quantile values at the proposed fractions, ``(N, n_act, n_tau)``."""
@@ -247,7 +248,7 @@ class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
     # obs and info are those of ObsBatch: an editor with pyright offers what a class declares itself first
     obs: Obs_co
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
-    info: Batch | K_co | Array
+    info: BatchProtocol | K_co | Array
     """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
     obs_next: Obs_co
     """Observation after the step, as ``obs``."""

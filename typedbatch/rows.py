@@ -17,6 +17,7 @@ from typedbatch.leaves import (
     NONE,
     TENSOR,
     Tree,
+    contradiction,
     describe,
     leading_shape,
 )
@@ -138,6 +139,8 @@ def _shared(leaf: Any, rows: int | None) -> int | Literal[False] | None:
     shape = leading_shape(leaf)
     if not shape:
         return rows
+    if type(leaf) is not ndarray and contradiction(leaf):
+        return False
     return shape[0] if rows is None or rows == shape[0] else False
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,15 @@ def rollout(**fields: Any) -> RolloutBatch:
 @typechecked
 def guarded(batch: RolloutBatchProtocol, more: list[Goal] | None = None) -> RolloutBatchProtocol:
     return batch
+
+
+@pytest.mark.parametrize(
+    "order", ["typedbatch.bridges.typeguard, typeguard", "typeguard, typedbatch.bridges.typeguard"]
+)
+def test_typeguard_finds_its_plugin_whichever_is_imported_first(order: str):
+    code = f"import {order}; print(typedbatch.bridges.typeguard.lookup in typeguard.checker_lookup_functions)"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_typeguard_hands_on_what_fits():

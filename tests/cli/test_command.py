@@ -229,7 +229,11 @@ def test_infer_writes_what_validate_takes(folder):
 def test_show_is_a_tree(tmp_path):
     save(Batch(obs={"cam": np.zeros((2, 3), np.uint8)}, note="x", t=torch.zeros(2)), tmp_path / "a.safetensors")
     assert run("show", "a.safetensors", cwd=tmp_path).stdout == (
-        "a.safetensors  Batch\n├── obs\n│   └── cam  u8[2,3]  6 bytes\n├── note  str\n└── t  torch f32[2]  8 bytes\n"
+        "a.safetensors  Batch\n"
+        "├── obs\n"
+        "│   └── cam  u8[2,3]  6 bytes  [0, 0, 0, 0, ...]\n"
+        "├── note  str\n"
+        "└── t  torch f32[2]  8 bytes  [0, 0]\n"
     )
 
 
@@ -319,7 +323,7 @@ def test_a_folder_and_a_file_of_another_sort(tmp_path):
 def test_tensors_without_a_size_are_shown(tmp_path):
     torch.save({"a": torch.eye(2).to_sparse()}, tmp_path / "a.pt")
     done = run("show", "a.pt", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "a.pt  Batch\n└── a  torch f32[2,2]\n")
+    assert (done.returncode, done.stdout) == (0, "a.pt  Batch\n└── a  torch f32[2,2]  [1, 0, 0, 1]\n")
 
 
 def test_names_do_not_reach_the_terminal_raw(tmp_path):

@@ -130,6 +130,7 @@ def test_the_whole_message():
         "             truncated bool[8]  info Batch()  reward f64[8]",
         "  batch.act  torch f32[8], expected a numpy array  [TB202 wrong-kind]",
         "             it is at the torch stage; convert(batch, RolloutBatchProtocol) changes that",
+        "             arrays and tensors are mixed; RolloutBatchProtocol[np.ndarray | torch.Tensor] takes both",
         "  batch.rew  missing, expected a numpy array  [TB101 missing-field]",
         "             did you mean 'reward'?  (declared in RolloutBatchProtocol, typedbatch/protocols.py:LINE)",
         "  batch.obs  N is 7 here, but 8 in obs_next, act, terminated, truncated  [TB302 dimension-conflict]",

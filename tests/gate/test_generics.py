@@ -18,10 +18,12 @@ from torch import Tensor
 from tests.gate.helpers import (
     Array,
     DefaultCam,
+    N,
     Stage,
     StagedCam,
     T,
     TensorCam,
+    fields,
     kinds,
     load,
     nested,
@@ -31,16 +33,23 @@ from tests.gate.helpers import (
     record,
 )
 from typedbatch import (
+    Act_co,
     ActBatch,
+    ArrayOrTensor,
     Batch,
     BatchRecord,
+    K_co,
+    Obs_co,
     RolloutBatch,
     RolloutBatchProtocol,
     SchemaError,
     conforms,
+    convert,
     validate,
 )
 from typedbatch.schema import schema_of
+
+Kind = TypeVar("Kind", bound=ArrayOrTensor)
 
 
 def test_a_subclass_that_gives_stage_and_observation_gets_actions_of_that_stage():
@@ -171,3 +180,25 @@ def test_an_alias_and_an_annotated_schema_are_schemas():
     batch = Batch(act=np.zeros(2))
     assert type(validate(batch, Acts)) is ActBatch
     assert type(validate(batch, Annotated[ActBatch, "the actor's output"])) is ActBatch
+
+
+def test_a_variable_of_ones_own_stands_for_arrays_and_tensors_until_it_is_given():
+    class Costs(RolloutBatch[Kind], Generic[Kind]):
+        cost: Kind
+
+    class Whole(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
+        cost: K_co
+
+    arrays = Batch(fields(cost=np.zeros(N)))
+    tensors = convert(arrays, Costs[Tensor])
+    assert kinds(Costs)["cost"] == {"ARRAY", "TENSOR"}
+    assert kinds(Whole)["cost"] == {"ARRAY"}
+    for batch, takes in ((arrays, (Costs, Costs[np.ndarray], Whole)), (tensors, (Costs, Costs[Tensor], Whole[Tensor]))):
+        assert all(conforms(batch, schema) for schema in takes)
+    assert not conforms(arrays, Costs[Tensor])
+    assert not conforms(Batch(fields(cost="dear")), Costs)
+
+
+def test_a_field_of_arrays_or_tensors():
+    one = record(x=ArrayOrTensor)
+    assert kinds(one)["x"] == {"ARRAY", "TENSOR"}

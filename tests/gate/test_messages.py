@@ -18,6 +18,7 @@ from torch import Tensor
 from tests.gate.helpers import Array, fields, record, refused
 from typedbatch import Batch, BatchRecord, Finite, RolloutBatch, RolloutBatchProtocol, SchemaError, rule, validate
 from typedbatch.errors import Code
+from typedbatch.naming import NAMES, counterpart, rename
 
 
 class Camera(BatchRecord):
@@ -56,7 +57,11 @@ def report(batch: Any, schema: Any, level: Any = None) -> list[str]:
 
 
 def test_a_right_one_passes():
-    assert validate(step(), Step, level="values").mask is None if "mask" in step() else True
+    found = validate(step(), Step, level="values")
+    assert (type(found), "mask" in found, found.mask) == (Step, False, None)
+    masked = validate(step(mask=np.zeros((4, 16))), Step, level="values")
+    assert masked.mask is not None
+    assert masked.mask.shape == (4, 16)
 
 
 REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
@@ -330,3 +335,18 @@ def test_of_a_union_the_closest_is_explained():
     ]
     with pytest.raises(SchemaError, match="batch is not a RolloutBatchProtocol"):
         validate(Batch(fields(rew=...)), Step | RolloutBatchProtocol)
+
+
+@pytest.mark.parametrize("name", ["rew'", 'rew"', "re'w?", "; did you mean 'rew'?"])
+def test_a_name_with_a_quote_in_it_is_named_as_it_is(name: str):
+    batch = Batch(fields())
+    batch[name] = batch.pop("rew")
+    (problem,) = refused(batch, RolloutBatch).problems
+    near = name if name != "; did you mean 'rew'?" else ""
+    assert problem.hint.startswith(f"did you mean {near!r}?  (" if near else "declared in ")
+
+
+def test_what_rename_knows_is_what_hints_know():
+    for theirs in (name for names in NAMES.values() for name in names if "." not in name):
+        ours = {name for name, _ in rename(Batch({theirs: np.zeros(2)}), "tianshou").items()}
+        assert counterpart(*ours, (theirs,)) == theirs

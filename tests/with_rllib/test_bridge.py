@@ -8,7 +8,7 @@ import torch
 from ray.rllib.policy.sample_batch import MultiAgentBatch as RllibMultiAgentBatch
 from ray.rllib.policy.sample_batch import SampleBatch as RllibSampleBatch
 
-from typedbatch import MultiAgentBatch, SampleBatch
+from typedbatch import MultiAgentBatch, RolloutBatchProtocol, SampleBatch, SchemaError, validate
 from typedbatch.bridges.rllib import from_rllib, to_rllib
 from typedbatch.errors import LeafError
 
@@ -115,3 +115,17 @@ def test_the_same_lockstep():
         for pieces in (ours, theirs)
     )
     assert found == expected == [{"a": [0, 1]}, {"a": [2], "b": [7]}]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [RllibSampleBatch(columns()), RllibMultiAgentBatch({"a": RllibSampleBatch(columns())}, 6)],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_report_names_the_class_of_rllib_and_the_bridge(given: object):
+    with pytest.raises(SchemaError) as caught:
+        validate(given, RolloutBatchProtocol)
+    (problem,) = caught.value.problems
+    assert problem.got == f"a ray.rllib.policy.sample_batch.{type(given).__name__}"
+    assert problem.expected == "a typedbatch.Batch"
+    assert problem.hint == "typedbatch.bridges.rllib.from_rllib(batch) makes it one"

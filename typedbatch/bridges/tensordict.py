@@ -34,6 +34,7 @@ from typedbatch.leaves import (
     object_array,
 )
 from typedbatch.rows import at_least, equal_rows, require_tree
+from typedbatch.signals import from_outside
 
 T = TypeVar("T")
 
@@ -110,6 +111,8 @@ def to_tensorclass(batch: Any, cls: type[T]) -> T:
     except TypedBatchError:
         raise
     except Exception as error:  # what a tensorclass refuses, it refuses in many ways
+        if from_outside(error):
+            raise
         raise LeafError(f"{describe(batch)} is no {cls.__name__}: {str(error).partition(chr(10))[0]}") from error
     return made
 

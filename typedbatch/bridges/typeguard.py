@@ -7,17 +7,18 @@ containers of batches work as for any other type.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from typeguard import TypeCheckError, TypeCheckMemo
+from typing import TYPE_CHECKING, Any
 
 from typedbatch.errors import SchemaError
 from typedbatch.gate import check
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord
 
+if TYPE_CHECKING:
+    from typeguard import TypeCheckMemo
+
 _BASES = {BatchRecord, BatchProtocol}
-Checker = Callable[[Any, Any, tuple[Any, ...], TypeCheckMemo], Any]
+Checker = Callable[[Any, Any, tuple[Any, ...], "TypeCheckMemo"], Any]
 
 
 def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Checker | None:
@@ -26,6 +27,8 @@ def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Check
 
 
 def _check(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
+    from typeguard import TypeCheckError  # not above: typeguard imports this module while it is being imported itself
+
     try:
         found = check(value, origin[args] if args else origin, "typeguard")
     except SchemaError as error:

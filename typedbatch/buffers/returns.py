@@ -23,10 +23,10 @@ from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
 from typedbatch.rows import at_least
 
 if TYPE_CHECKING:
-    from typedbatch._typing import Stage
+    from typedbatch._typing import ArrayOrTensor
 
-K = TypeVar("K", bound="Stage")
-Q = TypeVar("Q", bound="Stage")
+K = TypeVar("K", bound="ArrayOrTensor")
+Q = TypeVar("Q", bound="ArrayOrTensor")
 Obs = TypeVar("Obs")
 Act = TypeVar("Act")
 
@@ -126,8 +126,8 @@ def compute_episodic_return(
     batch: RolloutBatchProtocol[K, Obs, Act],
     buffer: Buffer | None = None,
     indices: NDArray[np.integer[Any]] | None = None,
-    v_s_: Stage | None = None,
-    v_s: Stage | None = None,
+    v_s_: ArrayOrTensor | None = None,
+    v_s: ArrayOrTensor | None = None,
     gamma: float = 0.99,
     gae_lambda: float = 0.95,
 ) -> tuple[K, K]:

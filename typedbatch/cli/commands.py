@@ -19,6 +19,7 @@ from typedbatch.gate import check, verbatim
 from typedbatch.infer import infer_schema
 from typedbatch.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch.level import Level
+from typedbatch.preview import first_values
 from typedbatch.report import printable
 
 Files = Annotated[list[Path], typer.Argument(help="npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl files")]
@@ -83,7 +84,7 @@ def infer(
 
 @app.command()
 def show(file: File, unsafe_pickle: Unsafe = False) -> None:
-    """Show the fields of a file as a tree: dtypes, shapes, sizes."""
+    """Show the fields of a file as a tree: dtypes, shapes, sizes, first values."""
     try:
         batch = read(file, unsafe_pickle)
     except TypedBatchError as error:
@@ -96,15 +97,19 @@ def _tree(batch: Batch, tree: TextTree) -> TextTree:
         if kind_of(value) is BATCH and value.__dict__:
             _tree(value, tree.add(printable(name)))
         else:
-            tree.add(f"{printable(name)}  {describe(value)}{_size(value)}")
+            tree.add(f"{printable(name)}  {describe(value)}{_details(value)}")
     return tree
 
 
-def _size(value: Any) -> str:
-    try:
-        return f"  {value.nbytes:,} bytes" if kind_of(value) in (ARRAY, TENSOR) else ""
-    except RuntimeError:  # a sparse tensor, a nested one
+def _details(value: Any) -> str:
+    """The size and the first values of an array or tensor."""
+    if kind_of(value) not in (ARRAY, TENSOR):
         return ""
+    values = printable(first_values(value))
+    try:
+        return f"  {value.nbytes:,} bytes  {values}".rstrip()
+    except RuntimeError:  # a sparse tensor, a nested one
+        return f"  {values}".rstrip()
 
 
 @app.command()

@@ -15,6 +15,7 @@ from typedbatch.conversion import torch_side
 from typedbatch.errors import StorageError, TypedBatchError
 from typedbatch.files import load
 from typedbatch.leaves import Tree, describe
+from typedbatch.signals import from_outside
 
 Loader = Callable[[Path, bool], Any]
 
@@ -44,6 +45,8 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
     except TypedBatchError as error:
         raise StorageError(f"{path} holds no batch: {error}") from error
     except Exception as error:  # whatever it is, what was read is the reason for it
+        if from_outside(error):
+            raise
         raise StorageError(f"{path} cannot be read: {_first_line(error)}") from error
 
 

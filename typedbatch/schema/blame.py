@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from typedbatch.errors import Problem
 from typedbatch.report import shorten
-from typedbatch.schema.names import outermost
+from typedbatch.schema.names import Path
 
 _MOST = 1000
 """Conflicts on one dimension that are listed; who has more has not read the first."""
@@ -15,7 +15,7 @@ _MOST = 1000
 Size = int | tuple[int, ...]
 """The size of a dimension, or the sizes of several under one name, as in ``*obs``."""
 
-Votes = dict[str, dict[str, Size]]
+Votes = dict[str, dict[Path, Size]]
 """Dimension -> path of a field -> the size it has there."""
 
 
@@ -25,13 +25,13 @@ def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
         yield from _minority(name, sizes, schema)
 
 
-def _minority(name: str, sizes: dict[str, Size], schema: str) -> Iterator[Problem]:
+def _minority(name: str, sizes: dict[Path, Size], schema: str) -> Iterator[Problem]:
     # A field has one vote for each size in it, so that a nested batch of many leaves does not outvote the others; how
     # many leaves there are decides between equals.
-    counts = Counter(size for _, size in {(outermost(path), size) for path, size in sizes.items()})
+    counts = Counter(size for _, size in {(path.top, size) for path, size in sizes.items()})
     if len(counts) <= 1:
         return
-    by_size: dict[Size, list[str]] = {}
+    by_size: dict[Size, list[Path]] = {}
     for path, size in sizes.items():
         by_size.setdefault(size, []).append(path)
     weight = {size: (count, len(by_size[size])) for size, count in counts.items()}
@@ -39,18 +39,22 @@ def _minority(name: str, sizes: dict[str, Size], schema: str) -> Iterator[Proble
     wrong = [(path, size) for path, size in sizes.items() if size not in usual or len(usual) > 1]
     for path, size in wrong[:_MOST]:
         others = _others([other for other in usual if other != size], by_size)
-        yield Problem(path, "TB302 dimension-conflict", "", f"{name} is {show_sizes(size)} here, but {others}", schema)
+        yield Problem(
+            str(path), "TB302 dimension-conflict", "", f"{name} is {show_sizes(size)} here, but {others}", schema
+        )
 
 
-def _others(sizes: list[Size], by_size: dict[Size, list[str]]) -> str:
+def _others(sizes: list[Size], by_size: dict[Size, list[Path]]) -> str:
     more = f" and {len(sizes) - 3} more sizes" if len(sizes) > 4 else ""
     shown = sizes if not more else sizes[:3]
     return ", ".join(f"{show_sizes(size)} in {_some(by_size[size])}" for size in shown) + more
 
 
-def _some(paths: list[str]) -> str:
+def _some(paths: list[Path]) -> str:
     shown = paths if len(paths) <= 12 else paths[:3]
-    return ", ".join(map(shorten, shown)) + (f" and {len(paths) - 3} more" if shown is not paths else "")
+    return ", ".join(shorten(str(path)) for path in shown) + (
+        f" and {len(paths) - 3} more" if shown is not paths else ""
+    )
 
 
 def show_sizes(sizes: Size) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typedbatch.schema.explain import find_problems
 from typedbatch.schema.fields import Schema
 from typedbatch.schema.generate import Check, can_generate, generate
+from typedbatch.signals import from_outside
 
 _CHECKS: dict[Schema, Check] = {}
 
@@ -23,5 +24,7 @@ def _walk(schema: Schema, batch: object) -> bool:
     """For schemas that nest themselves: a walk that no depth and no cycle keeps from its end."""
     try:
         return not find_problems(batch, schema)
-    except Exception:  # noqa: BLE001  # a batch that changes while it is looked at may raise anything
+    except Exception as error:  # a batch that changes while it is looked at may raise anything
+        if from_outside(error):
+            raise
         return False

@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 from typedbatch.errors import DeclarationError
+from typedbatch.signals import from_outside
 
 ROWS = "N"
 """The dimension that every array and tensor without declared dimensions begins with."""
@@ -181,7 +182,9 @@ def compute(expression: str, sizes: Mapping[str, int]) -> float | None:
         value: float = eval(_compiled(expression), {"__builtins__": {}, **FUNCTIONS}, dict(sizes))
     except NameError:
         return None
-    except Exception:  # noqa: BLE001  # arithmetic fails in many ways
+    except Exception as error:  # arithmetic fails in many ways
+        if from_outside(error):
+            raise
         return -1
     return value
 

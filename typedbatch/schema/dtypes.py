@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from typedbatch.leaves import is_own_dtype
+
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _FLOATS = ("bfloat16", "float16", "float32", "float64", "longdouble")
 _COMPLEX = ("complex64", "complex128", "clongdouble")
@@ -49,7 +51,7 @@ _MOST = 1000  # text and structured dtypes have no end, what is kept of them has
 
 
 class Dtypes(dict[Any, bool]):
-    """A set of dtypes: ``dtypes[array.dtype]`` is the answer, worked out once per dtype.
+    """A set of dtypes: ``dtypes[array.dtype]`` is the answer, worked out once per dtype of numpy or torch.
 
     Attributes:
         words: the set as a person says it: ``"float32"``, ``"an integer type"``.
@@ -69,7 +71,7 @@ class Dtypes(dict[Any, bool]):
         spellings = names_of(dtype)
         answer = any(_matches(name, spelling) for name in self.names for spelling in spellings)
         answer = answer or (isinstance(dtype, np.dtype) and self._has_scalar(dtype))
-        if len(self) < _MOST:
+        if len(self) < _MOST and is_own_dtype(dtype):
             self[dtype] = answer
         return answer
 

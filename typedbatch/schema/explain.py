@@ -12,80 +12,107 @@ from typedbatch.leaves import (
     DISTRIBUTION,
     KINDS,
     MAPPING,
+    OBJECT,
     SCALAR,
     TENSOR,
     Kind,
+    contradiction,
     describe,
     is_reserved,
     leading_shape,
 )
-from typedbatch.rows import leaves
+from typedbatch.naming import counterpart
 from typedbatch.schema.blame import Size, conflicts, show_sizes
 from typedbatch.schema.dims import ROWS, Dim, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
-from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice
+from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
-from typedbatch.schema.names import child, nearest
-from typedbatch.schema.walk import Attempt, Judgement, Known, Walk, problems_of
+from typedbatch.schema.names import Path
+from typedbatch.schema.proposals import Proposals
+from typedbatch.schema.reading import as_read, computed_in
+from typedbatch.schema.walk import Attempt, Judgement, Known, Reading, Walk, problems_of
+from typedbatch.signals import from_outside
+from typedbatch.strangers import bridge_from, full_name
 
-_ABSENT = object()
+_ABSENT, _UNREADABLE = object(), object()
 _WHATEVER = "whatever the sizes"
 _ABOUT_SIZES = ("TB302 dimension-conflict", "TB304 wrong-size")
+_HOLDS_ITSELF = "holds itself, so its nesting has no end"
+_ODD_CLASS = "its class does not act as it should; does its __init__ call super().__init__()?"
 _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
 
 
 def choices(batch: Any, schema: Schema) -> dict[tuple[int, int], Option]:
     """Which alternative each value of a union is, in a batch that matches, by the ids of value and field."""
-    walker = _Walker(schema)
-    problems_of(walker.fields(batch.__dict__, schema, ""), walker.known)
+    walker = _Walker(schema, batch)
+    problems_of(walker.fields(batch, schema, None), walker.known)
     return walker.known.choices
 
 
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     """Every way in which ``batch`` differs from ``schema``, in the order of the fields; empty when it matches."""
     if KINDS[type(batch)] is not BATCH:
-        hint = "" if KINDS[type(batch)] is not MAPPING else "wrap it: Batch(data)"
-        hint = "wrap it: Batch(data.to_dict())" if hint and hasattr(type(batch), "to_dict") else hint
-        return (Problem("", "TB102 not-a-batch", "a Batch", describe(batch), schema.name, hint),)
-    walker = _Walker(schema)
-    problems = problems_of(walker.fields(batch.__dict__, schema, ""), walker.known)
+        return (_not_a_batch(batch, schema),)
+    walker = _Walker(schema, batch)
+    problems = problems_of(walker.fields(batch, schema, None), walker.known)
     return (*problems, *conflicts(walker.known.by_name(), schema.name))
+
+
+_Size = tuple[Path, Dim, int]
+"""A size that is computed from others, and what it is."""
+
+
+def _not_a_batch(given: object, schema: Schema) -> Problem:
+    bridge = bridge_from(given)
+    if bridge:
+        expected, hint = "a typedbatch.Batch", f"{bridge}(batch) makes it one"
+        return Problem("", "TB102 not-a-batch", expected, f"a {full_name(given)}", schema.name, hint)
+    hint = "wrap it: Batch(data)" if KINDS[type(given)] is MAPPING else ""
+    return Problem("", "TB102 not-a-batch", "a Batch", describe(given), schema.name, hint)
 
 
 class _Walker:
     """Walks a batch beside a schema, ``root``."""
 
-    def __init__(self, root: Schema) -> None:
-        self.root = root.name
+    def __init__(self, root: Schema, batch: Any) -> None:
+        self.root, self.proposals = root.name, Proposals(root, batch)
         self.known = Known()
         self.answers: dict[tuple[int, int, Hashable], bool] = {}
         """Whether a value is an alternative of a union, at the sizes that were known then, or whatever they are."""
         self.outer: set[tuple[int, int]] = set()
+        self.kept: list[Any] = []
+        """What properties gave: what is known of a value is known by its id, which must not become another's."""
         self.shares = not can_generate(root)
         """A batch that is met again is not gone through again; only where the schema nests itself can it be often."""
 
-    def fields(self, fields: Mapping[str, Any], schema: Schema, path: str) -> Walk:
+    def fields(self, batch: Any, schema: Schema, path: Path | None) -> Walk:
         """All declared fields of one batch."""
-        key = id(fields), id(schema)
+        key = id(batch.__dict__), id(schema)
         if key in self.outer:
-            yield self.problem(path, "TB104 endless-nesting", "", "holds itself, so its nesting has no end")
+            yield self.problem(path, "TB104 endless-nesting", "", _HOLDS_ITSELF)
             return
         if key in self.known.done:
             return
         self.outer.add(key)
         try:
-            yield from self.each_field(fields, schema, path)
+            yield from self.each_field(batch, schema, path)
         finally:
             self.outer.remove(key)
         if self.shares:
             self.known.set(self.known.done, key, True)
 
-    def each_field(self, fields: Mapping[str, Any], schema: Schema, outer: str) -> Walk:
-        computed: list[tuple[str, Dim, int]] = []
+    def each_field(self, batch: Any, schema: Schema, outer: Path | None) -> Walk:
+        computed: list[_Size] = []
+        fields = batch.__dict__
         spare = _Spare(fields, schema)
+        from_properties = computed_in(schema)[type(batch)]
         for field in schema.fields:
+            path = Path(outer, field.name)
             value = fields.get(field.name, _ABSENT)
-            path = child(outer, field.name)
+            if field.name in from_properties:
+                value = yield from self.property(batch, field, path)
+            if value is _UNREADABLE:
+                continue
             if value is not _ABSENT:
                 if not self.plainly_right(value, field, path):
                     yield from self.readable(self.value(value, field, path, computed), path)
@@ -93,13 +120,26 @@ class _Walker:
                 yield self.problem(path, "TB101 missing-field", field.expects(), "missing", spare.hint(field))
         yield from self.computed(computed)
 
-    def plainly_right(self, value: Any, field: Field, path: str) -> bool:
+    def property(self, batch: Any, field: Field, path: Path) -> Reading:
+        """What a property of the batch's class gives in place of a field."""
+        try:
+            value = getattr(batch, field.name)
+        except Exception as error:  # it is the user's own code
+            if from_outside(error):
+                raise
+            says, hint = _raises(error), f"{field.name} is a property of {type(batch).__name__}"
+            yield self.problem(path, "TB105 unreadable-field", "", says, hint)
+            return _UNREADABLE
+        self.kept.append(value)
+        return value
+
+    def plainly_right(self, value: Any, field: Field, path: Path) -> bool:
         """True for an array or tensor as it should be. Most are, and the long way takes longer."""
         option = field.options[0] if len(field.options) == 1 else None
         if option is None or not option.is_plain or KINDS[type(value)] is not option.kind:
             return False
         try:
-            if option.dtypes is not None and not option.dtypes[value.dtype]:
+            if (option.dtypes is not None and not option.dtypes[value.dtype]) or contradiction(value):
                 return False
             sizes = value.shape
             if not option.shape.has_rank(len(sizes)):
@@ -110,20 +150,22 @@ class _Walker:
                         return False
                 elif dim.sort is Sort.FIXED and size != dim.size:
                     return False
-        except Exception:  # noqa: BLE001  # the long way says what it raised
+        except Exception as error:  # the long way says what it raised
+            if from_outside(error):
+                raise
             return False
         return True
 
-    def readable(self, walk: Walk, path: str) -> Walk:
+    def readable(self, walk: Walk, path: Path) -> Walk:
         """A walk that reports what a value of a foreign class raises when it is looked at."""
         try:
             yield from walk
-        except Exception as error:  # noqa: BLE001  # a property of the value may raise anything
-            says = f"raises {type(error).__name__} when it is looked at"
-            hint = "its class does not act as it should; does its __init__ call super().__init__()?"
-            yield self.problem(path, "TB105 unreadable-field", "", says, hint)
+        except Exception as error:  # a property of the value may raise anything
+            if from_outside(error):
+                raise
+            yield self.problem(path, "TB105 unreadable-field", "", _raises(error), _ODD_CLASS)
 
-    def value(self, value: Any, field: Field, path: str, computed: list[tuple[str, Dim, int]]) -> Walk:
+    def value(self, value: Any, field: Field, path: Path, computed: list[_Size]) -> Walk:
         """One field: which alternative it is, and what is wrong with it then."""
         kind = _kind(value)
         options = [option for option in field.options if option.kind is kind]
@@ -136,7 +178,7 @@ class _Walker:
         else:
             yield from self.one_of(options, value, field, path)
 
-    def one_of(self, options: list[Option], value: Any, field: Field, path: str) -> Walk:
+    def one_of(self, options: list[Option], value: Any, field: Field, path: Path) -> Walk:
         """The first alternative of its kind that fits; if none does, the closest is explained."""
         mark, state = len(self.known.undo), self.known.state()
         for option in options:
@@ -154,7 +196,7 @@ class _Walker:
             return
         yield from self.settled(min(options, key=lambda option: distance(option, value)), value, path)
 
-    def attempt(self, option: Option, value: Any, path: str, state: Hashable) -> Judgement:
+    def attempt(self, option: Option, value: Any, path: Path, state: Hashable) -> Judgement:
         """Whether a value is that alternative; remembered, since in deep unions the same is asked again and again."""
         key = id(value), id(option)
         if option.kind is BATCH and distance(option, value):  # that can be seen without going inside
@@ -167,12 +209,12 @@ class _Walker:
             self.answers[*key, state] = problem is None
         return problem is None
 
-    def settled(self, option: Option, value: Any, path: str) -> Walk:
-        computed: list[tuple[str, Dim, int]] = []
+    def settled(self, option: Option, value: Any, path: Path) -> Walk:
+        computed: list[_Size] = []
         yield from self.option(option, value, path, computed)
         yield from self.computed(computed)
 
-    def option(self, option: Option, value: Any, path: str, computed: list[tuple[str, Dim, int]]) -> Walk:
+    def option(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> Walk:
         """A value of the option's kind."""
         if option.cls is not None and not isinstance(value, option.cls):
             yield self.problem(path, "TB202 wrong-kind", str(option), describe(value))
@@ -180,55 +222,70 @@ class _Walker:
             yield self.problem(path, "TB203 wrong-choice", str(option), f"{describe(value)} of another value")
         elif option.kind is BATCH:
             yield from self.batch(option, value, path)
+        elif option.kind is OBJECT and is_sized(option.cls):
+            len(value)  # what it raises is reported
+        elif says := contradiction(value):
+            yield self.problem(path, "TB105 unreadable-field", "", says, _ODD_CLASS)
         elif option.kind in (ARRAY, TENSOR, DISTRIBUTION):
             if option.dtypes is not None and not option.dtypes[value.dtype]:
                 has = f"dtype {names_of(value.dtype)[-1]}"
                 yield self.problem(path, "TB201 wrong-dtype", option.dtypes.words, has, _cast(option, path))
             yield from self.shape(option, value, path, computed)
 
-    def batch(self, option: Option, value: Any, path: str) -> Walk:
+    def batch(self, option: Option, value: Any, path: Path) -> Walk:
         if option.schema is not None and is_reserved(value) and not option.schema.may_be_empty():
             yield self.problem(path, "TB103 reserved-field", str(option), _RESERVED, _SET_IT)
         elif option.schema is not None:
-            yield self.fields(value.__dict__, option.schema, path)
+            yield self.fields(value, option.schema, path)
         elif option.each is not None:
             for name, leaf in value.__dict__.items():
-                inner: list[tuple[str, Dim, int]] = []
-                where = child(path, name)
+                inner: list[_Size] = []
+                where = Path(path, name)
                 yield from self.readable(self.value(leaf, option.each, where, inner), where)
                 yield from self.computed(inner)
         else:
             yield from self.anything(value, path)
 
-    def anything(self, value: Any, path: str) -> Walk:
+    def anything(self, value: Any, path: Path) -> Walk:
         """A value of which nothing is declared: what has rows in it has the rows that all have."""
         if KINDS[type(value)] is not BATCH:
             yield from self.row_count(value, path)
             return
-        for name, leaf in leaves(value.__dict__, once=True):
-            where = f"{path}.{name}"
-            if KINDS[type(leaf)] is BATCH and leaf.__dict__:
-                yield self.problem(where, "TB104 endless-nesting", "", "holds itself, so its nesting has no end")
-            else:
-                yield from self.readable(self.row_count(leaf, where), where)
+        yield self.inside(value.__dict__, path, set(), set())
 
-    def row_count(self, leaf: Any, path: str) -> Walk:
+    def inside(self, fields: Mapping[str, Any], path: Path, outer: set[int], done: set[int]) -> Walk:
+        """The leaves of a batch of which nothing is declared; one that is in several places is looked at once."""
+        outer.add(id(fields))
+        for name, leaf in fields.items():
+            where = Path(path, name)
+            if KINDS[type(leaf)] is not BATCH:
+                yield from self.readable(self.row_count(leaf, where), where)
+            elif id(leaf.__dict__) in outer:
+                yield self.problem(where, "TB104 endless-nesting", "", _HOLDS_ITSELF)
+            elif id(leaf.__dict__) not in done:
+                yield self.inside(leaf.__dict__, where, outer, done)
+        outer.remove(id(fields))
+        done.add(id(fields))
+
+    def row_count(self, leaf: Any, path: Path) -> Walk:
         shape = leading_shape(leaf)
         if shape:
+            if says := contradiction(leaf):
+                yield self.problem(path, "TB105 unreadable-field", "", says, _ODD_CLASS)
             conflict = self.size(ROWS, shape[0], path)
             if conflict is not None:
                 yield conflict
 
-    def wrong_kind(self, value: Any, field: Field, path: str) -> Walk:
+    def wrong_kind(self, value: Any, field: Field, path: Path) -> Walk:
         if is_reserved(value):
             yield self.problem(path, "TB103 reserved-field", field.expects(), _RESERVED, _SET_IT)
             return
-        hint = self._stage_hint(value, field)
+        hint = "" if self.known.trying else self.proposals.hint(value, field, path)
         yield self.problem(path, "TB202 wrong-kind", field.expects(), describe(value), hint)
         if any(option.shape == WITH_ROWS for option in field.options if option.kind in (ARRAY, TENSOR, DISTRIBUTION)):
             yield from self.row_count(value, path)
 
-    def shape(self, option: Option, value: Any, path: str, computed: list[tuple[str, Dim, int]]) -> list[Problem]:
+    def shape(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> list[Problem]:
         """The sizes of an array, a tensor or a distribution."""
         sizes = tuple(value.batch_shape if option.kind is DISTRIBUTION else value.shape)
         shape = option.shape
@@ -256,7 +313,7 @@ class _Walker:
             found.append(self.several_sizes(shape.dims[shape.variadic], sizes[len(shape.before) : after], path))
         return [problem for problem in found if problem is not None]
 
-    def size(self, name: str, size: Size, path: str) -> Problem | None:
+    def size(self, name: str, size: Size, path: Path) -> Problem | None:
         """One size of a dimension with a name. Outside of attempts a conflict between fields is left for the end."""
         known, key = self.known, (name, path)
         if name not in known.sizes:
@@ -271,7 +328,7 @@ class _Walker:
         known.set(known.votes, key, None)
         return self.problem(path, "TB302 dimension-conflict", "", f"{name} is both {other} and {size} here")
 
-    def several_sizes(self, dim: Dim, sizes: tuple[int, ...], path: str) -> Problem | None:
+    def several_sizes(self, dim: Dim, sizes: tuple[int, ...], path: Path) -> Problem | None:
         several = self.known.several
         known = several.get(dim.text)
         if not dim.broadcasts and (known is None or not known[0]):
@@ -285,7 +342,7 @@ class _Walker:
         says = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
         return self.problem(path, "TB302 dimension-conflict", "", says)
 
-    def computed(self, computed: list[tuple[str, Dim, int]]) -> Walk:
+    def computed(self, computed: list[_Size]) -> Walk:
         """The sizes that are expressions of others, as those are known by now."""
         for path, dim, size in computed:
             sizes = {name: size for name, size in self.known.sizes.items() if isinstance(size, int)}
@@ -295,17 +352,9 @@ class _Walker:
                 expected = f"{dim.text} = {str(wanted)[:20]}, as {given}"
                 yield self.problem(path, "TB304 wrong-size", expected, f"a size of {size}")
 
-    def problem(self, path: str, code: Code, expected: str, got: str, hint: str = "") -> Problem:
-        return Problem(path, code, expected, got, self.root, hint)
-
-    def _stage_hint(self, value: Any, field: Field) -> str:
-        takes = (field.kinds or frozenset()) & {ARRAY, TENSOR}
-        if KINDS[type(value)] not in (ARRAY, TENSOR) or not takes:
-            return ""
-        if KINDS[type(value)] is ARRAY and value.dtype.kind not in "biufc":
-            return ""  # no tensor can hold it
-        there = "torch" if KINDS[type(value)] is TENSOR else "numpy"
-        return f"it is at the {there} stage; convert(batch, {self.root}) changes that"
+    def problem(self, path: Path | None, code: Code, expected: str, got: str, hint: str = "") -> Problem:
+        where = "" if path is None or self.known.trying else str(path)  # of an attempt only the code is used
+        return Problem(where, code, expected, got, self.root, hint)
 
 
 class _Spare:
@@ -322,13 +371,17 @@ class _Spare:
             missing = sum(field.name not in self.fields for field in self.schema.fields)
             if len(self.names) * missing > 2500:  # a look at every pair would take seconds
                 self.names = []
-        near = nearest(field.name, tuple(self.names))
+        near = counterpart(field.name, tuple(self.names))
         where = f"declared in {field.declared_in.rpartition('.')[2]}, {field.place}" if field.place else ""
         where = where or f"declared in {field.declared_in}"
         return f"did you mean {near!r}?  ({where})" if near else where
 
 
-def _cast(option: Option, path: str) -> str:
+def _raises(error: Exception) -> str:
+    return f"raises {type(error).__name__} when it is looked at"
+
+
+def _cast(option: Option, path: Path) -> str:
     """What to write, where just one dtype is asked for."""
     dtype = option.dtypes.words if option.dtypes is not None else ""
     if not dtype.isidentifier():
@@ -345,7 +398,8 @@ def _kind(value: Any) -> Kind:
 def distance(option: Option, value: Any) -> int:
     """How far an alternative is from a value, at a glance: the names of a batch, the dtype and rank of an array."""
     if option.kind is BATCH and option.schema is not None:
-        fields = value.__dict__
+        names = computed_in(option.schema)[type(value)]
+        fields = as_read(value, names) if names else value.__dict__
         return sum(
             not field.optional
             if field.name not in fields

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,7 @@ class Field:
         optional: it may be absent.
         declared_in: the class that declares it, ``"typedbatch.protocols.ObsBatchProtocol"``.
         place: file and line of that declaration, as far as Python keeps it.
+        parameter: which type parameter of the protocol or record it is annotated with, from 0 on; None for none.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Field:
     optional: bool = False
     declared_in: str = ""
     place: str = ""
+    parameter: int | None = None
 
     @property
     def kinds(self) -> frozenset[Kind] | None:
@@ -186,3 +188,8 @@ def is_choice(value: Any, choices: tuple[object, ...]) -> bool:
     if KINDS[type(value)] is OBJECT:
         return any(isinstance(value, type(choice)) and value == choice for choice in choices)
     return not value.shape and value.item() in choices
+
+
+def is_sized(cls: type | None) -> bool:
+    """True for what asks for a length alone: ``Sized``, ``Collection``."""
+    return cls is not None and cls.__module__ == "collections.abc" and issubclass(cls, Sized)

@@ -7,7 +7,8 @@ says no to, ``explain`` looks at again; the two agree, and a test compares them 
         cam: Float32[np.ndarray, "N 3 8"]
         pos: Array
 
-it writes, ``c0`` being the set of dtypes that pass, and ``c1`` the one that they usually are, ::
+it writes, ``c0`` being the fields that a class of batches has properties for, ``c1`` the set of dtypes that pass, and
+``c2`` the one that they usually are, ::
 
     def check(batch):
         try:
@@ -15,21 +16,25 @@ it writes, ``c0`` being the set of dtypes that pass, and ``c1`` the one that the
                 return False
             d0 = _ = None
             f1 = batch.__dict__
+            if c0[type(batch)]:
+                f1 = as_read(batch, c0[type(batch)])
             v2 = f1['cam']
             v3 = f1['pos']
-            if type(v2) is not ndarray and KINDS[type(v2)] not in (ARRAY, SCALAR):
+            if type(v2) is not ndarray and not is_array(v2):
                 return False
-            if v2.dtype is not c1 and not c0[v2.dtype]:
+            if v2.dtype is not c2 and not c1[v2.dtype]:
                 return False
             s4 = v2.shape
             if len(s4) != 3 or d0 is not None and s4[0] != d0 or s4[1] != 3 or s4[2] != 8:
                 return False
             d0 = s4[0]
-            if type(v3) is not ndarray and KINDS[type(v3)] not in (ARRAY, SCALAR):
+            if type(v3) is not ndarray and not is_array(v3):
                 return False
             if v3.shape[0] != d0:
                 return False
-        except Exception:
+        except Exception as error:
+            if from_outside(error):
+                raise
             return False
         return True
 
@@ -47,18 +52,20 @@ from typing import Any, cast
 
 from numpy import ndarray
 
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind
+from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind, contradiction
 from typedbatch.rows import rows_of
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
-from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, is_choice
+from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, is_choice, is_sized
+from typedbatch.schema.reading import as_read, computed_in
+from typedbatch.signals import from_outside
 
 Check = Callable[[object], bool]
 
 _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast, "is_choice": is_choice,
-    "rows_of": rows_of, "ABSENT": object(), "compute": compute,
+    "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute, "from_outside": from_outside,
 }  # fmt: skip
 
 
@@ -71,7 +78,8 @@ def generate(schema: Schema) -> Check:
     """Write and compile the check of a schema that does not nest itself."""
     writer = _Writer(schema)
     torch: Any = sys.modules.get("torch")
-    names = {**_GLOBALS, "Tensor": getattr(torch, "Tensor", None), **writer.constants}
+    own = {"is_array": _is_array, "is_tensor": _is_tensor, "Tensor": getattr(torch, "Tensor", None)}
+    names = {**_GLOBALS, **own, **writer.constants}
     exec(compile(writer.source, f"<check of {schema.name}>", "exec"), names)  # our own text; names in it are quoted
     return cast("Check", names["check"])
 
@@ -87,7 +95,7 @@ class _Writer:
             if dim.sort in (Sort.NAMED, Sort.SOME):
                 self.dims.setdefault("*" * (dim.sort is Sort.SOME) + dim.text, f"d{len(self.dims)}")
         body = _Body(self, "return False", 2)
-        body.fields(schema, "batch.__dict__")
+        body.fields(schema, "batch")
         head = [
             "def check(batch):",
             "    try:",
@@ -95,7 +103,7 @@ class _Writer:
             "            return False",
         ]
         unknown = [f"        {' = '.join([*self.dims.values(), '_'])} = None"]
-        end = ["    except Exception:", "        return False", "    return True"]
+        end = [*_except("return False"), "    return True"]
         self.source = "\n".join([*self.functions, *head, *unknown, *body.lines, *end, ""])
 
     @property
@@ -114,9 +122,13 @@ class _Writer:
         write(body)
         name = f"g{len(self.functions)}"
         lines = [f"def {name}({argument}, {self.state}):", "    try:", *body.lines]
-        lines += ["    except Exception:", "        return None"]
+        lines += _except("return None")
         self.functions.append("\n".join([*lines, f"    return ({self.state},)"]))
         return name
+
+
+def _except(fail: str) -> list[str]:
+    return ["    except Exception as error:", "        if from_outside(error):", "            raise", f"        {fail}"]
 
 
 @cache
@@ -158,10 +170,12 @@ class _Body:
         self.count += 1
         return f"{letter}{self.count}"
 
-    def fields(self, schema: Schema, mapping: str) -> None:
+    def fields(self, schema: Schema, batch: str) -> None:
         """All fields of a batch, first looked up, then checked, then the sizes that are computed from others."""
         fields, values = self.new("f"), [self.new("v") for _ in schema.fields]
-        self.write(f"{fields} = {mapping}")
+        computed = self.writer.constant(computed_in(schema))
+        self.write(f"{fields} = {batch}.__dict__", f"if {computed}[type({batch})]:")
+        self.write(f"    {fields} = as_read({batch}, {computed}[type({batch})])")
         for field, value in zip(schema.fields, values, strict=True):
             name = repr(field.name)
             self.write(f"{value} = {fields}.get({name}, ABSENT)" if field.optional else f"{value} = {fields}[{name}]")
@@ -251,6 +265,8 @@ class _Body:
             self.shape(option, f"{value}.batch_shape")
         elif option.kind is BATCH:
             self.batch(option, value, nest)
+        elif option.kind is OBJECT and is_sized(option.cls):
+            self.write(f"len({value})")  # an error is a no
 
     def dtype(self, option: Option, dtypes: Dtypes, value: str) -> None:
         known = self.writer.constant(dtypes)
@@ -261,10 +277,10 @@ class _Body:
     def batch(self, option: Option, value: str, nest: bool) -> None:
         if option.schema is not None and nest and self.inlined < 50:
             self.inlined += 1
-            self.fields(option.schema, f"{value}.__dict__")
+            self.fields(option.schema, value)
         elif option.schema is not None:
-            name = self.writer.function(partial(_Body.fields, schema=option.schema, mapping="fields"), "fields")
-            self.call(f"{name}({value}.__dict__, {self.writer.state})")
+            name = self.writer.function(partial(_Body.fields, schema=option.schema, batch="inner"), "inner")
+            self.call(f"{name}({value}, {self.writer.state})")
         elif option.each is not None:
             name = self.writer.function(partial(_Body.each, each=option.each), "fields")
             self.call(f"{name}({value}.__dict__, {self.writer.state})")
@@ -364,15 +380,26 @@ class _Body:
         self.refuse(f"{size} is not None and {known}{passes}{size} != compute({dim.text!r}, {{{sizes}}})")
 
 
+def _is_array(value: Any) -> bool:
+    kind = KINDS[type(value)]
+    return kind is SCALAR or (kind is ARRAY and not contradiction(value))
+
+
+def _is_tensor(value: Any) -> bool:
+    return KINDS[type(value)] is TENSOR and not contradiction(value)
+
+
 def _is_kind(value: str, kind: Kind) -> str:
     if kind is ARRAY:
-        return f"type({value}) is ndarray or KINDS[type({value})] in (ARRAY, SCALAR)"
+        return f"type({value}) is ndarray or is_array({value})"
+    if kind is TENSOR:
+        return f"is_tensor({value})"
     return f"{value} is None" if kind is NONE else f"KINDS[type({value})] is {kind.name}"
 
 
 def _is_other(value: str, kind: Kind) -> str:
     if kind is TENSOR and "torch" in sys.modules:
-        return f"type({value}) is not Tensor and KINDS[type({value})] is not TENSOR"
+        return f"type({value}) is not Tensor and not is_tensor({value})"
     if kind is ARRAY:
-        return f"type({value}) is not ndarray and KINDS[type({value})] not in (ARRAY, SCALAR)"
+        return f"type({value}) is not ndarray and not is_array({value})"
     return f"{value} is not None" if kind is NONE else f"KINDS[type({value})] is not {kind.name}"

@@ -14,6 +14,7 @@ from typing_extensions import NoDefault
 
 from typedbatch._typing import with_defaults
 from typedbatch.errors import DeclarationError
+from typedbatch.signals import from_outside
 
 Types = Mapping[Any, Any]
 """What each type variable stands for."""
@@ -95,6 +96,8 @@ def _evaluate(text: str, scope: Scope) -> Any:
     try:
         return eval(text, dict(scope))  # the program's own source, as typing.get_type_hints does
     except Exception as error:
+        if from_outside(error):
+            raise
         raise DeclarationError(
             f"cannot read the annotation {text!r}: {error}; names in it must be importable from the module, "
             "not from a function or under TYPE_CHECKING"

@@ -6,7 +6,7 @@ import threading
 import typing
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Generic, Protocol, get_args
+from typing import Any, Generic, Protocol, TypeVar, get_args
 
 import numpy as np
 import typing_extensions
@@ -124,6 +124,7 @@ def _fields(hint: Any) -> Iterator[Field]:
     cls = class_of(hint)
     bindings: dict[type, Types] = {}
     _bind(hint, {}, bindings)
+    parameters = _parameters_in(cls)
     own = {base: [] if base in _NOT_SCHEMAS else list(_own_members(base)) for base in cls.__mro__}
     members: dict[str, tuple[type, Any, bool]] = {}
     for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
@@ -134,9 +135,34 @@ def _fields(hint: Any) -> Iterator[Field]:
         try:
             known = {**bindings.get(base, {}), typing.Self: hint, typing_extensions.Self: hint}
             resolved = resolve(annotation, known, scope_of(base))
-            yield Field(name, options(resolved, _nested), optional, where, _place(base, base.__dict__.get(name)))
+            place = _place(base, base.__dict__.get(name))
+            parameter = parameters.get((base, _variable_named(annotation, base)))
+            yield Field(name, options(resolved, _nested), optional, where, place, parameter)
         except DeclarationError as error:
             raise DeclarationError(f"{error.reason} ({where}.{name})") from error.__cause__
+
+
+def _parameters_in(cls: Any) -> dict[tuple[type, Any], int]:
+    """The type variables of a class and its bases that stand for one of the class's own, and for which."""
+    own = getattr(cls, "__parameters__", ())
+    if not own:
+        return {}
+    bindings: dict[type, Types] = {}
+    _bind(cls[own], {one: one for one in own}, bindings)
+    positions = {one: position for position, one in enumerate(own)}
+    return {
+        (base, variable): positions[stands_for]
+        for base, bound in bindings.items()
+        for variable, stands_for in bound.items()
+        if isinstance(stands_for, TypeVar) and stands_for in positions
+    }
+
+
+def _variable_named(annotation: Any, base: type) -> Any:
+    """The type variable that an annotation is, also one in quotes; None for any other annotation."""
+    text = getattr(annotation, "__forward_arg__", annotation)
+    found = scope_of(base).get(text) if isinstance(text, str) else annotation
+    return found if isinstance(found, TypeVar) else None
 
 
 def _nested(hint: Any) -> Option | None:

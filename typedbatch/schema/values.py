@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
-from typedbatch._typing import Distribution
+from typedbatch._typing import ArrayOrTensor, Distribution
 from typedbatch.errors import DeclarationError
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, TENSOR, Kind
 from typedbatch.rules import rules_in
@@ -20,6 +20,7 @@ from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
 from typedbatch.schema.hints import alternatives, bare, show
+from typedbatch.signals import from_outside
 
 _ARRAY_LIKE: Any = ArrayLike
 
@@ -78,6 +79,8 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
     elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray, memoryview)):
         inner = nested(get_args(hint)[0]) if get_args(hint) else None
         yield from [Option(ARRAY), Option(TENSOR)] if inner is None else [inner]  # batches are stored stacked
+    elif cls is ArrayOrTensor:
+        yield from (Option(ARRAY), Option(TENSOR))
     elif cls.__module__ == "collections.abc" and issubclass(np.ndarray, cls):  # Iterable, Collection, Sized
         yield from (Option(ARRAY), Option(TENSOR), Option(OBJECT, cls))
     else:
@@ -207,7 +210,9 @@ def _asked(cls: type) -> type | None:
         return None
     try:
         isinstance(None, cls)
-    except Exception:  # noqa: BLE001  # a protocol raises TypeError, a class with its own check anything
+    except Exception as error:  # a protocol raises TypeError, a class with its own check anything
+        if from_outside(error):
+            raise
         return None
     return cls
 

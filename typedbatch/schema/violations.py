@@ -16,6 +16,8 @@ from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.explain import choices, distance
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.names import child
+from typedbatch.schema.reading import as_read, computed_in
+from typedbatch.signals import from_outside
 
 Place = tuple[Any, Schema, str]
 """A batch, what it must match, and its path."""
@@ -45,10 +47,12 @@ def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
 
 def _in_batch(place: Place, root: str, chosen: Choices) -> Iterator[Problem | Place]:
     batch, schema, path = place
+    names = computed_in(schema)[type(batch)]
+    fields = as_read(batch, names) if names else batch.__dict__
     for field in schema.fields:
-        if field.name in batch.__dict__:
+        if field.name in fields:
             name = child(path, field.name)
-            value = batch.__dict__[field.name]
+            value = fields[field.name]
             yield from _field(value, field, name, root, chosen)
             yield from _nested(value, field, name, chosen)
     for rule in schema.rules:
@@ -92,7 +96,9 @@ def _option(value: Any, field: Field, chosen: Choices) -> Option | None:
 def _ask(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
     try:
         wrong = _wrong(rule.holds(values))
-    except Exception as error:  # noqa: BLE001  # a predicate is the user's own code, and may not like what it gets
+    except Exception as error:  # a predicate is the user's own code, and may not like what it gets
+        if from_outside(error):
+            raise
         yield Problem(path, "TB403 rule-raised", rule.words, f"{rule.words}: {_raises(error)}", schema)
         return
     if wrong is not None:
@@ -104,7 +110,9 @@ def _across(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -
     hint = f"the rule {schema.name}.{rule.name}"
     try:
         wrong = _wrong(rule.holds(view(batch, schema.target)))
-    except Exception as error:  # noqa: BLE001  # as above
+    except Exception as error:  # as above
+        if from_outside(error):
+            raise
         yield Problem(path, "TB403 rule-raised", rule.words, f"{rule.words}: {_raises(error)}", root, hint)
         return
     if wrong is not None:

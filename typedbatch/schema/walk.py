@@ -14,6 +14,7 @@ from typedbatch.errors import Problem
 from typedbatch.schema.blame import Size, Votes
 from typedbatch.schema.dims import Several
 from typedbatch.schema.fields import Option
+from typedbatch.schema.names import Path
 
 _ABSENT = object()
 
@@ -28,6 +29,8 @@ class Attempt:
 Walk = Generator["Problem | Attempt | Walk", Any, None]
 Judgement = Generator["Problem | Attempt | Walk", Any, bool]
 """A walk that is part of another, and answers."""
+Reading = Generator["Problem | Attempt | Walk", Any, Any]
+"""A walk that is part of another, and gives a value."""
 
 
 class Known:
@@ -36,7 +39,7 @@ class Known:
     def __init__(self) -> None:
         self.sizes: dict[str, Size] = {}
         """The size that each dimension had first: an alternative of a union must fit these."""
-        self.votes: dict[tuple[str, str], Size | None] = {}
+        self.votes: dict[tuple[str, Path], Size | None] = {}
         """The size of each dimension at each path; None in an array that has two. Who is to blame shows at the end."""
         self.several: dict[str, Several] = {}
         self.done: dict[tuple[int, int], bool] = {}

@@ -13,6 +13,7 @@ from typedbatch.errors import SettingError, did_you_mean
 from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, TENSOR
 from typedbatch.rules import Rule
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
+from typedbatch.signals import from_outside
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3
@@ -148,6 +149,8 @@ def _object(option: Option, path: str) -> Any:
     try:
         return cls()
     except Exception as error:  # whatever such a class wants
+        if from_outside(error):
+            raise
         reason = f"{cls.__name__}() is none: {error}; give it: fields={{{path!r}: ...}}"
         raise SettingError(reason, path) from error
 

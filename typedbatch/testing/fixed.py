@@ -13,6 +13,7 @@ from typedbatch.conversion import torch_side
 from typedbatch.errors import SettingError
 from typedbatch.rules import Rule
 from typedbatch.schema.dims import ROWS
+from typedbatch.signals import from_outside
 from typedbatch.testing.sizes import Size, Sizes
 
 _FLAGS = {"terminated", "truncated", "done"}
@@ -68,7 +69,9 @@ def holds(rule: Rule, array: Any) -> bool:
     try:
         answer = rule.holds(array)
         return bool(answer.all()) if hasattr(answer, "all") else bool(answer)
-    except Exception:  # noqa: BLE001  # rules are the users' own
+    except Exception as error:  # rules are the users' own
+        if from_outside(error):
+            raise
         return False
 
 

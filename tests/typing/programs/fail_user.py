@@ -19,6 +19,7 @@ from typedbatch import (
 
 Array = NDArray[Any]
 K_co = TypeVar("K_co", covariant=True, default=Array)
+T = TypeVar("T")
 
 
 class GoalRollout(RolloutBatch):
@@ -103,3 +104,16 @@ class Loose(BatchRecord):
 class RetypedProtocol(RolloutBatchProtocol, Protocol):
     @property
     def rew(self) -> str: ...  # E: bad-override
+
+
+class Unbound(RolloutBatch[T], Generic[T]):  # E: unbound-parameter: ArrayOrTensor
+    cost: T
+
+
+class UnboundProtocol(RolloutBatchProtocol[T], Protocol[T]):  # E: unbound-parameter
+    @property
+    def cost(self) -> T: ...
+
+
+class OfText(RolloutBatch[str]):  # E: unbound-parameter: ArrayOrTensor
+    pass

@@ -13,6 +13,7 @@ from typedbatch import (
     ActBatch,
     ActStateBatch,
     Batch,
+    BatchProtocol,
     BatchRecord,
     BatchWithAdvantages,
     BatchWithReturns,
@@ -70,20 +71,20 @@ imitation: ImitationBatch = ImitationBatch(act=i, state=None, logits=x, q_value=
 
 assert_type(obs.obs, Array)
 assert_type(act.act, Array)
-assert_type(act_state.state, Batch | Array | None)
+assert_type(act_state.state, BatchProtocol | Array | None)
 assert_type(output.logits, Array)
 assert_type(drawn.dist, Distribution)
 assert_type(scored.log_prob, Array)
 assert_type(rollout.obs_next, Array)
 assert_type(rollout.terminated, Array)
-assert_type(rollout.info, Batch | Array)
+assert_type(rollout.info, BatchProtocol | Array)
 assert_type(prio.weight, Array)
 assert_type(returns.returns, Array)
 assert_type(advantages.v_s, Array)
 assert_type(ready.logp_old, Array)
 assert_type(recurrent.cell, Array)
 assert_type(quantile.taus, Array)
-assert_type(fqf.fractions, Batch | Array)
+assert_type(fqf.fractions, BatchProtocol | Array)
 assert_type(fqf.quantiles_tau, Array)
 assert_type(imitation.q_value, Array)
 assert_type(imitation.imitation_logits, Array)
@@ -97,7 +98,7 @@ assert_type(lstm, RecurrentState[Tensor])
 acting = ActStateBatch[Tensor](act=t, state=None)
 assert_type(acting, ActStateBatch[Tensor])
 assert_type(acting.act, Tensor)
-assert_type(acting.state, Batch | Tensor | Array | None)
+assert_type(acting.state, BatchProtocol | Tensor | Array | None)
 carrying = ActStateBatch[Tensor](act=t, state=lstm)
 watching = ObsBatch[Tensor](obs=t, info=Batch())
 assert_type(watching.obs, Tensor)

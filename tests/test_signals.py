@@ -1,0 +1,172 @@
+"""What a signal handler raises arrives, whatever was running when the signal came; only data is answered with a no."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NoReturn
+
+import numpy as np
+import pytest
+
+from typedbatch import Batch, BatchRecord, Rule, conforms, validate
+from typedbatch.errors import SchemaError
+from typedbatch.signals import from_outside
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+
+
+class Alarm(Exception):
+    """What a user's handler raises."""
+
+
+class Slow:
+    """An object that takes its time to compare."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slow) and sum(range(100)) == 4950
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Late(np.ndarray):
+    """An array that raises a signal when its shape is read."""
+
+    @property
+    def shape(self) -> Any:
+        signal.raise_signal(signal.SIGALRM)
+        return np.ndarray.shape.__get__(self)
+
+
+class Column(BatchRecord):
+    x: np.ndarray
+
+
+class Ruled(BatchRecord):
+    x: Annotated[np.ndarray, Rule("read", lambda x: bool(x.shape) or True)]
+
+
+def by_name(error: type[Exception]) -> Callable[..., Any]:
+    def handler(number: int, frame: object) -> NoReturn:
+        raise error("from the handler")
+
+    return handler
+
+
+def by_stars(error: type[Exception]) -> Callable[..., Any]:
+    def handler(*args: Any) -> NoReturn:
+        raise error("from the handler")
+
+    return handler
+
+
+def by_method(error: type[Exception]) -> Callable[..., Any]:
+    class Handler:
+        def __call__(self, number: int, frame: object) -> None:
+            self.stop()
+
+        def stop(self) -> NoReturn:
+            raise error("from the handler")
+
+    return Handler()
+
+
+HANDLERS = [by_name, by_stars, by_method]
+
+
+@pytest.fixture
+def handled() -> Iterator[Callable[[Any], None]]:
+    before = signal.getsignal(signal.SIGALRM)
+    gc.disable()  # what is raised while garbage is collected is lost, which is Python's own way
+    yield lambda handler: signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+    gc.enable()
+
+
+def of_objects() -> Batch:
+    array = np.empty(20, object)
+    array[:] = [Slow() for _ in range(20)]
+    return Batch(x=array, y=np.arange(20), n=Batch(x=[None, "a"]))
+
+
+def late() -> Batch:
+    batch = Batch()
+    batch.__dict__["x"] = np.zeros(3).view(Late)
+    return batch
+
+
+one, two = of_objects(), of_objects()
+RUNNING: dict[str, Callable[[], object]] = {
+    "==": lambda: one == two,
+    "allclose": lambda: one.allclose(two),
+    "conforms": lambda: conforms(one, Column),
+    "validate": lambda: validate(one, Column, level="values") is not None,
+}
+
+
+def run_until_the_signal(work: Callable[[], object], seconds: float) -> None:
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    for _ in range(100_000):
+        assert work() is True
+
+
+@pytest.mark.parametrize("make", HANDLERS)
+@pytest.mark.parametrize("error", [Alarm, TimeoutError, ValueError, RuntimeError])
+@pytest.mark.parametrize("name", RUNNING)
+def test_an_error_of_a_handler_arrives_wherever_the_signal_comes(name, error, make, handled):
+    work = RUNNING[name]
+    work()  # imports what it needs: importlib takes an OSError, as TimeoutError is, for a file that is not there
+    handled(make(error))
+    for i in range(20):
+        with pytest.raises(error, match="from the handler"):
+            run_until_the_signal(work, 0.0001 * (1 + i % 5))
+
+
+@pytest.mark.parametrize("make", HANDLERS)
+@pytest.mark.parametrize("schema", [Column, Ruled, Column | Ruled])
+@pytest.mark.parametrize("ask", [conforms, validate])
+def test_an_error_of_a_handler_is_no_report(ask, schema, make, handled):
+    handled(make(KeyError))
+    with pytest.raises(KeyError, match="from the handler"):
+        ask(late(), schema)
+
+
+def test_an_error_of_the_data_is_an_answer():
+    class Raises:
+        def __eq__(self, other: object) -> bool:
+            raise Alarm("from the data")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    assert Batch(x=Raises()) != Batch(x=Raises())
+    with pytest.raises(Alarm) as caught:
+        _ = Raises() == Raises()
+    assert not from_outside(caught.value)
+
+
+def test_memory_that_runs_out_is_no_difference():
+    class Full:
+        def __eq__(self, other: object) -> bool:
+            raise MemoryError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    with pytest.raises(MemoryError):
+        _ = Batch(x=Full()) == Batch(x=Full())
+    with pytest.raises(MemoryError):
+        Batch(x=Full()).allclose(Batch(x=Full()))
+
+
+def test_a_property_that_raises_is_a_report_all_the_same():
+    class Broken(np.ndarray):
+        @property
+        def shape(self) -> Any:
+            raise Alarm("from the data")
+
+    batch = Batch()
+    batch.__dict__["x"] = np.zeros(3).view(Broken)
+    assert not conforms(batch, Column)
+    with pytest.raises(SchemaError, match=r"batch\.x  raises Alarm when it is looked at"):
+        validate(batch, Column)

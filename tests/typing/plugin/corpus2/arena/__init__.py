@@ -1,0 +1,1 @@
+"""Self-play: a league of players with ratings, matches, and updates from the games."""

@@ -1,0 +1,1 @@
+"""Supervised start, reward model, policy update: the three stages on toy sequences."""

@@ -1,0 +1,1 @@
+"""Behaviour cloning for an arm with several sensors."""

@@ -1,0 +1,1 @@
+"""A fork of somebody's soft actor-critic, with our flags."""
