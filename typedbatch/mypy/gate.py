@@ -75,7 +75,7 @@ def declared_fields(target: TypeInfo) -> Iterator[tuple[str, bool]]:
             base.fullname not in (BATCH, PROTOCOL, RECORD, "builtins.object")
             and base.fullname.split(".")[0] != "typing"
         ):
-            for name, symbol in base.names.items():
+            for name, symbol in sorted(base.names.items()):  # as mypy's cache sorts them
                 if name[:2] != "__" and _is_field(base, symbol.node):
                     found[name] = not (isinstance(symbol.node, Var) and symbol.node.has_explicit_value)
     yield from found.items()
