@@ -26,6 +26,9 @@ DESCRIPTIONS = {
 }
 
 
+TABLES = ("memory", "validation", "buffers", "rllib", "files", "import", "checking", "branches")
+
+
 def main() -> int:
     """Exit status 1 if a result is wrong or something is copied that should not be; slowness is only shown."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
@@ -33,7 +36,7 @@ def main() -> int:
         "--only",
         metavar="NAME",
         default="",
-        help="operations with NAME in their name; memory, validation, buffers, rllib, files, import, checking, branches",
+        help="operations with NAME in their name, or one of these tables: " + ", ".join(TABLES),
     )
     parser.add_argument("--markdown", action="store_true", help="print tables for the docs")
     arguments = parser.parse_args()
@@ -42,10 +45,7 @@ def main() -> int:
     modules = installed()
     sets = data_sets()
     tables = [[row for row in operations(data, modules) if arguments.only in row.name] for data in sets]
-    if not any(tables) and not any(
-        arguments.only in name
-        for name in ("memory", "validation", "buffers", "rllib", "files", "import", "checking", "branches")
-    ):
+    if not any(tables) and not any(arguments.only in name for name in TABLES):
         parser.error(f"no operation has {arguments.only!r} in its name")
     report = Report(arguments.markdown)
     report.heading(list(modules), [name for name in MODULES if name not in modules])

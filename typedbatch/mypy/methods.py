@@ -88,7 +88,8 @@ def _get_item(ctx: MethodContext) -> Type:
     name = _name(ctx.api, index)
     owner = _owner(ctx)
     if name is None:
-        if _is_text(ctx.api, index) or not isinstance(ctx.context, Expression):
+        is_plain = known_fields(owner) is None  # then an index of unknown type gives Any, as without the plugin
+        if is_plain or _is_text(ctx.api, index) or not isinstance(ctx.context, Expression):
             return ctx.default_return_type
         return bound(ctx.api, ctx.context, _rows(ctx.api, owner, index))
     fields = content(owner)
