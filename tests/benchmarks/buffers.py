@@ -191,8 +191,10 @@ def _locks(own: Any, rows: list[Any]) -> list[Row]:
         fields, done, rew = to_store(own, row, ())
         return own._add_one(own._plan(row, fields, ()), rew, done)
 
+    draw: Any = vars(ReplayBuffer)["sample_indices"].__wrapped__
+
     def sample() -> Any:
-        slots = own._draw(ROWS)
+        slots = draw(own, ROWS)
         return own._rows(slots), slots
 
     return [
