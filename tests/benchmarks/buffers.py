@@ -19,6 +19,7 @@ import torch
 
 from typedbatch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer, compute_nstep_return
+from typedbatch.buffers.incoming import to_store
 
 from .floors import Fields
 from .timing import Ratio, beside
@@ -160,6 +161,7 @@ def measure_buffers() -> list[Row]:
             peer and _each(lambda row: theirs.add(peer.Batch(**row, info={})), rows),
         ),
     ]  # fmt: skip
+    out += _locks(own, prepared)
     vector = VectorReplayBuffer(SIZE, ENVS)
     theirs_16 = peer and peer.VectorReplayBuffer(SIZE, ENVS)
     ring_16 = Ring(SIZE, rows[0])
@@ -180,6 +182,25 @@ def measure_buffers() -> list[Row]:
         ),
     ]  # fmt: skip
     return out + _prioritized(rows, peer, rng)
+
+
+def _locks(own: Any, rows: list[Any]) -> list[Row]:
+    """What the lock costs: calls beside what they call when they have it."""
+
+    def add(row: Any) -> Any:
+        fields, done, rew = to_store(own, row, ())
+        return own._add_one(own._plan(row, fields, ()), rew, done)
+
+    draw: Any = vars(ReplayBuffer)["sample_indices"].__wrapped__
+
+    def sample() -> Any:
+        slots = draw(own, ROWS)
+        return own._rows(slots), slots
+
+    return [
+        _row("add one, beside the same without the lock", 1.05, _each(add, rows), _each(own.add, rows), None),
+        _row(f"sample {ROWS}, beside the same without the lock", 1.05, sample, lambda: own.sample(ROWS), None),
+    ]
 
 
 def _returns(floor: Ring, own: Any, peer: Any, theirs: Any, at: Any) -> list[Row]:

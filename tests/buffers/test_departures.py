@@ -162,7 +162,7 @@ BAD: dict[str, tuple[str, Any]] = {
     "too many rows of a new field": ("new", np.zeros(3)),
     "a batch for an array": ("byte", Batch(a=np.zeros(2))),
     "an array for a batch": ("deep", np.zeros(2)),
-    "flags of another shape": ("terminated", np.zeros((2, 1), bool)),
+    "flags of another shape": ("terminated", np.zeros((2, 2), bool)),
     "flags that are text": ("truncated", np.array(["a", "b"])),
 }
 

@@ -16,15 +16,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from typedbatch import Batch
-from typedbatch.buffers import CachedReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from typedbatch.buffers import (
+    CachedReplayBuffer,
+    PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    VectorReplayBuffer,
+)
 
 CAPACITY = 5
 """Of each ring: overwriting is constant."""
 LENGTHS = (3, 4)
 """Of the episodes of each environment."""
 CLASSES = {one.__name__: one for one in (ReplayBuffer, VectorReplayBuffer, PrioritizedReplayBuffer, CachedReplayBuffer)}
+FIVE_CLASSES = {**CLASSES, "PrioritizedVectorReplayBuffer": PrioritizedVectorReplayBuffer}
+KILLS = 40 if settings.get_current_profile_name() == "fuzz" else 12
+"""Of each class, at random moments."""
 
 PROCESS = """
 import json, os, signal, sys, traceback
@@ -46,6 +56,8 @@ def opened(name, path, width):
         return cls(2 * CAPACITY, 2, path=path)
     if name == "PrioritizedReplayBuffer":
         return cls(CAPACITY, 0.5, 0.5, path=path)
+    if name == "PrioritizedVectorReplayBuffer":
+        return cls(2 * CAPACITY, 2, 0.5, 0.5, path=path)
     if name == "CachedReplayBuffer":
         return cls(buffers.ReplayBuffer(CAPACITY if width > 1 else 100), 2, max(LENGTHS), path=path)
     return cls(CAPACITY, path=path)
@@ -287,11 +299,11 @@ def goes_on(buffer: Any, name: str, adds: int, width: int) -> None:
 # ---- at any moment --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", FIVE_CLASSES)
 def test_a_process_that_is_killed_at_random_moments_loses_no_row_and_tears_none(name, tmp_path, processes):
     moments = random.Random(name)
     adds, overwritten = 0, False
-    for _ in range(12):
+    for _ in range(KILLS):
         processes.start("add_for_ever", name, tmp_path / "buffer", 2000)
         deadline = None
         for line in processes.lines():
@@ -302,11 +314,11 @@ def test_a_process_that_is_killed_at_random_moments_loses_no_row_and_tears_none(
                 processes.child, deadline = 0, float("inf")
         assert os.WTERMSIG(processes.status) == signal.SIGKILL
         overwritten |= adds > 4 * CAPACITY
-        buffer = CLASSES[name].open(tmp_path / "buffer")
+        buffer = FIVE_CLASSES[name].open(tmp_path / "buffer")
         adds = check_kept(buffer, name, adds)
         buffer.close()
     assert overwritten
-    goes_on(CLASSES[name].open(tmp_path / "buffer"), name, adds, 2000)
+    goes_on(FIVE_CLASSES[name].open(tmp_path / "buffer"), name, adds, 2000)
 
 
 # ---- at every moment ------------------------------------------------------------------------------------------------

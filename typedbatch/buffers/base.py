@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from typedbatch.level import current_level
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -72,7 +73,7 @@ class BufferBase:
         self._require_whole(f"a new field, as {plan.new[0].name!r}")
         if not self._rings.size:
             raise SizeError(f"this {type(self).__name__} has room for 0 rows")
-        self._change(self._undoing(structure=True), partial(self._add_columns, plan))
+        self._change(self._undoing(structure=True), self._add_columns, plan)
 
     def _add_columns(self, plan: Plan) -> None:
         columns = self._columns.__dict__
@@ -117,12 +118,12 @@ class BufferBase:
 
     # ---- changes that are done as a whole or not at all -------------------------------------------------------------
 
-    def _change(self, undo: Callable[[], None], act: Callable[[], T]) -> T:
+    def _change(self, undo: Callable[[], None], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do something that is undone if an exception ends it, whichever."""
         guard = self._guard
         try:
             guard.unfinished.append(undo)
-            out = act()
+            out = act(*args, **kwargs)
             guard.unfinished.pop()
         except BaseException:
             guard.abandoned = True
@@ -141,18 +142,18 @@ class BufferBase:
             structure: whether there may be other columns.
         """
         owner: Any = self if self._whole is None else self._whole[0]
-        if owner._durable:
+        if self._durable:
             return partial(restored.read_again, owner)
         rings = owner._rings
         returns = rings.ep_return
-        before = rings.counts.copy(), returns, returns.copy()
         columns = contents.same_structure(owner._columns) if structure else None
-        return partial(owner._put_back, before, columns, self._rings, ids, count)
+        positions = rings.counts.tobytes(), returns, returns.tobytes()
+        return partial(owner._put_back, positions, columns, self._rings, ids, count)
 
-    def _put_back(self, before: Any, columns: Tree | None, rings: Rings, ids: Any, count: int) -> None:
-        counts, returns, values = before
-        self._rings.counts[...] = counts
-        returns[...] = values
+    def _put_back(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: int) -> None:
+        counts, returns, values = positions
+        self._rings.counts.ravel()[:] = np.frombuffer(counts, np.int64)
+        returns.ravel()[:] = np.frombuffer(values)
         self._rings.ep_return = returns
         if ids is not None:
             rings.drop_oldest(ids, count)

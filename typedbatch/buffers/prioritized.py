@@ -161,9 +161,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
         """As :meth:`ReplayBuffer.sample_indices`, in proportion to priorities."""
-        if batch_size is None and len(self):
+        if batch_size is None and len(self._rings):
             return self._rng.permutation(self._rings.chronological())
-        if batch_size is not None and batch_size > 0 and len(self):
+        if batch_size is not None and batch_size > 0 and len(self._rings):
             return self._draw(batch_size)
         return super().sample_indices(batch_size)
 

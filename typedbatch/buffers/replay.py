@@ -20,7 +20,7 @@ from typedbatch.buffers.base import BufferBase
 from typedbatch.buffers.columns import Plan, Simple, rows_at
 from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.disk import Disk
-from typedbatch.buffers.guard import Guard, changing, exclusive, exclusive_at, in_whole
+from typedbatch.buffers.guard import Guard, changing, exclusive, exclusive_at, in_whole, require_writer
 from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S
 from typedbatch.buffers.rings import Added, Rings, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
@@ -148,7 +148,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
         @property
         def _size(self) -> int:
-            return len(self)
+            return len(self._rings)
 
         @property
         def _indices(self) -> Slots:
@@ -201,7 +201,6 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     # ---- adding ---------------------------------------------------------------------------------------------------
 
-    @changing
     def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add a transition; nothing is stored if any of it does not fit.
 
@@ -220,10 +219,34 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             LeafError: a value that cannot be stored.
             SchemaError: a batch that is not of the declared type.
         """
-        if buffer_ids is None and not self._many:
-            fields, done, rew = incoming.to_store(self, batch, ())
-            plan = self._plan(batch, fields, ())
-            return self._change(self._undoing(_ONLY), partial(self._add_one, plan, rew, done))
+        guard = self._guard
+        with guard.lock:  # as ``changing`` does for other methods; this one is called most
+            if guard.unfinished:
+                guard.settle()
+            if guard.reader is not None:
+                require_writer(guard, "add")
+            if buffer_ids is None and not self._many:
+                fields, done, rew = incoming.to_store(self, batch, ())
+                return self._add_one(self._plan(batch, fields, ()), rew, done)
+            return self._add_rows(batch, buffer_ids)
+
+    def _add_one(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        guard, undo = self._guard, self._undoing(_ONLY)
+        try:  # as ``_change`` does
+            guard.unfinished.append(undo)
+            if self._durable:
+                self._make_room(_ONLY)
+            plan.write(self._rings.insertion.item(0))
+            added = self._rings.advance_one(rew, done.item())
+            self._written(added.slots)
+            guard.unfinished.pop()
+        except BaseException:
+            guard.abandoned = True
+            guard.settle()
+            raise
+        return added
+
+    def _add_rows(self, batch: Any, buffer_ids: Any) -> Added:
         ids, rows = incoming.ring_ids(len(self._rings.capacity), buffer_ids)
         if rows == 1 and buffer_ids is not None:
             batch = incoming.single_row(batch)
@@ -233,17 +256,9 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             return incoming.add_in_turns(self, plan, ids, rew, done)
         return self._add_many(plan, ids, rew, done)
 
-    def _add_one(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        if self._durable:
-            self._make_room(_ONLY)
-        plan.write(self._rings.insertion.item(0))
-        added = self._rings.advance_one(rew, done.item())
-        self._written(added.slots)
-        return added
-
     def _add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Add one row to each of the rings ``ids``, which differ."""
-        return self._change(self._undoing(ids), partial(self._write_many, plan, ids, rew, done))
+        return self._change(self._undoing(ids), self._write_many, plan, ids, rew, done)
 
     def _write_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         self._make_room(ids)
@@ -286,12 +301,12 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         if batch_size is not None and batch_size < 0:
             return np.zeros(0, np.intp)
         if self._sample_avail and self.stack_num > 1:
-            slots = self._rings.with_frames(self.stack_num, self._flags()) if len(self) else np.zeros(0, np.intp)
+            slots = self._rings.with_frames(self.stack_num, self._flags()) if len(self._rings) else np.zeros(0, np.intp)
         elif batch_size == 0:
             return self._rings.chronological()
         else:
-            count = len(self) if batch_size is None else batch_size
-            if count and not len(self):
+            count = len(self._rings) if batch_size is None else batch_size
+            if count and not len(self._rings):
                 raise self._empty()
             return self._draw(count)
         if batch_size == 0:
@@ -390,7 +405,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
     @exclusive
     def unfinished_index(self) -> Slots:
         """The slot of the last transition of each episode that is still going on."""
-        if not len(self):
+        if not len(self._rings):
             return np.zeros(0, np.intp)
         last = self._rings.last[self._rings.length > 0]
         unfinished: Slots = last[~self.done[last]]
@@ -464,7 +479,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
     @exclusive
     def hasnull(self) -> bool:
         """True when any stored value is ``None``, NaN or NaT."""
-        return bool(len(self)) and Batch.hasnull(contents.stored_rows(self))
+        return bool(len(self._rings)) and Batch.hasnull(contents.stored_rows(self))
 
     @exclusive
     def isnull(self) -> Batch:
