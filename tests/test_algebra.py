@@ -255,7 +255,7 @@ def views(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Batch]:
     """Fields on one block of memory, arrays and tensors, and that block."""
     block = np.arange(1.0, SIZE + 1)
     fields, rows = {}, draw(st.integers(1, 4))
-    for name in "abc"[: draw(st.integers(2, 3))]:
+    for name in "abcdefghijklmn"[: draw(st.integers(2, 14))]:
         step = draw(st.sampled_from([1, 2, 3]))
         start = draw(st.integers(0, SIZE - 1 - step * (rows - 1)))
         view = block[start : start + step * rows : step]

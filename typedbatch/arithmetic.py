@@ -5,13 +5,20 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.inplace import (
+    REFUSALS,
+    Operation,
+    apply_in_place,
+    check_same_names,
+    is_operand,
+    on_torch,
+    symbol,
+)
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
@@ -24,16 +31,9 @@ from typedbatch.leaves import (
     is_reserved,
     kind_of,
     new_tree,
-    write_obstacle,
 )
-from typedbatch.memory import Change, Taken, duplicate, write_together
-from typedbatch.rows import leaves
 
 T = TypeVar("T", bound=Tree)
-Operation = Callable[..., Any]
-
-_REFUSALS: Final = (TypeError, ValueError, RuntimeError, ArithmeticError, IndexError)
-"""What numpy and torch raise over operands; ``FloatingPointError``, which a user asks numpy for, stays what it is."""
 
 
 def apply(operation: Operation, *operands: Any) -> Any:
@@ -46,7 +46,7 @@ def apply(operation: Operation, *operands: Any) -> Any:
     trees = [operand for operand in operands if kind_of(operand) is BATCH]
     first = trees[0]
     for other in trees[1:]:
-        _check_same_names(first, other)
+        check_same_names(first, other)
     fields = {}
     for name in first.__dict__:
         values = [o.__dict__[name] if kind_of(o) is BATCH else o for o in operands]
@@ -56,9 +56,9 @@ def apply(operation: Operation, *operands: Any) -> Any:
             raise error.under(name) from error.__cause__
         except FloatingPointError:
             raise
-        except _REFUSALS as error:
+        except REFUSALS as error:
             said = ", ".join(map(describe, values))
-            raise LeafError(f"{_name(operation)} cannot take {said}: {error}", name) from error
+            raise LeafError(f"{symbol(operation)} cannot take {said}: {error}", name) from error
     return new_tree(type(first), fields)
 
 
@@ -70,161 +70,11 @@ def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name
     if kinds <= {NONE} or all(field is None or is_reserved(field) for field in fields):
         return fields[0]
     if BATCH in kinds:
-        raise StructureError(f"{_name(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")
+        raise StructureError(f"{symbol(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")
     if not kinds <= {ARRAY, TENSOR, SCALAR}:
-        raise LeafError(f"{_name(operation)} needs numbers, got {', '.join(map(describe, fields))}")
+        raise LeafError(f"{symbol(operation)} needs numbers, got {', '.join(map(describe, fields))}")
     tensor = next((value for value in values if kind_of(value) is TENSOR), None)
-    return operation(*(values if tensor is None else [_on_torch(value, tensor) for value in values]))
-
-
-def _check_same_names(first: Tree, other: Tree) -> None:
-    if first.__dict__.keys() != other.__dict__.keys():
-        one, two = (", ".join(map(repr, tree.__dict__)) or "no fields" for tree in (first, other))
-        raise StructureError(f"the batches have different fields: {one} and {two}; values are paired by name")
-
-
-class _Step(NamedTuple):
-    """A leaf to write into, and the other operand, which fits."""
-
-    path: str
-    fields: dict[str, Any]
-    name: str
-    leaf: Any
-    value: Any
-
-
-def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
-    """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
-    taken = Taken(leaf for _, leaf in leaves(tree.__dict__, once=True))
-    with np.errstate(all="ignore"):
-        steps = list(_plan(operation, tree, other, taken, ""))
-    together, careful = taken.shared([step.leaf for step in steps]), _numbers_may_raise()
-    ready = {
-        i: _result(operation, step)
-        for i, step in enumerate(steps)
-        if i in together or (kind_of(step.leaf) is not TENSOR and (careful or not _is_plain(step.leaf)))
-    }
-    write_together([Change(steps[i].path, steps[i].leaf, ready[i]) for i in sorted(together)])
-    for i, step in enumerate(steps):
-        if i not in ready:
-            step.fields[step.name] = operation(step.leaf, step.value)
-        elif kind_of(step.leaf) is SCALAR:
-            step.fields[step.name] = ready[i]
-        elif i not in together:
-            step.leaf[...] = ready[i]
-    return tree
-
-
-def _is_plain(leaf: Any) -> bool:
-    """Whether nothing but the shape and the dtype decides if numpy can write the result; objects may each refuse."""
-    return kind_of(leaf) is ARRAY and not leaf.dtype.hasobject
-
-
-def _result(operation: Operation, step: _Step) -> Any:
-    leaf = step.leaf if kind_of(step.leaf) is SCALAR else duplicate(step.leaf)
-    try:
-        return operation(leaf, step.value)
-    except FloatingPointError:
-        raise
-    except _REFUSALS as error:
-        raise _refused_in_place(operation, step.leaf, step.value, error).under(step.path) from error
-
-
-def _refused_in_place(operation: Operation, leaf: Any, value: Any, error: Exception) -> LeafError:
-    return LeafError(f"{_name(operation)} in place cannot take {describe(leaf)} and {describe(value)}: {error}")
-
-
-def _plan(operation: Operation, tree: Tree, other: Any, taken: Taken, prefix: str) -> Iterator[_Step]:
-    """What to do for each leaf, once dtypes, shapes and memory are known to allow it."""
-    if kind_of(other) is BATCH:
-        _check_same_names(tree, other)
-    for name, leaf in tree.__dict__.items():
-        value = other.__dict__[name] if kind_of(other) is BATCH else other
-        try:
-            if _stays(leaf, value, kind_of(other) is BATCH):
-                continue
-            if kind_of(leaf) is BATCH and (value is other or kind_of(value) is BATCH):
-                yield from _plan(operation, leaf, value, taken, f"{prefix}{name}.")
-            else:
-                # as in b += b.a: what is about to change is copied first, unless it is the very leaf it meets
-                given = value + 0 if value is not leaf and taken.meets(value) else value
-                fitting = _fitting(operation, leaf, given)
-                yield _Step(prefix + name, tree.__dict__, name, leaf, fitting)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
-
-
-def _stays(leaf: Any, value: Any, paired: bool) -> bool:
-    """``None`` and reserved fields take part in nothing, unless the other Batch has numbers there."""
-    return all(one is None or is_reserved(one) for one in ((leaf, value) if paired else (leaf,)))
-
-
-def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
-    """The other operand as the leaf can take it; raises an error if it cannot."""
-    if kind_of(leaf) not in (ARRAY, TENSOR, SCALAR) or not _is_operand(value) or kind_of(value) is BATCH:
-        raise LeafError(f"{_name(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
-    if kind_of(leaf) is TENSOR:
-        value = _on_torch(value, leaf)
-    elif kind_of(value) is TENSOR:
-        raise LeafError(f"{describe(leaf)} cannot become a tensor in place; to_torch_() first, or make a new batch")
-    try:
-        _try_out(operation, leaf, value)
-    except _REFUSALS as error:
-        raise _refused_in_place(operation, leaf, value, error) from error
-    return value
-
-
-def _numbers_may_raise() -> bool:
-    """Whether numpy may raise over the numbers, as 1 / 0: by ``np.errstate``, or because warnings are errors."""
-    modes = set(np.geterr().values())
-    return not modes.isdisjoint({"raise", "call"}) or (
-        "warn" in modes
-        and any(action == "error" and issubclass(RuntimeWarning, what) for action, _, what, *_ in warnings.filters)
-    )
-
-
-def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
-    # On one-element stand-ins: the same dtypes, so the same casting rules, without a copy of the data.
-    if np.broadcast_shapes(tuple(leaf.shape), tuple(np.shape(value))) != tuple(leaf.shape):
-        raise ValueError("the result would have another shape")
-    if kind_of(leaf) is not SCALAR and write_obstacle(leaf):
-        raise ValueError(write_obstacle(leaf))
-    if not _has_float(leaf) and not _has_float(value):
-        if operation is operator.ipow and _any(value < 0):
-            raise ValueError("an integer to a negative power is no integer")
-        if kind_of(leaf) is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
-            raise ValueError("an integer divided by zero is no integer")
-    operation(_stand_in(leaf), _stand_in(value))
-
-
-def _any(flags: Any) -> bool:
-    return bool(flags.any()) if kind_of(flags) in (ARRAY, TENSOR, SCALAR) else bool(flags)
-
-
-def _has_float(value: Any) -> bool:
-    if kind_of(value) is TENSOR:
-        return bool(value.is_floating_point() or value.is_complex())
-    return np.asarray(value).dtype.kind not in "biu"
-
-
-def _stand_in(value: Any) -> Any:
-    kind = kind_of(value)
-    if kind is TENSOR:
-        return value.new_ones(())
-    return np.ones((), value.dtype) if kind is ARRAY else value
-
-
-def _on_torch(value: Any, tensor: Any) -> Any:
-    """An array that meets a tensor becomes one, so that torch computes and not numpy."""
-    if kind_of(value) not in (ARRAY, SCALAR):
-        return value
-    from typedbatch.tensors import to_tensor
-
-    return to_tensor(value, device=tensor.device)
-
-
-def _name(operation: Operation) -> str:
-    return getattr(operation, "__name__", str(operation))
+    return operation(*(values if tensor is None else [on_torch(value, tensor) for value in values]))
 
 
 # numpy's ufuncs that torch has under another name; the others have the same one
@@ -371,20 +221,16 @@ class Arithmetic(Tree):
         return _unary(operator.abs, self)
 
 
-def _is_operand(value: object) -> bool:
-    return kind_of(value) in (BATCH, ARRAY, TENSOR, SCALAR) or isinstance(value, (bool, int, float, complex))
-
-
 def _unary(operation: Operation, tree: T) -> T:
     result: T = apply(operation, tree)
     return result
 
 
 def _binary(tree: T, operation: Operation, left: Any, right: Any) -> T:
-    result: object = apply(operation, left, right) if _is_operand(left) and _is_operand(right) else NotImplemented
+    result: object = apply(operation, left, right) if is_operand(left) and is_operand(right) else NotImplemented
     return cast("T", result)  # or NotImplemented, which Python takes for "ask the other operand"
 
 
 def _in_place(operation: Operation, tree: T, other: Any) -> T:
-    result: object = apply_in_place(operation, tree, other) if _is_operand(other) else NotImplemented
+    result: object = apply_in_place(operation, tree, other) if is_operand(other) else NotImplemented
     return cast("T", result)

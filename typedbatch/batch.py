@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 import numpy as np
 from typing_extensions import TypeVar
 
-from typedbatch import assignment, construct, conversion, copying, display, equality, indexing, missing, splitting
+from typedbatch import (
+    assignment,
+    column,
+    construct,
+    conversion,
+    copying,
+    display,
+    equality,
+    indexing,
+    missing,
+    splitting,
+)
 from typedbatch._typing import Index
 from typedbatch.arithmetic import Arithmetic, apply_ufunc
 from typedbatch.combine import Missing, as_list, cat_trees, stack_trees
 from typedbatch.copying import shallow
+from typedbatch.direct import written_directly
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
 from typedbatch.functions import apply_function
 from typedbatch.leaves import BATCH, Tree, describe, kind_of
@@ -133,8 +145,8 @@ class Batch(Arithmetic):
         """Set a field by its name, or write rows at an index; for the latter see :meth:`set_rows`."""
         if isinstance(index, str):
             construct.set_fields(self.__dict__, {index: value})
-        else:
-            Batch.set_rows(self, index, value)
+        elif not (isinstance(value, Tree) and written_directly(self.__dict__, index, value.__dict__)):
+            assignment.set_rows(self, index, value, strict=False)
 
     def __delitem__(self, name: str, /) -> None:
         """Remove a field.
@@ -256,7 +268,8 @@ class Batch(Arithmetic):
         """Write rows into every field at ``index``, from a dict, a Batch, or a list of these.
 
         Everything is checked before the first write, so a refused assignment changes nothing. Values are cast to the
-        field's dtype if that keeps them: 2.0 goes into an integer field, 2.7 is refused.
+        field's dtype if that keeps them: 2.0 goes into an integer field, 2.7 is refused, and so is a date that the
+        field's unit is too fine or too coarse for. Masked values go into masked arrays alone.
 
         Args:
             index: anything that ``batch[index]`` takes, except names.
@@ -265,11 +278,12 @@ class Batch(Arithmetic):
                 Tianshou does.
 
         Raises:
-            RowAssignmentError: unknown fields, missing ones with ``strict``, wrong shapes, values that would change.
+            RowAssignmentError: unknown fields, missing ones with ``strict``, wrong shapes, values that would change or
+                lose their mask.
             RowIndexError: a field cannot take the index.
             StructureError: fields on the same memory would have to hold different values there.
         """
-        assignment.set_rows(self, index, assignment.as_rows(value, self), strict)
+        assignment.set_rows(self, index, value, strict)
 
     def set_array_at_key(self, arr: Any, key: str, index: Index = None, default_value: float | None = None) -> None:
         """Set a field, or some rows of it, from an array.
@@ -278,14 +292,16 @@ class Batch(Arithmetic):
             arr: the values, one for each row of the Batch, or for each row of ``index``.
             key: name of the field; created if it is new.
             index: the rows to write; None means all of them.
-            default_value: what the other rows of a new field get; None leaves them at zero.
+            default_value: what the other rows of a new field get. None makes them missing: NaN, NaT, ``None`` among
+                objects, masked in a masked array, so that :meth:`hasnull` and :meth:`dropnull` know them.
 
         Raises:
             StructureError: the number of values does not fit, or the field is a nested Batch.
             RowIndexError: the field cannot take the index.
-            RowAssignmentError: a value or ``default_value`` does not fit the field's dtype.
+            RowAssignmentError: a value or ``default_value`` does not fit the field's dtype, or rows of a new field get
+                no value and its dtype, as that of integers or flags, has none for missing.
         """
-        assignment.set_column(self, construct.to_leaf(arr), key, index, default_value)
+        column.set_column(self, construct.to_leaf(arr), key, index, default_value)
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
@@ -437,11 +453,11 @@ class Batch(Arithmetic):
     # ---- missing values -------------------------------------------------------------------------------------------
 
     def isnull(self) -> Batch:
-        """A Batch of masks that are true where a value is ``None``, NaN or NaT, in arrays and tensors."""
+        """A Batch of arrays and tensors of bools, true where a value is ``None``, NaN, NaT or masked."""
         return conversion.map_leaves(self, missing.is_null)
 
     def hasnull(self) -> bool:
-        """True when any value is ``None``, NaN or NaT."""
+        """True when any value is ``None``, NaN, NaT or masked."""
         return missing.has_null(self)
 
     def dropnull(self: B) -> B:

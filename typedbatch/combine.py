@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy import concatenate, ndarray
@@ -27,6 +27,7 @@ from typedbatch.leaves import (
     Tree,
     blank,
     describe,
+    is_masked,
     is_reserved,
     kind_of,
     new_tree,
@@ -161,7 +162,7 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
         rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
         return new_tree(_common_type(values), stack_fields(rows, axis, missing, convert))
     if kinds <= {NUMBER, SCALAR} and axis == 0:
-        return np.asanyarray(values)
+        return _joined(_in_a_row, values, 0)
     if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
         values = [convert(value) for value in values]
         kinds = set(map(kind_of, values))
@@ -176,6 +177,8 @@ def _stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
 
         return stack_dists(values, axis)
     if kinds <= {ARRAY, SCALAR}:
+        if any(map(is_masked, values)):
+            return join_masked(np.stack, values, axis)
         return _stack_arrays([np.asarray(value) for value in values], axis)
     scalars = all(np.ndim(value) == 0 for value in values if kind_of(value) is ARRAY)
     if axis == 0 and kinds <= {ARRAY, SCALAR, NUMBER, NONE, OBJECT} and (scalars or NONE in kinds):
@@ -190,7 +193,10 @@ def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
         # numpy's own check of the other dimensions make equal shapes.
         try:
             if len(set(map(len, values))) == 1:
-                return _without_text(concatenate(values).reshape(len(values), *shape))
+                joined = concatenate(values)
+                if joined.dtype.num in DATES:
+                    require_same_dates(values, joined)
+                return _without_text(joined.reshape(len(values), *shape))
         except (TypeError, ValueError):
             pass  # np.stack says better what is wrong
     return _without_text(_joined(np.stack, values, axis))
@@ -252,6 +258,8 @@ def _cat_into(
                 arrays = [value for part in parts if type(value := part[name]) is ndarray]
                 if len(arrays) == count:
                     joined[name] = concatenate(arrays)
+                    if value.dtype.num in DATES:
+                        require_same_dates(arrays, joined[name])
                     continue
             elif isinstance(value, Tree):
                 cls = type(value)
@@ -297,6 +305,8 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
     if kinds == {TENSOR}:
         return _joined(sys.modules["torch"].cat, values, 0)
     if kinds == {ARRAY}:
+        if any(map(is_masked, values)):
+            return join_masked(np.concatenate, values, 0)
         return _joined(np.concatenate, values, 0)
     if kinds == {NONE}:
         return None
@@ -326,9 +336,46 @@ def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], mis
 
 def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
     try:
-        return join(values, axis)
+        joined = join(values, axis)
+        if isinstance(joined, ndarray) and joined.dtype.num in DATES:
+            require_same_dates(values, joined)
+        return joined
     except (ValueError, RuntimeError, TypeError, IndexError) as error:
         raise _misfit(values, error) from error
+
+
+def _in_a_row(values: Sequence[Any], axis: int) -> NDArray[Any]:
+    """Numbers as an array; ``axis`` is 0, the only one there is."""
+    return np.asanyarray(values)
+
+
+DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
+"""The dtypes of dates and times, as ``dtype.num`` has them."""
+
+
+def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:
+    """Raise an error if a date came out as another, as one far away does in the unit of one in nanoseconds.
+
+    Raises:
+        ValueError: it did.
+    """
+    for value in values:
+        given = np.asarray(value)
+        other_unit = given.dtype != joined.dtype and given.dtype.num in DATES
+        if other_unit and given.astype(joined.dtype).astype(given.dtype).tobytes() != given.tobytes():
+            raise ValueError(f"{joined.dtype} cannot hold all of the {given.dtype} values")
+
+
+def join_masked(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
+    """Join arrays and numbers, some with a mask, into an array with a mask; numpy's own functions may lose it.
+
+    Raises:
+        StructureError: they do not fit together.
+    """
+    dtype = next((value.dtype for value in values if value is not np.ma.masked), None)
+    data = [np.zeros((), dtype) if value is np.ma.masked else np.ma.getdata(value) for value in values]
+    mask = [np.ma.getmaskarray(value) for value in values]
+    return np.ma.array(_joined(join, data, axis), mask=_joined(join, mask, axis))
 
 
 def _misfit(values: Sequence[Any], error: Exception) -> StructureError:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch.combine import check_names, stack_fields
+from typedbatch.combine import DATES, check_names, join_masked, require_same_dates, stack_fields
 from typedbatch.copying import shallow
-from typedbatch.errors import LeafError, TypedBatchError
+from typedbatch.errors import LeafError, StructureError, TypedBatchError
 from typedbatch.leaves import (
     ARRAY,
     BATCH,
@@ -25,6 +25,7 @@ from typedbatch.leaves import (
     Kind,
     Tree,
     describe,
+    is_masked,
     kind_of,
     new_tree,
     object_array,
@@ -43,6 +44,7 @@ def to_leaf(value: Any) -> Any:
     ``dict`` (any mapping)                     ``Batch``, recursively
     list or 1-d object array of dicts, Batches one stacked ``Batch``
     list or tuple of tensors                   ``torch.stack`` of them
+    list or tuple with masked arrays among it  masked array
     other list, tuple, range                   numeric array; else object array, values untouched
     array of text                              object array
     text, set, function, distribution ...      the very same object
@@ -146,6 +148,8 @@ def _from_sequence(values: Sequence[Any]) -> Any:
         return new_tree(Tree.plain, from_rows(values))
     if kinds == {TENSOR}:
         return _stack_tensors(values)
+    if ARRAY in kinds and any(map(is_masked, values)):
+        return _stack_masked(values)
     if not kinds.isdisjoint({MAPPING, BATCH}):  # numpy would look inside them
         return object_array(values)
     return to_array(values)
@@ -158,13 +162,22 @@ def _stack_tensors(values: Sequence[Any]) -> Any:
         raise LeafError(f"a list of tensors is stacked, but {_shapes(values)} do not stack; {error}") from error
 
 
+def _stack_masked(values: Sequence[Any]) -> Any:
+    try:
+        return join_masked(np.stack, [value if is_masked(value) else np.asarray(value) for value in values], 0)
+    except StructureError as error:
+        raise LeafError(f"a list of masked arrays is stacked, but {_shapes(values)} do not stack") from error
+
+
 def to_array(values: Sequence[Any]) -> NDArray[Any]:
     """A list without dicts, Batches and tensors as an array: numeric if it can be, else of objects."""
     try:
         array: NDArray[Any] = np.asanyarray(values)
+        if array.dtype.num in DATES:
+            require_same_dates(values, array)
         if array.dtype.kind not in "US":
             return array
-    except ValueError:  # ragged
+    except ValueError:  # ragged, or dates too far apart for one unit
         pass
     except (TypeError, RuntimeError) as error:  # a tensor on a GPU, with a gradient, or of a dtype that numpy lacks
         raise LeafError(f"a list of {_shapes(values)} is no array: {error}") from error

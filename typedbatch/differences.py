@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from typedbatch.equality import as_array, same_leaf
-from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe
+from typedbatch.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_masked, mask_of
 
 
 def differences(one: Tree, two: Tree) -> list[str]:
@@ -50,6 +50,8 @@ def _in_leaves(left: Any, right: Any) -> str:
 
 
 def _in_values(a: Any, b: Any) -> str:
+    if is_masked(a) or is_masked(b):
+        return _in_masked(a, b)
     if a.dtype.kind == "O":
         pairs = zip(a.ravel(), b.ravel(), strict=True)
         differ = np.asarray([not same_leaf(x, y) for x, y in pairs]).reshape(a.shape)
@@ -65,6 +67,15 @@ def _in_values(a: Any, b: Any) -> str:
     if a.dtype.kind in "fc" and np.isnan(a[differ]).any():
         says += "; nan is equal to nothing, see allclose(equal_nan=True)"
     return says
+
+
+def _in_masked(a: Any, b: Any) -> str:
+    masked, also = mask_of(a), mask_of(b)
+    if (masked == also).all() and not masked.all():
+        there = ~masked
+        return f"{_in_values(np.ma.getdata(a)[there], np.ma.getdata(b)[there])} (of those that are not masked)"
+    count = int((masked != also).sum())
+    return f"{count} of {masked.size} values {'is' if count == 1 else 'are'} masked on one side alone"
 
 
 def _short(value: Any) -> str:

@@ -7,7 +7,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, is_objects
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    SCALAR,
+    TENSOR,
+    Tree,
+    is_masked,
+    is_objects,
+    mask_of,
+)
 from typedbatch.signals import from_outside
 
 Compare = Callable[[Any, Any], bool]
@@ -24,7 +35,8 @@ class _How(NamedTuple):
 def equal(one: Tree, two: Tree) -> bool:
     """Same names (in any order), shapes, dtypes and values; a tensor equals the array that it shares them with.
 
-    NaN differs from NaN, as everywhere in numpy and torch; :func:`allclose` can see it otherwise.
+    NaN differs from NaN, as everywhere in numpy and torch; :func:`allclose` can see it otherwise. Masked arrays have to
+    have the same mask; what lies under it does not count.
     """
     try:
         return _equal(one, two)
@@ -55,6 +67,8 @@ def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal
     """
 
     def close_arrays(a: Any, b: Any) -> bool:
+        if is_masked(a) or is_masked(b):
+            return a.shape == b.shape and _same_masks(a, b) and close_arrays(*_unmasked(a, b))
         if a.shape == b.shape and is_objects(a) and is_objects(b):
             return all(_same_objects(x, y, close) for x, y in zip(a.ravel(), b.ravel(), strict=True))
         if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
@@ -110,12 +124,22 @@ def same_leaf(one: Any, two: Any) -> bool:
 
 
 def as_array(leaf: Any) -> Any:
-    """An array of the same values: itself, or that of a tensor."""
+    """An array of the same values: itself, with its mask, or that of a tensor."""
     if KINDS[type(leaf)] is not TENSOR:
-        return np.asarray(leaf)
+        return leaf if is_masked(leaf) else np.asarray(leaf)
     from typedbatch.tensors import to_array
 
     return to_array(leaf)
+
+
+def _same_masks(a: Any, b: Any) -> bool:
+    return np.ma.getmaskarray(a).tobytes() == np.ma.getmaskarray(b).tobytes()
+
+
+def _unmasked(a: Any, b: Any) -> tuple[Any, Any]:
+    """The values of two arrays with the same masks, without those that are masked."""
+    there = ~(mask_of(a) | mask_of(b))
+    return np.ma.getdata(a)[there], np.ma.getdata(b)[there]
 
 
 def _equal_tensors(a: Any, b: Any) -> bool:
@@ -134,6 +158,8 @@ def _equal_across(a: Any, b: Any) -> bool:
 def _equal_arrays(a: Any, b: Any) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
+    if is_masked(a) or is_masked(b):
+        return _same_masks(a, b) and _equal_arrays(*_unmasked(a, b))
     if a.dtype.kind == "O":
         return all(_same_objects(x, y, _EQUAL) for x, y in zip(a.ravel(), b.ravel(), strict=True))
     return bool(np.all(a == b))

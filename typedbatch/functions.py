@@ -113,7 +113,7 @@ def _on_leaf(function: Function, kwargs: Mapping[str, Any]) -> Function:
             return tensors.REDUCTIONS[function](*values, **kwargs)
         # The rest is numpy's own, on the same memory; a tensor with a gradient or on a GPU refuses, and says so.
         arrays = (value.numpy() if kind_of(value) is TENSOR else value for value in values)
-        return tensors.to_tensor(np.asarray(function(*arrays, **kwargs)))
+        return tensors.to_tensor(np.asanyarray(function(*arrays, **kwargs)))
 
     call.__name__ = f"np.{function.__name__}"
     return call

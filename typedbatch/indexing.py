@@ -26,6 +26,8 @@ from typedbatch.leaves import (
 
 T = TypeVar("T", bound=Tree)
 new: Final = object.__new__
+_PLAIN: Final = frozenset({int, slice})
+_INTP: Final = np.dtype(np.intp)
 
 
 def select(tree: T, index: Any) -> T:
@@ -56,6 +58,8 @@ def select(tree: T, index: Any) -> T:
 
 def plain_index(index: Any) -> Any:
     """An index converted once instead of once per leaf: lists, ranges and tensors become arrays."""
+    if type(index) in _PLAIN or (type(index) is ndarray and index.ndim and index.dtype is _INTP):
+        return index
     return _with_equal_ints(tuple(map(_plain, index))) if isinstance(index, tuple) else _plain(index)
 
 

@@ -143,28 +143,55 @@ def leading_shape(leaf: Any) -> tuple[int, ...]:
 
 
 def blank(leaf: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros (``None`` for objects) of ``shape``, with the dtype and device of ``leaf``."""
+    """Zeros (``None`` for objects) of ``shape``, with the dtype and device of ``leaf``; of a masked array, unmasked."""
     if KINDS[type(leaf)] is TENSOR:
         return leaf.new_zeros(shape)
-    if is_objects(leaf) or not isinstance(leaf, (np.ndarray, np.generic)):
-        return np.full(shape, None, object)
-    return np.zeros(shape, leaf.dtype)
+    objects = is_objects(leaf) or not isinstance(leaf, (np.ndarray, np.generic))
+    zeros: NDArray[Any] = np.full(shape, None, object) if objects else np.zeros(shape, leaf.dtype)
+    return zeros.view(np.ma.MaskedArray) if is_masked(leaf) else zeros
 
 
 def write_obstacle(leaf: Any) -> str:
     """Why an array or tensor cannot be written in place; empty when it can."""
-    if KINDS[type(leaf)] is not TENSOR:
-        return "" if leaf.flags.writeable else "the array is read-only"
-    if leaf.layout is not sys.modules["torch"].strided or leaf.is_nested:
+    if KINDS[type(leaf)] is TENSOR:
+        return _tensor_obstacle(leaf)
+    return "" if leaf.flags.writeable else "the array is read-only"
+
+
+def _tensor_obstacle(leaf: Any) -> str:
+    torch = sys.modules["torch"]
+    if leaf.layout is not torch.strided or leaf.is_nested:
         return "a sparse or nested tensor is not written in place; to_dense() first"
-    if leaf.is_inference() and not sys.modules["torch"].is_inference_mode_enabled():
+    if leaf.is_inference() and not torch.is_inference_mode_enabled():
         return "a tensor made in inference mode is written in inference mode only; clone() it first"
-    if any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)):
+    repeats = any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True))
+    if repeats and leaf.numel():
         return "several elements of the tensor share one place in memory; clone() it first"
     base = leaf if leaf._base is None else leaf._base
-    if base.requires_grad and base.is_leaf and sys.modules["torch"].is_grad_enabled():
+    if base.requires_grad and base.is_leaf and torch.is_grad_enabled():
         return "a tensor that requires grad is written under torch.no_grad() only"
     return ""
+
+
+def is_masked(leaf: Any) -> bool:
+    """True for an array that has a mask, whether anything is masked or not."""
+    return isinstance(leaf, np.ma.MaskedArray)
+
+
+def mask_obstacle(leaf: Any) -> str:
+    """Why an array cannot go where there are no masks; empty when it can, since nothing in it is masked."""
+    if not is_masked(leaf) or not mask_of(leaf).any():
+        return ""
+    return "some values are masked, and their mask would be lost; fill it, as with filled(0), and keep the mask too"
+
+
+def mask_of(leaf: Any) -> NDArray[np.bool_]:
+    """Where an array or number is masked, nowhere without a mask; a structure is masked where any part of it is."""
+    mask = np.ma.getmaskarray(leaf)
+    if mask.dtype.names:
+        parts = np.frombuffer(mask.tobytes(), bool)
+        return np.asarray(parts.reshape(*mask.shape, -1).any(-1)) if mask.size else np.zeros(mask.shape, bool)
+    return np.asarray(mask)
 
 
 def object_array(values: Sequence[Any]) -> NDArray[Any]:

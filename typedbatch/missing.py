@@ -1,4 +1,4 @@
-"""Missing values: ``None``, NaN and NaT in leaves, and emptied or reserved fields."""
+"""Missing values: ``None``, NaN, NaT and masked ones in leaves, and emptied or reserved fields."""
 
 from __future__ import annotations
 
@@ -10,14 +10,29 @@ from numpy.typing import NDArray
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy, map_leaves
 from typedbatch.indexing import select
-from typedbatch.leaves import ARRAY, BATCH, KINDS, NUMBER, SCALAR, TENSOR, Tree, blank, is_reserved, kind_of
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    NUMBER,
+    SCALAR,
+    TENSOR,
+    Tree,
+    blank,
+    is_masked,
+    is_reserved,
+    kind_of,
+    mask_of,
+)
 from typedbatch.rows import equal_rows, leaves
 
 T = TypeVar("T", bound=Tree)
 
 
 def is_null(leaf: Any) -> Any:
-    """Where ``leaf`` is ``None``, NaN or NaT: an array of bools of its shape, a tensor for a tensor."""
+    """Where ``leaf`` is ``None``, NaN, NaT or masked: an array of bools of its shape, a tensor for a tensor."""
+    if is_masked(leaf):
+        return is_null(np.ma.getdata(leaf)) | mask_of(leaf)
     kind = KINDS[type(leaf)]
     if kind is TENSOR:
         return leaf.isnan()
@@ -28,16 +43,16 @@ def is_null(leaf: Any) -> Any:
         return np.isnan(array)
     if array.dtype.kind in "mM":
         return np.isnat(array)
-    if array.dtype.kind != "O":
+    if array.dtype.kind != "O" and not hasattr(array.dtype, "na_object"):
         return np.zeros(array.shape, bool)
-    return np.array([_is_missing(x) for x in array.ravel()], bool).reshape(array.shape)
+    return np.array([_is_missing(x) for x in array.ravel().tolist()], bool).reshape(array.shape)
 
 
 def _is_missing(x: Any) -> bool:
     """``None``, a number or date that differs from itself, and what pandas has for both."""
     cls = type(x)
-    if x is None or cls is str:
-        return x is None
+    if x is None or cls is str or x is np.ma.masked:
+        return cls is not str
     try:
         return bool(x != x) if KINDS[cls] in (NUMBER, SCALAR) else cls.__name__ in ("NAType", "NaTType")
     except ArithmeticError:  # a signalling NaN of decimal

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from typedbatch.errors import LeafError, StorageError
-from typedbatch.leaves import describe
+from typedbatch.leaves import describe, mask_obstacle
 
 # dtypes that numpy lacks, with the integer of the same size that carries their bits through a pickle
 _BITS = {torch.bfloat16: torch.int16} | {
@@ -54,10 +54,10 @@ def to_tensor(array: Any, dtype: torch.dtype | None = None, device: torch.device
         device: target device; None leaves it on the CPU.
 
     Raises:
-        LeafError: torch has no such dtype, or the array has a mask.
+        LeafError: torch has no such dtype, or something in the array is masked.
     """
-    if isinstance(array, np.ma.MaskedArray):
-        raise LeafError("a masked array cannot become a tensor: its mask would be lost; fill it, and keep the mask too")
+    if obstacle := mask_obstacle(array):
+        raise LeafError(f"a masked array cannot become a tensor: {obstacle}")
     array = np.asarray(array)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
         raise LeafError(f"{describe(array)} cannot become a tensor; torch has no such dtype")

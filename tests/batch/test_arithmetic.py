@@ -131,6 +131,80 @@ def test_in_place_arithmetic_equals_the_other_when_the_operand_is_part_of_the_ba
         assert_identical(batch, expected)
 
 
+def test_an_operand_that_is_about_to_change_is_copied_as_it_is():
+    flags = np.array([False, True, True])
+    batch = Batch(a=flags[:2])
+    batch *= flags[1:]
+    assert flags.tolist() == [False, True, True]
+    zeros = np.array([1.0, -0.0, -0.0])
+    batch = Batch(a=zeros[:2])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        batch /= zeros[1:]
+    assert zeros[0] == -np.inf
+    words = np.array([["a", "b"], ["c", "d"]], object)
+    with pytest.raises(TypedBatchError, match="field 'a'"):
+        operator.isub(Batch(a=words[0]), words[0][::-1])
+    assert words.tolist() == [["a", "b"], ["c", "d"]]
+    times = np.array([1, 2, 3], "m8[s]")
+    batch = Batch(a=times[:2])
+    batch += times[1:]
+    assert times.astype(int).tolist() == [3, 5, 3]
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        *(
+            (operator.add, r"\+ needs"),
+            (operator.sub, "- needs"),
+            (operator.mul, r"\* needs"),
+            (operator.pow, r"\*\* needs"),
+        ),
+        *((operator.truediv, "/ needs"), (operator.floordiv, "// needs"), (operator.mod, "% needs")),
+        *((operator.iadd, r"\+= needs"), (operator.isub, "-= needs"), (operator.imul, r"\*= needs")),
+        *((operator.ipow, r"\*\*= needs"), (operator.itruediv, "/= needs"), (operator.ifloordiv, "//= needs")),
+        (operator.imod, "%= needs"),
+    ],
+)
+def test_errors_call_an_operation_what_a_person_writes(operation, text):
+    with pytest.raises(TypedBatchError, match=f"field 's': {text} numbers, got str"):
+        operation(Batch(s="text"), 2)
+
+
+def test_errors_say_which_operation_in_place_is_refused():
+    with pytest.raises(TypedBatchError, match=r"^field 'a': \+= cannot take i64\[2\] and float: "):
+        operator.iadd(Batch(a=[1, 2]), 0.5)
+    with pytest.raises(TypedBatchError, match=r"^field 'a': - needs numbers, got str$"):
+        -Batch(a="text")
+    with pytest.raises(TypedBatchError, match=r"^field 'a': abs\(\) needs numbers, got str$"):
+        abs(Batch(a="text"))
+    with pytest.raises(TypedBatchError, match=r"^field 'a': \+ pairs fields by name, got Batch\(x\) and i64\[1\]$"):
+        Batch(a={"x": [1]}) + Batch(a=[1])
+
+
+SIZES = ["i1", "u1", "i8", "f4", "f8", "c16", "?", "O", "m8[s]"]
+
+
+@pytest.mark.parametrize("work", ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"])
+@pytest.mark.parametrize("dtype", SIZES)
+def test_in_place_is_as_in_numpy_or_refused(work, dtype):
+    in_place = getattr(operator, "i" + work)
+    for other in (2, -1, 300, 2.5, True, 10**30, np.ones(3, dtype), np.float32(1), np.zeros(3, "f4")):
+        array, batch = np.ones(3, dtype), Batch(a=np.ones(3, dtype), n={"b": np.ones(3, dtype)})
+        given_ = Batch(a=other, n={"b": other}) if isinstance(other, np.ndarray) else other
+        with np.errstate(all="ignore"):
+            try:
+                in_place(array, other)
+            except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+                array = np.ones(3, dtype)
+                with pytest.raises(TypedBatchError):
+                    in_place(batch, given_)
+            else:
+                in_place(batch, given_)
+        np.testing.assert_array_equal(batch.a, array)
+        np.testing.assert_array_equal(batch.n.b, array)
+
+
 @pytest.mark.parametrize("theirs", [None, [2.0], Batch()], ids=["none", "values", "reserved"])
 @pytest.mark.parametrize("ours", [None, [1.0], Batch()], ids=["none", "values", "reserved"])
 def test_plus_and_plus_equals_agree_about_fields_without_numbers(ours, theirs):

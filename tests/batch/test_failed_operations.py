@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.distributions import Normal
 
 from tests.batch.helpers import assert_identical
 from typedbatch import Batch
 from typedbatch.errors import StructureError, TypedBatchError
+from typedbatch.memory import Taken, span
+
+byte_bounds = np.lib.array_utils.byte_bounds if hasattr(np.lib, "array_utils") else np.byte_bounds
 
 
 def read_only() -> np.ndarray:
@@ -237,6 +242,73 @@ def test_neighbours_in_one_block_of_memory_are_written(make):
     batch *= 10
     batch[0] = {"first": 1, "second": 2}
     assert block.tolist() == [[1, 2], [20, 30], [40, 50], [60, 70]]
+
+
+@pytest.mark.parametrize("count", [2, 9, 10, 40])
+@pytest.mark.parametrize("make", [np.zeros, lambda n: torch.zeros(n, dtype=torch.float64)], ids=["numpy", "torch"])
+def test_every_field_on_the_same_memory_changes_once(make, count):
+    block = make(2 * count)
+    batch = Batch(whole=block, **{f"c{i}": block[i : i + 1] for i in range(count)})
+    batch += 1
+    assert block.tolist() == [1.0] * (2 * count)
+    batch *= 3
+    assert block.tolist() == [3.0] * (2 * count)
+    with pytest.raises(StructureError, match="'whole': is on the same memory as 'c0'"):
+        batch += Batch({name: float(name == "c1") for name in Batch.keys(batch)})
+    assert block.tolist() == [3.0] * (2 * count)
+
+
+def test_an_array_that_repeats_its_elements_changes_once():
+    one = np.zeros(4)
+    batch = Batch(
+        a=np.lib.stride_tricks.as_strided(one, (3,), (0,)), b=np.lib.stride_tricks.as_strided(one, (2, 3), (8, 8))
+    )
+    batch += 1
+    assert one.tolist() == [1, 1, 1, 1]
+    with pytest.raises(StructureError, match=r"'a': .*same memory as 'b'"):
+        batch[0] = {"a": 5.0, "b": [6.0, 7.0, 8.0]}
+    del batch.b
+    with pytest.raises(StructureError, match="field 'a': has several elements in one place of memory"):
+        batch[0] = {"a": 5.0}
+    assert one.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda block: block[:, ::2].T,
+        lambda block: [block[:, :2], block[:, 2], block[:, 3:]],
+        lambda block: [block[::2], block[1::2]],
+        lambda block: [block[::-1, 0], block[:, 1], block[1:, 2], block[3:5, 3]],
+        lambda block: [block.view(complex).real, block.view(complex).imag],
+        lambda block: [block[2], block[:2]],
+    ],
+    ids=["columns", "several columns", "rows in turn", "parts of columns", "real and imaginary", "rows"],
+)
+def test_parts_of_one_block_that_lie_between_one_another_take_different_values(parts):
+    block = np.zeros((8, 6))
+    batch = Batch({f"p{i}": part for i, part in enumerate(parts(block))})
+    batch += Batch({name: i + 1 for i, name in enumerate(Batch.keys(batch))})
+    assert [set(np.unique(part)) for part in batch.values()] == [{i + 1.0} for i in range(len(Batch.keys(batch)))]
+    assert not Taken(list(batch.values())).shared()
+    for i, name in enumerate(Batch.keys(batch)):
+        assert {i, len(Batch.keys(batch))} <= Taken([*batch.values(), batch[name][-1:]]).shared()
+
+
+@given(st.data())
+def test_memory_is_shared_where_numpy_says_so(data):
+    block = np.zeros((6, 6))
+    parts = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        rows, columns = (data.draw(st.slices(6)) for _ in range(2))
+        parts.append(data.draw(st.sampled_from([block[rows, columns], block[rows, columns].T])))
+    shared = Taken(parts).shared()
+    for i, one in enumerate(parts):
+        for k, other in enumerate(parts):
+            if i != k and np.shares_memory(one, other):
+                assert {i, k} <= shared
+        low, high = byte_bounds(one)
+        assert span(one) == (low, high) if one.size else span(one) is None
 
 
 def test_an_array_of_the_same_memory_is_read_before_it_is_written():

@@ -131,3 +131,12 @@ def test_to_at_least_2d_goes_all_the_way_down():
     assert result.n.m.shape == (2, 3, 4)
     assert result.n.d.batch_shape == (1,)
     assert batch.b.shape == (2,)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
+def test_tensors_without_elements_are_written_like_any_other(shape):
+    empty = torch.zeros(1).expand(*shape) if len(shape) == 1 else torch.zeros(1, 0).expand(3, 0).reshape(shape)
+    batch = Batch(t=empty, x=torch.zeros(1, 0).expand(3, 0))
+    batch += 1
+    batch[:0] = {"t": torch.zeros(0, *shape[1:]), "x": torch.zeros(0, 0)}
+    assert tuple(batch.t.shape) == shape

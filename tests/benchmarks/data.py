@@ -53,6 +53,14 @@ def data_sets() -> list[DataSet]:
     ]
 
 
+def numbers_of(fields: Fields) -> Fields:
+    """A copy with flags as numbers, so that everything can be computed with."""
+    return {
+        k: numbers_of(v) if isinstance(v, dict) else v.astype(np.float32) if v.dtype == bool else v.copy()
+        for k, v in fields.items()
+    }
+
+
 def _rollout(rng: np.random.Generator, observe: Callable[[], Any]) -> Fields:
     return {
         "obs": observe(),

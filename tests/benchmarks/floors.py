@@ -41,6 +41,43 @@ def select(d: Fields, index: Any) -> Fields:
     return out
 
 
+def set_rows(d: Fields, index: Any, rows: Fields) -> Fields:
+    for k, v in d.items():
+        if isinstance(v, dict):
+            set_rows(v, index, rows[k])
+        else:
+            v[index] = rows[k]
+    return d
+
+
+def set_zeros(d: Fields, index: Any) -> Fields:
+    for v in d.values():
+        if isinstance(v, dict):
+            set_zeros(v, index)
+        else:
+            v[index] = 0
+    return d
+
+
+def set_column(d: Fields, name: str, index: Any, values: Any) -> Fields:
+    d[name][index] = values
+    return d
+
+
+def in_place(work: Any, d: Fields, other: Any) -> Fields:
+    for k, v in d.items():
+        value = other[k] if isinstance(other, dict) else other
+        if isinstance(v, dict):
+            in_place(work, v, value)
+        else:
+            work(v, value)
+    return d
+
+
+def zeros(d: Fields) -> Fields:
+    return {k: zeros(v) if isinstance(v, dict) else np.zeros_like(v) for k, v in d.items()}
+
+
 def each_row(d: Fields) -> Iterator[Fields]:
     for i in range(len(d["rew"])):
         yield select(d, i)

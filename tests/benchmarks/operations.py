@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from typedbatch import Batch, validate
 
 from . import floors, peers
-from .data import DataSet
+from .data import DataSet, numbers_of
 from .floors import Fields
 
 Call = Callable[[], Any]
@@ -51,6 +52,21 @@ def operations(data: DataSet, modules: dict[str, Any]) -> list[Operation]:
     t_idx, t_mask = torch.from_numpy(idx), torch.from_numpy(mask)
     shuffled = np.random.permutation
     dump, dump_out_of_band = floors.pickled, floors.pickled_out_of_band
+
+    # What is written into: each contender's own.
+    w, more = numbers_of(d), numbers_of(d2)
+    bw, tsw, bm, tsm = (
+        _batch(numbers_of(d)),
+        TSBatch and TSBatch(**numbers_of(d)),
+        _batch(more),
+        TSBatch and TSBatch(**more),
+    )
+    new_row, new_rows, new_at = floors.select(more, 7), floors.select(more, s), floors.select(more, idx)
+    own_row, own_rows, own_at = bm[7], bm[s], bm[idx]
+    ts_row, ts_rows, ts_at = (tsm and tsm[index] for index in (7, s, idx))
+    nothing, rew = floors.zeros(more), more["rew"][:size].copy()
+    ts_nothing = TSBatch and TSBatch(**nothing)
+    own_nothing = _batch(nothing)
 
     # fmt: off
     return [
@@ -127,6 +143,35 @@ def operations(data: DataSet, modules: dict[str, Any]) -> list[Operation]:
         Operation("pickle of tensors", None,  # beside the floor for arrays: that is what tensors could cost
             lambda: dump(d), lambda: dump(bt),
             lambda: dump(ts_torch), lambda: dump(td)),
+        Operation("write a row", 3.0,
+            lambda: floors.set_rows(w, 3, new_row), lambda: peers.set_rows(bw, 3, own_row),
+            lambda: peers.set_rows(tsw, 3, ts_row)),
+        Operation("write a row, a dict", None,
+            lambda: floors.set_rows(w, 3, new_row), lambda: peers.set_rows(bw, 3, new_row),
+            lambda: peers.set_rows(tsw, 3, new_row)),
+        Operation("write a slice", 3.0,
+            lambda: floors.set_rows(w, s, new_rows), lambda: peers.set_rows(bw, s, own_rows),
+            lambda: peers.set_rows(tsw, s, ts_rows)),
+        Operation("write at an array", 3.0,
+            lambda: floors.set_rows(w, idx, new_at), lambda: peers.set_rows(bw, idx, own_at),
+            lambda: peers.set_rows(tsw, idx, ts_at)),
+        Operation("empty_(3)", 3.0,
+            lambda: floors.set_zeros(w, 3), lambda: bw.empty_(3),
+            lambda: tsw.empty_(3)),
+        Operation("set_array_at_key", None,
+            lambda: floors.set_column(w, "rew", idx, rew), lambda: peers.set_column(bw, "rew", idx, rew),
+            lambda: peers.set_column(tsw, "rew", idx, rew)),
+        *(
+            Operation(f"{symbol} {name}", None,
+                lambda work=work, other=other: floors.in_place(work, w, other),
+                lambda work=work, own=own: work(bw, own),
+                lambda work=work, theirs=theirs: work(tsw, theirs))
+            for symbol, name, work, other, own, theirs in (
+                ("+=", "a number", operator.iadd, 0, 0, 0),
+                ("*=", "a number", operator.imul, 1, 1, 1),
+                ("+=", "a batch", operator.iadd, nothing, own_nothing, ts_nothing),
+            )
+        ),
         Operation("validate", None,
             lambda: floors.check_rollout(d, data.obs_names), lambda: validate(b, data.schema)),
     ]

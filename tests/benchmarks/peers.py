@@ -58,6 +58,16 @@ def tensor_rows(rows: list[Fields]) -> list[Fields]:
     ]
 
 
+def set_rows(batch: Any, index: Any, rows: Any) -> Any:
+    batch[index] = rows
+    return batch
+
+
+def set_column(batch: Any, name: str, index: Any, values: Any) -> Any:
+    batch.set_array_at_key(values, name, index)
+    return batch
+
+
 def difference(result: Any, expected: Any) -> str:
     """What is wrong with a contender's result, "" if nothing; names, shapes, dtypes and values must be the floor's."""
     got, wanted = plain(result), plain(expected)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch.assignment import fitted
+from typedbatch.casting import fitted, require_no_mask
 from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError
 from typedbatch.leaves import (
     ARRAY,
@@ -193,12 +193,14 @@ def _require_rows(value: Any, lead: Lead) -> None:
         raise LeafError("a distribution has no columns to be stored in; take it out with batch.pop() first")
     elif kind in (ARRAY, TENSOR, SCALAR) and lead and tuple(value.shape[:1]) != lead:
         raise RowAssignmentError(f"got {describe(value)} where {lead[0]} rows are added")
+    require_no_mask(value)
 
 
 def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
     kind, is_array = KINDS[type(column)], KINDS[type(value)] in (ARRAY, TENSOR, SCALAR)
     if kind is BATCH or KINDS[type(value)] in (BATCH, DISTRIBUTION):
         raise RowAssignmentError(f"rows of {_row(column)} are stored here, got {describe(value)}")
+    require_no_mask(value)
     if kind is ARRAY and column.dtype.hasobject and (not is_array or (column.ndim == 1 and not lead)):
         return _cell(value, lead)
     given = tuple(value.shape) if is_array else ()

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.assignment import fitted, set_rows
+from typedbatch.assignment import set_rows
 from typedbatch.batch import Batch
 from typedbatch.buffers.columns import Plan, new_column, rows_at, slice_of
 from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, to_store
 from typedbatch.buffers.rings import Slots
+from typedbatch.casting import require_no_mask
+from typedbatch.column import fill, require_all
 from typedbatch.combine import check_names
 from typedbatch.construct import to_leaf
 from typedbatch.conversion import leaf_to_numpy
 from typedbatch.copying import deep_leaf
-from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError
+from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, TypedBatchError
+from typedbatch.indexing import plain_index
 from typedbatch.leaves import (
     BATCH,
     KINDS,
@@ -176,7 +179,7 @@ def set_batch(buffer: Buffer, batch: Any) -> None:
     buffer._change(_undoing_all(buffer), replace)
 
 
-def fill(buffer: Buffer, rows: Batch, lengths: Slots) -> None:
+def refill(buffer: Buffer, rows: Batch, lengths: Slots) -> None:
     """Make rows the contents of an empty buffer: so many for each ring, in the order of time."""
     fields, _, _ = to_store(buffer, rows, (len(rows),))
     fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(rows),)))
@@ -234,6 +237,7 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
     values = to_leaf(seq)
     if kind_of(values) is TENSOR:
         values = values.detach()
+    where = ... if index is None else plain_index(index)
     if not leading_shape(values):
         raise StructureError(f"takes one value for each row, got {describe(values)}", key)
     if index is None and leading_shape(values)[0] != buffer.maxsize:
@@ -245,13 +249,11 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
     undo = buffer._undoing(structure=True)
     if column is None:
         buffer._require_whole(f"a new field, as {key!r}")
-        column = new_column(values, buffer.maxsize, (len(values),), buffer._storage, (key,))
-        if default is not None:
-            column[...] = fitted(column, np.asarray(default))
+        column = _new_column(buffer, values, key, where, default)
     if tuple(values.shape[1:]) != leading_shape(column)[1:]:
         raise RowAssignmentError(f"rows like those of {describe(column)} are expected, got {describe(values)}", key)
     alone = new_tree(Batch, {key: column})
-    set_rows(alone, ... if index is None else index, new_tree(Batch, {key: deep_leaf(values, {})}), strict=True)
+    set_rows(alone, where, new_tree(Batch, {key: deep_leaf(values, {})}), strict=True)
     if key not in columns:
 
         def add_column() -> None:
@@ -259,6 +261,19 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
             buffer._laid_out()
 
         buffer._change(undo, add_column)
+
+
+def _new_column(buffer: Buffer, values: Any, key: str, where: Any, default: float | None) -> Any:
+    """A column for values of which some slots may get none."""
+    try:
+        require_no_mask(values)
+        if default is None:
+            require_all(values, buffer.maxsize, where, buffer._rings.chronological())
+        column = new_column(values, buffer.maxsize, (len(values),), buffer._storage, (key,))
+        fill(column, default)
+    except TypedBatchError as error:
+        raise error.under(key) from error.__cause__
+    return column
 
 
 def drop_null(buffer: Buffer) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._typing import Array
-from typedbatch.assignment import fitted
 from typedbatch.buffers import restored
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
 from typedbatch.buffers.guard import exclusive, exclusive_at
@@ -19,6 +18,7 @@ from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.vector import capacities
+from typedbatch.casting import fitted
 from typedbatch.conversion import to_numpy
 from typedbatch.copying import deep_leaf
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError

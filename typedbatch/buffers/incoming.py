@@ -12,7 +12,19 @@ from typedbatch.buffers.columns import Fields, Lead, Plan
 from typedbatch.buffers.rings import Added
 from typedbatch.conversion import leaf_to_numpy, map_leaves
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
-from typedbatch.leaves import ARRAY, BATCH, KINDS, OBJECT, SCALAR, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch.leaves import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    OBJECT,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    mask_obstacle,
+    new_tree,
+    object_array,
+)
 from typedbatch.level import current_level
 
 if TYPE_CHECKING:
@@ -114,6 +126,8 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
         value = value.detach()
     elif kind not in (ARRAY, SCALAR) or value.dtype.kind not in "biuf":
         raise RowAssignmentError(f"a flag is a bool, got {describe(value)}", name)
+    elif obstacle := mask_obstacle(value):
+        raise RowAssignmentError(obstacle, name)
     if not ((value == 0) | (value == 1)).all():
         raise RowAssignmentError(f"a flag is a bool, 0 or 1, and some of {describe(value)} are not", name)
     value = value.bool() if kind is TENSOR else np.asarray(value, bool)
@@ -133,6 +147,8 @@ def _rewards(value: Any) -> Any:
         return value.detach() if value.is_floating_point() else value.double()
     if kind not in (ARRAY, SCALAR) or value.dtype.kind not in "biuf":
         raise RowAssignmentError(f"a reward is a number, got {describe(value)}", "rew")
+    if obstacle := mask_obstacle(value):
+        raise RowAssignmentError(obstacle, "rew")
     return np.asarray(value) if value.dtype.kind == "f" else np.asarray(value, np.float64)
 
 

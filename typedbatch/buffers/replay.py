@@ -472,13 +472,14 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             FieldNameError: a field that says where episodes end.
             EmptyBufferError: nothing has been added yet.
             StructureError: the number of values does not fit.
-            RowAssignmentError: a value or ``default_value`` does not fit the dtype.
+            RowAssignmentError: a value or ``default_value`` does not fit the dtype, or stored rows get no value and the
+                dtype has none for missing.
         """
         contents.set_array_at_key(self, seq, key, index, default_value)
 
     @exclusive
     def hasnull(self) -> bool:
-        """True when any stored value is ``None``, NaN or NaT."""
+        """True when any stored value is missing: ``None``, NaN or NaT."""
         return bool(len(self._rings)) and Batch.hasnull(contents.stored_rows(self))
 
     @exclusive

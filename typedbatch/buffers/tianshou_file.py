@@ -81,4 +81,4 @@ def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slot
     batch: Batch = new_tree(Batch, dict(rows.__dict__))
     if len(batch.__dict__["done"]) != buffer.maxsize:
         raise StorageError(f"{len(batch.__dict__['done'])} rows, where {buffer.maxsize} are expected")
-    contents.fill(buffer, batch[np.concatenate(where)], lengths)
+    contents.refill(buffer, batch[np.concatenate(where)], lengths)
