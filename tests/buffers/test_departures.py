@@ -207,7 +207,7 @@ def test_rows_that_do_not_fit_are_an_error_that_names_the_field_and_changes_noth
 @pytest.mark.parametrize("name", ["ring", "prioritized"])
 @pytest.mark.parametrize(
     ("path", "value"),
-    [("act", 0.5), ("obs", np.zeros(3)), ("obs", 1.0), ("rew", "text"), ("rew", [1.0]), ("terminated", [True])],
+    [("act", 0.5), ("obs", np.zeros(3)), ("obs", 1.0), ("rew", "text"), ("rew", [1.0]), ("terminated", [True, True])],
     ids=["fraction", "shape", "no shape", "text", "shape of rew", "shape of flag"],
 )
 def test_a_single_row_that_does_not_fit_changes_nothing(name, path, value):

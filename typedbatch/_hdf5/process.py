@@ -280,9 +280,9 @@ atexit.register(end_all)
 
 def _forget_all() -> None:
     """In a forked process: those of the parent are not this one's to ask, nor to end."""
-    _idle.clear()
     for worker in list(_workers):
         worker.disown()
+    _idle.clear()
 
 
 if hasattr(os, "register_at_fork"):
