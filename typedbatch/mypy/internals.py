@@ -77,11 +77,14 @@ def settle(api: Api, expression: Expression, type_: Type) -> None:
     Without it, a union that branches have left grows by each branch that does not touch it.
     """
     binder: Any = getattr(api, "binder", None)
+    if binder is None:
+        return
     key = literal_hash(expression)
-    for frame in reversed(binder.frames if binder is not None else []):
+    for frame in reversed(binder.frames):
         if key in frame.types:
             frame.types[key] = type(frame.types[key])(type_, frame.types[key].from_assignment)
-            binder.version += 1
+            if hasattr(binder, "version"):
+                binder.version += 1  # what mypy has remembered of expressions is to be found anew
             return
 
 

@@ -54,9 +54,11 @@ class Rewording:
     def watch(self, api: Api) -> None:
         """Look at the errors of the function, or file, that is being checked."""
         errors: Any = getattr(getattr(api, "msg", None), "errors", None)
-        self._api, self._target = api, errors.current_target() if errors is not None else None
-        watchers: list[ErrorWatcher] | None = getattr(errors, "_watchers", None)
-        if watchers is not None and not any(one is self._watcher for one in watchers):
+        if errors is None:
+            return
+        self._api, self._target = api, errors.current_target()
+        watchers: list[ErrorWatcher] = errors._watchers
+        if not any(one is self._watcher for one in watchers):
             self._watcher = ErrorWatcher(errors, filter_errors=self._is_taken_back)
             watchers.insert(0, self._watcher)
 

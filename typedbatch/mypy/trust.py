@@ -207,8 +207,10 @@ def _after_container_use(api: Api, scope: Scope, around: tuple[Node, ...], seen:
     return Trust.SCOPE
 
 
-_CONTAINERS = {"builtins.list", "builtins.tuple", "builtins.dict", "builtins.reversed", "builtins.sorted"}
-_CONTAINERS |= {"collections.deque", "builtins.iter"}
+_CONTAINERS = {
+    "builtins.list", "builtins.tuple", "builtins.dict", "builtins.reversed", "builtins.sorted", "builtins.iter",
+    "collections.deque",
+}  # fmt: skip
 _ADDING = {"append", "appendleft", "insert"}
 _CONTAINER_METHODS = {"pop", "popleft", "clear", "copy", "index", "sort", "reverse", "keys", "values", "items", "get"}
 _CHOOSING = {"min", "max", "sorted", "sum", "any", "all", "deque"}
