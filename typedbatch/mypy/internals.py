@@ -83,8 +83,7 @@ def settle(api: Api, expression: Expression, type_: Type) -> None:
     for frame in reversed(binder.frames):
         if key in frame.types:
             frame.types[key] = type(frame.types[key])(type_, frame.types[key].from_assignment)
-            if hasattr(binder, "version"):
-                binder.version += 1  # what mypy has remembered of expressions is to be found anew
+            binder.version += 1  # what mypy has remembered of expressions is to be found anew
             return
 
 
