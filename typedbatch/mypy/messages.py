@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from mypy.errorcodes import ARG_TYPE, ATTR_DEFINED, ErrorCode
+from mypy import errorcodes
+from mypy.errorcodes import ErrorCode
 from mypy.messages import format_type_distinctly
 from mypy.nodes import Expression
 from mypy.types import Type
@@ -14,10 +15,15 @@ from typedbatch.mypy.fields import Fields, Rest
 from typedbatch.mypy.internals import Api
 
 # What mypy says in such a place without the plugin has a code of its own; a comment that ignores it goes on to do so.
-FIELD = ErrorCode("batch-field", "A batch has no such field on this line", "typedbatch", sub_code_of=ATTR_DEFINED)
+FIELD = ErrorCode(
+    "batch-field", "A batch has no such field on this line", "typedbatch", sub_code_of=errorcodes.ATTR_DEFINED
+)
 MAYBE = ErrorCode("batch-maybe-field", "A batch has this field only if the program came here another way", "typedbatch")
 ARGUMENT = ErrorCode(
-    "batch-argument", "A batch is not what a function's protocol asks for", "typedbatch", sub_code_of=ARG_TYPE
+    "batch-argument",
+    "A batch is not what a function's protocol asks for",
+    "typedbatch",
+    sub_code_of=errorcodes.ARG_TYPE,
 )
 EXTEND = ErrorCode("batch-extend", "extend() or convert() cannot make the batch that is asked for", "typedbatch")
 
