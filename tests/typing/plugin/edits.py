@@ -74,6 +74,14 @@ def keep(flag: bool) -> None:
         unknown.extra
         unknown.other
         reveal_type(unknown.rew)
+
+
+def depends(flag: bool) -> None:
+    here = Batch(obs=[1])
+    if flag:
+        here.act = rollout.act
+    here.act
+    train(here)
 """
 
 C = """
@@ -108,6 +116,7 @@ def passes(store: Store) -> WantedMore:
     if conforms(store.last, Wanted):
         reveal_type(store.last.act)
     extend(rollout, WantedMore)
+    extend(Batch(obs=rollout.obs, act=[1]), WantedMore)
     rollout.returns = rollout.rew
     reveal_type(convert(rollout, WantedMore))
     return extend(rollout, WantedMore, returns=rollout.obs)
