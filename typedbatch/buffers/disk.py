@@ -222,7 +222,9 @@ class Disk(Memory):
     def read_extras(self) -> None:
         """Take over the numbers that are no columns; a copy of them, if this process does not write."""
         maps = {name: self._maps[file] for name, file in self._extra_files.items()}
-        self.extras = {name: np.array(m) if not self.folder.write else m.view(np.ndarray) for name, m in maps.items()}
+        self.extras: dict[str, Any] = {
+            name: np.array(m) if not self.folder.write else m.view(np.ndarray) for name, m in maps.items()
+        }
 
     def positions(self) -> tuple[float, NDArray[np.float64]]:
         """The number of the last step, and the positions after it.

@@ -34,7 +34,7 @@ class Guard:
     __slots__ = ("__weakref__", "abandoned", "durable", "lock", "reader", "settling", "unfinished")
 
     def __init__(self) -> None:
-        self.lock = RLock()
+        self.lock: RLock = RLock()
         self.unfinished: list[Callable[[], None]] = []
         """How to undo each change that has begun and has not ended; the innermost one is the last."""
         self.abandoned: bool = False

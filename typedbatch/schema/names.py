@@ -35,7 +35,8 @@ class Path:
     __slots__ = ("name", "outer", "top")
 
     def __init__(self, outer: Path | None, name: str) -> None:
-        self.outer, self.name = outer, name
+        self.outer: Path | None = outer
+        self.name: str = name
         self.top: str = name if outer is None else outer.top
 
     def __str__(self) -> str:

@@ -15,7 +15,8 @@ class Proposals:
     """Words for the problems of one batch with one schema."""
 
     def __init__(self, schema: Schema, batch: Any) -> None:
-        self.schema, self.batch = schema, batch
+        self.schema: Schema = schema
+        self.batch: Any = batch
 
     def hint(self, value: Any, field: Field, path: Path) -> str:
         """What to do about a value of a kind that the field does not take; empty if that is not known."""

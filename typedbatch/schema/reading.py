@@ -14,7 +14,7 @@ class Computed(dict[type, frozenset[str]]):
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__()
-        self.names = tuple(names)
+        self.names: tuple[str, ...] = tuple(names)
 
     def __missing__(self, cls: type) -> frozenset[str]:
         found = self[cls] = frozenset(name for name in self.names if _comes_first(cls, name))
