@@ -222,7 +222,7 @@ class Disk(Memory):
     def read_extras(self) -> None:
         """Take over the numbers that are no columns; a copy of them, if this process does not write."""
         maps = {name: self._maps[file] for name, file in self._extra_files.items()}
-        self.extras: dict[str, Any] = {
+        self.extras: dict[str, NDArray[np.float64]] = {
             name: np.array(m) if not self.folder.write else m.view(np.ndarray) for name, m in maps.items()
         }
 
