@@ -9,11 +9,11 @@ from mypy.nodes import CallExpr, DictExpr, Expression, FuncItem, ListExpr, Membe
 from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Type
 
-from typedbatch.mypy.fields import Fields, anything, batch_of, known_fields, met, one_type
+from typedbatch.mypy.fields import Fields, anything, batch_of, known_fields, one_type
 from typedbatch.mypy.internals import Api, current_type, module_around, type_of
 from typedbatch.mypy.places import become, field_of, type_here
 from typedbatch.mypy.scopes import place_of, scope_around, scope_of
-from typedbatch.mypy.stored import either, fields_of_arguments, fields_of_data, stacked_fields
+from typedbatch.mypy.stored import columns_joined, either, fields_of_arguments, fields_of_data, stacked_fields
 from typedbatch.mypy.trust import Trust, trust_by_declaration
 
 
@@ -77,7 +77,7 @@ def _opened(api: Api, owner: NameExpr | MemberExpr, type_: Type) -> Type:
 
 def cat(ctx: FunctionContext | MethodContext) -> Type:
     """``cat``: the fields of the batches; as it refuses batches with different fields, those of any."""
-    return _joined(ctx, lambda rows: _concatenated(ctx.api, rows))
+    return _joined(ctx, lambda rows: columns_joined(ctx.api, rows, lambda types: either(ctx.api, types)))
 
 
 def stack(ctx: FunctionContext | MethodContext) -> Type:
@@ -103,13 +103,3 @@ def _fields_of_part(api: Api, part: Expression) -> Fields | None:
     if isinstance(part, DictExpr):
         return fields_of_data(api, part)
     return known_fields(type_here(api, part, type_of(api, part)))
-
-
-def _concatenated(api: Api, rows: Sequence[Fields]) -> Fields:
-    columns: dict[str, list[Type]] = {}
-    for row in rows:
-        for name, type_ in row.known.items():
-            columns.setdefault(name, []).append(type_)
-    unsure = [name for name in columns if all(name not in row or name in row.maybe for row in rows)]
-    known = {name: either(api, types) for name, types in columns.items()}
-    return Fields(known, frozenset(unsure), met(api, rows).rest)

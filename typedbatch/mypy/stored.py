@@ -134,12 +134,17 @@ def _fields_of_rows(api: Api, display: ListExpr | TupleExpr) -> Fields | None:
 
 def stacked_fields(api: Api, rows: Sequence[Fields]) -> Fields:
     """The fields of rows, stacked: those of all, since what a row lacks is made up."""
+    return columns_joined(api, rows, lambda types: stacked(api, types))
+
+
+def columns_joined(api: Api, rows: Sequence[Fields], join: Callable[[list[Type]], Type]) -> Fields:
+    """The fields of any of the rows, each with the types that it has in them joined to one."""
     columns: dict[str, list[Type]] = {}
     for row in rows:
         for name, type_ in row.known.items():
             columns.setdefault(name, []).append(type_)
     unsure = [name for name in columns if all(name not in row or name in row.maybe for row in rows)]
-    known = {name: stacked(api, types) for name, types in columns.items()}
+    known = {name: join(types) for name, types in columns.items()}
     return Fields(known, frozenset(unsure), met(api, rows).rest if rows else Rest.NONE)
 
 
