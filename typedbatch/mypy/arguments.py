@@ -10,15 +10,21 @@ from mypy.nodes import CallExpr, Expression
 from mypy.plugin import FunctionSigContext, MethodSigContext
 from mypy.types import CallableType, Overloaded, Type, TypeVarType, UnionType, get_proper_type
 
-from typedbatch.mypy.fields import anything, plain_batch
+from typedbatch.mypy.construct import bound
+from typedbatch.mypy.fields import anything, batch_of, is_batch, known_fields, plain_batch
 from typedbatch.mypy.internals import Api, known_type
 from typedbatch.mypy.judge import Verdict, asked_protocol, judge
+from typedbatch.mypy.results import returned
 
 
 def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
-    """The signature; it takes any Batch in the places where one was judged."""
+    """The signature: it takes any Batch in the places where one was judged, and gives the fields that are to be seen."""
     signature, call = ctx.default_signature, ctx.context
-    if not isinstance(call, CallExpr) or not any(map(asked_protocol, signature.arg_types)):
+    if not isinstance(call, CallExpr):
+        return signature
+    if is_batch(signature.ret_type) and known_fields(signature.ret_type) is None:
+        signature = _with_result(ctx.api, call, signature)
+    if not any(map(asked_protocol, signature.arg_types)):
         return signature
     if isinstance(get_proper_type(known_type(ctx.api, call.callee)), Overloaded):  # it is not known which one is meant
         return signature
@@ -30,6 +36,12 @@ def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
             is_wrong = any(verdict.text for verdict in told)
             types[place] = UnionType([anything() if is_wrong else plain_batch(ctx.api), types[place]])
     return signature.copy_modified(arg_types=types)
+
+
+def _with_result(api: Api, call: CallExpr, signature: CallableType) -> CallableType:
+    """It says which batch is returned, where this file shows it."""
+    fields = returned(api, call)
+    return signature if fields is None else signature.copy_modified(ret_type=bound(api, call, batch_of(api, fields)))
 
 
 def _verdict(api: Api, argument: Expression, type_: Type) -> Verdict | None:

@@ -46,9 +46,10 @@ from mypy.nodes import (
 )
 from mypy.types import CallableType, Instance, Overloaded, ProperType, Type, UnionType, get_proper_type
 
-from typedbatch.mypy.fields import BATCH, alternatives, is_batch, known_fields
+from typedbatch.mypy.fields import BATCH, Rest, alternatives, is_batch, known_fields
 from typedbatch.mypy.internals import Api, known_type
 from typedbatch.mypy.reach import in_one_loop
+from typedbatch.mypy.results import returned
 from typedbatch.mypy.scopes import Binding, Scope, functions_around, happens_before, position_of
 from typedbatch.mypy.tree import children, last_name
 
@@ -122,7 +123,8 @@ def _trust_in_call(api: Api, scope: Scope, call: CallExpr, seen: frozenset[Var])
         return min((trust_in(api, scope, item, seen) for item in batches), default=Trust.FILE)
     if isinstance(callee, MemberExpr) and callee.name in _KEEPING:
         return trust_in(api, scope, callee.expr, seen)
-    return Trust.FILE
+    result = returned(api, call)
+    return Trust.FULL if result is not None and result.rest is Rest.NONE else Trust.FILE
 
 
 def _trust_in_name(api: Api, scope: Scope, name: NameExpr, variable: Var, seen: frozenset[Var]) -> Trust:
