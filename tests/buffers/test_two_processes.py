@@ -273,34 +273,66 @@ while time.monotonic() < until:
 )
 def test_a_reader_beside_a_writer_at_full_speed_sees_whole_rows_in_order(name, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", WRITES, name, str(tmp_path / "b"), "3"]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert writer.stdout.readline() == "begun\n"
-    reader = {
-        one.__name__: one for one in (ReplayBuffer, VectorReplayBuffer, PrioritizedReplayBuffer, CachedReplayBuffer)
-    }[name].open(tmp_path / "b", mode="r")
-    read, latest = 0, 0
-    while writer.poll() is None:
-        try:
-            rows, slots = reader.sample(10)
-            everything = reader[:]
-        except (errors.EmptyBufferError, errors.StorageError):  # it was just reset; it is overwritten too fast
-            continue
-        if len(everything.act) == 0:  # it was reset in between
-            continue
-        for batch in (rows, everything):
-            assert (batch.obs == batch.act[:, None]).all(), "a torn row"
-            assert (batch.obs_next == batch.obs + 0.5).all(), "a torn row"
-        assert len(slots) == 10
-        if name == "ReplayBuffer":
-            assert (np.diff(everything.act) == 1).all()
-        if name != "CachedReplayBuffer":  # whose short rings may be left out
-            assert everything.act.max() >= latest
-            latest = everything.act.max()
-        read += 1
-    writer.communicate()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "begun\n"
+        reader = {
+            one.__name__: one for one in (ReplayBuffer, VectorReplayBuffer, PrioritizedReplayBuffer, CachedReplayBuffer)
+        }[name].open(tmp_path / "b", mode="r")
+        read, latest = 0, 0
+        while writer.poll() is None:
+            try:
+                rows, slots = reader.sample(10)
+                everything = reader[:]
+            except (errors.EmptyBufferError, errors.StorageError):  # it was just reset; it is overwritten too fast
+                continue
+            if len(everything.act) == 0:  # it was reset in between
+                continue
+            for batch in (rows, everything):
+                assert (batch.obs == batch.act[:, None]).all(), "a torn row"
+                assert (batch.obs_next == batch.obs + 0.5).all(), "a torn row"
+            assert len(slots) == 10
+            if name == "ReplayBuffer":
+                assert (np.diff(everything.act) == 1).all()
+            if name != "CachedReplayBuffer":  # whose short rings may be left out
+                assert everything.act.max() >= latest
+                latest = everything.act.max()
+            read += 1
     assert writer.returncode == 0
     assert read > 20
     assert len(reader) > 0
+
+
+def test_a_row_that_is_being_overwritten_is_not_read_however_often_it_is_tried(tmp_path):
+    writer = ReplayBuffer(8, path=tmp_path)
+    for number in range(12):
+        writer.add(transition(number))
+    reader = ReplayBuffer.open(tmp_path, mode="r")
+    rings, rows_written = writer._rings, iter([2, 4, 1])  # the second time, as many as the reader then leaves out
+    writer._make_room(slice(None))
+
+    def count_while_rows_are_written(buffer):
+        counted = buffer._rings.stored()
+        for _ in range(next(rows_written)):
+            writer._written(rings.advance_one(np.zeros(()), done=False).slots)
+            writer._make_room(slice(None))
+        return counted
+
+    counted = reader._guard.reader.read(count_while_rows_are_written, reader, (), {})
+    assert len(counted) >= 3
+    assert int(rings.insertion[0]) not in counted
+
+
+def test_rows_that_are_left_out_for_a_fast_writer_are_not_sampled(tmp_path):
+    writer = PrioritizedReplayBuffer(8, 0.6, 0.4, path=tmp_path)
+    for number in range(12):
+        writer.add(transition(number))
+    reader = PrioritizedReplayBuffer.open(tmp_path, mode="r")
+
+    def sample_while_a_row_is_written(buffer):
+        writer.add(transition(0))
+        return buffer._rings.has_row(buffer.sample_indices(1000))
+
+    assert reader._guard.reader.read(sample_while_a_row_is_written, reader, (), {}).all()
 
 
 # ---- links ----------------------------------------------------------------------------------------------------------

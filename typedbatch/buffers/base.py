@@ -163,14 +163,14 @@ class BufferBase:
         self._changed_back()
 
     def _changed_back(self) -> None:
-        """Called when a change was undone."""
+        """Called when rows no longer count that did, because a change was undone or another process overwrites them."""
 
     def _make_room(self, ids: Any, count: int = 1) -> None:
         """Called before rows are written: on disk, those that will be overwritten no longer count."""
         if self._durable:
             self._rings.drop_oldest(ids, count)
             owner = self if self._whole is None else self._whole[0]
-            owner._storage.commit(owner._numbers(), count)
+            owner._storage.commit(owner._numbers(), count, begun=True)
 
     def _overwriting(self, count: int) -> None:
         """Called when so many slots of a ring may be written to next, whichever they are: on disk, others are told."""

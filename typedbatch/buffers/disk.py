@@ -5,8 +5,8 @@ The columns are mapped into memory, so they may be larger than it. Of the positi
 with the higher number counts: it is written whole before its number is, so a process that is killed at any moment
 leaves one that is right. A buffer lets the rows that it is about to overwrite go in one such step, writes, and counts
 the new rows in with the next; so rows that are half written are never among those that count. The number grows in each
-step, over both by twice as many rows as are written to a ring, by which readers tell whether what they have read was
-whole.
+step, over both by twice as many rows as are written to a ring, and is odd in between: by that readers tell whether what
+they have read was whole.
 """
 
 from __future__ import annotations
@@ -173,11 +173,13 @@ class Disk(Memory):
         numbers = [int(name.split(".")[-2]) for name in self._maps if name != "state.npy"]
         return f"{1 + max(numbers, default=0)}.npy"
 
-    def commit(self, numbers: NDArray[np.float64], overwritten: int = 0) -> None:
+    def commit(self, numbers: NDArray[np.float64], overwritten: int = 0, *, begun: bool = False) -> None:
         state = self._state
         older = int(state[1, 0] <= state[0, 0])
         state[older, 1:] = numbers
-        state[older, 0] = state[1 - older, 0] + max(1, 2 * overwritten - 1)
+        before = state[1 - older, 0]
+        left = before % 2  # a process that was killed may have left rows half written
+        state[older, 0] = before + (2 * overwritten - 1 + left if begun else max(2 * overwritten + left, 2 - left))
 
     def flush(self) -> None:
         self.folder.flush(self._maps.values())
@@ -242,7 +244,10 @@ class Disk(Memory):
         raise StorageError("positions that are none")
 
     def overwritten(self, step: float) -> float:
-        """How many rows of a ring may have been overwritten since a step; infinite if there are other columns."""
+        """How many rows of a ring may have been overwritten since a step, halves for those that are half written.
+
+        Infinite if there are other columns.
+        """
         try:
             if self.folder.identity() != self._identity:
                 return math.inf

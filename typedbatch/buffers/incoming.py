@@ -136,7 +136,9 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
         value = value.reshape(lead)
     if value.shape != lead:
         wanted = f"a flag for each of {lead[0]} rows" if lead else "one flag, without dimensions,"
-        several = "" if lead or value.ndim != 1 else f"; a batch of {len(value)} is added with buffer_ids=[0] * {len(value)}"
+        several = (
+            "" if lead or value.ndim != 1 else f"; a batch of {len(value)} is added with buffer_ids=[0] * {len(value)}"
+        )
         raise RowAssignmentError(f"{wanted} is expected, got {describe(value)}{several}", name)
     return value
 

@@ -2,7 +2,8 @@
 
 The process that writes never waits for those that read, and does not know of them. It announces in the number of each
 step how many rows it is about to overwrite. A reader looks at that number before and after it has read: rows that are
-further from being overwritten than the number has grown were whole.
+further from being overwritten than the number has grown were whole. Where the number is odd, the slots behind the newest
+row are being overwritten already.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from typedbatch.buffers.disk import Disk
+from typedbatch.buffers.rings import Rings
 from typedbatch.buffers.selection import as_slots
 from typedbatch.errors import StorageError
 
@@ -39,6 +41,8 @@ class Reader:
         self._disk = disk
         self._step = math.nan
         self._margin = 0
+        self._spare: Any = 0
+        """How many rows may be overwritten in each ring before one of those that count is."""
         self._inside = False
 
     def read(self, method: Callable[..., Any], buffer: Any, args: Any, kwargs: Any, index: Any = _ALL) -> Any:
@@ -77,7 +81,7 @@ class Reader:
                 if not self._disk.overwritten(self._step) and not margin:
                     raise
             else:
-                if self._disk.overwritten(self._step) <= margin:
+                if (self._begun() <= self._spare).all():
                     return out
             if math.isfinite(gone := self._disk.overwritten(self._step)):
                 half = int(self._buffer._rings.capacity.max()) // 2
@@ -98,17 +102,29 @@ class Reader:
         self._step, self._margin = step, margin
         self._disk.read_extras()
         buffer._restore(numbers)
+        free = self._free(buffer._rings)
         buffer._rings.drop_oldest(_ALL, margin)
+        self._spare = buffer._rings.capacity - buffer._rings.length - free
         buffer._shared()
+        buffer._changed_back()
+
+    def _free(self, rings: Rings) -> Any:
+        """How many slots behind the newest row of each ring may be in the middle of being written at this step."""
+        return (rings.capacity - rings.length) * (self._step % 2)
+
+    def _begun(self) -> Any:
+        """How many rows of a ring may have been overwritten, or be half so, since this step and beyond those then."""
+        gone = self._disk.overwritten(self._step)
+        return np.floor(gone) if self._step % 2 else np.ceil(gone)
 
     def _require_kept(self, buffer: Any, index: Any) -> None:
-        if not (gone := self._disk.overwritten(self._step)):
+        if not (gone := self._begun()):
             return
         rings = buffer._rings
         slots = np.atleast_1d(as_slots(rings, index))
         ring = rings.ring_of(slots)
-        further = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring]
-        if slots.size and gone > further.min() - self.frames:
+        further = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring] - self._free(rings)[ring]
+        if slots.size and gone > further.min() - (self.frames - 1):
             raise StorageError(
                 f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample anew"
             )

@@ -41,8 +41,8 @@ class Memory:
     def tidy(self) -> None:
         """Let go of columns that were made since the last ``lay_out``, because some other could not be made."""
 
-    def commit(self, numbers: NDArray[np.float64], overwritten: int = 0) -> None:
-        """Take note of the positions, and that so many rows of a ring will be written over."""
+    def commit(self, numbers: NDArray[np.float64], overwritten: int = 0, *, begun: bool = False) -> None:
+        """Take note of the positions, and that so many rows of a ring will be written over; ``begun``: from now on."""
 
     def flush(self) -> None:
         """Wait until everything is on the disk."""
