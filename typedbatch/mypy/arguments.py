@@ -18,7 +18,7 @@ from typedbatch.mypy.results import returned
 
 
 def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
-    """The signature: it takes any Batch in the places where one was judged, and gives the fields that are to be seen."""
+    """The signature: it takes any Batch in the places where one was judged, and gives the fields that can be seen."""
     signature, call = ctx.default_signature, ctx.context
     if not isinstance(call, CallExpr):
         return signature

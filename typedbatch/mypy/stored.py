@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
@@ -47,6 +48,7 @@ from typedbatch.mypy.internals import Api, class_named, same, type_of
 TENSOR = "torch._tensor.Tensor"
 _NUMBERS = {"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"}
 _DEPTH = 4
+_MOST_NESTED = 20
 _SEQUENCES = {"builtins.list", "builtins.tuple"}
 
 
@@ -163,7 +165,7 @@ def stacked(api: Api, types: list[Type]) -> Type:
 
 
 def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
-    if depth > _DEPTH:  # a type may hold itself
+    if depth > _DEPTH or _nested(type_, _DEPTH) > _MOST_NESTED:  # a type may hold itself
         return anything()
     if isinstance(type_, UnionType):
         return UnionType.make_union([_stored_type(api, get_proper_type(item), depth + 1) for item in type_.items])
@@ -176,7 +178,7 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
     if not isinstance(type_, Instance):
         return type_
     if is_batch(type_):
-        return type_ if _is_flatter(type_, _DEPTH) else anything()
+        return type_
     if type_.type.fullname in _NUMBERS or type_.type.has_base("numpy.generic"):
         return number(api)
     if type_.type.fullname in _SEQUENCES and type_.args:
@@ -188,10 +190,16 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
     return type_
 
 
-def _is_flatter(type_: Type, depth: int) -> bool:
-    """Are fewer batches than ``depth`` nested in one another; ``batch = Batch(inner=batch)`` in a loop has no end."""
-    items = [one for item in (known_fields(type_) or Fields()).known.values() for one in alternatives(item)]
-    return depth > 0 and all(_is_flatter(item, depth - 1) for item in items)
+def _nested(type_: Type, depth: int) -> float:
+    """How many batches a type is made of; without end where more than ``depth`` are in one another.
+
+    ``batch = Batch(inner=batch)`` in a loop would have no end, and its types grow with each round.
+    """
+    batches = [one for one in alternatives(type_) if is_batch(one)]
+    if batches and not depth:
+        return math.inf
+    inner = [item for one in batches for item in (known_fields(one) or Fields()).known.values()]
+    return len(batches) + sum(_nested(item, depth - 1) for item in inner)
 
 
 def _of_elements(api: Api, elements: list[Type], depth: int) -> Type:

@@ -139,14 +139,28 @@ def f(flags: list[bool]) -> None:
     b = Batch(a=1)
 """
     + "".join(f"    if flags[{i}]: b.f{i} = b\n    else: del b.f{i - 1}\n" for i in range(12)),
+    "in a union that a loop widens": """
+def f(c: object) -> None:
+    b = Batch(a=1, b=None, c=Batch() if c else None)
+    while b.c:
+        b = b.c
+        b.e = b
+        del b.a
+        b = b.zz or Batch(b)
+    match b:
+        case Batch(a=1, b=Batch(c=z)) as whole if whole.a: z.x
+        case b: b.e
+""",
     "in a chain": "b0 = Batch(a=1)\n" + "".join(f"b{i} = Batch(x=b{i - 1}, y=b{i - 1}.x)\n" for i in range(1, 40)),
 }
 
 
+@pytest.mark.parametrize("mode", ["strict", "redefined"])
 @pytest.mark.parametrize("source", HOLDS_ITSELF.values(), ids=HOLDS_ITSELF)
-def test_batches_that_hold_themselves_take_no_time(source: str, kept: Path, tmp_path: Path) -> None:
+def test_batches_that_hold_themselves_take_no_time(source: str, mode: str, kept: Path, tmp_path: Path) -> None:
     cache = base_cache(kept / "with", tmp_path / "cache")
-    fill(tmp_path / "a", {"mypy.ini": CONFIG, "a.py": f"from typedbatch import Batch\n{source}"})
+    config = f"{CONFIG}[mypy-a]\n{MODES[mode]}"
+    fill(tmp_path / "a", {"mypy.ini": config, "a.py": f"from typedbatch import Batch\n{source}"})
     check(tmp_path / "a", cache, timeout=20)
 
 
