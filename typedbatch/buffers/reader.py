@@ -2,8 +2,8 @@
 
 The process that writes never waits for those that read, and does not know of them. It announces in the number of each
 step how many rows it is about to overwrite. A reader looks at that number before and after it has read: rows that are
-further from being overwritten than the number has grown were whole. Where it is odd, the slots behind the newest row are
-being overwritten already.
+further from being overwritten than the number has grown were whole. Where it is odd, the slots behind the newest row
+are being overwritten already.
 """
 
 from __future__ import annotations

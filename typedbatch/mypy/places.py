@@ -89,6 +89,8 @@ def _become(api: Api, name: NameExpr, type_: Type) -> None:
     variable = name.node
     if not isinstance(variable, Var) or not followed or not isinstance(function_around(api), FuncItem):
         return
-    if variable.is_inferred and is_batch(variable.type) and known_fields(variable.type) is not None:
-        widen_declaration(api, name, batch_of(api, Fields(rest=Rest.OPEN)))
+    declared = alternatives(variable.type)
+    if variable.is_inferred and any(known_fields(one) is not None for one in declared):
+        others = [one for one in declared if not is_batch(one)]
+        widen_declaration(api, name, UnionType.make_union([batch_of(api, Fields(rest=Rest.OPEN)), *others]))
         _widened.add(variable)
