@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CONSTRAINTS := .ci/constraints.txt
 MYPYS := tests/typing/older_mypys.txt
 
-.PHONY: demo test lowest bench bench-docs caught-docs editors-docs overlay-docs fuzz lint types clean help
+.PHONY: demo test lowest bench bench-docs caught-docs editors-docs design-docs overlay-docs fuzz lint types clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -66,6 +66,9 @@ caught-docs: $(VENV)/.dev
 editors-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.editor.measure > docs/editors.md
 
+design-docs: $(VENV)/.dev
+	$(BIN)/python -m tests.rooms
+
 overlay-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.tianshou_overlay.found
 
@@ -76,8 +79,8 @@ lowest:
 	@$(PYTHON) -m venv $(LOWEST)
 	@$(LOWEST)/bin/python -m pip --quiet install --constraint .ci/lowest.txt --editable '.[torch,pydantic,jaxtyping,rules,hdf5,lz4,arrow,cli]' \
 		click gymnasium hypothesis jsonschema optree pandas pytest pytest-xdist typeguard beartype
-	$(LOWEST)/bin/python -m pytest -n auto -W ignore::FutureWarning tests/batch tests/buffers tests/distributions tests/episodes \
-		tests/gate tests/making tests/sample_batches tests/schema tests/files tests/bridges/test_pydantic.py \
+	$(LOWEST)/bin/python -m pytest -n auto -W ignore::FutureWarning tests/ops tests/buffers tests/tree tests/episodes \
+		tests/validation tests/testing tests/sample_batches tests/schema tests/files tests/bridges/test_pydantic.py \
 		tests/bridges/test_other_checkers.py tests/test_algebra.py tests/test_display.py tests/test_imports.py \
 		tests/test_records.py tests/test_torch.py $(addprefix --ignore=tests/,buffers/test_hdf5.py \
 		files/test_refusals.py files/test_other_programs.py files/test_hostile_fields.py) \

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.strategies import DTYPES, batches, numpy_batches, row_indices
 from typedbatch import Batch
+from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, kind_of
+from typedbatch._tree.rows import leaves
 from typedbatch.errors import StructureError
-from typedbatch.leaves import ARRAY, BATCH, TENSOR, kind_of
-from typedbatch.rows import leaves
 
 
 def arrays_of(batch: Batch) -> list[tuple[str, Any]]:

@@ -12,7 +12,7 @@ import torch
 from torch.distributions import Categorical
 
 from typedbatch import Batch, RolloutBatch
-from typedbatch.display import summary
+from typedbatch._ops.display import summary
 
 
 class Tags(HTMLParser):

@@ -2,57 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-import typedbatch
+from tests import rooms
 
-PACKAGE = Path(typedbatch.__file__).parent
-MODULES = sorted(PACKAGE.rglob("*.py"))
-
-# Arrows run downwards only: a module imports from the rows above its own.
-ORDER = [
-    {"report", "active", "signals", "strangers", "mypy"},
-    {"errors"},
-    {"leaves", "level", "declaration"},
-    {"_typing", "rows", "rules", "tensors", "distributions", "preview"},
-    {"combine", "copying", "display", "memory"},
-    {"direct"},
-    {"construct", "inplace"},
-    {"indexing", "conversion", "arithmetic", "equality"},
-    {"differences", "casting"},
-    {"assignment", "missing", "splitting", "functions"},
-    {"gathering", "column"},
-    {"compression"},
-    {"sequences"},
-    {"episodes", "layout"},
-    {"input_dict"},
-    {"batch"},
-    {"sample_batch"},
-    {"multi_agent"},
-    {"naming"},
-    {"pytree", "protocols"},
-    {"records"},
-    {"schema"},
-    {"gate", "infer", "json_schema"},
-    {"stages", "contents"},
-    {"wrapping"},
-    {"boundary"},
-    {"jsonable"},
-    {"_hdf5"},
-    {"hdf5"},
-    {"files"},
-    {"buffers"},
-    {"bridges"},
-    {"testing", "cli"},
-    {"__init__"},
-    {"pytest_plugin"},
-]
-TORCH_MODULES = {"tensors", "distributions"}  # the bridge to torch: imported once a tensor is at hand
+TORCH_MODULES = {"_tree.tensors", "_tree.distributions"}  # the bridge to torch: imported once a tensor is at hand
 
 
 def run(code: str) -> str:
@@ -97,37 +55,24 @@ def test_torch_imported_after_typedbatch_is_known_from_the_first_tensor_on():
     assert run(code).strip() == "[2.0, 2.0] [2.0, 2.0]"
 
 
-def level(module: str) -> int:
-    name = module.split(".")[1] if "." in module else "__init__"
-    return next(i for i, row in enumerate(ORDER) if name in row)
+@pytest.mark.parametrize("name", rooms.modules())
+def test_arrows_run_downwards_only(name: str):
+    rows = {room: number for number, row in enumerate(rooms.ORDER) for room in row}
+    for imported in rooms.imports_of(rooms.modules()[name]):
+        own, other = rooms.room(name), rooms.room(imported)
+        assert other == own or rows[other] < rows[own], f"{name} imports {imported}"
+        assert imported not in TORCH_MODULES or name == "distributions", f"{name} imports torch's bridge at its top"
 
 
-def imports_of(path: Path) -> list[str]:
-    """Modules of the package that a file imports at its top level."""
-    found = []
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module == "typedbatch":
-            found += [f"typedbatch.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("typedbatch."):
-            found.append(node.module)
-    return found
+@pytest.mark.parametrize("folder", rooms.folders())
+def test_the_modules_of_a_folder_do_not_import_each_other_in_a_circle(folder: str):
+    assert all(rooms.levels(folder))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_arrows_run_downwards_only(path: Path):
-    inside = path.parent != PACKAGE
-    own = (
-        f"typedbatch.{path.parent.name if inside else path.stem}"
-        if path.name != "__init__.py" or inside
-        else "typedbatch"
-    )
-    for imported in imports_of(path):
-        if inside and imported.startswith(own):
-            continue
-        assert level(imported) < level(own), f"{path.name} imports {imported}"
-        assert imported.split(".")[1] not in TORCH_MODULES, f"{path.name} imports torch's bridge at its top"
+def test_the_page_shows_the_rooms_as_they_are():
+    assert rooms.page_with(rooms.table()) == rooms.PAGE.read_text(encoding="utf-8"), "make design-docs"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", rooms.modules().values(), ids=rooms.modules())
 def test_modules_stay_small(path: Path):
     assert len(path.read_text().splitlines()) < 600

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from typedbatch import Batch, BatchRecord, Rule, conforms, validate
+from typedbatch._signals import from_outside
 from typedbatch.errors import SchemaError
-from typedbatch.signals import from_outside
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 

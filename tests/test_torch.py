@@ -16,7 +16,7 @@ from torch.distributions import Categorical, Independent, Normal
 from torch.utils import _pytree
 
 from typedbatch import Batch, RolloutBatch, conforms, convert
-from typedbatch.conversion import to_numpy, to_torch, to_torch_as
+from typedbatch._ops.conversion import to_numpy, to_torch, to_torch_as
 from typedbatch.errors import LeafError, RowIndexError
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]

@@ -1,14 +1,14 @@
 """Typed batches for reinforcement learning and post-training: contracts at the edges, open batches inside."""
 
 from typedbatch import pytree as pytree
+from typedbatch._active import mypy_plugin_active
+from typedbatch._level import checking
 from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
-from typedbatch.active import mypy_plugin_active
+from typedbatch._validation.checked import checked
+from typedbatch._validation.convert import convert
+from typedbatch._validation.validate import conforms, extend, validate
 from typedbatch.batch import Batch, DynamicBatch, cat, stack
-from typedbatch.boundary import checked
 from typedbatch.errors import Problem, SchemaError
-from typedbatch.gate import conforms, extend, validate
-from typedbatch.level import checking
-from typedbatch.multi_agent import MultiAgentBatch
 from typedbatch.protocols import (
     ActBatchProtocol,
     ActStateBatchProtocol,
@@ -46,9 +46,9 @@ from typedbatch.records import (
     RolloutBatch,
 )
 from typedbatch.rules import Finite, Rule, Sorted, Unique, rule
-from typedbatch.sample_batch import SampleBatch
+from typedbatch.sample_batches.multi_agent import MultiAgentBatch
+from typedbatch.sample_batches.sample_batch import SampleBatch
 from typedbatch.schema import schema_of
-from typedbatch.stages import convert
 
 __all__ = [
     "ActBatch",

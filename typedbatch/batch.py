@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 import numpy as np
 from typing_extensions import TypeVar
 
-from typedbatch import (
+from typedbatch._ops import (
     assignment,
     column,
     construct,
@@ -17,21 +17,21 @@ from typedbatch import (
     display,
     equality,
     indexing,
-    missing,
+    nulls,
     splitting,
 )
+from typedbatch._ops.arithmetic import Arithmetic, apply_ufunc
+from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
+from typedbatch._ops.copying import shallow
+from typedbatch._ops.direct import written_directly
+from typedbatch._ops.numpy_functions import apply_function
+from typedbatch._tree.leaves import BATCH, Tree, describe, kind_of
+from typedbatch._tree.rows import count_rows, shape_of
 from typedbatch._typing import Index
-from typedbatch.arithmetic import Arithmetic, apply_ufunc
-from typedbatch.combine import Missing, as_list, cat_trees, stack_trees
-from typedbatch.copying import shallow
-from typedbatch.direct import written_directly
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
-from typedbatch.functions import apply_function
-from typedbatch.leaves import BATCH, Tree, describe, kind_of
-from typedbatch.rows import count_rows, shape_of
 
 if TYPE_CHECKING:
-    from typedbatch.conversion import Device, Dtype
+    from typedbatch._ops.conversion import Device, Dtype
     from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound="Batch")
@@ -46,8 +46,8 @@ class Batch(Arithmetic):
     not over names. Any string is a field name; one that is a method too, as ``"items"``, is read by ``batch["items"]``.
 
     Values are converted once, when they are set: a list becomes an array, a number a 0-d array, a ``dict`` a nested
-    Batch (see :func:`typedbatch.construct.to_leaf` for the table). Arrays and tensors are kept as they are, without a
-    copy, whatever their length: unequal lengths are named by :func:`typedbatch.validate`, not here.
+    Batch. Arrays and tensors are kept as they are, without a copy, whatever their length: unequal lengths are named by
+    :func:`typedbatch.validate`, not here.
 
     Args:
         data: a dict, a Batch (a shallow copy of it is made), or a list, tuple or object array of dicts and Batches,
@@ -242,7 +242,7 @@ class Batch(Arithmetic):
 
     def is_empty(self, recurse: bool = False) -> bool:
         """True without fields; with ``recurse``, also when there are only empty Batches all the way down."""
-        return missing.is_empty(self, recurse)
+        return nulls.is_empty(self, recurse)
 
     def split(
         self: B, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: splitting.Rng = None
@@ -309,7 +309,7 @@ class Batch(Arithmetic):
         if kind_of(batch) is not BATCH:
             raise LeafError(f"Batch.empty takes a Batch, got {describe(batch)}")
         if index is None:
-            return conversion.map_leaves(batch, missing.emptied)
+            return conversion.map_leaves(batch, nulls.emptied)
         result = conversion.map_leaves(batch, copying.apart)
         assignment.clear_rows(result, index)
         return result
@@ -322,7 +322,7 @@ class Batch(Arithmetic):
             StructureError: a field on the same memory would change in other rows.
         """
         if index is None:
-            conversion.map_leaves_in_place(self, missing.empty_in_place)
+            conversion.map_leaves_in_place(self, nulls.empty_in_place)
         else:
             assignment.clear_rows(self, index)
         return self
@@ -454,11 +454,11 @@ class Batch(Arithmetic):
 
     def isnull(self) -> Batch:
         """A Batch of arrays and tensors of bools, true where a value is ``None``, NaN, NaT or masked."""
-        return conversion.map_leaves(self, missing.is_null)
+        return conversion.map_leaves(self, nulls.is_null)
 
     def hasnull(self) -> bool:
         """True when any value is ``None``, NaN, NaT or masked."""
-        return missing.has_null(self)
+        return nulls.has_null(self)
 
     def dropnull(self: B) -> B:
         """The rows in which no field has a missing value; every field keeps its shape beyond the rows.
@@ -469,11 +469,11 @@ class Batch(Arithmetic):
             StructureError: the fields have different lengths.
             NoLengthError: a field is a scalar.
         """
-        return missing.drop_null(self)
+        return nulls.drop_null(self)
 
     def replace_empty_batches_by_none(self) -> None:
         """Replace reserved fields (``Batch()``) by ``None``, at every depth, in place."""
-        missing.reserved_to_none(self)
+        nulls.reserved_to_none(self)
 
     # ---- equality, copies, display --------------------------------------------------------------------------------
 
@@ -524,7 +524,7 @@ class Batch(Arithmetic):
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        """``np.mean(batch)``, ``np.concatenate([a, b])`` and others; see ``typedbatch.functions`` for which."""
+        """``np.mean(batch)``, ``np.concatenate([a, b])`` and others."""
         return apply_function(func, args, dict(kwargs))
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.conversion import leaf_to_numpy
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._ops.gathering import NO_ROW, gather
+from typedbatch._ops.indexing import select_basic, take
+from typedbatch._tree.leaves import describe, leading_shape
+from typedbatch._tree.rows import at_least, equal_rows, require_tree
 from typedbatch.errors import MissingFieldError, SizeError, StructureError
-from typedbatch.gathering import NO_ROW, gather
-from typedbatch.indexing import select_basic, take
-from typedbatch.leaves import describe, leading_shape
-from typedbatch.rows import at_least, equal_rows, require_tree
 from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, require_rows, starts
 
 if TYPE_CHECKING:

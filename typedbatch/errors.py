@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
-from typedbatch.report import Part, as_rich, describe_problem, lines, plain
+from typedbatch._report import Part, as_rich, describe_problem, lines, plain
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -11,10 +11,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, leading_shape
+from typedbatch._tree.rows import leaves, require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, LeafError, SettingError
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, leading_shape
-from typedbatch.rows import leaves, require_tree
 from typedbatch.schema.dtypes import JAXTYPING
 
 Style = Literal["record", "protocol"]

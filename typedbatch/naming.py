@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
+from typedbatch._tree.leaves import BATCH, describe, is_reserved, kind_of, new_tree
+from typedbatch._tree.rows import require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError, did_you_mean, nearest
-from typedbatch.leaves import BATCH, describe, is_reserved, kind_of, new_tree
-from typedbatch.rows import require_tree
-from typedbatch.sample_batch import SampleBatch
+from typedbatch.sample_batches.sample_batch import SampleBatch
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+from typedbatch._declaration import declare
+from typedbatch._ops.splitting import Rng
 from typedbatch._typing import Act_co, Array, Distribution, Index, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
-from typedbatch.declaration import declare
-from typedbatch.splitting import Rng
 
 if TYPE_CHECKING:
-    from typedbatch.conversion import Device, Dtype
+    from typedbatch._ops.conversion import Device, Dtype
 
 S = TypeVar("S", bound="BatchProtocol")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from typedbatch.differences import differences
+from typedbatch._level import current_level, set_default
+from typedbatch._ops.differences import differences
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import Tree
 from typedbatch.errors import SettingError
-from typedbatch.leaves import Tree
-from typedbatch.level import current_level, set_default
-from typedbatch.signals import from_outside
 
 _before = pytest.StashKey[str]()
 

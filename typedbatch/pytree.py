@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from typedbatch._tree.leaves import listeners, new_tree
 from typedbatch.batch import Batch
-from typedbatch.leaves import listeners, new_tree
 
 _DONE: set[tuple[str, type]] = set()
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 
 from typing_extensions import Format, dataclass_transform, get_annotations
 
-from typedbatch import construct, copying
+from typedbatch._declaration import declare
+from typedbatch._ops import construct, copying
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
-from typedbatch.declaration import declare
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 from typedbatch.protocols import BatchProtocol
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from typedbatch._tree.leaves import KINDS, TENSOR
 from typedbatch.errors import DeclarationError
-from typedbatch.leaves import KINDS, TENSOR
 
 M = TypeVar("M", bound=Callable[[Any], Any])
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from typedbatch.combine import cat_trees
-from typedbatch.construct import to_leaf
-from typedbatch.conversion import leaf_to_numpy, torch_side
+from typedbatch._ops.combine import cat_trees
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.conversion import leaf_to_numpy, torch_side
+from typedbatch._ops.gathering import NO_ROW, gather
+from typedbatch._ops.indexing import select, select_basic
+from typedbatch._tree.leaves import Tree
+from typedbatch._tree.rows import at_least, equal_rows, require_tree
 from typedbatch.errors import SizeError, StructureError
-from typedbatch.gathering import NO_ROW, gather
-from typedbatch.indexing import select, select_basic
-from typedbatch.leaves import Tree
-from typedbatch.rows import at_least, equal_rows, require_tree
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,9 +15,9 @@ from torch.distributions import Normal
 
 from tests.strategies import arrays, trees
 from typedbatch import Batch
+from typedbatch._tree.rows import leaves
 from typedbatch.bridges.arrow import from_arrow, to_arrow
 from typedbatch.errors import LeafError, NoLengthError, StructureError
-from typedbatch.rows import leaves
 
 NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 TIMES = ("datetime64[s]", "datetime64[ms]", "datetime64[us]", "datetime64[ns]", "datetime64[D]", "timedelta64[s]")

@@ -12,9 +12,9 @@ from torch.distributions import Normal
 
 from tests.strategies import numpy_batches
 from typedbatch import Batch
+from typedbatch._tree.rows import leaves
 from typedbatch.bridges.dlpack import from_dlpack, to_dlpack
 from typedbatch.errors import FieldNameError, LeafError, SettingError
-from typedbatch.rows import leaves
 
 DTYPES = ("bool", "int8", "int64", "uint8", "float16", "float32", "float64", "complex64")
 

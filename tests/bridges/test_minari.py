@@ -14,9 +14,9 @@ from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, validate
+from typedbatch._tree.rows import leaves
 from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari
 from typedbatch.errors import LeafError, NoLengthError, StructureError
-from typedbatch.rows import leaves
 
 # Minari says so wherever no second environment for evaluation is given
 pytestmark = [

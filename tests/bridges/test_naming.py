@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.strategies import batches
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, SampleBatch, validate
+from typedbatch._tree.leaves import is_reserved
+from typedbatch._tree.rows import leaves
 from typedbatch.errors import FieldNameError, LeafError, SettingError
-from typedbatch.leaves import is_reserved
 from typedbatch.naming import NAMES, Convention, rename
-from typedbatch.rows import leaves
 
 conventions = st.sampled_from(get_args(Convention))
 every_convention = pytest.mark.parametrize("to", get_args(Convention))

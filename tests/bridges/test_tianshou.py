@@ -13,9 +13,9 @@ from torch.distributions import Normal
 
 from tests.strategies import batches
 from typedbatch import Batch, RolloutBatch, SampleBatch
+from typedbatch._tree.rows import leaves
 from typedbatch.bridges.tianshou import from_tianshou, to_tianshou
 from typedbatch.errors import LeafError
-from typedbatch.rows import leaves
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

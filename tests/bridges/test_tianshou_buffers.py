@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.buffers.helpers import BUFFERS, assert_same, assert_same_places, distance, transitions
 from typedbatch import Batch
+from typedbatch._tree.rows import leaves
 from typedbatch.bridges.tianshou import buffer_from_tianshou, buffer_to_tianshou
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.errors import LeafError, StructureError
-from typedbatch.rows import leaves
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

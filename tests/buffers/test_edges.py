@@ -24,7 +24,7 @@ from typedbatch.buffers import (
     compute_nstep_return,
 )
 from typedbatch.errors import FieldNameError, RowAssignmentError, RowIndexError, StorageError, StructureError
-from typedbatch.hdf5 import from_hdf5
+from typedbatch.files.hdf5 import from_hdf5
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

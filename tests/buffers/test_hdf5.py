@@ -21,7 +21,6 @@ from tianshou.data.utils.converter import to_hdf5 as tianshou_to_hdf5
 from tests.buffers.model import as_batch, as_rows, row
 from tests.strategies import DTYPES, arrays, tensors
 from typedbatch import Batch, errors
-from typedbatch._hdf5 import process
 from typedbatch.buffers import (
     CachedReplayBuffer,
     HERReplayBuffer,
@@ -31,7 +30,8 @@ from typedbatch.buffers import (
     ReplayBuffer,
     VectorReplayBuffer,
 )
-from typedbatch.hdf5 import from_hdf5, to_hdf5
+from typedbatch.files._hdf5 import process
+from typedbatch.files.hdf5 import from_hdf5, to_hdf5
 
 
 def written(fields: Any, compression: str | None = None) -> Any:

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.batch.helpers import assert_array, assert_identical
+from tests.ops.helpers import assert_array, assert_identical
 from typedbatch import Batch, ObsBatch, RolloutBatch, SampleBatch
 from typedbatch.episodes import episode_lengths, group_by, lookback, lookback_mask, split_by_episode
 from typedbatch.errors import LeafError, MissingFieldError, NoLengthError, RowIndexError, SizeError, StructureError

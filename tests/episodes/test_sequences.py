@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
-from tests.batch.helpers import assert_array, assert_identical
+from tests.ops.helpers import assert_array, assert_identical
 from typedbatch import ActBatch, Batch, ObsBatch, SampleBatch
 from typedbatch.errors import LeafError, NoLengthError, RowIndexError, SizeError, StructureError
 from typedbatch.sequences import (

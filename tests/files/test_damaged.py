@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.files.helpers import ENDINGS, Steps, assert_same, cells
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
-from typedbatch._hdf5 import process
 from typedbatch.errors import SchemaError, SettingError, StorageError
 from typedbatch.files import load, save
+from typedbatch.files._hdf5 import process
 
 
 def small() -> Any:

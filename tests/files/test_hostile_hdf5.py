@@ -16,7 +16,7 @@ from tests.files.helpers import Evil, hdf5_by_hand, memory_for, refused
 from typedbatch import Batch
 from typedbatch.errors import SettingError, StorageError
 from typedbatch.files import load, save
-from typedbatch.hdf5 import from_hdf5
+from typedbatch.files.hdf5 import from_hdf5
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_an_hdf5_file_without_a_batch_of_its_own_is_refused(how, tmp_path):
 def test_an_hdf5_file_of_others_is_refused_with_a_hint(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"] = np.arange(3)
-    assert "typedbatch.hdf5.from_hdf5 reads others" in refused(tmp_path / "a.h5")
+    assert "typedbatch.files.hdf5.from_hdf5 reads others" in refused(tmp_path / "a.h5")
 
 
 def test_odd_attributes_of_an_hdf5_batch_are_leaves_or_refused(tmp_path):

@@ -16,9 +16,9 @@ import torch
 
 from tests.files.helpers import ENDINGS, Evil, assert_same, cells, through_file
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
-from typedbatch.compression import compress_column
 from typedbatch.errors import LeafError, SettingError, StorageError
 from typedbatch.files import load, save
+from typedbatch.sample_batches.compression import compress_column
 
 
 @pytest.fixture(params=ENDINGS)

@@ -17,9 +17,9 @@ with atheris.instrument_imports(include=["typedbatch"]):
     from typedbatch import Batch, SchemaError, conforms, schema_of, validate
     from typedbatch.schema import check_of, find_problems
 
-from tests.gate.helpers import Cam, CamPos, Tree, record
-from tests.gate.test_hostile import leaves, raw
 from tests.schema.test_generated import LEAVES, Sized, union
+from tests.validation.helpers import Cam, CamPos, Tree, record
+from tests.validation.test_hostile import leaves, raw
 
 NAMES = ["a", "b", "c", "cam", "pos", "grid", "flat", "value", "child", "a b", "d"]
 GRID = Shaped[np.ndarray, "N d"]

@@ -12,11 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.batch.helpers import assert_array
+from tests.ops.helpers import assert_array
 from tests.strategies import DTYPES, arrays, tensors
 from typedbatch import Batch, SampleBatch, cat, stack
-from typedbatch.compression import Compressed
 from typedbatch.errors import LeafError, RowIndexError, StructureError, TypedBatchError
+from typedbatch.sample_batches.compression import Compressed
 
 BULK = pytest.mark.parametrize("bulk", [False, True], ids=["by row", "as a whole"])
 

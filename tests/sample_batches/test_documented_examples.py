@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.batch.helpers import assert_array
+from tests.ops.helpers import assert_array
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
-from typedbatch.input_dict import ViewRequirement
+from typedbatch.sample_batches.input_dict import ViewRequirement
 
 
 def lists(batch: Batch) -> dict[str, list]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from typedbatch import SampleBatch
 from typedbatch.errors import MissingFieldError, RowIndexError, SettingError, TypedBatchError
-from typedbatch.input_dict import ViewRequirement
+from typedbatch.sample_batches.input_dict import ViewRequirement
 
 
 def trajectory() -> SampleBatch:

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.batch.helpers import assert_identical
+from tests.ops.helpers import assert_identical
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
 from typedbatch.errors import (
     FieldNameError,

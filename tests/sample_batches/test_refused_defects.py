@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.batch.helpers import assert_identical
+from tests.ops.helpers import assert_identical
 from typedbatch import MultiAgentBatch, SampleBatch
 from typedbatch.errors import MissingFieldError, SizeError, StructureError
-from typedbatch.input_dict import ViewRequirement
+from typedbatch.sample_batches.input_dict import ViewRequirement
 
 
 def infos(count: int) -> np.ndarray:

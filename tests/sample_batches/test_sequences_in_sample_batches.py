@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tests.batch.helpers import assert_identical
+from tests.ops.helpers import assert_identical
 from typedbatch import Batch, SampleBatch, cat, stack
 from typedbatch.errors import RowIndexError, SizeError, StructureError
 

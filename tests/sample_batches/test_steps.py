@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.batch.helpers import assert_array, assert_identical
+from tests.ops.helpers import assert_array, assert_identical
 from tests.strategies import arrays, object_arrays, row_indices, tensors, trees
 from typedbatch import Batch, BatchProtocol, SampleBatch, cat, conforms, stack, validate
 from typedbatch.errors import (

@@ -17,7 +17,7 @@ from jaxtyping import Float, Float32, Shaped
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from tests.gate.helpers import Array, Cam, load, record
+from tests.validation.helpers import Array, Cam, load, record
 from typedbatch import Batch, BatchProtocol, BatchRecord, Finite, conforms, rule, schema_of
 from typedbatch.errors import DeclarationError
 

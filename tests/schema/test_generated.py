@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Categorical, Distribution, Normal
 
-from tests.gate.helpers import Array, Cam, CamPos, Refuses, TensorCam, Tree, record
+from tests.validation.helpers import Array, Cam, CamPos, Refuses, TensorCam, Tree, record
 from typedbatch import Batch, BatchRecord, RolloutBatch, conforms, schema_of, validate
 from typedbatch.errors import Code, SchemaError
 from typedbatch.schema import check_of, find_problems, generate

@@ -12,7 +12,7 @@ import torch
 from hypothesis import assume, given
 from jaxtyping import AnnotationError, jaxtyped
 
-from tests.gate.helpers import record
+from tests.validation.helpers import record
 from typedbatch import Batch, conforms
 from typedbatch.errors import DeclarationError
 

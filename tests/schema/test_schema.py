@@ -16,9 +16,9 @@ from jaxtyping import Float, Float32, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tests.gate.helpers import Array, Cam, record
+from tests.validation.helpers import Array, Cam, record
 from typedbatch import Batch, BatchRecord, Finite, RolloutBatch, RolloutBatchProtocol, conforms, rule, schema_of
-from typedbatch.leaves import ARRAY, BATCH, NONE, TENSOR
+from typedbatch._tree.leaves import ARRAY, BATCH, NONE, TENSOR
 from typedbatch.schema.fields import Schema
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NONE, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch._tree.rows import equal_rows, require_tree
 from typedbatch.batch import Batch
-from typedbatch.conversion import leaf_to_numpy
 from typedbatch.errors import LeafError, SettingError, StorageError, StructureError, TypedBatchError
 from typedbatch.files.atomic import replacing
-from typedbatch.leaves import ARRAY, BATCH, KINDS, NONE, TENSOR, Tree, describe, new_tree, object_array
-from typedbatch.rows import equal_rows, require_tree
 
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, TypeError, OverflowError)
 

@@ -14,9 +14,9 @@ from beartype.vale import Is
 
 import typedbatch
 from typedbatch import protocols, records
+from typedbatch._validation.validate import conforms
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
-from typedbatch.gate import conforms
 from typedbatch.schema import class_of, is_schema
 
 

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from typedbatch._ops.combine import check_names
+from typedbatch._ops.conversion import torch_side
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch._tree.rows import require_tree
 from typedbatch.batch import Batch
-from typedbatch.combine import check_names
-from typedbatch.conversion import torch_side
 from typedbatch.errors import LeafError, SettingError, TypedBatchError
-from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
-from typedbatch.rows import require_tree
 
 
 def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "numpy") -> Batch:

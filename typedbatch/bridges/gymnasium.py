@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._ops.copying import deep_leaf
+from typedbatch._tree.leaves import TENSOR, describe, kind_of
 from typedbatch.batch import Batch
-from typedbatch.copying import deep_leaf
 from typedbatch.errors import LeafError, RowAssignmentError, StructureError
-from typedbatch.leaves import TENSOR, describe, kind_of
 from typedbatch.records import ObsBatch, RolloutBatch
 
 _FINAL = ("final_obs", "_final_obs")

@@ -9,14 +9,14 @@ import numpy as np
 from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
+from typedbatch._ops.gathering import after_zeros
+from typedbatch._tree.leaves import ARRAY, BATCH, describe, is_reserved, kind_of
+from typedbatch._tree.rows import count_rows, equal_rows, leaves, require_tree
 from typedbatch.batch import Batch
 from typedbatch.bridges.gymnasium import nested, unnested
 from typedbatch.errors import LeafError, StructureError
-from typedbatch.gathering import after_zeros
-from typedbatch.leaves import ARRAY, BATCH, describe, is_reserved, kind_of
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import RolloutBatch
-from typedbatch.rows import count_rows, equal_rows, leaves, require_tree
 
 _FIELDS: Final = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "info")
 

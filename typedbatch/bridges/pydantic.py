@@ -23,14 +23,11 @@ from pydantic import Field as ModelField
 from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
 
-from typedbatch.batch import Batch
-from typedbatch.construct import to_leaf
-from typedbatch.conversion import leaf_to_numpy
-from typedbatch.copying import deep_leaf
-from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError
-from typedbatch.gate import check
-from typedbatch.json_schema import field_schema, json_schema
-from typedbatch.leaves import (
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._ops.copying import deep_leaf
+from typedbatch._report import in_a_line
+from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -43,8 +40,11 @@ from typedbatch.leaves import (
     describe,
     kind_of,
 )
+from typedbatch._validation.validate import check
+from typedbatch.batch import Batch
+from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError
+from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.records import default_of
-from typedbatch.report import in_a_line
 from typedbatch.schema import class_of, schema_of
 from typedbatch.schema.fields import Field
 from typedbatch.schema.names import parts_of

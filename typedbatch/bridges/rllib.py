@@ -7,17 +7,17 @@ from typing import Any, overload
 import numpy as np
 from ray.rllib.policy import sample_batch as rllib
 
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._tree.leaves import BATCH, KINDS, Tree, describe, is_reserved, new_tree, object_array
+from typedbatch._tree.rows import require_tree
 from typedbatch.batch import Batch
 from typedbatch.bridges.gymnasium import named
-from typedbatch.construct import to_leaf
-from typedbatch.conversion import leaf_to_numpy
 from typedbatch.errors import LeafError
-from typedbatch.layout import layout_of
-from typedbatch.leaves import BATCH, KINDS, Tree, describe, is_reserved, new_tree, object_array
-from typedbatch.multi_agent import MultiAgentBatch
 from typedbatch.protocols import BatchProtocol
-from typedbatch.rows import require_tree
-from typedbatch.sample_batch import SampleBatch
+from typedbatch.sample_batches.layout import layout_of
+from typedbatch.sample_batches.multi_agent import MultiAgentBatch
+from typedbatch.sample_batches.sample_batch import SampleBatch
 
 
 @overload

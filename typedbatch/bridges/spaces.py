@@ -10,9 +10,9 @@ import jaxtyping
 import numpy as np
 from gymnasium import spaces
 
+from typedbatch._tree.leaves import describe
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, LeafError
-from typedbatch.leaves import describe
 from typedbatch.records import BatchRecord
 from typedbatch.rules import Rule
 from typedbatch.schema.dtypes import JAXTYPING

@@ -16,10 +16,9 @@ from tensordict import (
 )
 from tensordict.utils import LinkedList
 
-from typedbatch.batch import Batch
-from typedbatch.conversion import torch_side
-from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError
-from typedbatch.leaves import (
+from typedbatch._ops.conversion import torch_side
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -33,8 +32,9 @@ from typedbatch.leaves import (
     new_tree,
     object_array,
 )
-from typedbatch.rows import at_least, equal_rows, require_tree
-from typedbatch.signals import from_outside
+from typedbatch._tree.rows import at_least, equal_rows, require_tree
+from typedbatch.batch import Batch
+from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ import numpy as np
 import tianshou.data as ts
 from tianshou.data.buffer.manager import ReplayBufferManager
 
+from typedbatch._ops.construct import to_leaf
+from typedbatch._tree.leaves import Tree, describe, is_objects, new_tree
+from typedbatch._tree.rows import require_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
-from typedbatch.buffers.restored import library_class, restored
+from typedbatch.buffers.restore import library_class, restored
 from typedbatch.buffers.storage import Memory
-from typedbatch.construct import to_leaf
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
-from typedbatch.leaves import Tree, describe, is_objects, new_tree
-from typedbatch.rows import require_tree
 
 
 def from_tianshou(batch: ts.Batch) -> Batch:

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from torch.utils.data import Dataset
 
+from typedbatch._ops.indexing import select
+from typedbatch._tree.leaves import Tree
+from typedbatch._tree.rows import equal_rows, require_tree
 from typedbatch.batch import Batch
-from typedbatch.indexing import select
-from typedbatch.leaves import Tree
 from typedbatch.protocols import BatchProtocol
-from typedbatch.rows import equal_rows, require_tree
 
 B = TypeVar("B", bound=BatchProtocol)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from typedbatch._validation.validate import check
 from typedbatch.errors import SchemaError
-from typedbatch.gate import check
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.buffers import contents, incoming, restored
+from typedbatch._level import current_level
+from typedbatch._tree.leaves import Tree
+from typedbatch.buffers import bulk, incoming, restore
 from typedbatch.buffers.columns import Plan, Simple, simple_columns
 from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.guard import Guard
@@ -17,8 +19,6 @@ from typedbatch.buffers.options import FIELDS
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import SizeError, StorageError, StructureError
-from typedbatch.leaves import Tree
-from typedbatch.level import current_level
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -46,7 +46,7 @@ class BufferBase:
 
     def _begin(self, cls: type) -> None:
         """Called at the end of each constructor; that of ``cls`` is the last one if the buffer is of that class."""
-        if self._storage.durable and restored.library_class(type(self)) is cls:
+        if self._storage.durable and restore.library_class(type(self)) is cls:
             self._laid_out()
 
     if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class BufferBase:
     def _laid_out(self) -> None:
         """Called when there are other columns than before."""
         self._shared()
-        self._storage.lay_out(restored.description(self), self._columns, self._numbers())
+        self._storage.lay_out(restore.description(self), self._columns, self._numbers())
 
     def _shared(self) -> None:
         """Called when columns or positions are other objects than before."""
@@ -99,7 +99,7 @@ class BufferBase:
         self._guard.durable = self._durable
         self._simple = simple_columns(self._columns.__dict__)
         for ring, part in enumerate(self._parts):
-            contents.share(this, ring, part)
+            bulk.share(this, ring, part)
 
     def _require_whole(self, what: str) -> None:
         if self._whole is not None:
@@ -143,10 +143,10 @@ class BufferBase:
         """
         owner: Any = self if self._whole is None else self._whole[0]
         if self._durable:
-            return partial(restored.read_again, owner)
+            return partial(restore.read_again, owner)
         rings = owner._rings
         returns = rings.ep_return
-        columns = contents.same_structure(owner._columns) if structure else None
+        columns = bulk.same_structure(owner._columns) if structure else None
         positions = rings.counts.tobytes(), returns, returns.tobytes()
         return partial(owner._put_back, positions, columns, self._rings, ids, count)
 
@@ -158,7 +158,7 @@ class BufferBase:
         if ids is not None:
             rings.drop_oldest(ids, count)
         if columns is not None:
-            self._columns = contents.same_structure(columns)
+            self._columns = bulk.same_structure(columns)
         self._shared()
         self._changed_back()
 
@@ -210,7 +210,7 @@ class BufferBase:
     def _made(cls, arguments: dict[str, Any]) -> Self:
         """An empty buffer, from what :meth:`_arguments` gave."""
         out = cls.__new__(cls)
-        construct: Any = restored.library_class(cls)
+        construct: Any = restore.library_class(cls)
         construct.__init__(out, **arguments)
         return out
 

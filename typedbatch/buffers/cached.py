@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.buffers import contents, incoming, restored
+from typedbatch._tree.leaves import describe
+from typedbatch._tree.rows import at_least
+from typedbatch.buffers import bulk, incoming, restore
 from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.guard import changing
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Rings
 from typedbatch.errors import LeafError, StructureError
-from typedbatch.leaves import describe
-from typedbatch.rows import at_least
 
 
 class CachedReplayBuffer(ReplayBuffer[R, S]):
@@ -47,7 +47,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         max_episode_length: int,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        if restored.library_class(type(main_buffer)) is not ReplayBuffer:
+        if restore.library_class(type(main_buffer)) is not ReplayBuffer:
             raise LeafError(f"the main buffer is a ReplayBuffer, got {describe(main_buffer)}")
         if main_buffer._columns.__dict__ or main_buffer._storage.durable:
             raise StructureError("the main buffer is empty and in memory; a path is given to the CachedReplayBuffer")
@@ -112,7 +112,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     def _move(self, ring: int) -> tuple[int, int]:
         slots = self._rings.part(ring).chronological() + self._rings.offset[ring]
-        moved = contents.move(self, 0, self, slots, emptied=ring)
+        moved = bulk.move(self, 0, self, slots, emptied=ring)
         self._rings.reset(slice(ring, ring + 1))  # without a main buffer there is no move
         return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)
 
@@ -125,7 +125,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""
-        return contents.update_ring(self, 0, buffer)
+        return bulk.update_ring(self, 0, buffer)
 
     def _arguments(self) -> dict[str, Any]:
         return {

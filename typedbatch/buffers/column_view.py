@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
+from typedbatch._ops.construct import to_leaf
+from typedbatch._tree.leaves import Tree, describe, is_reserved, leading_shape
+from typedbatch._tree.rows import leaves
 from typedbatch.batch import Batch
-from typedbatch.construct import to_leaf
 from typedbatch.errors import LeafError, StorageError, StructureError
-from typedbatch.leaves import Tree, describe, is_reserved, leading_shape
-from typedbatch.rows import leaves
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer

@@ -9,9 +9,8 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch.casting import fitted, require_no_mask
-from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError
-from typedbatch.leaves import (
+from typedbatch._ops.casting import fitted, require_no_mask
+from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -23,6 +22,7 @@ from typedbatch.leaves import (
     is_reserved,
     new_tree,
 )
+from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError
 
 if TYPE_CHECKING:
     from typedbatch.buffers.storage import Memory

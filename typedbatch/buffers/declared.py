@@ -6,10 +6,10 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from typing_extensions import get_original_bases
 
+from typedbatch._level import current_level
+from typedbatch._tree.leaves import Tree, new_tree
+from typedbatch._validation.validate import check
 from typedbatch.buffers.incoming import as_row
-from typedbatch.gate import check
-from typedbatch.leaves import Tree, new_tree
-from typedbatch.level import current_level
 from typedbatch.schema import options_of, schema_of
 
 _SAMPLED = "what {}.sample() gives"

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._tree.leaves import BATCH, KINDS, TENSOR, Tree, new_tree
 from typedbatch.buffers.folder import DESCRIPTION, LOCK, Folder
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import StorageError
-from typedbatch.leaves import BATCH, KINDS, TENSOR, Tree, new_tree
 
 _TRIES = 1000
 
@@ -133,7 +133,7 @@ class Disk(Memory):
         return column
 
     def tensor(self, path: tuple[str, ...], shape: tuple[int, ...], like: Any) -> Any:
-        from typedbatch.tensors import bits, from_bits
+        from typedbatch._tree.tensors import bits, from_bits
 
         if like.device.type != "cpu":
             raise StorageError(f"tensors on {like.device} cannot be kept on disk; move them first", ".".join(path))
@@ -272,7 +272,7 @@ class Disk(Memory):
         self._files[path] = file
         if tensor is None:
             return array
-        from typedbatch.conversion import torch_side
+        from typedbatch._ops.conversion import torch_side
 
         side = torch_side()
         return side.from_bits(array, side.dtype_named(tensor))

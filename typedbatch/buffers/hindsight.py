@@ -9,8 +9,13 @@ from typing import Any, Literal, NamedTuple, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._ops.casting import fitted
+from typedbatch._ops.conversion import to_numpy
+from typedbatch._ops.copying import deep_leaf
+from typedbatch._tree.leaves import BATCH, KINDS, describe
+from typedbatch._tree.rows import at_least
 from typedbatch._typing import Array
-from typedbatch.buffers import restored
+from typedbatch.buffers import restore
 from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
 from typedbatch.buffers.guard import exclusive, exclusive_at
 from typedbatch.buffers.options import BufferOptions, R, S
@@ -18,12 +23,7 @@ from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.vector import capacities
-from typedbatch.casting import fitted
-from typedbatch.conversion import to_numpy
-from typedbatch.copying import deep_leaf
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError
-from typedbatch.leaves import BATCH, KINDS, describe
-from typedbatch.rows import at_least
 
 RewardFn = Callable[[Array, Array], Array]
 """Takes achieved and desired goals, ``(N, *goal)`` each, and gives rewards, ``(N,)``."""
@@ -218,10 +218,10 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         compute_reward_fn: RewardFn | None = None,
     ) -> Self:
         """As :meth:`ReplayBuffer.load_hdf5`; ``compute_reward_fn`` is not in the file, so it is given again."""
-        from typedbatch.buffers import files
+        from typedbatch.buffers import hdf5
 
         reward = _required(compute_reward_fn, "load_hdf5")
-        return files.load(cls, path, device, trusted=trusted, compute_reward_fn=reward)
+        return hdf5.load(cls, path, device, trusted=trusted, compute_reward_fn=reward)
 
     @classmethod
     def open(
@@ -232,7 +232,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         compute_reward_fn: RewardFn | None = None,
     ) -> Self:
         """As :meth:`ReplayBuffer.open`; ``compute_reward_fn`` is not in the folder, so it is given again."""
-        return restored.open_folder(cls, path, mode, compute_reward_fn=_required(compute_reward_fn, "open"))
+        return restore.open_folder(cls, path, mode, compute_reward_fn=_required(compute_reward_fn, "open"))
 
 
 class HERVectorReplayBuffer(HERReplayBuffer[R, S]):

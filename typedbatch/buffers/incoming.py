@@ -8,11 +8,9 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch.buffers.columns import Fields, Lead, Plan
-from typedbatch.buffers.rings import Added
-from typedbatch.conversion import leaf_to_numpy, map_leaves
-from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
-from typedbatch.leaves import (
+from typedbatch._level import current_level
+from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
+from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
     KINDS,
@@ -25,7 +23,9 @@ from typedbatch.leaves import (
     new_tree,
     object_array,
 )
-from typedbatch.level import current_level
+from typedbatch.buffers.columns import Fields, Lead, Plan
+from typedbatch.buffers.rings import Added
+from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
 
 if TYPE_CHECKING:
     from typedbatch.buffers.base import BufferBase

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
+from typedbatch._ops.conversion import to_numpy
+from typedbatch._tree.leaves import describe
 from typedbatch._typing import Index
 from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.guard import changing, exclusive, exclusive_at
@@ -20,9 +22,7 @@ from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.vector import capacities
-from typedbatch.conversion import to_numpy
 from typedbatch.errors import RowAssignmentError, SettingError, StorageError
-from typedbatch.leaves import describe
 from typedbatch.protocols import BatchProtocol, PrioBatchProtocol
 
 P = TypeVar("P", bound=BatchProtocol, covariant=True, default=PrioBatchProtocol)

@@ -13,9 +13,11 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._tree.leaves import Tree, new_tree
+from typedbatch._tree.rows import at_least
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
-from typedbatch.buffers import column_view, contents, incoming, restored
+from typedbatch.buffers import bulk, column_view, incoming, restore
 from typedbatch.buffers.base import BufferBase
 from typedbatch.buffers.columns import Plan, Simple, rows_at
 from typedbatch.buffers.declared import Declared
@@ -26,8 +28,6 @@ from typedbatch.buffers.rings import Added, Rings, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import EmptyBufferError, MissingFieldError
-from typedbatch.leaves import Tree, new_tree
-from typedbatch.rows import at_least
 
 _ONLY = slice(0, 1)
 
@@ -435,7 +435,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             StructureError: this buffer has several rings, and the other not as many.
             RowAssignmentError: rows that do not fit the columns.
         """
-        return contents.update(self, buffer)
+        return bulk.update(self, buffer)
 
     @changing
     def reset(self, keep_statistics: bool = False) -> None:
@@ -460,7 +460,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             MissingFieldError: a required field is missing.
             SchemaError: a batch that is not of the declared type.
         """
-        contents.set_batch(self, batch)
+        bulk.set_batch(self, batch)
 
     @changing
     def set_array_at_key(
@@ -475,12 +475,12 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             RowAssignmentError: a value or ``default_value`` does not fit the dtype, or stored rows get no value and the
                 dtype has none for missing.
         """
-        contents.set_array_at_key(self, seq, key, index, default_value)
+        bulk.set_array_at_key(self, seq, key, index, default_value)
 
     @exclusive
     def hasnull(self) -> bool:
         """True when any stored value is missing: ``None``, NaN or NaT."""
-        return bool(len(self._rings)) and Batch.hasnull(contents.stored_rows(self))
+        return bool(len(self._rings)) and Batch.hasnull(bulk.stored_rows(self))
 
     @exclusive
     def isnull(self) -> Batch:
@@ -495,7 +495,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         An episode that loses its last row ends with the last one that is kept: ``done`` is true there. On disk, every
         row is gone for as long as this takes.
         """
-        contents.drop_null(self)
+        bulk.drop_null(self)
 
     # ---- files ----------------------------------------------------------------------------------------------------
 
@@ -507,7 +507,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             SizeError: they differ in length (an ``AssertionError`` too).
         """
         given = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
-        return contents.from_data(cls, {**given, "done": done, "obs_next": obs_next})
+        return bulk.from_data(cls, {**given, "done": done, "obs_next": obs_next})
 
     @exclusive
     def save_hdf5(self, path: str | os.PathLike[str], compression: str | None = None) -> None:
@@ -520,9 +520,9 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         Raises:
             StorageError: a field holds objects that cannot be written as JSON.
         """
-        from typedbatch.buffers import files
+        from typedbatch.buffers import hdf5
 
-        files.save(self, path, compression)
+        hdf5.save(self, path, compression)
 
     @classmethod
     def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None, *, trusted: bool = False) -> Self:
@@ -539,9 +539,9 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         Raises:
             StorageError: the file is no buffer of this class, or is damaged.
         """
-        from typedbatch.buffers import files
+        from typedbatch.buffers import hdf5
 
-        return files.load(cls, path, device, trusted=trusted)
+        return hdf5.load(cls, path, device, trusted=trusted)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r+") -> Self:
@@ -560,7 +560,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             StorageError: the folder holds no buffer of this class, is damaged, or is being written to by another one.
             SettingError: there is no such mode.
         """
-        return restored.open_folder(cls, path, mode)
+        return restore.open_folder(cls, path, mode)
 
     @exclusive
     def flush(self) -> None:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._ops.conversion import leaf_to_numpy, to_numpy, to_torch_as
+from typedbatch._ops.copying import shallow
+from typedbatch._tree.leaves import TENSOR, describe, kind_of
+from typedbatch._tree.rows import at_least
 from typedbatch.buffers.guard import in_whole
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
-from typedbatch.conversion import leaf_to_numpy, to_numpy, to_torch_as
-from typedbatch.copying import shallow
 from typedbatch.errors import SettingError, StructureError
-from typedbatch.leaves import TENSOR, describe, kind_of
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
-from typedbatch.rows import at_least
 
 if TYPE_CHECKING:
     from typedbatch._typing import ArrayOrTensor

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._tree.leaves import describe
 from typedbatch.errors import RowIndexError, SizeError
-from typedbatch.leaves import describe
 
 Floats = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._ops.indexing import plain_index
+from typedbatch._tree.leaves import describe
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.errors import RowIndexError, StructureError
-from typedbatch.indexing import plain_index
-from typedbatch.leaves import describe
 
 
 def as_slots(rings: Rings, index: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.leaves import Tree
+from typedbatch._tree.leaves import Tree
 
 FORMAT = "typedbatch buffer"
 VERSION = 1

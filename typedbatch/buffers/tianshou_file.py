@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from typedbatch._hdf5.build import built
-from typedbatch._hdf5.nodes import Group
+from typedbatch._tree.leaves import new_tree
 from typedbatch.batch import Batch
-from typedbatch.buffers import contents
-from typedbatch.buffers.restored import library_class
+from typedbatch.buffers import bulk
+from typedbatch.buffers.restore import library_class
 from typedbatch.buffers.rings import Slots
 from typedbatch.errors import StorageError
-from typedbatch.leaves import new_tree
+from typedbatch.files._hdf5.build import built
+from typedbatch.files._hdf5.nodes import Group
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -49,7 +49,7 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
     if name not in _CLASSES.values() or len(np.unique(np.diff(edges))) > 1 or len(edges) < 2:
         raise StorageError(
             f"{path} is a {'CachedReplayBuffer' if several else name} of Tianshou, of which the rows alone are read: "
-            "typedbatch.hdf5.from_hdf5(path) gives a dict, if nothing in it is a pickle"
+            "typedbatch.files.hdf5.from_hdf5(path) gives a dict, if nothing in it is a pickle"
         )
     if library_class(cls).__name__ != name:
         raise StorageError(f"{path} is a {name} of Tianshou, which {name}.load_hdf5() reads")
@@ -81,4 +81,4 @@ def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slot
     batch: Batch = new_tree(Batch, dict(rows.__dict__))
     if len(batch.__dict__["done"]) != buffer.maxsize:
         raise StorageError(f"{len(batch.__dict__['done'])} rows, where {buffer.maxsize} are expected")
-    contents.refill(buffer, batch[np.concatenate(where)], lengths)
+    bulk.refill(buffer, batch[np.concatenate(where)], lengths)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from typedbatch._tree.rows import at_least
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Rings
-from typedbatch.rows import at_least
 
 
 def capacities(total_size: int, buffer_num: int) -> list[int]:

@@ -10,17 +10,17 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.tree import Tree as TextTree
 
+from typedbatch._level import Level
+from typedbatch._ops.preview import first_values
+from typedbatch._report import printable
+from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
+from typedbatch._validation.validate import check, verbatim
 from typedbatch.batch import Batch
 from typedbatch.cli.loading import read
-from typedbatch.cli.report import FAILED, MATCHES, UNREADABLE, Checked, Format, Outcome, as_text
+from typedbatch.cli.output import FAILED, MATCHES, UNREADABLE, Checked, Format, Outcome, as_text
 from typedbatch.cli.schemas import hierarchy, schema_named
 from typedbatch.errors import SchemaError, TypedBatchError
-from typedbatch.gate import check, verbatim
 from typedbatch.infer import infer_schema
-from typedbatch.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
-from typedbatch.level import Level
-from typedbatch.preview import first_values
-from typedbatch.report import printable
 
 Files = Annotated[list[Path], typer.Argument(help="npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl files")]
 File = Annotated[Path, typer.Argument(help="an npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl file")]

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from typedbatch._ops.conversion import torch_side
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import Tree, describe
 from typedbatch.batch import Batch
-from typedbatch.conversion import torch_side
 from typedbatch.errors import StorageError, TypedBatchError
 from typedbatch.files import load
-from typedbatch.leaves import Tree, describe
-from typedbatch.signals import from_outside
 
 Loader = Callable[[Path, bool], Any]
 
@@ -78,7 +78,7 @@ def _torch(path: Path, unsafe_pickle: bool) -> Any:
 
 
 def _hdf5(path: Path, _: bool) -> Any:
-    from typedbatch.hdf5 import from_hdf5, is_batch_file
+    from typedbatch.files.hdf5 import from_hdf5, is_batch_file
 
     return load(path) if is_batch_file(path) else from_hdf5(path)
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 import typedbatch
-from typedbatch.conversion import torch_side
+from typedbatch._ops.conversion import torch_side
+from typedbatch._signals import from_outside
 from typedbatch.errors import DeclarationError, did_you_mean
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
-from typedbatch.signals import from_outside
 
 _MISSING = object()
 _NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<stage>[\w., ]+)\])?")

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
+from typedbatch._declaration import schema_version as schema_version
+from typedbatch._declaration import versions
+from typedbatch._ops.conversion import require_device
+from typedbatch._tree.rows import require_tree
+from typedbatch._validation.validate import check, typed_copy, verbatim
 from typedbatch.batch import Batch
-from typedbatch.conversion import require_device
-from typedbatch.declaration import schema_version as schema_version
-from typedbatch.declaration import versions
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
 from typedbatch.files.atomic import replacing
-from typedbatch.files.tree import Reader, Writer, classes_of, require_depth, with_classes
-from typedbatch.gate import check, typed_copy, verbatim
+from typedbatch.files.document import Reader, Writer, classes_of, require_depth, with_classes
 from typedbatch.records import BatchRecord, fill_defaults
-from typedbatch.rows import require_tree
 from typedbatch.schema import class_of, matches, options_of, schema_of
 
 if TYPE_CHECKING:
-    from typedbatch.conversion import Device
+    from typedbatch._ops.conversion import Device
     from typedbatch.protocols import BatchProtocol
 
 T = TypeVar("T")
@@ -73,11 +73,11 @@ def save(
             raise SettingError(f"compression= is 'gzip' or 'lzf', got {compression!r}")
         if allow_pickle:
             raise SettingError("allow_pickle= is for safetensors files; HDF5 files hold no pickles")
-        from typedbatch.files import hdf5_file
+        from typedbatch.files import hdf5
 
         with replacing(path) as unfinished:
             document = {"version": _VERSION, **classes_of(tree), **_known(identity)}
-            hdf5_file.write(unfinished, tree, document, compression)
+            hdf5.write_file(unfinished, tree, document, compression)
         return
     if compression is not None:
         raise SettingError("compression= is for HDF5 files; safetensors files are never compressed")
@@ -181,9 +181,9 @@ def _is_hdf5(path: str | os.PathLike[str]) -> bool:
 
 
 def _load_hdf5(path: str | os.PathLike[str], device: Any, trusted: bool) -> tuple[Batch, dict[str, Any]]:
-    from typedbatch.files import hdf5_file
+    from typedbatch.files import hdf5
 
-    tree, document = hdf5_file.read(path, device, trusted=trusted)
+    tree, document = hdf5.read_batch_file(path, device, trusted=trusted)
     _require_version(document)
     return with_classes(tree, document), document
 

@@ -15,8 +15,8 @@ from mypy.types import Instance, NoneType, Type, TypeVarType, UnionType, get_pro
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.declare import RECORD
+from typedbatch.mypy.extend import PROTOCOL, declared_fields, lacking_for_sure
 from typedbatch.mypy.fields import Fields, alternatives, content
-from typedbatch.mypy.gate import PROTOCOL, declared_fields, lacking_for_sure
 from typedbatch.mypy.internals import Api, fits, member_of, type_of
 from typedbatch.mypy.places import type_here
 from typedbatch.mypy.reach import where_decided

@@ -20,7 +20,7 @@ from mypy.plugin import (
 )
 from mypy.types import LiteralType, Type
 
-from typedbatch.mypy import arguments, attributes, construct, declare, gate
+from typedbatch.mypy import arguments, attributes, construct, declare, extend
 from typedbatch.mypy.fields import BATCH
 from typedbatch.mypy.methods import METHODS, numbered
 from typedbatch.mypy.reworded import Rewording
@@ -119,7 +119,7 @@ _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
     "typedbatch.batch.stack": _or_default(construct.stack),
     f"{BATCH}.cat": _or_default(construct.cat),
     f"{BATCH}.stack": _or_default(construct.stack),
-    "typedbatch.gate.extend": _or_default(gate.extend),
-    "typedbatch.stages.convert": _or_default(gate.convert),
-    "typedbatch.active.mypy_plugin_active": _or_default(_active),
+    "typedbatch._validation.validate.extend": _or_default(extend.extend),
+    "typedbatch._validation.convert.convert": _or_default(extend.convert),
+    "typedbatch._active.mypy_plugin_active": _or_default(_active),
 }

@@ -36,8 +36,8 @@ from mypy.nodes import (
     WithStmt,
 )
 
+from typedbatch.mypy.nodes import children, last_name, nodes_in
 from typedbatch.mypy.scopes import HANDLERS, LOOPS, Scope, functions_around, position_of
-from typedbatch.mypy.tree import children, last_name, nodes_in
 
 _BY_NAME = ("setdefault", "pop", "set_array_at_key", "setattr", "delattr")
 

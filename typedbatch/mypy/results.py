@@ -29,8 +29,8 @@ from mypy.types import Instance, get_proper_type
 
 from typedbatch.mypy.fields import BATCH, Fields, Rest, anything, met
 from typedbatch.mypy.internals import Api, known_type, module_around
+from typedbatch.mypy.nodes import children
 from typedbatch.mypy.scopes import Scope, scope_of
-from typedbatch.mypy.tree import children
 
 
 def returned(api: Api, call: CallExpr) -> Fields | None:

@@ -26,8 +26,8 @@ from mypy.nodes import (
 from mypy.types import CallableType, Instance, Type, TypeVarType, get_proper_type
 
 from typedbatch.mypy import messages
+from typedbatch.mypy.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.fields import is_batch
-from typedbatch.mypy.gate import PROTOCOL, declared_fields
 from typedbatch.mypy.internals import Api, current_type, known_type
 from typedbatch.mypy.judge import asked_protocol, judge
 from typedbatch.mypy.scopes import scope_around

@@ -46,7 +46,7 @@ from mypy.nodes import (
 )
 
 from typedbatch.mypy.internals import Api, function_around, known_type, module_around, remember_type
-from typedbatch.mypy.tree import children, last_name, nodes_in, walk
+from typedbatch.mypy.nodes import children, last_name, nodes_in, walk
 
 Position = tuple[int, int]
 Place = tuple[int, int, int | None, int | None]

@@ -1,4 +1,4 @@
-"""What becomes of a value's type when a batch takes it in: the static side of ``typedbatch.construct``."""
+"""What becomes of a value's type when a batch takes it in: the static side of ``typedbatch._ops.construct``."""
 
 from __future__ import annotations
 

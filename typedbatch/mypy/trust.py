@@ -48,10 +48,10 @@ from mypy.types import CallableType, Instance, Overloaded, ProperType, Type, Uni
 
 from typedbatch.mypy.fields import BATCH, Rest, alternatives, is_batch, known_fields
 from typedbatch.mypy.internals import Api, known_type
+from typedbatch.mypy.nodes import children, last_name
 from typedbatch.mypy.reach import in_one_loop
 from typedbatch.mypy.results import returned
 from typedbatch.mypy.scopes import Binding, Scope, functions_around, happens_before, position_of
-from typedbatch.mypy.tree import children, last_name
 
 
 class Trust(IntEnum):
@@ -70,10 +70,10 @@ class Trust(IntEnum):
 _JOINERS = {"typedbatch.batch.cat", "typedbatch.batch.stack", f"{BATCH}.cat", f"{BATCH}.stack"}
 _READERS = _JOINERS | {
     BATCH,
-    "typedbatch.gate.validate",
-    "typedbatch.gate.conforms",
-    "typedbatch.gate.extend",
-    "typedbatch.stages.convert",
+    "typedbatch._validation.validate.validate",
+    "typedbatch._validation.validate.conforms",
+    "typedbatch._validation.validate.extend",
+    "typedbatch._validation.convert.convert",
     "copy.copy",
     "copy.deepcopy",
 }

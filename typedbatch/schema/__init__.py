@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from typedbatch.declaration import readers
+from typedbatch._declaration import readers
 
 if TYPE_CHECKING:
     from typedbatch.errors import Problem

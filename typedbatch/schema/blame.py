@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from typedbatch._report import shorten
 from typedbatch.errors import Problem
-from typedbatch.report import shorten
 from typedbatch.schema.names import Path
 
 _MOST = 1000

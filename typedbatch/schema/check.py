@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from typedbatch._signals import from_outside
 from typedbatch.schema.explain import find_problems
 from typedbatch.schema.fields import Schema
 from typedbatch.schema.generate import Check, can_generate, generate
-from typedbatch.signals import from_outside
 
 _CHECKS: dict[Schema, Check] = {}
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from typedbatch._signals import from_outside
 from typedbatch.errors import DeclarationError
-from typedbatch.signals import from_outside
 
 ROWS = "N"
 """The dimension that every array and tensor without declared dimensions begins with."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from typedbatch.errors import Code, Problem
-from typedbatch.leaves import (
+from typedbatch._signals import from_outside
+from typedbatch._strangers import bridge_from, full_name
+from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -21,6 +22,7 @@ from typedbatch.leaves import (
     is_reserved,
     leading_shape,
 )
+from typedbatch.errors import Code, Problem
 from typedbatch.naming import counterpart
 from typedbatch.schema.blame import Size, conflicts, show_sizes
 from typedbatch.schema.dims import ROWS, Dim, Sort, broadcast, compute
@@ -31,8 +33,6 @@ from typedbatch.schema.names import Path
 from typedbatch.schema.proposals import Proposals
 from typedbatch.schema.reading import as_read, computed_in
 from typedbatch.schema.walk import Attempt, Judgement, Known, Reading, Walk, problems_of
-from typedbatch.signals import from_outside
-from typedbatch.strangers import bridge_from, full_name
 
 _ABSENT, _UNREADABLE = object(), object()
 _WHATEVER = "whatever the sizes"

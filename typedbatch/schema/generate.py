@@ -52,13 +52,13 @@ from typing import Any, cast
 
 from numpy import ndarray
 
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind, contradiction
-from typedbatch.rows import rows_of
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind, contradiction
+from typedbatch._tree.rows import rows_of
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, is_choice, is_sized
 from typedbatch.schema.reading import as_read, computed_in
-from typedbatch.signals import from_outside
 
 Check = Callable[[object], bool]
 

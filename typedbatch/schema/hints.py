@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, ForwardRef, Literal, TypeVar, Union, g
 import typing_extensions
 from typing_extensions import NoDefault
 
+from typedbatch._signals import from_outside
 from typedbatch._typing import with_defaults
 from typedbatch.errors import DeclarationError
-from typedbatch.signals import from_outside
 
 Types = Mapping[Any, Any]
 """What each type variable stands for."""

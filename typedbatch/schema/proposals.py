@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, Kind
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Kind
 from typedbatch.schema.fields import Field, Schema
 from typedbatch.schema.names import Path, child
 

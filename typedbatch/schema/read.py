@@ -12,10 +12,10 @@ import numpy as np
 import typing_extensions
 from typing_extensions import Format, get_annotations
 
+from typedbatch._declaration import places, show_place
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, describe
 from typedbatch.batch import Batch
-from typedbatch.declaration import places, show_place
 from typedbatch.errors import DeclarationError
-from typedbatch.leaves import ARRAY, BATCH, KINDS, TENSOR, describe
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, bases_first, is_class_var
 from typedbatch.rules import batch_rules

@@ -12,15 +12,15 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, TENSOR, Kind
 from typedbatch._typing import ArrayOrTensor, Distribution
 from typedbatch.errors import DeclarationError
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, TENSOR, Kind
 from typedbatch.rules import rules_in
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
 from typedbatch.schema.hints import alternatives, bare, show
-from typedbatch.signals import from_outside
 
 _ARRAY_LIKE: Any = ArrayLike
 

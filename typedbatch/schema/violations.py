@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NUMBER, SCALAR, TENSOR
+from typedbatch._tree.rows import leaves
 from typedbatch.errors import Problem
-from typedbatch.leaves import ARRAY, BATCH, KINDS, NUMBER, SCALAR, TENSOR
 from typedbatch.records import view
-from typedbatch.rows import leaves
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.explain import choices, distance
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.names import child
 from typedbatch.schema.reading import as_read, computed_in
-from typedbatch.signals import from_outside
 
 Place = tuple[Any, Schema, str]
 """A batch, what it must match, and its path."""

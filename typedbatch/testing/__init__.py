@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
+from typedbatch._validation.validate import check
 from typedbatch.errors import MissingDependencyError
-from typedbatch.gate import check
 from typedbatch.schema import schema_of
 from typedbatch.testing.build import build
 from typedbatch.testing.fixed import Fixed

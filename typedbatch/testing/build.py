@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from typedbatch._ops.conversion import torch_side
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, TENSOR
 from typedbatch.batch import Batch
-from typedbatch.conversion import torch_side
 from typedbatch.errors import SettingError, did_you_mean
-from typedbatch.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, TENSOR
 from typedbatch.rules import Rule
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
-from typedbatch.signals import from_outside
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3

@@ -10,9 +10,9 @@ from hypothesis import assume, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from typedbatch.conversion import torch_side
+from typedbatch._ops.conversion import torch_side
+from typedbatch._validation.validate import check
 from typedbatch.errors import NoSizeError
-from typedbatch.gate import check
 from typedbatch.rules import Rule
 from typedbatch.schema import find_violations, schema_of
 from typedbatch.schema.dims import ROWS

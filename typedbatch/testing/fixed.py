@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.conversion import torch_side
+from typedbatch._ops.conversion import torch_side
+from typedbatch._signals import from_outside
 from typedbatch.errors import SettingError
 from typedbatch.rules import Rule
 from typedbatch.schema.dims import ROWS
-from typedbatch.signals import from_outside
 from typedbatch.testing.sizes import Size, Sizes
 
 _FLAGS = {"terminated", "truncated", "done"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from typedbatch._tree.rows import at_least
 from typedbatch.errors import NoSizeError, SettingError, SizeError, did_you_mean
-from typedbatch.rows import at_least
 from typedbatch.schema.dims import Dim, Shape, Sort, compute
 from typedbatch.schema.fields import Schema
 

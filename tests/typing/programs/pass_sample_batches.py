@@ -10,7 +10,7 @@ from typing_extensions import assert_type
 from typedbatch import Batch, BatchProtocol, MultiAgentBatch, RolloutBatch, RolloutBatchProtocol, SampleBatch, validate
 from typedbatch.episodes import episode_lengths, group_by, lookback, lookback_mask, split_by_episode
 from typedbatch.naming import NAMES, Convention, rename
-from typedbatch.sample_batch import DEFAULT_POLICY_ID
+from typedbatch.sample_batches.sample_batch import DEFAULT_POLICY_ID
 from typedbatch.sequences import Packed, chop, cu_seqlens, cut, mask, pack, pad, position_ids, unpad
 
 Array = NDArray[Any]

@@ -1,0 +1,109 @@
+"""Any string is a field name, also one that is a method's; nothing but a string is."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from tests.ops.helpers import assert_array
+from typedbatch import Batch, errors
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Batch({1: "value", 2: "other"}),
+        lambda: Batch(a={1: 2}),
+        lambda: Batch([{1: 2}]),
+        lambda: Batch().update({1: 2}),
+    ],
+)
+def test_names_that_are_no_strings_are_refused(make):
+    with pytest.raises(AssertionError, match="string"):
+        make()
+
+
+@pytest.mark.parametrize("name", ["items", "a.b", "shape", "x y", "", "1", "__class__", "batch_dict", "batch", "größe"])
+def test_any_string_is_a_name_for_item_access(name):
+    batch = Batch()
+    batch[name] = [1, 2]
+    assert_array(batch[name], [1, 2])
+    assert name in batch
+    assert batch[1:][name].tolist() == [2]
+    batch.update({name: [3]})
+    assert pickle.loads(pickle.dumps(batch))[name].tolist() == [3]
+    del batch[name]
+    assert len(batch.keys()) == 0
+
+
+def test_a_field_named_like_a_method_is_reached_by_item():
+    batch = Batch({"items": [1, 2], "keys": [3, 4], "get": [5, 6]})
+    assert_array(batch["items"], [1, 2])
+    assert_array(batch[1:]["keys"], [4])
+    assert Batch.cat([batch, batch])["get"].tolist() == [5, 6, 5, 6]
+
+
+SHADOWING = {name: [1, 2, 3] for name in dir(Batch) if not name.startswith("__")} | {
+    "self": [1, 2, 3],
+    "data": [1, 2, 3],
+}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda b: pickle.loads(pickle.dumps(b)),
+        copy.copy,
+        copy.deepcopy,
+        Batch,
+        lambda b: Batch(b, copy=True),
+        lambda b: b[:],
+        lambda b: b[[0, 1, 2]],
+        Batch.to_torch,
+        Batch.to_numpy,
+        Batch.dropnull,
+        Batch.copy,
+        lambda b: Batch.cat([b[:1], b[1:]]),
+        lambda b: Batch.stack(list(b)),
+        lambda b: Batch(Batch.to_list_of_dicts(b)),
+        lambda b: Batch(Batch.to_dict(b)),
+        lambda b: Batch.cat(list(Batch.split(b, 2, shuffle=False))),
+        lambda b: Batch.apply_values_transform(b, lambda leaf: leaf),
+        lambda b: b + 0,
+        lambda b: Batch.isnull(b) + b,
+        lambda b: np.sort(b),
+        Batch.to_at_least_2d,
+        Batch.empty,
+    ],
+)
+def test_a_field_may_have_any_methods_name(operation):
+    batch = Batch(SHADOWING)
+    result = operation(batch)
+    assert list(result.__dict__) == list(SHADOWING)
+    assert all(value.shape[-1] == 3 for value in result.__dict__.values())
+    assert batch["copy"].tolist() == [1, 2, 3]
+    assert len(batch) == 3
+    assert batch == Batch(SHADOWING)
+    assert "copy" in batch
+    assert "'copy'" in repr(batch) or "copy: array([1, 2, 3])" in repr(batch)
+
+
+def test_rows_of_a_batch_with_methods_names_are_assigned():
+    batch = Batch(SHADOWING)
+    batch[0] = dict.fromkeys(SHADOWING, 9)
+    assert {tuple(value) for value in batch.__dict__.values()} == {(9, 2, 3)}
+
+
+def test_a_flag_called_copy_is_never_taken_for_a_field_or_the_other_way_round():
+    with pytest.raises(errors.LeafError, match="copy"):
+        Batch(copy=np.arange(3))
+    assert_array(Batch({"copy": np.arange(3)})["copy"], [0, 1, 2])
+
+
+def test_a_field_named_batch_can_be_updated_by_keyword():
+    batch = Batch()
+    batch.update(batch=[1], self=[2])
+    assert list(batch.keys()) == ["batch", "self"]

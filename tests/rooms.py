@@ -1,0 +1,119 @@
+"""The rooms of the package, and which imports which. ``python -m tests.rooms`` writes the table in docs/design.md anew.
+
+A room is a module or a folder right inside the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from textwrap import fill
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "typedbatch"
+PAGE = ROOT / "docs" / "design.md"
+BEGIN, END = "<!-- made by: make design-docs -->\n", "<!-- until here -->\n"
+
+ORDER = [
+    ["_active", "_report", "_signals", "_strangers", "_typing", "mypy"],
+    ["errors"],
+    ["_level", "_declaration", "_tree"],
+    ["rules", "_ops", "distributions"],
+    ["conversion", "batch", "sequences"],
+    ["pytree", "protocols", "episodes"],
+    ["records", "sample_batches"],
+    ["naming"],
+    ["schema"],
+    ["_validation", "infer", "json_schema"],
+    ["files"],
+    ["buffers"],
+    ["bridges"],
+    ["testing", "cli"],
+    ["__init__"],
+    ["pytest_plugin"],
+]
+"""A room imports only from the rows above its own."""
+
+
+def modules() -> dict[str, Path]:
+    """Every module, by its name within the package: ``_ops.indexing``; a folder is its ``__init__``."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        *folders, name = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(folders if name == "__init__" and folders else [*folders, name])] = path
+    return found
+
+
+def room(module: str) -> str:
+    """The room that a module is in."""
+    return module.partition(".")[0]
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules of the package that a file imports at its top level."""
+    known, found = modules(), set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "typedbatch":
+            inside = node.module.partition(".")[2]
+            for alias in node.names:
+                full = f"{inside}.{alias.name}".lstrip(".")
+                found.add(full if full in known else inside or "__init__")
+    return found
+
+
+def levels(folder: str) -> list[list[str]]:
+    """The modules of a folder, those first that need none of the others.
+
+    Raises:
+        ValueError: some import each other in a circle.
+    """
+    inside = {name: path for name, path in modules().items() if name.rpartition(".")[0] == folder}
+    needs = {name: {one for one in imports_of(path) if one in inside} - {name} for name, path in inside.items()}
+    rows: list[list[str]] = []
+    while needs:
+        free = sorted(name for name, needed in needs.items() if not needed & needs.keys())
+        if not free:
+            raise ValueError(f"these import each other: {', '.join(sorted(needs))}")
+        rows.append([name.rpartition(".")[2] for name in free])
+        needs = {name: needed for name, needed in needs.items() if name not in free}
+    return rows
+
+
+def folders() -> list[str]:
+    """Every folder of modules."""
+    return sorted(name for name, path in modules().items() if path.name == "__init__.py" and name != "__init__")
+
+
+def table() -> str:
+    """The rooms in their order, and the modules of each folder in theirs."""
+    known = modules()
+    lines = ["```"]
+    for row in ORDER:
+        lines += [f"{_shown(name, known[name]):16}{_summary(known[name])}" for name in row]
+    lines += ["```", "", "Inside the folders, from what needs none of the others to what needs most:", ""]
+    for folder in folders():
+        if any(rows := levels(folder)):
+            listed = f"* `{folder.replace('.', '/')}`: {'; '.join(', '.join(row) for row in rows)}."
+            lines.append(fill(listed, 120, subsequent_indent="  ", break_long_words=False))
+    return "\n".join(lines) + "\n"
+
+
+def _shown(name: str, path: Path) -> str:
+    return f"{name}/" if path.name == "__init__.py" and name != "__init__" else name
+
+
+def _summary(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    first = text.partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".")
+    return re.sub(r":func:`(\w+)`|``", r"\1", first)
+
+
+def page_with(made: str) -> str:
+    """The page with this table."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return before + BEGIN + made + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_with(table()), encoding="utf-8")

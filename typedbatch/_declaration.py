@@ -1,0 +1,96 @@
+"""What happens when a protocol or record is declared: its place in the source is kept, and its annotations are read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from types import FrameType
+from typing import TypeVar
+
+from typedbatch.errors import SettingError
+
+C = TypeVar("C", bound=type)
+
+places: dict[type, tuple[str, int]] = {}
+"""File and line of each class that was declared."""
+
+readers: list[Callable[[type], None]] = []
+"""Called with each class that is declared; ``typedbatch.schema`` refuses there what can never be read."""
+
+
+versions: dict[type, int] = {}
+"""The version of each class that was given one."""
+
+
+def schema_version(version: int) -> Callable[[C], C]:
+    """Give a protocol or record a version, which files of it keep; without it a declaration is version 1.
+
+    ``@schema_version(2)`` above a class whose fields have changed: :func:`typedbatch.files.load` then refuses files
+    that were saved as version 1.
+
+    Args:
+        version: a number from 1 up.
+
+    Raises:
+        SettingError: it is none.
+    """
+    if type(version) is not int or version < 1:
+        raise SettingError(f"the version of a schema is a number from 1 up, got {version!r}")
+
+    def note(cls: C) -> C:
+        versions[cls] = version
+        return cls
+
+    return note
+
+
+def declare(cls: type) -> None:
+    """Note where a class is declared, and let it be read.
+
+    Raises:
+        DeclarationError: what a reader has against it.
+    """
+    frame = sys._getframe(1)
+    hooks = ("__init_subclass__", "__new__")
+    while frame.f_back is not None and (frame.f_code.co_name in hooks or frame.f_globals["__name__"] != cls.__module__):
+        frame = frame.f_back
+    if frame.f_globals["__name__"] == cls.__module__:
+        places[cls] = frame.f_code.co_filename, frame.f_lineno
+    for reader in readers:
+        reader(cls)
+
+
+def outside(frame: FrameType) -> FrameType:
+    """The frame itself, or the first further out, that is not of this package."""
+    while is_own(frame) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def is_own(frame: FrameType) -> bool:
+    """Is it code of this package, in whichever of its folders."""
+    own: bool = frame.f_globals.get("__name__", "").partition(".")[0] == "typedbatch"
+    return own
+
+
+def show_place(file: str, line: int) -> str:
+    """``"myalgo/ppo.py:88"``: from the current directory or ``site-packages`` on, else the last folder and the file."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it is gone
+        here = ""
+    return f"{_short(file, here)}:{line}"
+
+
+@lru_cache(maxsize=256)
+def _short(file: str, here: str) -> str:
+    if file.startswith("<"):  # no file: typed in, or a doctest
+        return file
+    _, installed, inside = file.rpartition(f"site-packages{os.sep}")
+    if installed:
+        return inside
+    if here and file.startswith(here + os.sep):
+        return file[len(here) + 1 :]
+    return os.path.join(*file.split(os.sep)[-2:])

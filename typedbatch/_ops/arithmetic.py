@@ -1,0 +1,236 @@
+"""Arithmetic on batches: field by field, by name, on numpy and torch leaves alike."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from typedbatch._ops.inplace import (
+    REFUSALS,
+    Operation,
+    apply_in_place,
+    check_same_names,
+    is_operand,
+    on_torch,
+    symbol,
+)
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    NONE,
+    NUMBER,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    is_reserved,
+    kind_of,
+    new_tree,
+)
+from typedbatch.errors import LeafError, StructureError, TypedBatchError
+
+T = TypeVar("T", bound=Tree)
+
+
+def apply(operation: Operation, *operands: Any) -> Any:
+    """``operation`` on the leaves of the operands that are Batches; other operands go to every leaf as they are.
+
+    Raises:
+        StructureError: the Batches have different fields, or one has a Batch where another has a leaf.
+        LeafError: a leaf cannot take part, as text in an addition.
+    """
+    trees = [operand for operand in operands if kind_of(operand) is BATCH]
+    first = trees[0]
+    for other in trees[1:]:
+        check_same_names(first, other)
+    fields = {}
+    for name in first.__dict__:
+        values = [o.__dict__[name] if kind_of(o) is BATCH else o for o in operands]
+        try:
+            fields[name] = _apply_leaf(operation, values, trees, name)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        except FloatingPointError:
+            raise
+        except REFUSALS as error:
+            said = ", ".join(map(describe, values))
+            raise LeafError(f"{symbol(operation)} cannot take {said}: {error}", name) from error
+    return new_tree(type(first), fields)
+
+
+def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name: str) -> Any:
+    fields = [tree.__dict__[name] for tree in trees]
+    kinds = set(map(kind_of, fields))
+    if kinds == {BATCH}:
+        return apply(operation, *values)
+    if kinds <= {NONE} or all(field is None or is_reserved(field) for field in fields):
+        return fields[0]
+    if BATCH in kinds:
+        raise StructureError(f"{symbol(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")
+    if not kinds <= {ARRAY, TENSOR, SCALAR}:
+        raise LeafError(f"{symbol(operation)} needs numbers, got {', '.join(map(describe, fields))}")
+    tensor = next((value for value in values if kind_of(value) is TENSOR), None)
+    return operation(*(values if tensor is None else [on_torch(value, tensor) for value in values]))
+
+
+# numpy's ufuncs that torch has under another name; the others have the same one
+_TORCH_NAMES = {
+    "equal": "eq",
+    "power": "pow",
+    "rint": "round",
+    "conjugate": "conj_physical",
+    "invert": "bitwise_not",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "degrees": "rad2deg",
+    "radians": "deg2rad",
+}
+
+
+def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A numpy ufunc on batches, as ``np.exp(batch)`` or ``array * batch``; torch leaves use torch's counterpart."""
+
+    def on_leaves(*values: Any) -> Any:
+        if any(kind_of(value) is TENSOR for value in values):
+            return _torch_ufunc(ufunc)(*values, **kwargs)
+        return ufunc(*values, **kwargs)
+
+    on_leaves.__name__ = f"np.{ufunc.__name__}"
+    if ufunc.nout == 1:
+        return apply(on_leaves, *inputs)
+    return tuple(apply(_nth(on_leaves, i), *inputs) for i in range(ufunc.nout))
+
+
+def _nth(operation: Operation, i: int) -> Operation:
+    @functools.wraps(operation)
+    def nth(*values: Any) -> Any:
+        return operation(*values)[i]
+
+    return nth
+
+
+def _torch_ufunc(ufunc: np.ufunc) -> Operation:
+    torch = sys.modules["torch"]
+    function = getattr(torch, _TORCH_NAMES.get(ufunc.__name__, ufunc.__name__), None)
+    if function is None:
+        raise LeafError(f"torch has no counterpart of np.{ufunc.__name__}; convert with to_numpy() first")
+
+    def call(*values: Any, **kwargs: Any) -> Any:
+        met = next(value for value in values if kind_of(value) is TENSOR)
+        return function(*(v if kind_of(v) is TENSOR else _number_beside(v, met) for v in values), **kwargs)
+
+    return call
+
+
+def _number_beside(number: Any, tensor: Any) -> Any:
+    """What is no tensor as one; a Python number in the dtype that torch computes it in beside ``tensor``."""
+    torch = sys.modules["torch"]
+    dtype = torch.result_type(tensor, number) if kind_of(number) is NUMBER else None
+    return torch.as_tensor(number, dtype=dtype, device=tensor.device)
+
+
+class Arithmetic(Tree):
+    """The operators of a Batch.
+
+    ``batch + other`` works on every numeric leaf. ``other`` is a number, an array or tensor (broadcast against each
+    leaf as numpy and torch do), or a Batch with the same fields, which are paired by name. The result is a new Batch
+    that shares nothing; the in-place forms write into the existing arrays, and change nothing when any field cannot
+    take the result. ``None`` and reserved fields stay.
+
+    Raises:
+        StructureError: two Batches with different fields; in place, fields on the same memory with different results.
+        LeafError: a leaf that does not compute, as text, or an integer field that would have to hold a float.
+    """
+
+    __array_priority__ = 1000  # torch and old numpy ask this before they take over ``array * batch``
+
+    def __add__(self: T, other: Any) -> T:
+        return _binary(self, operator.add, self, other)
+
+    def __radd__(self: T, other: Any) -> T:
+        return _binary(self, operator.add, other, self)
+
+    def __iadd__(self: T, other: Any) -> T:
+        return _in_place(operator.iadd, self, other)
+
+    def __sub__(self: T, other: Any) -> T:
+        return _binary(self, operator.sub, self, other)
+
+    def __rsub__(self: T, other: Any) -> T:
+        return _binary(self, operator.sub, other, self)
+
+    def __isub__(self: T, other: Any) -> T:
+        return _in_place(operator.isub, self, other)
+
+    def __mul__(self: T, other: Any) -> T:
+        return _binary(self, operator.mul, self, other)
+
+    def __rmul__(self: T, other: Any) -> T:
+        return _binary(self, operator.mul, other, self)
+
+    def __imul__(self: T, other: Any) -> T:
+        return _in_place(operator.imul, self, other)
+
+    def __truediv__(self: T, other: Any) -> T:
+        return _binary(self, operator.truediv, self, other)
+
+    def __rtruediv__(self: T, other: Any) -> T:
+        return _binary(self, operator.truediv, other, self)
+
+    def __itruediv__(self: T, other: Any) -> T:
+        return _in_place(operator.itruediv, self, other)
+
+    def __floordiv__(self: T, other: Any) -> T:
+        return _binary(self, operator.floordiv, self, other)
+
+    def __rfloordiv__(self: T, other: Any) -> T:
+        return _binary(self, operator.floordiv, other, self)
+
+    def __ifloordiv__(self: T, other: Any) -> T:
+        return _in_place(operator.ifloordiv, self, other)
+
+    def __mod__(self: T, other: Any) -> T:
+        return _binary(self, operator.mod, self, other)
+
+    def __rmod__(self: T, other: Any) -> T:
+        return _binary(self, operator.mod, other, self)
+
+    def __imod__(self: T, other: Any) -> T:
+        return _in_place(operator.imod, self, other)
+
+    def __pow__(self: T, other: Any) -> T:
+        return _binary(self, operator.pow, self, other)
+
+    def __rpow__(self: T, other: Any) -> T:
+        return _binary(self, operator.pow, other, self)
+
+    def __ipow__(self: T, other: Any) -> T:
+        return _in_place(operator.ipow, self, other)
+
+    def __neg__(self: T) -> T:
+        return _unary(operator.neg, self)
+
+    def __pos__(self: T) -> T:
+        return _unary(operator.pos, self)
+
+    def __abs__(self: T) -> T:
+        return _unary(operator.abs, self)
+
+
+def _unary(operation: Operation, tree: T) -> T:
+    result: T = apply(operation, tree)
+    return result
+
+
+def _binary(tree: T, operation: Operation, left: Any, right: Any) -> T:
+    result: object = apply(operation, left, right) if is_operand(left) and is_operand(right) else NotImplemented
+    return cast("T", result)  # or NotImplemented, which Python takes for "ask the other operand"
+
+
+def _in_place(operation: Operation, tree: T, other: Any) -> T:
+    result: object = apply_in_place(operation, tree, other) if is_operand(other) else NotImplemented
+    return cast("T", result)

@@ -1,0 +1,264 @@
+"""Row assignment: ``batch[index] = rows``, checked as a whole before the first write."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch._ops.casting import fitted, require_no_mask
+from typedbatch._ops.combine import check_names
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.direct import cleared_directly, leading, written_directly, zero
+from typedbatch._ops.indexing import forward_slices, plain_index, select_tensor
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    MAPPING,
+    NONE,
+    NUMBER,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    is_masked,
+    is_objects,
+    is_reserved,
+    kind_of,
+    mask_of,
+    new_tree,
+    write_obstacle,
+)
+from typedbatch._tree.memory import Change, Taken, duplicate, known_apart, write_together
+from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
+
+Fields = dict[str, Any]
+_ABSENT: Any = object()
+
+_Write = tuple[str, Any, Any, Any]
+"""The path of a leaf, the leaf, where it is written, and what; the last two as numpy or torch takes them."""
+
+
+def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
+    """Write rows into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
+    rows = value if isinstance(value, Tree) else _as_rows(value, tree)
+    index = plain_index(index)
+    if not written_directly(tree.__dict__, index, rows.__dict__):
+        write_rows(tree.__dict__, index, rows.__dict__, strict)
+
+
+def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
+    """:func:`set_rows` for the fields of two batches, at an index that :func:`plain_index` gave."""
+    writes: list[_Write] = []
+    _plan(writes, fields, Place(index), rows, strict, "")
+    if not known_apart([target for _, target, _, _ in writes], [value for _, _, _, value in writes]):
+        writes = _written_together(writes)
+    for _, target, where, value in writes:
+        target[where] = value
+
+
+def clear_rows(tree: Tree, index: Any) -> None:
+    """Set the rows at ``index`` to zeros, ``None`` in object arrays."""
+    index = plain_index(index)
+    if not cleared_directly(tree.__dict__, index):
+        write_rows(tree.__dict__, index, {}, strict=False)
+
+
+class Place(dict[int, "tuple[int, ...] | None"]):
+    """Where rows go: an index, and the dimensions that ``leaf[index]`` has for the rows of a leaf, by their number.
+
+    None if the index does not fit so many rows, or says more than which rows.
+    """
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+
+    def __missing__(self, rows: int) -> tuple[int, ...] | None:
+        lead = None
+        if not isinstance(self.index, tuple):
+            with suppress(IndexError, TypeError, ValueError, OverflowError):
+                lead = leading(self.index, rows)
+        self[rows] = lead
+        return lead
+
+    def region(self, leaf: Any) -> tuple[int, ...]:
+        """The shape of ``leaf[index]``.
+
+        Raises:
+            RowIndexError: the leaf cannot take the index.
+        """
+        shape, index = tuple(leaf.shape), self.index
+        if shape and (lead := self[shape[0]]) is not None:
+            return lead + shape[1:]
+        try:  # on a stand-in: the same shape, but one byte stands for all elements
+            if kind_of(leaf) is TENSOR:
+                torch = sys.modules["torch"]
+                return tuple(select_tensor(torch.zeros((), dtype=torch.bool).expand(shape), index).shape)
+            return tuple(np.shape(np.broadcast_to(np.False_, shape)[index]))
+        except (IndexError, TypeError, ValueError, OverflowError) as error:
+            raise RowIndexError(f"{describe(leaf)} cannot be assigned at {index!r}: {error}") from error
+
+
+def _plan(writes: list[_Write], fields: Fields, place: Place, rows: Fields, strict: bool, prefix: str) -> None:
+    """Add the writes to do, each already known to succeed."""
+    if rows.keys() != fields.keys():
+        rows = _completed(fields, rows, strict)
+    for name, target in fields.items():
+        try:
+            _plan_field(writes, target, place, rows[name], strict, prefix + name)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+
+
+def _plan_field(writes: list[_Write], target: Any, place: Place, value: Any, strict: bool, path: str) -> None:
+    absent = value is _ABSENT or is_reserved(value)
+    kind = kind_of(target)
+    if kind is BATCH:
+        if not absent and kind_of(value) is not BATCH:
+            raise RowAssignmentError(f"{describe(target)} takes rows from a dict or a Batch, got {describe(value)}")
+        rows = {} if absent else value.__dict__
+        _plan(writes, target.__dict__, place, rows, strict and not absent, f"{path}.")
+        return
+    if kind is NONE and (absent or value is None):
+        return
+    if kind not in (ARRAY, TENSOR):
+        raise RowAssignmentError(f"{describe(target)} has no rows to assign to")
+    if obstacle := write_obstacle(target):
+        raise RowAssignmentError(obstacle)
+    where, region = place.index, place.region(target)
+    if kind is TENSOR:
+        where, value = _tensor_rows(target, where, region, 0 if absent else value)
+    else:
+        value = _array_rows(target, region, zero(target.dtype) if absent else value)
+    writes.append((path, target, where, value))
+
+
+def _completed(fields: Fields, rows: Fields, strict: bool) -> Fields:
+    """The rows with what stands for a value in place of each that they lack."""
+    unknown = [name for name in rows if name not in fields]
+    if unknown:
+        raise RowAssignmentError(f"the rows have {_quoted(unknown)}, which the batch lacks; set whole fields first")
+    absent = [name for name in fields if name not in rows]
+    if strict and absent:
+        raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
+    return {**rows, **dict.fromkeys(absent, _ABSENT)}
+
+
+def _written_together(writes: list[_Write]) -> list[_Write]:
+    """Write what shares memory, if it can be; gives the writes that are left, whose values are on memory of their own.
+
+    Raises:
+        StructureError: one place would have to hold two values; nothing has changed.
+    """
+    taken = Taken([target for _, target, _, _ in writes])
+    apart = [  # as in b[1:] = b[:-1]
+        (path, target, where, duplicate(value) if taken.meets(value) else value)
+        for path, target, where, value in writes
+    ]
+    together = taken.shared()
+    write_together([_change(*apart[i]) for i in sorted(together)])
+    return [write for i, write in enumerate(apart) if i not in together]
+
+
+def _change(path: str, target: Any, where: Any, value: Any) -> Change:
+    result = duplicate(target)
+    result[where] = value
+    return Change(path, target, result)
+
+
+def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> Any:
+    if isinstance(target, np.ma.MaskedArray) and target.hardmask and mask_of(target).any():
+        raise RowAssignmentError("the array has a hard mask, under which nothing is written; soften_mask() first")
+    if target.dtype != object:
+        return _fitting(fitted(target, value), region)
+    if kind_of(value) is BATCH:
+        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
+    if not region:  # a single cell takes any object as it is, and numbers out of their 0-d array
+        return value[()] if kind_of(value) is ARRAY and not value.ndim else value
+    if kind_of(value) is ARRAY:
+        if not is_masked(target):
+            require_no_mask(value)
+        return _fitting(value, region)
+    cell: NDArray[Any] = np.empty((), object)
+    cell[()] = value  # so that numpy does not look inside
+    return cell
+
+
+def _tensor_rows(target: Any, index: Any, region: tuple[int, ...], value: Any) -> tuple[Any, Any]:
+    """The index as torch takes it, and the rows for it."""
+    rows = _fitting(fitted(target, value), region)
+    if type(index) is int:
+        return index, rows
+    forward, flips = forward_slices(index, target.shape)
+    return forward, rows.expand(region).flip(flips) if flips else rows
+
+
+def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
+    """The rows without leading dimensions of size 1 beyond those of the place for them."""
+    shape = tuple(rows.shape)
+    if shape == region:
+        return rows
+    while len(shape) > len(region) and shape[0] == 1:
+        shape = shape[1:]
+    try:
+        fits = np.broadcast_shapes(shape, region) == region
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RowAssignmentError(f"the rows have shape {list(shape)}, the place for them {list(region)}")
+    return rows.reshape(shape) if len(shape) < rows.ndim else rows
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _as_rows(value: object, tree: Tree) -> Tree:
+    """What may stand on the right of ``tree[index] = ...``: a dict, a Batch, or a list of these."""
+    if kind_of(value) is MAPPING:
+        return _from_dict(value, tree)
+    rows = to_leaf(value)
+    if not isinstance(rows, Tree):
+        raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
+    return rows
+
+
+def _from_dict(given: Any, tree: Tree) -> Tree:
+    """As ``Batch(given)``, but what goes into a cell of an object array stays what it is: ``True``, a dict."""
+    check_names(given)
+    rows: Tree = new_tree(Tree.plain, {})
+    for name, value in given.items():
+        target: Any = tree.__dict__.get(name)
+        kind = kind_of(value)
+        try:
+            if kind is NUMBER and type(target) is ndarray:
+                rows.__dict__[name] = value if is_objects(target) else _as_scalar(value, target.dtype)
+            elif kind is MAPPING and kind_of(target) is BATCH and not is_reserved(target):
+                rows.__dict__[name] = _from_dict(value, target)
+            elif kind in (MAPPING, NUMBER, SCALAR) and is_objects(target):
+                rows.__dict__[name] = value
+            else:
+                rows.__dict__[name] = to_leaf(value)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+    return rows
+
+
+_KINDS: Final = {bool: "b", int: "iu", float: "f"}
+
+
+def _as_scalar(number: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python number as the dtype has it, where that plainly holds it; else as numpy makes one of it."""
+    if dtype.kind not in _KINDS.get(type(number), ""):
+        return to_leaf(number)
+    wide = dtype.itemsize >= 8 and dtype.kind != "u"
+    if wide or (abs(number) < 128 and (number >= 0 or dtype.kind != "u")):
+        try:
+            return dtype.type(number)
+        except OverflowError:  # of Python's larger integers
+            pass
+    return to_leaf(number)

@@ -1,0 +1,154 @@
+"""Values as a leaf can hold them: of its kind and dtype, refused where that would change them."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch._ops.conversion import leaf_to_numpy, torch_side
+from typedbatch._tree.leaves import KINDS, TENSOR, describe, is_masked, mask_obstacle
+from typedbatch.errors import RowAssignmentError
+
+_NUMBERS = "biufc"
+
+
+def fitted(target: Any, value: Any) -> Any:
+    """A leaf as an array or tensor is: of its kind, its dtype, on its device.
+
+    Raises:
+        RowAssignmentError: that would change values beyond rounding, or lose their mask, or the value is nothing that
+            such a leaf holds.
+    """
+    return _fitted_tensor(target, value) if KINDS[type(target)] is TENSOR else _fitted_array(target, value)
+
+
+def require_no_mask(value: Any) -> None:
+    """Raise an error if something in a value is masked, which a plain column would store as data.
+
+    Raises:
+        RowAssignmentError: it is.
+    """
+    if obstacle := mask_obstacle(value):
+        raise RowAssignmentError(obstacle)
+
+
+def _fitted_array(target: NDArray[Any], value: Any) -> NDArray[Any]:
+    if type(value) is ndarray and value.dtype is target.dtype:
+        return value
+    if not is_masked(target):
+        require_no_mask(value)
+    elif isinstance(value, np.ma.MaskedArray):
+        data = _fitted_array(np.ma.getdata(target), value.filled(np.zeros(1, value.dtype)[0]))
+        return np.ma.array(data, mask=np.ma.getmaskarray(value))
+    if target.dtype.kind == "T":
+        return _text(target, value)
+    rows = np.asarray(leaf_to_numpy(value))
+    if rows.dtype.kind not in "biufcmMV":
+        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
+    return _cast(rows, target.dtype)
+
+
+def _text(target: NDArray[Any], value: Any) -> NDArray[Any]:
+    """Text as numpy's ``StringDType`` has it; what such a column counts as missing text stays so."""
+    dtype: Any = target.dtype
+    missing = getattr(dtype, "na_object", "")
+    rows: NDArray[Any] = np.asarray(value, object)
+    if not all(isinstance(text, str) or text is missing for text in rows.ravel().tolist()):
+        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
+    return rows.astype(dtype)
+
+
+def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """``rows`` as ``dtype``; refused when that would change a value beyond rounding, as 2.7 to 2."""
+    given = rows.dtype
+    if given is dtype or _widens(given, dtype):
+        return rows
+    numbers = given.kind in _NUMBERS and dtype.kind in _NUMBERS
+    counted = given.kind in "iu" and dtype.kind == "m"  # integers, in the unit of the column
+    if given.kind != dtype.kind and not numbers and not counted:
+        raise RowAssignmentError(f"{dtype} cannot hold {given} values; convert them first")
+    if given.kind == "c" and dtype.kind != "c":
+        if np.imag(rows).any():
+            raise _lossy(given, dtype)
+        rows = np.real(rows)
+    try:
+        with np.errstate(all="ignore"):
+            cast: NDArray[Any] = rows.astype(dtype)
+        if _is_kept(rows, cast):
+            return cast
+    except (TypeError, ValueError, OverflowError):  # structures that do not fit together, dates without a unit
+        pass
+    raise _lossy(given, dtype)
+
+
+@lru_cache(maxsize=1024)
+def _widens(given: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether every number of one dtype is in the other, within rounding. Dates overflow in finer units."""
+    if given.kind not in _NUMBERS or dtype.kind not in _NUMBERS:
+        return given == dtype
+    return np.can_cast(given, dtype, "safe")
+
+
+def _is_kept(rows: NDArray[Any], cast: NDArray[Any]) -> bool:
+    if cast.dtype.kind not in _NUMBERS:  # dates and structures have to come back
+        return cast.astype(rows.dtype).tobytes() == rows.tobytes() and (
+            rows.dtype.kind not in _NUMBERS or bool((cast.astype(np.int64) == rows).all() and not np.isnat(cast).any())
+        )
+    if cast.dtype.kind in "fc":  # within rounding: a larger number would become infinite
+        return bool((np.isfinite(cast) == np.isfinite(rows)).all())
+    if rows.dtype.kind == "f" and cast.dtype.kind in "iu":  # beyond the largest integer, the processor decides
+        limit = np.float64(2.0 ** (8 * cast.itemsize - (cast.dtype.kind == "i")))
+        if not (rows < limit).all():
+            return False
+    return bool((cast == rows).all())
+
+
+def _lossy(given: Any, dtype: Any) -> RowAssignmentError:
+    return RowAssignmentError(f"{dtype} cannot hold these {given} values unchanged; convert the field first")
+
+
+def _fitted_tensor(target: Any, value: Any) -> Any:
+    if KINDS[type(value)] is not TENSOR:
+        value = sys.modules["torch"].from_numpy(_fitted_array(_stand_in(target), value).copy())
+        if torch_side().in_numpy(target):
+            return value.to(target.device, target.dtype)
+    given = value.dtype
+    if (
+        given is target.dtype
+        and value.device == target.device
+        and value.layout is target.layout
+        and not value.is_nested
+    ):
+        return value
+    if value.is_complex() and not target.is_complex():
+        if value.imag.any():
+            raise _lossy(given, target.dtype)
+        value = value.real
+    if value.layout is not target.layout or value.is_nested:
+        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}; to_dense() first")
+    if value.dtype != target.dtype and not _holds(target.dtype, value):
+        raise _lossy(given, target.dtype)
+    return value.to(target.device, target.dtype)
+
+
+def _stand_in(tensor: Any) -> NDArray[Any]:
+    """An array by which values for a tensor are judged; bfloat16 and float8, which numpy lacks, count as float32."""
+    array: NDArray[Any] = leaf_to_numpy(tensor.new_zeros(()))
+    return array
+
+
+def _holds(dtype: Any, value: Any) -> bool:
+    torch = sys.modules["torch"]
+    if dtype.is_floating_point or dtype.is_complex:
+        # within rounding, and not only finite: a float8 without infinities takes its largest number for all beyond
+        given, kept = (torch.view_as_real(t.resolve_conj().to(torch.complex128)) for t in (value, value.to(dtype)))
+        limits = torch.finfo(dtype)
+        near = (kept - given).abs() <= limits.eps * given.abs() + limits.tiny
+        return bool(((near & given.isfinite()) | (kept == given) | (kept.isnan() & given.isnan())).all())
+    cast = value.to(dtype)
+    return bool(torch.equal(cast.to(value.dtype), value)) and bool(((cast < 0) == (value < 0)).all())

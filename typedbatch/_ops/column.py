@@ -1,0 +1,135 @@
+"""One field, set as a whole or in some of its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.assignment import Place, write_rows
+from typedbatch._ops.casting import fitted
+from typedbatch._ops.combine import check_names
+from typedbatch._ops.direct import set_directly
+from typedbatch._ops.indexing import plain_index
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    TENSOR,
+    Tree,
+    blank,
+    describe,
+    is_masked,
+    is_objects,
+    is_reserved,
+    kind_of,
+    leading_shape,
+)
+from typedbatch._tree.rows import count_rows
+from typedbatch.errors import RowAssignmentError, StructureError, TypedBatchError
+
+
+def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | None) -> None:
+    """Set one field, or the rows of it at ``index``; see :meth:`typedbatch.Batch.set_array_at_key`."""
+    known = tree.__dict__.get(key)
+    if set_directly(known, index, values):
+        return
+    check_names({key: values})
+    if not leading_shape(values):
+        raise StructureError(f"takes one value for each row, got {describe(values)}", key)
+    if kind_of(known) is BATCH and not is_reserved(known):
+        raise StructureError(f"{describe(known)} is a batch; set the fields in it, or delete it first", key)
+    if index is None:
+        _set_whole(tree, values, key)
+        return
+    if kind_of(values) not in (ARRAY, TENSOR):
+        raise StructureError(f"{describe(values)} can be set as a whole, without an index", key)
+    index = plain_index(index)
+    if key in tree.__dict__ and not is_reserved(known):
+        _write(known, index, values, key)
+        return
+    rows = count_rows(tree.__dict__) or 0
+    column = blank(values, (rows, *values.shape[1:]))
+    try:
+        fill(column, default)
+        if default is None:
+            require_all(values, rows, index)
+    except TypedBatchError as error:
+        raise error.under(key) from error.__cause__
+    _write(column, index, values, key)
+    tree.__dict__[key] = column
+
+
+def _set_whole(tree: Tree, values: Any, key: str) -> None:
+    rows = count_rows(tree.__dict__)
+    if rows is not None and rows != len(values):
+        raise StructureError(f"got {len(values)} values for {rows} rows", key)
+    tree.__dict__[key] = values
+
+
+def _write(column: Any, index: Any, values: Any, key: str) -> None:
+    if kind_of(column) in (ARRAY, TENSOR):
+        try:
+            region = Place(index).region(column)
+        except TypedBatchError as error:
+            raise error.under(key) from error.__cause__
+        places = region[0] if region else 1
+        if places != len(values):
+            raise StructureError(f"got {len(values)} values for {places} rows", key)
+    write_rows({key: column}, index, {key: values}, strict=True)
+
+
+_NOTHING: Any = object()
+
+
+def fill(column: Any, default: Any) -> None:
+    """Give every row of a new column the default; for None what stands for a missing value, if the dtype has that.
+
+    Raises:
+        RowAssignmentError: the default does not fit the dtype.
+    """
+    if default is not None:
+        column[...] = default if is_objects(column) else fitted(column, np.asarray(default))
+    elif (missing := _missing_value(column)) is not _NOTHING:
+        column[...] = missing
+
+
+def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
+    """Raise an error unless each row of a new column gets a value; where there are missing values, not each has to.
+
+    Args:
+        values: what is written into the column.
+        rows: how many rows the column has.
+        index: where ``values`` go.
+        counted: the rows that have to get a value, if not all.
+
+    Raises:
+        RowAssignmentError: some get none, and no value of the dtype says so.
+        RowIndexError: the column cannot take the index.
+    """
+    if _missing_value(values) is not _NOTHING:
+        return
+    written: NDArray[np.bool_] = np.zeros((rows, *values.shape[1:]), bool)
+    Place(index).region(written)
+    written[index] = True
+    complete: NDArray[np.bool_] = np.asarray(written.reshape(rows, -1).all(1))
+    complete = complete[counted]
+    lacking = int((~complete).sum())
+    if lacking:
+        raise RowAssignmentError(
+            f"{lacking} of {len(complete)} rows get no value, and {values.dtype} has none for missing; "
+            "give default_value=, or values of a float dtype, which has NaN"
+        )
+
+
+def _missing_value(leaf: Any) -> Any:
+    if kind_of(leaf) is TENSOR:
+        return float("nan") if leaf.is_floating_point() or leaf.is_complex() else _NOTHING
+    if is_masked(leaf):
+        return np.ma.masked
+    kind = leaf.dtype.kind
+    if kind in "fc":
+        return np.nan
+    if kind in "mM":
+        return np.array("NaT", leaf.dtype)
+    return None if kind == "O" else getattr(leaf.dtype, "na_object", _NOTHING)

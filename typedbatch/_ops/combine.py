@@ -1,0 +1,387 @@
+"""Stack and concatenate batches: one walk over the fields, one rule for what is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy import concatenate, ndarray
+from numpy.typing import NDArray
+
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    MAPPING,
+    NONE,
+    NUMBER,
+    OBJECT,
+    SCALAR,
+    SEQUENCE,
+    TENSOR,
+    Kind,
+    Tree,
+    blank,
+    describe,
+    is_masked,
+    is_reserved,
+    kind_of,
+    new_tree,
+    object_array,
+)
+from typedbatch._tree.rows import count_rows
+from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError
+
+Missing = Literal["error", "pad"]
+"""What to do with a field that some batches lack: refuse, or fill with zeros (``None`` in object arrays)."""
+
+Convert = Callable[[Any], Any]
+"""Turns a raw value of a ``dict`` into a leaf; ``typedbatch._ops.construct.to_leaf``."""
+
+
+class _Gap:
+    """Stands in a column where a batch lacks the field."""
+
+
+_GAP = _Gap()
+
+
+def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing, convert: Convert) -> dict[str, Any]:
+    """Stack field by field; see :meth:`typedbatch.Batch.stack`."""
+    columns = _same_columns(rows)
+    if columns is None:
+        columns = _columns_with_gaps(rows, missing)
+    stacked = {}
+    for name, values in columns.items():
+        try:
+            stacked[name] = _stack_values(values, axis, missing, convert)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+    return stacked
+
+
+def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+    """Stack Batches and dicts; see :meth:`typedbatch.Batch.stack`."""
+    batches = _checked(batches, missing)
+    if not batches:
+        return new_tree(Tree.plain, {})
+    dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
+    return new_tree(_common_type(batches), stack_fields(dicts, axis, missing, convert))
+
+
+def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert) -> Any:
+    """Concatenate Batches and dicts; see :meth:`typedbatch.Batch.cat`."""
+    if type(batches) is not list or missing != "error":
+        batches = _checked(batches, missing)
+    cls = type(batches[0]) if batches else Tree.plain
+    dicts = [batch.__dict__ for batch in batches if type(batch) is cls] if issubclass(cls, Tree) else []
+    if len(dicts) != len(batches):
+        trees = [convert(batch) for batch in batches if _is_joinable(batch)]
+        cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
+    if cls._check_parts is not None:
+        cls._check_parts(dicts)
+    out = object.__new__(cls)
+    _cat_into(out.__dict__, dicts, dicts, missing)
+    return out
+
+
+def _checked(batches: Iterable[Any], missing: Missing) -> Sequence[Any]:
+    if missing not in ("error", "pad"):
+        raise LeafError(f"missing= is 'error' or 'pad', got {missing!r}")
+    return batches if type(batches) is list else as_list(batches)
+
+
+def as_list(batches: Iterable[Any]) -> list[Any]:
+    """Several batches as a list.
+
+    Raises:
+        LeafError: ``batches`` is nothing to iterate over.
+    """
+    if not isinstance(batches, Iterable):
+        raise LeafError(f"several Batches or dicts can be joined, got {describe(batches)}")
+    return list(batches)
+
+
+def _is_joinable(batch: object) -> bool:
+    if kind_of(batch) not in (BATCH, MAPPING):
+        raise StructureError(f"Batches and dicts can be joined, got {describe(batch)} among them")
+    return True
+
+
+def _common_type(trees: Sequence[object]) -> type[Tree]:
+    # the class that all share exactly, or the plain one
+    classes = set(map(type, trees))
+    only = classes.pop() if len(classes) == 1 else Tree.plain
+    return only if issubclass(only, Tree) else Tree.plain
+
+
+def _same_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | None:
+    # The usual case, and the fast one: equal numbers of fields and no KeyError mean equal names.
+    first = rows[0]
+    if set(map(len, rows)) != {len(first)}:
+        return None
+    try:
+        columns = {name: [row[name] for row in rows] for name in first}
+    except KeyError:
+        return None
+    check_names(first)
+    return columns
+
+
+def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, list[Any]]:
+    for row in rows:
+        check_names(row)
+    names = dict.fromkeys(name for row in rows for name in row)  # first-seen order
+    if missing == "error":
+        gaps = {name: [i for i, row in enumerate(rows) if name not in row] for name in names}
+        lacks = ", ".join(f"{name!r} is missing in batch {gap[0]}" for name, gap in gaps.items() if gap)
+        raise StructureError(f"the batches have different fields: {lacks}; pass missing='pad' to fill with zeros")
+    return {name: [row.get(name, _GAP) for row in rows] for name in names}
+
+
+def check_names(names: Mapping[str, Any]) -> None:
+    """Raise :class:`FieldNameError` unless every key is a string."""
+    if set(map(type, names)) <= {str}:
+        return
+    for name in names:
+        if not isinstance(name, str):
+            raise FieldNameError(f"field names are strings, got {name!r} ({type(name).__name__}) among {list(names)}")
+
+
+def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+    types = set(map(type, values))
+    if types == {np.ndarray}:
+        return _stack_arrays(values, axis)
+    kinds = {KINDS[cls] for cls in types}
+    if _has_gaps(values, types, kinds):
+        return _stack_around_gaps(values, axis, missing, convert)
+    if kinds <= {BATCH, MAPPING}:
+        rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
+        return new_tree(_common_type(values), stack_fields(rows, axis, missing, convert))
+    if kinds <= {NUMBER, SCALAR} and axis == 0:
+        return _joined(_in_a_row, values, 0)
+    if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
+        values = [convert(value) for value in values]
+        kinds = set(map(kind_of, values))
+    return _stack_leaves(values, kinds, axis)
+
+
+def _stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
+    if kinds == {TENSOR}:
+        return _joined(sys.modules["torch"].stack, values, axis)
+    if kinds == {DISTRIBUTION}:
+        from typedbatch._tree.distributions import stack_dists
+
+        return stack_dists(values, axis)
+    if kinds <= {ARRAY, SCALAR}:
+        if any(map(is_masked, values)):
+            return join_masked(np.stack, values, axis)
+        return _stack_arrays([np.asarray(value) for value in values], axis)
+    scalars = all(np.ndim(value) == 0 for value in values if kind_of(value) is ARRAY)
+    if axis == 0 and kinds <= {ARRAY, SCALAR, NUMBER, NONE, OBJECT} and (scalars or NONE in kinds):
+        return object_array([value[()] if kind_of(value) is ARRAY and not value.ndim else value for value in values])
+    raise StructureError(f"cannot stack {_list_kinds(values)}; the same field must be of one kind in every batch")
+
+
+def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
+    shape = values[0].shape
+    if axis == 0 and len(shape) > 0:
+        # Along the first axis, joining the rows and reshaping saves numpy one view per array. Equal lengths here and
+        # numpy's own check of the other dimensions make equal shapes.
+        try:
+            if len(set(map(len, values))) == 1:
+                joined = concatenate(values)
+                if joined.dtype.num in DATES:
+                    require_same_dates(values, joined)
+                return _without_text(joined.reshape(len(values), *shape))
+        except (TypeError, ValueError):
+            pass  # np.stack says better what is wrong
+    return _without_text(_joined(np.stack, values, axis))
+
+
+def _without_text(array: NDArray[Any]) -> NDArray[Any]:
+    return array if array.dtype.kind not in "US" else array.astype(object)
+
+
+def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
+    if _Gap in types:
+        return True
+    if BATCH not in kinds:
+        return False
+    if kinds == {BATCH}:
+        filled = [value.__dict__ for value in values]
+        return any(filled) and not all(filled)
+    return any(map(is_reserved, values))
+
+
+def _stack_around_gaps(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+    there = np.array([value is not _GAP and not is_reserved(value) for value in values])
+    if not there.any():
+        return new_tree(Tree.plain, {})
+    if axis != 0:
+        raise StructureError(f"missing in some batches, which stack can fill along axis 0, not axis {axis}")
+    present = [value for value, here in zip(values, there, strict=True) if here]
+    return _spread(_stack_values(present, 0, missing, convert), there)
+
+
+def _spread(rows: Any, there: NDArray[np.bool_]) -> Any:
+    """Put ``rows`` where ``there`` is true, and zeros (``None``) elsewhere."""
+    kind = kind_of(rows)
+    if kind is BATCH:
+        return new_tree(type(rows), {name: _spread(value, there) for name, value in rows.__dict__.items()})
+    if kind is NONE:
+        return None
+    if kind not in (ARRAY, TENSOR):
+        raise StructureError(f"missing in some batches, and a {describe(rows)} cannot be filled with zeros")
+    if len(rows) != there.sum():
+        raise StructureError(f"{len(rows)} rows where its batches have {there.sum()}; only equal lengths can be filled")
+    out = blank(rows, (len(there), *rows.shape[1:]))
+    out[sys.modules["torch"].from_numpy(there) if kind is TENSOR else there] = rows
+    return out
+
+
+def _cat_into(
+    joined: dict[str, Any], parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+) -> None:
+    # ``wholes`` are the batches that ``parts`` come from: they say how many rows a gap has. The usual case is fast:
+    # equal numbers of fields and no KeyError mean equal names, and a column of plain arrays needs one look at each.
+    first = parts[0] if parts else {}
+    if sum(map(len, parts)) != len(parts) * len(first):
+        return _cat_with_gaps(joined, parts, wholes, missing)
+    count = len(parts)
+    for name, value in first.items():
+        try:
+            if type(value) is ndarray:
+                arrays = [value for part in parts if type(value := part[name]) is ndarray]
+                if len(arrays) == count:
+                    joined[name] = concatenate(arrays)
+                    if value.dtype.num in DATES:
+                        require_same_dates(arrays, joined[name])
+                    continue
+            elif isinstance(value, Tree):
+                cls = type(value)
+                inner = [value.__dict__ for part in parts if type(value := part[name]) is cls]
+                if len(inner) == count and all(inner):
+                    joined[name] = object.__new__(cls)
+                    _cat_into(joined[name].__dict__, inner, wholes, missing)
+                    continue
+            joined[name] = _cat_values([part[name] for part in parts], wholes, missing)
+        except KeyError:
+            return _cat_with_gaps(joined, parts, wholes, missing)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        except (ValueError, TypeError) as error:
+            raise _misfit([part[name] for part in parts], error).under(name) from error
+    return None
+
+
+def _cat_with_gaps(
+    joined: dict[str, Any], parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+) -> None:
+    if not all(parts):  # batches without any field have no rows to speak for
+        there = [i for i, part in enumerate(parts) if part]
+        return _cat_into(joined, [parts[i] for i in there], [wholes[i] for i in there], missing)
+    columns = _columns_with_gaps(parts, missing)
+    for name, values in columns.items():
+        try:
+            joined[name] = _cat_values(values, wholes, missing)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+    return None
+
+
+def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
+    types = set(map(type, values))
+    kinds = {KINDS[cls] for cls in types}
+    if _has_gaps(values, types, kinds):
+        return _cat_around_gaps(values, wholes, missing)
+    if kinds == {BATCH}:
+        out = new_tree(types.pop() if len(types) == 1 else Tree.plain, {})
+        _cat_into(out.__dict__, [value.__dict__ for value in values], wholes, missing)
+        return out
+    if kinds == {TENSOR}:
+        return _joined(sys.modules["torch"].cat, values, 0)
+    if kinds == {ARRAY}:
+        if any(map(is_masked, values)):
+            return join_masked(np.concatenate, values, 0)
+        return _joined(np.concatenate, values, 0)
+    if kinds == {NONE}:
+        return None
+    if kinds == {DISTRIBUTION}:
+        from typedbatch._tree.distributions import cat_dists
+
+        return cat_dists(values)
+    if kinds <= {SCALAR, OBJECT}:
+        raise StructureError(f"{_list_kinds(values)} have no rows to concatenate; stack gives each a row")
+    raise StructureError(f"cannot concatenate {_list_kinds(values)}; the same field must be of one kind in every batch")
+
+
+def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
+    here = [value is not _GAP and not is_reserved(value) for value in values]
+    if not any(here):
+        return new_tree(Tree.plain, {})
+    try:
+        sizes = [count_rows(whole) or 0 for whole in wholes]
+    except NoLengthError as error:  # about another field than the one with the gap
+        raise StructureError(
+            f"missing in some batches, and how many zeros to put there is not known: {error}"
+        ) from error
+    present = [value for value, is_here in zip(values, here, strict=True) if is_here]
+    present_wholes = [whole for whole, is_here in zip(wholes, here, strict=True) if is_here]
+    return _spread(_cat_values(present, present_wholes, missing), np.repeat(here, sizes))
+
+
+def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
+    try:
+        joined = join(values, axis)
+        if isinstance(joined, ndarray) and joined.dtype.num in DATES:
+            require_same_dates(values, joined)
+        return joined
+    except (ValueError, RuntimeError, TypeError, IndexError) as error:
+        raise _misfit(values, error) from error
+
+
+def _in_a_row(values: Sequence[Any], axis: int) -> NDArray[Any]:
+    """Numbers as an array; ``axis`` is 0, the only one there is."""
+    return np.asanyarray(values)
+
+
+DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
+"""The dtypes of dates and times, as ``dtype.num`` has them."""
+
+
+def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:
+    """Raise an error if a date came out as another, as one far away does in the unit of one in nanoseconds.
+
+    Raises:
+        ValueError: it did.
+    """
+    for value in values:
+        given = np.asarray(value)
+        other_unit = given.dtype != joined.dtype and given.dtype.num in DATES
+        if other_unit and given.astype(joined.dtype).astype(given.dtype).tobytes() != given.tobytes():
+            raise ValueError(f"{joined.dtype} cannot hold all of the {given.dtype} values")
+
+
+def join_masked(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
+    """Join arrays and numbers, some with a mask, into an array with a mask; numpy's own functions may lose it.
+
+    Raises:
+        StructureError: they do not fit together.
+    """
+    dtype = next((value.dtype for value in values if value is not np.ma.masked), None)
+    data = [np.zeros((), dtype) if value is np.ma.masked else np.ma.getdata(value) for value in values]
+    mask = [np.ma.getmaskarray(value) for value in values]
+    return np.ma.array(_joined(join, data, axis), mask=_joined(join, mask, axis))
+
+
+def _misfit(values: Sequence[Any], error: Exception) -> StructureError:
+    return StructureError(f"{_list_kinds(values)} do not fit together: {error}")
+
+
+def _list_kinds(values: Sequence[Any]) -> str:
+    seen = list(dict.fromkeys(map(describe, values)))
+    return ", ".join(seen[:4]) + (f" and {len(seen) - 4} more" if len(seen) > 4 else "")

@@ -1,0 +1,200 @@
+"""How a value becomes a leaf, and how the constructor's arguments become fields."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch._ops.combine import DATES, check_names, join_masked, require_same_dates, stack_fields
+from typedbatch._ops.copying import shallow
+from typedbatch._strangers import bridge_from, full_name
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    MAPPING,
+    NUMBER,
+    SCALAR,
+    SEQUENCE,
+    TENSOR,
+    Kind,
+    Tree,
+    describe,
+    is_masked,
+    kind_of,
+    new_tree,
+    object_array,
+)
+from typedbatch.errors import LeafError, StructureError, TypedBatchError
+
+
+def to_leaf(value: Any) -> Any:
+    """The leaf that ``value`` is stored as.
+
+    ========================================== ====================================================
+    given                                      stored
+    ========================================== ====================================================
+    array or tensor, ``Batch``, ``None``       the very same object, nothing is copied
+    number, bool, numpy scalar                 0-d array
+    ``dict`` (any mapping)                     ``Batch``, recursively
+    list or 1-d object array of dicts, Batches one stacked ``Batch``
+    list or tuple of tensors                   ``torch.stack`` of them
+    list or tuple with masked arrays among it  masked array
+    other list, tuple, range                   numeric array; else object array, values untouched
+    array of text                              object array
+    text, set, function, distribution ...      the very same object
+    ========================================== ====================================================
+
+    Raises:
+        LeafError: arrays or tensors in a list do not fit together.
+        FieldNameError: a ``dict`` has a key that is not a string.
+    """
+    convert = _CONVERT.get(KINDS[type(value)])
+    return value if convert is None else convert(value)
+
+
+def fill(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
+    """Convert every value of ``fields`` and put it into ``target``, which is new: on an error it holds some of them."""
+    name: object = ""
+    try:
+        for name, value in fields.items():
+            cls = type(value)
+            if cls is ndarray and value.dtype.num < 17:  # bool to clongdouble: the usual value, nothing to convert
+                target[name] = value
+            elif cls is dict:
+                target[name] = _from_mapping(value)
+            else:
+                convert = _CONVERT.get(KINDS[cls])
+                target[name] = value if convert is None else convert(value)
+    except TypedBatchError as error:
+        raise error.under(str(name)) from error.__cause__
+
+
+def set_fields(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
+    """Convert every value of ``fields`` and put it into ``target``; on an error ``target`` is as it was."""
+    converted: dict[str, Any] = {}
+    fill(converted, fields)
+    check_names(converted)
+    target.update(converted)
+
+
+def fields_from(data: object) -> Mapping[str, Any]:
+    """The fields that the constructor's first argument stands for.
+
+    Raises:
+        LeafError: ``data`` is not a mapping, a Batch, or a list or object array of these.
+    """
+    if isinstance(data, Tree):
+        return shallow(data).__dict__
+    if isinstance(data, Mapping):
+        check_names(data)
+        return data
+    given: Any = data
+    if kind_of(given) is SEQUENCE or (kind_of(given) is ARRAY and given.ndim):
+        rows = list(given)
+        if all(kind_of(row) in (BATCH, MAPPING) for row in rows):
+            return from_rows(rows)
+    bridge = bridge_from(data)
+    got = full_name(data) if bridge else describe(data)
+    hint = f"{bridge}(data) makes it one" if bridge else "name the field: Batch(obs=...)"
+    raise LeafError(f"Batch() takes a dict, a Batch or a list of these, got {got}; {hint}")
+
+
+def from_rows(rows: Sequence[Any]) -> dict[str, Any]:
+    """Stack dicts and Batches, one per row, into fields; a field that a row lacks becomes zeros (``None``) there."""
+    dicts = [row.__dict__ if kind_of(row) is BATCH else row for row in rows]
+    return stack_fields(dicts, 0, "pad", to_leaf) if dicts else {}
+
+
+def pairs_to_fields(data: object) -> Mapping[str, Any]:
+    """What ``update`` accepts: a Batch, a mapping, or an iterable of ``(name, value)`` pairs."""
+    if kind_of(data) is BATCH:
+        return data.__dict__
+    if isinstance(data, Mapping):
+        return data
+    try:
+        return dict(iter(data))  # type: ignore[call-overload]  # anything else is a TypeError here
+    except (TypeError, ValueError):
+        raise LeafError(f"update() takes a Batch, a dict or (name, value) pairs, got {describe(data)}") from None
+
+
+def _from_mapping(value: Mapping[str, Any]) -> Tree:
+    for name in value:
+        if type(name) is not str:
+            check_names(value)
+    tree = object.__new__(Tree.plain)
+    fill(tree.__dict__, value)
+    return tree
+
+
+def _from_array(array: NDArray[Any]) -> Any:
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if array.dtype.kind != "O" or array.ndim != 1 or not array.size:
+        return array
+    if all(KINDS[type(element)] in (MAPPING, BATCH) for element in array):
+        return new_tree(Tree.plain, from_rows(array.tolist()))
+    return array
+
+
+def _from_sequence(values: Sequence[Any]) -> Any:
+    kinds = set(map(kind_of, values))
+    if kinds and kinds <= {MAPPING, BATCH}:
+        return new_tree(Tree.plain, from_rows(values))
+    if kinds == {TENSOR}:
+        return _stack_tensors(values)
+    if ARRAY in kinds and any(map(is_masked, values)):
+        return _stack_masked(values)
+    if not kinds.isdisjoint({MAPPING, BATCH}):  # numpy would look inside them
+        return object_array(values)
+    return to_array(values)
+
+
+def _stack_tensors(values: Sequence[Any]) -> Any:
+    try:
+        return sys.modules["torch"].stack(tuple(values))
+    except (RuntimeError, TypeError) as error:
+        raise LeafError(f"a list of tensors is stacked, but {_shapes(values)} do not stack; {error}") from error
+
+
+def _stack_masked(values: Sequence[Any]) -> Any:
+    try:
+        return join_masked(np.stack, [value if is_masked(value) else np.asarray(value) for value in values], 0)
+    except StructureError as error:
+        raise LeafError(f"a list of masked arrays is stacked, but {_shapes(values)} do not stack") from error
+
+
+def to_array(values: Sequence[Any]) -> NDArray[Any]:
+    """A list without dicts, Batches and tensors as an array: numeric if it can be, else of objects."""
+    try:
+        array: NDArray[Any] = np.asanyarray(values)
+        if array.dtype.num in DATES:
+            require_same_dates(values, array)
+        if array.dtype.kind not in "US":
+            return array
+    except ValueError:  # ragged, or dates too far apart for one unit
+        pass
+    except (TypeError, RuntimeError) as error:  # a tensor on a GPU, with a gradient, or of a dtype that numpy lacks
+        raise LeafError(f"a list of {_shapes(values)} is no array: {error}") from error
+    try:  # as objects, so that 1 stays 1 in (1, "a")
+        return np.array(values, dtype=object)
+    except ValueError as error:
+        raise LeafError(f"a list of arrays of shapes {_shapes(values)} is no array and no object array") from error
+
+
+def _shapes(values: Sequence[Any]) -> str:
+    return ", ".join(dict.fromkeys(describe(value) for value in values))
+
+
+_CONVERT: dict[Kind, Callable[[Any], Any]] = {
+    ARRAY: _from_array,
+    NUMBER: np.asanyarray,
+    SCALAR: np.asanyarray,
+    MAPPING: _from_mapping,
+    SEQUENCE: _from_sequence,
+}

@@ -1,0 +1,197 @@
+"""Between numpy and torch: whole batches, and single values of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy import ndarray
+
+from typedbatch._ops.construct import to_leaf
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Tree, kind_of
+from typedbatch.errors import MissingDependencyError, SettingError, TypedBatchError
+
+if TYPE_CHECKING:
+    import torch
+
+    Device = torch.device | str | int
+    Dtype = torch.dtype
+
+T = TypeVar("T", bound=Tree)
+
+
+def to_numpy(x: Any) -> Any:
+    """``x`` with every tensor replaced by an array.
+
+    Args:
+        x: tensor, array, number, ``None``, a dict or a Batch of these, or a list of them.
+
+    Returns:
+        An array for a tensor, a number or a list; a Batch for a dict or a Batch; anything else as it is. CPU memory is
+        shared. Gradients are cut. bfloat16 and float8, which numpy lacks, become float32.
+    """
+    leaf = to_leaf(x)
+    return leaf_to_numpy(leaf) if kind_of(leaf) is not BATCH else map_leaves(leaf, leaf_to_numpy)
+
+
+def to_torch(x: Any, dtype: Dtype | None = None, device: Device = "cpu") -> Any:
+    """``x`` with every numeric array and number replaced by a tensor.
+
+    Args:
+        x: array, tensor, number, ``None``, a dict or a Batch of these, or a list of them.
+        dtype: dtype of the result; bool leaves stay bool.
+        device: device of the result.
+
+    Returns:
+        A tensor, a Batch for a dict or a Batch. ``None``, text, object arrays and distributions stay what they are.
+        Memory is shared where torch can use it: native byte order, forward strides, writable, same dtype and device.
+    """
+    leaf = to_leaf(x)
+    convert = leaf_to_torch(dtype, device)
+    return convert(leaf) if kind_of(leaf) is not BATCH else map_leaves(leaf, convert)
+
+
+def to_torch_as(x: Any, y: torch.Tensor) -> Any:
+    """``x`` as torch, with the dtype and the device of the tensor ``y``."""
+    return to_torch(x, dtype=y.dtype, device=y.device)
+
+
+@cache
+def torch_side() -> Any:
+    """``typedbatch._tree.tensors``, imported when the first tensor is made or met, and cheap to come by after that."""
+    try:
+        from typedbatch._tree import tensors
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("tensors need torch; pip install 'typedbatch[torch]'") from error
+    return tensors
+
+
+def require_device(device: Any) -> None:
+    """Raise an error if torch has no such device; None is one.
+
+    Raises:
+        SettingError: it has not.
+    """
+    if device is None:
+        return
+    try:
+        torch_side().torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise SettingError(f"there is no device {device!r}: {error}") from error
+
+
+def leaf_to_numpy(leaf: Any) -> Any:
+    """One leaf as numpy; leaves that are not tensors stay."""
+    return torch_side().to_array(leaf) if KINDS[type(leaf)] is TENSOR else leaf
+
+
+def tree_to_numpy(tree: T) -> T:
+    """A new tree with arrays in place of tensors."""
+    return map_leaves(tree, leaf_to_numpy)
+
+
+def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
+    """A new tree with tensors in place of numeric arrays and numpy scalars."""
+    if dtype is None and (device is None or device == "cpu"):
+        return _share_with_torch(tree, torch_side().torch.from_numpy, device)
+    return map_leaves(tree, leaf_to_torch(dtype, device))
+
+
+def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device | None) -> T:
+    # Most leaves are writable arrays that torch takes as they are; what it refuses goes the long way.
+    out = object.__new__(type(tree))
+    fields = out.__dict__
+    name = ""
+    try:
+        for name, value in tree.__dict__.items():
+            if isinstance(value, Tree):
+                fields[name] = _share_with_torch(value, from_numpy, device)
+                continue
+            if type(value) is ndarray and value.flags.writeable:
+                try:
+                    fields[name] = from_numpy(value)
+                    continue
+                except (TypeError, ValueError):  # objects, backward strides, foreign byte order
+                    pass
+            fields[name] = _to_tensor(device)(value)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
+    return out
+
+
+@cache
+def _to_tensor(device: Device | None) -> Callable[[Any], Any]:
+    return leaf_to_torch(None, device)
+
+
+def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any], Any]:
+    """A function that turns one leaf into a tensor; ``None``, text and object arrays stay.
+
+    Raises:
+        SettingError: torch has no such dtype or device.
+    """
+    side = torch_side()
+    require_device(device)
+    if dtype is not None and not isinstance(dtype, side.torch.dtype):
+        try:
+            dtype = side.torch.empty(0, dtype=dtype).dtype  # which takes Python's float and int too
+        except TypeError as error:
+            raise SettingError(f"dtype= is one of torch's, as torch.float32, got {dtype!r}") from error
+
+    def convert(leaf: Any) -> Any:
+        kind = KINDS[type(leaf)]
+        if kind is ARRAY or kind is SCALAR:
+            return side.to_tensor(leaf, dtype, device) if leaf.dtype.kind in "biufc" else leaf
+        if kind is TENSOR:
+            return side.cast(leaf, dtype, device)
+        if kind is DISTRIBUTION and device is not None:
+            from typedbatch._tree.distributions import map_dist
+
+            return map_dist(leaf, lambda tensor: tensor.to(device))
+        return leaf
+
+    return convert
+
+
+def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
+    """A new tree with ``function`` applied to every leaf; results are stored as they are."""
+    out = object.__new__(type(tree))
+    fields = out.__dict__
+    name = ""
+    try:
+        for name, value in tree.__dict__.items():
+            fields[name] = map_leaves(value, function) if isinstance(value, Tree) else function(value)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
+    return out
+
+
+def map_leaves_in_place(tree: Tree, function: Callable[[Any], Any]) -> None:
+    """Replace every leaf by ``function(leaf)``, in the same nested Batches; nothing changes when one call raises."""
+    adopt(tree, map_leaves(tree, function))
+
+
+def adopt(tree: Tree, other: Tree) -> None:
+    """Give ``tree``, and its nested Batches, the leaves of ``other``, which has the same structure."""
+    for name, value in other.__dict__.items():
+        mine = tree.__dict__[name]
+        if KINDS[type(mine)] is BATCH and KINDS[type(value)] is BATCH:
+            adopt(mine, value)
+        else:
+            tree.__dict__[name] = value
+
+
+def at_least_2d(leaf: Any) -> Any:
+    """A leaf with at least two dimensions; a distribution with at least one batch dimension. Views where possible."""
+    kind = KINDS[type(leaf)]
+    if kind is TENSOR:
+        import torch
+
+        return torch.atleast_2d(leaf)  # type: ignore[no-untyped-call]  # torch leaves it unannotated
+    if kind is DISTRIBUTION:
+        from typedbatch._tree.distributions import dist_to_atleast_2d
+
+        return dist_to_atleast_2d(leaf)
+    return leaf if kind in (NONE, OBJECT) else np.atleast_2d(leaf)

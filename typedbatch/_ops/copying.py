@@ -1,0 +1,109 @@
+"""Copies and pickles of batches."""
+
+from __future__ import annotations
+
+import copy
+from copyreg import __newobj__ as newobj  # type: ignore[attr-defined]  # typeshed has forgotten it
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from numpy import ndarray
+
+from typedbatch._tree.leaves import DISTRIBUTION, KINDS, TENSOR, Tree, describe
+from typedbatch.errors import LeafError, TypedBatchError
+
+T = TypeVar("T", bound=Tree)
+new: Final = object.__new__
+
+
+def shallow(tree: T) -> T:
+    """The same leaves in new Batches, nested ones too: fields of the copy can be set and deleted freely."""
+    out = new(type(tree))
+    fields = out.__dict__
+    for name, value in tree.__dict__.items():
+        if type(value) is ndarray:
+            fields[name] = value
+        elif isinstance(value, Tree):
+            fields[name] = shallow(value)
+        else:
+            fields[name] = value
+    return out
+
+
+def deep(tree: T, memo: dict[int, Any]) -> T:
+    """A copy that shares no memory; leaves that were one object are one object in the copy too."""
+    out = object.__new__(type(tree))
+    memo[id(tree)] = out
+    for name, value in tree.__dict__.items():
+        try:
+            out.__dict__[name] = deep_leaf(value, memo)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        except RecursionError:
+            raise
+        except (TypeError, RuntimeError) as error:  # of a lock, a file, a generator; of a tensor within a graph
+            raise LeafError(f"{describe(value)} cannot be copied: {error}", name) from error
+    return out
+
+
+def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
+    """A deep copy of one leaf, found in ``memo`` if it was copied before."""
+    if id(leaf) in memo:
+        return memo[id(leaf)]
+    if isinstance(leaf, Tree):
+        cls: Any = type(leaf)  # which may have a __deepcopy__ of its own; the instance's could be a field
+        memo[id(leaf)] = copied = cls.__deepcopy__(leaf, memo)
+        return copied
+    kind = KINDS[type(leaf)]
+    if kind is TENSOR:
+        from typedbatch._tree.tensors import clone
+
+        result: Any = clone(leaf, memo)
+    elif kind is DISTRIBUTION:
+        from typedbatch._tree.distributions import map_dist
+
+        result = map_dist(leaf, lambda tensor: tensor.clone())
+    elif type(leaf) is ndarray and not leaf.dtype.hasobject:
+        result = leaf.copy("K")
+    else:
+        return copy.deepcopy(leaf, memo)
+    memo[id(leaf)] = result
+    return result
+
+
+def apart(leaf: Any) -> Any:
+    """A deep copy of one leaf that shares memory with no other, as copies of tensors do which share their storage."""
+    return leaf.clone() if KINDS[type(leaf)] is TENSOR else deep_leaf(leaf, {})
+
+
+def reduced(tree: Tree, protocol: Any) -> Any:
+    """What a pickle keeps; from protocol 4 on with each tensor in a form that costs no more than an array.
+
+    Below that tensors are left to the pickler: ``torch.save`` writes protocol 2, and knows storages and devices itself.
+    """
+    cls: Any = type(tree)
+    plain = protocol > 1 and _is_plain(cls)
+    parts: Any = (newobj, (cls,), tree.__dict__) if plain else object.__reduce_ex__(tree, protocol)
+    if protocol < 4 or not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
+        return parts
+    for value in parts[2].values():
+        if type(value) is not ndarray and KINDS[type(value)] is TENSOR:
+            return (*parts[:2], _with_tensors(parts[2]), *parts[3:])
+    return parts
+
+
+@lru_cache(maxsize=256)
+def _is_plain(cls: Any) -> bool:
+    """Whether a class leaves pickling to ``Batch``; then the way that Python has to the same parts is cut short."""
+    return (
+        cls.__getstate__ is Tree.__getstate__
+        and cls.__reduce__ is object.__reduce__
+        and not hasattr(cls, "__getnewargs_ex__")
+        and not hasattr(cls, "__getnewargs__")
+    )
+
+
+def _with_tensors(fields: dict[str, Any]) -> dict[str, Any]:
+    from typedbatch._tree.tensors import for_pickle
+
+    return {name: for_pickle(v) if KINDS[type(v)] is TENSOR else v for name, v in fields.items()}

@@ -1,0 +1,83 @@
+"""Where two batches differ, field by field: what a failed ``assert one == two`` shows under pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from typedbatch._ops.equality import as_array, same_leaf
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_masked, mask_of
+
+
+def differences(one: Tree, two: Tree) -> list[str]:
+    """One line for each field that keeps ``one == two`` from being true, in the order of ``one``."""
+    found = list(_in_trees(one, two, "", set()))
+    width = min(max((len(path) for path, _ in found), default=0), 30)
+    return [f"{path:<{width}}  {says}" for path, says in found]
+
+
+def _in_trees(one: Tree, two: Tree, prefix: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, str]]:
+    if (id(one), id(two)) in seen:  # two batches that hold themselves, or are met again
+        return
+    seen.add((id(one), id(two)))
+    for name in [*one.__dict__, *(name for name in two.__dict__ if name not in one.__dict__)]:
+        path = f"{prefix}{name}"
+        if name not in two.__dict__:
+            yield path, f"only on the left: {describe(one.__dict__[name])}"
+        elif name not in one.__dict__:
+            yield path, f"only on the right: {describe(two.__dict__[name])}"
+        else:
+            left, right = one.__dict__[name], two.__dict__[name]
+            if KINDS[type(left)] is BATCH and KINDS[type(right)] is BATCH:
+                yield from _in_trees(left, right, f"{path}.", seen)
+            elif not same_leaf(left, right):
+                yield path, _in_leaves(left, right)
+
+
+def _in_leaves(left: Any, right: Any) -> str:
+    arrays = (ARRAY, TENSOR, SCALAR)
+    if KINDS[type(left)] not in arrays or KINDS[type(right)] not in arrays:
+        one, two = describe(left), describe(right)
+        if isinstance(left, (str, bytes)) and isinstance(right, (str, bytes)):
+            return f"{_short(left)} != {_short(right)}"
+        return f"{one} != {two}" if one != two else f"{one}, of other values"
+    a, b = as_array(left), as_array(right)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"{describe(left)} != {describe(right)}"
+    return _in_values(a, b)
+
+
+def _in_values(a: Any, b: Any) -> str:
+    if is_masked(a) or is_masked(b):
+        return _in_masked(a, b)
+    if a.dtype.kind == "O":
+        pairs = zip(a.ravel(), b.ravel(), strict=True)
+        differ = np.asarray([not same_leaf(x, y) for x, y in pairs]).reshape(a.shape)
+    else:
+        differ = np.asarray(a != b)
+    count, first = int(differ.sum()), tuple(int(index) for index in np.argwhere(differ)[0])
+    where = f", the first at [{', '.join(map(str, first))}]" if first else ""
+    are = "value differs" if differ.size == 1 else f"of {differ.size} values {'differs' if count == 1 else 'differ'}"
+    says = f"{'the' if differ.size == 1 else count} {are}{where}: {_short(a[first])} != {_short(b[first])}"
+    if a.dtype.kind in "iuf" and count > 1:
+        apart = np.abs(a.astype(float) - b.astype(float))
+        says += f", at most {np.nanmax(apart, initial=0):.3g} apart"
+    if a.dtype.kind in "fc" and np.isnan(a[differ]).any():
+        says += "; nan is equal to nothing, see allclose(equal_nan=True)"
+    return says
+
+
+def _in_masked(a: Any, b: Any) -> str:
+    masked, also = mask_of(a), mask_of(b)
+    if (masked == also).all() and not masked.all():
+        there = ~masked
+        return f"{_in_values(np.ma.getdata(a)[there], np.ma.getdata(b)[there])} (of those that are not masked)"
+    count = int((masked != also).sum())
+    return f"{count} of {masked.size} values {'is' if count == 1 else 'are'} masked on one side alone"
+
+
+def _short(value: Any) -> str:
+    text = str(value) if isinstance(value, np.generic) else repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

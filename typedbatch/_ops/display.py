@@ -1,0 +1,193 @@
+"""What a batch looks like: in the console, in a notebook, under rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from typedbatch._ops.preview import first_values, is_long, preview
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_reserved, leading_shape
+from typedbatch._tree.rows import leaves
+
+
+def text(tree: Tree) -> str:
+    """The tree as Python source, one field a line, in the order of the fields; long arrays are cut to a line."""
+    return _text(tree, ())
+
+
+def _text(tree: Tree, outer: tuple[int, ...]) -> str:
+    name = type(tree).__name__
+    if id(tree) in outer:  # a batch that holds itself
+        return f"{name}(...)"
+    if not tree.__dict__:
+        return f"{name}()"
+    lines = [f"{name}("]
+    for key, value in tree.__dict__.items():
+        label = key if key.isidentifier() else repr(key)
+        body = _text(value, (*outer, id(tree))) if KINDS[type(value)] is BATCH else _leaf_text(value)
+        lines.append(f"    {label}: {body},".replace("\n", "\n" + " " * (6 + len(label))))
+    return "\n".join([*lines, ")"])
+
+
+def _leaf_text(value: Any) -> str:
+    kind = KINDS[type(value)]
+    if kind in (ARRAY, TENSOR) and is_long(value):
+        return preview(value, _object_text)
+    if kind is SCALAR:
+        return str(value)  # 1 and not np.int64(1): a row reads like its column
+    if kind is ARRAY and value.dtype.hasobject:
+        body = np.array2string(value, separator=", ", prefix="array(", formatter={"object": _object_text})
+        return f"array({body}, dtype=object)"
+    return repr(value) if kind in (ARRAY, TENSOR) else _object_text(value)
+
+
+def _object_text(value: Any) -> str:
+    try:
+        return _sorted_text(value)
+    except RecursionError:  # a list that holds itself, which Python knows how to show
+        return repr(value)
+
+
+def _sorted_text(value: Any) -> str:
+    # As repr, but sets are sorted: their own order changes from run to run.
+    if type(value) in (set, frozenset) and value:
+        body = f"{{{', '.join(sorted(map(_sorted_text, value)))}}}"
+        return body if type(value) is set else f"frozenset({body})"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{_sorted_text(k)}: {_sorted_text(v)}' for k, v in value.items())}}}"
+    if type(value) is list:
+        return f"[{', '.join(map(_sorted_text, value))}]"
+    if type(value) is tuple:
+        return f"({', '.join(map(_sorted_text, value))}{',' * (len(value) == 1)})"
+    return repr(value)
+
+
+def summary(tree: Tree) -> str:
+    """One line without values: ``Batch[N=256]  act i64[256]  obs f32[256,4]``."""
+    found = list(islice(leaves(tree.__dict__, once=True), _MOST))
+    described = [f"{path} {_described(leaf)}" for path, leaf in found[:12]]
+    sizes = {size for _, leaf in found if (size := _rows(leaf)) is not None}
+    rows = f"[N={sizes.pop()}]" if len(sizes) == 1 else ""
+    left = len(found) - 12
+    more = [] if left <= 0 else [f"and {left} more" if len(found) < _MOST else "and many more"]
+    return "  ".join([type(tree).__name__ + rows, *described, *more])
+
+
+_MOST = 20_000
+
+
+def _rows(leaf: Any) -> int | None:
+    try:
+        shape = leading_shape(leaf)
+        return shape[0] if shape else None
+    except Exception as error:  # as below
+        if from_outside(error):
+            raise
+        return None
+
+
+def _described(leaf: Any) -> str:
+    try:
+        return describe(leaf)
+    except Exception as error:  # a leaf of a foreign class may raise anything, and this is for error messages
+        if from_outside(error):
+            raise
+        return type(leaf).__name__
+
+
+def html(tree: Tree) -> str:
+    """A collapsible tree with kind, dtype, shape, size and first values of every field; nothing in it is executed."""
+    return f'<div class="typedbatch">{_STYLE}{_branch(type(tree).__name__, tree, True, ())}</div>'
+
+
+def _escape(text: str) -> str:
+    from html import escape  # only a notebook needs it
+
+    return escape(text)
+
+
+def _branch(label: str, tree: Tree, is_open: bool, outer: tuple[int, ...]) -> str:
+    if id(tree) in outer:
+        return f"<div class='tb-row'><b>{_escape(label)}</b><span>the batch itself</span></div>"
+    count = len(tree.__dict__)
+    note = f"{count} field{'' if count == 1 else 's'}, {_size(_bytes(tree, ()))}"
+    rows = "".join(_field(name, value, (*outer, id(tree))) for name, value in tree.__dict__.items())
+    return (
+        f"<details{' open' if is_open else ''}><summary><b>{_escape(label)}</b> <i>{_escape(note)}</i></summary>"
+        f"<div class='tb-body'>{rows}</div></details>"
+    )
+
+
+def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
+    kind = KINDS[type(value)]
+    if is_reserved(value):
+        return f"<div class='tb-row'><b>{_escape(name)}</b><span>reserved</span></div>"
+    if kind is BATCH:
+        return _branch(name, value, False, outer)
+    numeric = kind in (ARRAY, TENSOR, SCALAR)
+    source = {ARRAY: "numpy", TENSOR: "torch", SCALAR: "numpy"}.get(kind, "")
+    dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
+    shape = str(tuple(value.shape)) if numeric and not (kind is TENSOR and value.is_nested) else describe(value)
+    where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
+    size = _size(_leaf_bytes(value)) if numeric else ""
+    cells = (shape, dtype, source + where, size, first_values(value, _object_text) if numeric else "")
+    return (
+        f"<div class='tb-row'><b>{_escape(name)}</b>{''.join(f'<span>{_escape(cell)}</span>' for cell in cells)}</div>"
+    )
+
+
+def _bytes(tree: Tree, outer: tuple[int, ...]) -> int:
+    if id(tree) in outer:
+        return 0
+    inside = (*outer, id(tree))
+    return sum(
+        _bytes(value, inside) if KINDS[type(value)] is BATCH else _leaf_bytes(value) for value in tree.__dict__.values()
+    )
+
+
+def _leaf_bytes(leaf: Any) -> int:
+    if KINDS[type(leaf)] not in (ARRAY, TENSOR, SCALAR):
+        return 0
+    try:
+        return int(leaf.nbytes)
+    except RuntimeError:  # sparse and nested tensors have no such number
+        return 0
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def rich_fields(tree: Tree) -> Iterator[tuple[str, Any]]:
+    """Name and value of every field, for ``rich``."""
+    for name, value in tree.__dict__.items():
+        yield name, _Text(_leaf_text(value)) if KINDS[type(value)] in (ARRAY, TENSOR) and is_long(value) else value
+
+
+class _Text(str):
+    """What is printed as it is, and not as a text in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+_STYLE = (
+    "<style>"
+    ".typedbatch{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px;line-height:1.6}"
+    ".typedbatch summary{cursor:pointer}"
+    ".typedbatch i{color:#858c99;font-style:normal}"
+    ".typedbatch .tb-body{margin-left:1.1em;padding-left:.7em;border-left:1px solid #9ca3af66}"
+    ".typedbatch .tb-row{display:grid;grid-template-columns:11em 10em 7em 9em 6em auto;gap:0 1em}"
+    ".typedbatch .tb-row span{color:#858c99}"
+    "</style>"
+)

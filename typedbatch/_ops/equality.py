@@ -1,0 +1,198 @@
+"""Equality and closeness of batches. No data makes either raise; memory that runs out does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from typedbatch._signals import from_outside
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    SCALAR,
+    TENSOR,
+    Tree,
+    is_masked,
+    is_objects,
+    mask_of,
+)
+
+Compare = Callable[[Any, Any], bool]
+
+
+class _How(NamedTuple):
+    """How two batches, two arrays, and two floats among Python objects are compared."""
+
+    trees: Compare
+    arrays: Compare
+    floats: Compare | None
+
+
+def equal(one: Tree, two: Tree) -> bool:
+    """Same names (in any order), shapes, dtypes and values; a tensor equals the array that it shares them with.
+
+    NaN differs from NaN, as everywhere in numpy and torch; :func:`allclose` can see it otherwise. Masked arrays have to
+    have the same mask; what lies under it does not count.
+    """
+    try:
+        return _equal(one, two)
+    except RecursionError:  # a batch that holds itself
+        return one is two
+
+
+def _equal(one: Tree, two: Tree) -> bool:
+    left, right = one.__dict__, two.__dict__
+    if len(left) != len(right):
+        return False
+    for name, a in left.items():
+        if name not in right:
+            return False
+        b = right[name]
+        if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype.kind != "O":
+            if a.dtype != b.dtype or a.shape != b.shape or not (a == b).all():
+                return False
+        elif not _same(a, b, _EQUAL):
+            return False
+    return True
+
+
+def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """As :func:`equal`, but dtypes may differ and numbers may be apart by ``atol + rtol * abs(two)``.
+
+    Among Python objects that goes for floats; everything else there has to be equal.
+    """
+
+    def close_arrays(a: Any, b: Any) -> bool:
+        if is_masked(a) or is_masked(b):
+            return a.shape == b.shape and _same_masks(a, b) and close_arrays(*_unmasked(a, b))
+        if a.shape == b.shape and is_objects(a) and is_objects(b):
+            return all(_same_objects(x, y, close) for x, y in zip(a.ravel(), b.ravel(), strict=True))
+        if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
+            return _equal_arrays(a, b)
+        return bool(a.shape == b.shape and np.allclose(a, b, rtol, atol, equal_nan))
+
+    def close_trees(a: Tree, b: Tree) -> bool:
+        left, right = a.__dict__, b.__dict__
+        return left.keys() == right.keys() and all(_same(left[k], right[k], close) for k in left)
+
+    def close_floats(a: Any, b: Any) -> bool:
+        return bool(abs(a - b) <= atol + rtol * abs(b)) or (equal_nan and bool(a != a and b != b))
+
+    close = _How(close_trees, close_arrays, close_floats)
+    try:
+        return close_trees(one, two)
+    except RecursionError:
+        return one is two
+
+
+def _same(a: Any, b: Any, how: _How) -> bool:
+    try:
+        return _compare(a, b, how)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:  # a sparse or meta tensor, a foreign class: what does not compare is not equal
+        if from_outside(error):
+            raise
+        return a is b
+
+
+def _compare(a: Any, b: Any, how: _How) -> bool:
+    kind, other = KINDS[type(a)], KINDS[type(b)]
+    arrays = (ARRAY, TENSOR, SCALAR)
+    if kind in arrays and other in arrays:
+        if how is _EQUAL and TENSOR in (kind, other):
+            return _equal_tensors(a, b) if kind is other else _equal_across(a, b)
+        return how.arrays(as_array(a), as_array(b))
+    if kind is not other:
+        return False
+    if kind is BATCH:
+        return how.trees(a, b)
+    if kind is DISTRIBUTION:
+        from typedbatch._tree.distributions import dists_equal
+
+        return dists_equal(a, b, lambda x, y: _same(x, y, how))
+    return _same_objects(a, b, how)
+
+
+def same_leaf(one: Any, two: Any) -> bool:
+    """Whether two leaves, or nested batches, are equal as fields of equal batches are."""
+    return _same(one, two, _EQUAL)
+
+
+def as_array(leaf: Any) -> Any:
+    """An array of the same values: itself, with its mask, or that of a tensor."""
+    if KINDS[type(leaf)] is not TENSOR:
+        return leaf if is_masked(leaf) else np.asarray(leaf)
+    from typedbatch._tree.tensors import to_array
+
+    return to_array(leaf)
+
+
+def _same_masks(a: Any, b: Any) -> bool:
+    return np.ma.getmaskarray(a).tobytes() == np.ma.getmaskarray(b).tobytes()
+
+
+def _unmasked(a: Any, b: Any) -> tuple[Any, Any]:
+    """The values of two arrays with the same masks, without those that are masked."""
+    there = ~(mask_of(a) | mask_of(b))
+    return np.ma.getdata(a)[there], np.ma.getdata(b)[there]
+
+
+def _equal_tensors(a: Any, b: Any) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return bool((a.to(b.device) == b).all())
+
+
+def _equal_across(a: Any, b: Any) -> bool:
+    from typedbatch._tree.tensors import in_numpy
+
+    known = in_numpy(a if KINDS[type(a)] is TENSOR else b)  # the others are widened on the way to numpy
+    return known and _equal_arrays(as_array(a), as_array(b))
+
+
+def _equal_arrays(a: Any, b: Any) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if is_masked(a) or is_masked(b):
+        return _same_masks(a, b) and _equal_arrays(*_unmasked(a, b))
+    if a.dtype.kind == "O":
+        return all(_same_objects(x, y, _EQUAL) for x, y in zip(a.ravel(), b.ravel(), strict=True))
+    return bool(np.all(a == b))
+
+
+_LEAVES: Final = frozenset({ARRAY, TENSOR, BATCH, DISTRIBUTION})
+
+
+def _same_objects(a: Any, b: Any, how: _How) -> bool:
+    # An object may compare badly: raise, or answer with an array. The same object is equal, as in a list.
+    if a is b:
+        return True
+    if KINDS[type(a)] in _LEAVES or KINDS[type(b)] in _LEAVES:
+        return _same(a, b, how)
+    try:
+        if isinstance(result := a == b, (bool, np.bool_)) and (result or how is _EQUAL):
+            return bool(result)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:  # arrays inside do not say yes or no; whatever else raises is not equal
+        if from_outside(error):
+            raise
+    return _same_inside(a, b, how)
+
+
+def _same_inside(a: Any, b: Any, how: _How) -> bool:
+    """Whether containers, or floats, are the same though ``==`` says no, or nothing."""
+    if type(a) is dict and type(b) is dict:
+        return a.keys() == b.keys() and all(_same_objects(a[k], b[k], how) for k in a)
+    if type(a) is type(b) and type(a) in (list, tuple):
+        return len(a) == len(b) and all(_same_objects(x, y, how) for x, y in zip(a, b, strict=True))
+    floats = (float, np.floating, complex, np.complexfloating)
+    return how.floats is not None and isinstance(a, floats) and isinstance(b, floats) and how.floats(a, b)
+
+
+_EQUAL: Final = _How(_equal, _equal_arrays, None)

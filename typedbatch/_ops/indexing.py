@@ -1,0 +1,188 @@
+"""Rows: select them by anything that numpy and torch index with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch._tree.leaves import (
+    ARRAY,
+    DISTRIBUTION,
+    KINDS,
+    NONE,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    kind_of,
+    leading_shape,
+)
+from typedbatch.errors import RowIndexError, TypedBatchError
+
+T = TypeVar("T", bound=Tree)
+new: Final = object.__new__
+_PLAIN: Final = frozenset({int, slice})
+_INTP: Final = np.dtype(np.intp)
+
+
+def select(tree: T, index: Any) -> T:
+    """``tree[index]``: every leaf indexed, in a new tree of the same class.
+
+    Integers and slices give views, arrays and masks give copies, as numpy and torch do. Reserved fields and ``None``
+    stay as they are.
+
+    Raises:
+        RowIndexError: a leaf cannot take the index; the error names the field.
+    """
+    if not tree.__dict__:
+        raise RowIndexError(f"{type(tree).__name__}() has no fields, so there are no rows to take")
+    if kind_of(index) is TENSOR and index.device.type != "cpu":
+        try:  # no trip to the CPU, unless there is a numpy leaf beside the tensors
+            return select_basic(tree, index)
+        except RowIndexError:
+            index = index.cpu()
+    index = plain_index(index)
+    if type(index) is not np.ndarray or index.ndim != 1:
+        return select_basic(tree, index)
+    if index.dtype.kind == "b":
+        return take(tree, np.flatnonzero(index), len(index))
+    if index.dtype.kind not in "iu":
+        raise RowIndexError(f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}")
+    return take(tree, index, None)
+
+
+def plain_index(index: Any) -> Any:
+    """An index converted once instead of once per leaf: lists, ranges and tensors become arrays."""
+    if type(index) in _PLAIN or (type(index) is ndarray and index.ndim and index.dtype is _INTP):
+        return index
+    return _with_equal_ints(tuple(map(_plain, index))) if isinstance(index, tuple) else _plain(index)
+
+
+def _with_equal_ints(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Integers beside arrays as arrays: numpy takes them for such, torch would pick them first, and rows must agree."""
+    arrays = [part.nonzero()[0] if part.dtype.kind == "b" else part for part in parts if isinstance(part, ndarray)]
+    if not arrays or not any(type(part) is int for part in parts):
+        return parts
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    return tuple(np.full(shape, part) if type(part) is int else part for part in parts)
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, (list, range)):
+        try:
+            part = np.asarray(part, dtype=None if len(part) else np.intp)
+        except ValueError as error:
+            raise RowIndexError(f"a list of row numbers, or of booleans, has one level: {error}") from error
+    if kind_of(part) is TENSOR:
+        part = part.detach().cpu().numpy()
+    if kind_of(part) in (ARRAY, SCALAR) and part.dtype.kind in "iu":
+        # int64, because torch takes uint8 for a mask and no other size at all
+        return part.astype(np.intp, copy=False) if part.ndim else int(part)
+    return part
+
+
+def select_basic(tree: T, index: Any) -> T:
+    """:func:`select` for an index that needs no preparation. The hot loop of rollouts: one test per leaf."""
+    out = new(type(tree))
+    fields = out.__dict__
+    name = ""
+    try:
+        for name, value in tree.__dict__.items():
+            if type(value) is ndarray:
+                fields[name] = value[index]
+            elif isinstance(value, Tree):
+                fields[name] = select_basic(value, index)
+            else:
+                fields[name] = _select_leaf(value, index)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
+    except (IndexError, TypeError, ValueError, OverflowError) as error:
+        raise _cannot_index(tree.__dict__[name], index, error).under(name) from error
+    return out
+
+
+def _select_leaf(value: Any, index: Any) -> Any:
+    kind = KINDS[type(value)]
+    if kind is TENSOR:
+        return select_tensor(value, index)
+    if kind is ARRAY:
+        return value[index]
+    if kind is DISTRIBUTION:
+        from typedbatch._tree.distributions import get_sliced_dist
+
+        return get_sliced_dist(value, index)
+    if kind is NONE:
+        return None
+    raise RowIndexError(f"a scalar ({describe(value)}) has no rows, so {index!r} cannot be taken of it")
+
+
+def select_tensor(tensor: Any, index: Any) -> Any:
+    """``tensor[index]`` with what torch lacks: slices that step backwards. Those copy, others are torch's own."""
+    if type(index) is int:
+        return tensor[index]
+    forward, flips = forward_slices(index, tensor.shape)
+    return tensor[forward].flip(flips) if flips else tensor[forward]
+
+
+def forward_slices(index: Any, shape: Sequence[int]) -> tuple[Any, list[int]]:
+    """An index without backward slices, and the dimensions of its result to flip for the same rows in order."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if not any(map(_is_backward, parts)):
+        return index, []
+    if any(isinstance(part, ndarray) for part in parts):
+        raise IndexError("torch takes no slice that steps backwards beside an array")
+    skipped = len(shape) - sum(part is not None and part is not Ellipsis for part in parts)
+    forward, flips, axis, place = [], [], 0, 0  # axis counts the dimensions of the tensor, place those of the result
+    for part in parts:
+        if _is_backward(part):
+            flips.append(place)
+            rows = range(*part.indices(shape[axis]))[::-1]
+            part = slice(rows.start, rows.stop, rows.step)
+        forward.append(part)
+        axis += skipped if part is Ellipsis else part is not None
+        place += skipped if part is Ellipsis else part is None or isinstance(part, slice)
+    return tuple(forward), flips
+
+
+def _is_backward(part: object) -> bool:
+    return isinstance(part, slice) and part.step is not None and part.step < 0
+
+
+def take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
+    """:func:`select` by row numbers; ``mask_size`` is how many rows each leaf must have, if they come from a mask."""
+    # ``take`` along the rows is numpy's fast path for what ``array[rows]`` does in general.
+    out = new(type(tree))
+    fields = out.__dict__
+    name = ""
+    try:
+        for name, value in tree.__dict__.items():
+            if type(value) is ndarray and value.shape and (mask_size is None or mask_size == len(value)):
+                fields[name] = value.take(rows, 0)
+            elif isinstance(value, Tree):
+                fields[name] = take(value, rows, mask_size)
+            else:
+                fields[name] = _take_leaf(value, rows, mask_size)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
+    except (IndexError, TypeError, ValueError) as error:
+        raise _cannot_index(tree.__dict__[name], rows, error).under(name) from error
+    return out
+
+
+def _take_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) -> Any:
+    kind = KINDS[type(value)]
+    if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
+        raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
+    if kind is TENSOR:
+        return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
+    return _select_leaf(value, rows)
+
+
+def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:
+    shown = describe(index) if kind_of(index) in (ARRAY, TENSOR) else repr(index)
+    return RowIndexError(f"{describe(value)} cannot be indexed by {shown}: {error}")

@@ -1,0 +1,371 @@
+"""In-place arithmetic: ``batch += other``, checked as a whole before the first write."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy import ndarray
+
+from typedbatch._ops.direct import AS_MADE, Fields, base_of_view
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    is_masked,
+    is_reserved,
+    kind_of,
+    mask_obstacle,
+    write_obstacle,
+)
+from typedbatch._tree.memory import Change, Taken, duplicate, known_apart, write_together
+from typedbatch.errors import LeafError, StructureError, TypedBatchError
+
+T = TypeVar("T", bound=Tree)
+Operation = Callable[..., Any]
+
+REFUSALS: Final = (TypeError, ValueError, RuntimeError, ArithmeticError, IndexError)
+"""What numpy and torch raise over operands; ``FloatingPointError``, which a user asks numpy for, stays what it is."""
+
+_SYMBOLS: Final = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+    "iadd": "+=",
+    "isub": "-=",
+    "imul": "*=",
+    "itruediv": "/=",
+    "ifloordiv": "//=",
+    "imod": "%=",
+    "ipow": "**=",
+    "neg": "-",
+    "pos": "+",
+    "abs": "abs()",
+}
+
+
+def symbol(operation: Operation) -> str:
+    """An operation as a person writes it: ``+=``, ``np.exp``."""
+    name: str = getattr(operation, "__name__", str(operation))
+    return _SYMBOLS.get(name, name)
+
+
+def is_operand(value: object) -> bool:
+    """True for what batches compute with."""
+    return kind_of(value) in (BATCH, ARRAY, TENSOR, SCALAR) or isinstance(value, (bool, int, float, complex))
+
+
+def check_same_names(first: Tree, other: Tree) -> None:
+    """Raise an error unless two batches have the same fields.
+
+    Raises:
+        StructureError: they have not.
+    """
+    if first.__dict__.keys() != other.__dict__.keys():
+        one, two = (", ".join(map(repr, tree.__dict__)) or "no fields" for tree in (first, other))
+        raise StructureError(f"the batches have different fields: {one} and {two}; values are paired by name")
+
+
+def on_torch(value: Any, tensor: Any) -> Any:
+    """An array that meets a tensor becomes one, so that torch computes and not numpy."""
+    if kind_of(value) not in (ARRAY, SCALAR):
+        return value
+    from typedbatch._tree.tensors import to_tensor
+
+    return to_tensor(value, device=tensor.device)
+
+
+def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
+    """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
+    careful = _numbers_may_raise()
+    if not careful and _computed_directly(operation, tree.__dict__, other):
+        return tree
+    steps, together = _by_memory([*_plan(operation, tree, other, "")])
+    ready = {
+        i: _result(operation, step) for i, step in enumerate(steps) if i in together or _may_fail(step.leaf, careful)
+    }
+    write_together([Change(steps[i].path, steps[i].leaf, ready[i]) for i in sorted(together)])
+    for i, step in enumerate(steps):
+        if i not in ready:
+            operation(step.leaf, step.value)
+        elif kind_of(step.leaf) is SCALAR:
+            step.fields[step.name] = ready[i]
+        elif i not in together:
+            step.leaf[...] = ready[i]
+    return tree
+
+
+def _numbers_may_raise() -> bool:
+    """Whether numpy may raise over the numbers, as 1 / 0: by ``np.errstate``, or because warnings are errors."""
+    modes = np.geterr().values()
+    if "raise" in modes or "call" in modes:
+        return True
+    if "warn" in modes:
+        for entry in warnings.filters:
+            if entry[0] == "error" and issubclass(RuntimeWarning, entry[2]):
+                return True
+    return False
+
+
+# ---- the short way: numbers of one dtype, in arrays that share no memory --------------------------------------------
+
+
+def _computed_directly(operation: Operation, fields: Fields, other: Any) -> bool:
+    """Compute in place what nothing can be wrong with; else False, and nothing has been written.
+
+    The other operand is a Python number, or a Batch whose fields have the dtypes and shapes of these.
+    """
+    written: set[int] = set()
+    read: list[Any] = []
+    if isinstance(other, Tree):
+        count = _matching(operation, fields, other.__dict__, {}, written, read)
+    elif type(other) in (int, float):
+        count = _computing(operation, fields, other, {}, written)
+    else:
+        return False
+    if not count or len(written) < count or not written.isdisjoint(map(id, read)):
+        return False
+    if isinstance(other, Tree):
+        _compute_pairs(operation, fields, other.__dict__)
+    else:
+        _compute(operation, fields, other)
+    return True
+
+
+def _computing(
+    operation: Operation, fields: Fields, number: float, sure: dict[str, bool], written: set[int]
+) -> int | None:
+    """The number of ids that ``written`` gets if no memory is in two places, if all can be computed; else None.
+
+    Args:
+        operation: how.
+        fields: what is written.
+        number: the other operand.
+        sure: gets the dtypes that were met, by the letters that numpy has for those of numbers.
+        written: gets the ids of the fields, nested ones too, and of the arrays that views are on.
+    """
+    count = len(fields)
+    for leaf in fields.values():
+        if type(leaf) is ndarray:
+            if leaf.flags not in AS_MADE:
+                if (base := base_of_view(leaf)) is None:
+                    return None
+                written.add(id(base))
+                count += 1
+            letter = leaf.dtype.char
+            if letter not in sure:
+                sure[letter] = _is_sure(operation, leaf.dtype, number)
+            if not sure[letter]:
+                return None
+        else:
+            inner = _computing(operation, leaf.__dict__, number, sure, written) if isinstance(leaf, Tree) else None
+            if inner is None:
+                return None
+            count += inner
+    written.update(map(id, fields.values()))
+    return count
+
+
+def _matching(
+    operation: Operation, fields: Fields, others: Fields, sure: dict[str, bool], written: set[int], read: list[Any]
+) -> int | None:
+    """As :func:`_computing`, with the field of its name for each; ``read`` gets the arrays whose memory is read."""
+    if fields.keys() != others.keys():
+        return None
+    count = len(fields)
+    for name, leaf in fields.items():
+        value = others[name]
+        if type(leaf) is ndarray:
+            dtype = leaf.dtype
+            if type(value) is not ndarray or value.dtype is not dtype or value.shape != leaf.shape:
+                return None
+            letter = dtype.char
+            if letter not in sure:
+                sure[letter] = _is_sure(operation, dtype, dtype)
+            if not sure[letter]:
+                return None
+            if leaf.flags not in AS_MADE:
+                if (base := base_of_view(leaf)) is None:
+                    return None
+                written.add(id(base))
+                count += 1
+            if value is not leaf:
+                owner = value if value.base is None else value.base
+                if type(owner) is not ndarray or owner.base is not None:
+                    return None
+                read.append(owner)
+        else:
+            inner = None
+            if isinstance(leaf, Tree) and isinstance(value, Tree):
+                inner = _matching(operation, leaf.__dict__, value.__dict__, sure, written, read)
+            if inner is None:
+                return None
+            count += inner
+    written.update(map(id, fields.values()))
+    return count
+
+
+def _is_sure(operation: Operation, dtype: np.dtype[Any], other: Any) -> bool:
+    """Whether the dtypes alone decide, and say yes."""
+    kinds = "biufc" if operation is not operator.ipow else "fc"  # an integer to a negative power is none
+    return dtype.kind in kinds and _fits(operation, dtype, other)
+
+
+def _compute(operation: Operation, fields: Fields, number: float) -> None:
+    for leaf in fields.values():
+        if type(leaf) is ndarray:
+            operation(leaf, number)
+        else:
+            _compute(operation, leaf.__dict__, number)
+
+
+def _compute_pairs(operation: Operation, fields: Fields, others: Fields) -> None:
+    for name, leaf in fields.items():
+        if type(leaf) is ndarray:
+            operation(leaf, others[name])
+        else:
+            _compute_pairs(operation, leaf.__dict__, others[name].__dict__)
+
+
+# ---- the long way: each leaf is looked at closely -------------------------------------------------------------------
+
+
+class _Step(NamedTuple):
+    """A leaf to write into, and the other operand, which fits."""
+
+    path: str
+    fields: Fields
+    name: str
+    leaf: Any
+    value: Any
+
+
+def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator[_Step]:
+    """What to do for each leaf, once dtypes and shapes are known to allow it."""
+    paired = kind_of(other) is BATCH
+    if paired:
+        check_same_names(tree, other)
+    for name, leaf in tree.__dict__.items():
+        value = other.__dict__[name] if paired else other
+        try:
+            if _stays(leaf, value, paired):
+                continue
+            if kind_of(leaf) is BATCH and (not paired or kind_of(value) is BATCH):
+                yield from _plan(operation, leaf, value, f"{prefix}{name}.")
+            else:
+                yield _Step(prefix + name, tree.__dict__, name, leaf, _fitting(operation, leaf, value))
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+
+
+def _by_memory(steps: list[_Step]) -> tuple[list[_Step], set[int]]:
+    """The steps with operands on memory of their own, and the numbers of those whose leaves share some."""
+    leaves = [step.leaf for step in steps if kind_of(step.leaf) is not SCALAR]
+    if known_apart(leaves, [step.value for step in steps if step.value is not step.leaf]):
+        return steps, set()
+    taken = Taken([step.leaf for step in steps])
+    # as in b += b.a: what is about to change is copied first, unless it is the very leaf it meets
+    return [
+        step._replace(value=duplicate(step.value)) if step.value is not step.leaf and taken.meets(step.value) else step
+        for step in steps
+    ], taken.shared()
+
+
+def _may_fail(leaf: Any, careful: bool) -> bool:
+    """Whether more than the shape and the dtype decides if the result can be written; objects may each refuse."""
+    kind = kind_of(leaf)
+    return kind is SCALAR or (kind is ARRAY and (careful or leaf.dtype.hasobject))
+
+
+def _result(operation: Operation, step: _Step) -> Any:
+    leaf = step.leaf if kind_of(step.leaf) is SCALAR else duplicate(step.leaf)
+    try:
+        return operation(leaf, step.value)
+    except FloatingPointError:
+        raise
+    except REFUSALS as error:
+        raise _refused(operation, step.leaf, step.value, error).under(step.path) from error
+
+
+def _refused(operation: Operation, leaf: Any, value: Any, error: Exception) -> LeafError:
+    return LeafError(f"{symbol(operation)} cannot take {describe(leaf)} and {describe(value)}: {error}")
+
+
+def _stays(leaf: Any, value: Any, paired: bool) -> bool:
+    """``None`` and reserved fields take part in nothing, unless the other Batch has numbers there."""
+    return all(one is None or is_reserved(one) for one in ((leaf, value) if paired else (leaf,)))
+
+
+def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
+    """The other operand as the leaf can take it; raises an error if it cannot."""
+    if kind_of(leaf) not in (ARRAY, TENSOR, SCALAR) or not is_operand(value) or kind_of(value) is BATCH:
+        raise LeafError(f"{symbol(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
+    if kind_of(leaf) is TENSOR:
+        value = on_torch(value, leaf)
+    elif kind_of(value) is TENSOR:
+        raise LeafError(f"{describe(leaf)} cannot become a tensor in place; to_torch_() first, or make a new batch")
+    elif not is_masked(leaf) and mask_obstacle(value):
+        raise LeafError(mask_obstacle(value))
+    try:
+        _try_out(operation, leaf, value)
+    except REFUSALS as error:
+        raise _refused(operation, leaf, value, error) from error
+    return value
+
+
+def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
+    shape, given = tuple(leaf.shape), tuple(np.shape(value))
+    if given not in ((), shape) and np.broadcast_shapes(shape, given) != shape:
+        raise ValueError("the result would have another shape")
+    kind = kind_of(leaf)
+    if kind is not SCALAR and write_obstacle(leaf):
+        raise ValueError(write_obstacle(leaf))
+    if not _has_float(leaf) and not _has_float(value):
+        if operation is operator.ipow and _any(value < 0):
+            raise ValueError("an integer to a negative power is no integer")
+        if kind is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
+            raise ValueError("an integer divided by zero is no integer")
+    other = value.dtype if kind_of(value) in (ARRAY, TENSOR, SCALAR) else value
+    if kind is SCALAR or not _fits(operation, leaf.dtype, other):
+        with np.errstate(all="ignore"):
+            operation(leaf if kind is SCALAR else _one(leaf.dtype), _one(other))
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _fits(operation: Operation, dtype: Any, other: Any) -> bool:
+    """Whether a leaf of that dtype can take the result; ``other`` is a dtype, too, or a number."""
+    try:
+        with np.errstate(all="ignore"):
+            operation(_one(dtype), _one(other))
+    except REFUSALS:
+        return False
+    return True
+
+
+def _one(dtype: Any) -> Any:
+    """One element of a dtype: the same rules of casting, without a copy of the data. A number stays what it is."""
+    if isinstance(dtype, np.dtype):
+        return np.ones((), dtype)
+    return dtype if isinstance(dtype, (int, float, complex)) else sys.modules["torch"].ones((), dtype=dtype)
+
+
+def _any(flags: Any) -> bool:
+    return bool(flags.any()) if kind_of(flags) in (ARRAY, TENSOR, SCALAR) else bool(flags)
+
+
+def _has_float(value: Any) -> bool:
+    if kind_of(value) is TENSOR:
+        return bool(value.is_floating_point() or value.is_complex())
+    return np.asarray(value).dtype.kind not in "biu"

@@ -1,0 +1,132 @@
+"""Missing values: ``None``, NaN, NaT and masked ones in leaves, and emptied or reserved fields."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
+from typedbatch._ops.indexing import select
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    NUMBER,
+    SCALAR,
+    TENSOR,
+    Tree,
+    blank,
+    is_masked,
+    is_reserved,
+    kind_of,
+    mask_of,
+)
+from typedbatch._tree.rows import equal_rows, leaves
+
+T = TypeVar("T", bound=Tree)
+
+
+def is_null(leaf: Any) -> Any:
+    """Where ``leaf`` is ``None``, NaN, NaT or masked: an array of bools of its shape, a tensor for a tensor."""
+    if is_masked(leaf):
+        return is_null(np.ma.getdata(leaf)) | mask_of(leaf)
+    kind = KINDS[type(leaf)]
+    if kind is TENSOR:
+        return leaf.isnan()
+    if kind not in (ARRAY, SCALAR):
+        return np.array(_is_missing(leaf))
+    array = np.asarray(leaf)
+    if array.dtype.kind in "fc":
+        return np.isnan(array)
+    if array.dtype.kind in "mM":
+        return np.isnat(array)
+    if array.dtype.kind != "O" and not hasattr(array.dtype, "na_object"):
+        return np.zeros(array.shape, bool)
+    return np.array([_is_missing(x) for x in array.ravel().tolist()], bool).reshape(array.shape)
+
+
+def _is_missing(x: Any) -> bool:
+    """``None``, a number or date that differs from itself, and what pandas has for both."""
+    cls = type(x)
+    if x is None or cls is str or x is np.ma.masked:
+        return cls is not str
+    try:
+        return bool(x != x) if KINDS[cls] in (NUMBER, SCALAR) else cls.__name__ in ("NAType", "NaTType")
+    except ArithmeticError:  # a signalling NaN of decimal
+        return True
+
+
+def has_null(tree: Tree) -> bool:
+    """True when any value of any leaf is missing."""
+    return any(bool(is_null(leaf).any()) for _, leaf in leaves(tree.__dict__) if not is_reserved(leaf))
+
+
+def drop_null(tree: T) -> T:
+    """The rows without a missing value; shapes, kinds and dtypes stay.
+
+    An object array that held numbers beside ``None`` becomes a numeric array once the ``None`` are gone.
+    """
+    keep = complete_rows(tree)
+    return map_leaves(select(tree, keep), _as_numbers) if not keep.all() else select(tree, keep)
+
+
+def complete_rows(tree: Tree) -> NDArray[np.bool_]:
+    """True for each row without a missing value.
+
+    Raises:
+        StructureError: the fields have different lengths.
+        NoLengthError: a leaf is a scalar.
+    """
+    complete = np.ones(equal_rows(tree.__dict__), bool)
+    for _, leaf in leaves(tree.__dict__):
+        if KINDS[type(leaf)] in (ARRAY, TENSOR):
+            nulls = leaf_to_numpy(is_null(leaf))
+            complete &= ~nulls.any(axis=tuple(range(1, nulls.ndim)))
+    return complete
+
+
+def _as_numbers(leaf: Any) -> Any:
+    if KINDS[type(leaf)] is not ARRAY or not leaf.dtype.hasobject or not leaf.size:
+        return leaf
+    numbers: NDArray[Any] = to_leaf(leaf.tolist())
+    numeric = KINDS[type(numbers)] is ARRAY and numbers.dtype.kind in "biufc" and numbers.shape == leaf.shape
+    return numbers if numeric else leaf
+
+
+def emptied(leaf: Any) -> Any:
+    """Zeros like ``leaf``; ``None`` for objects and distributions, and for each element of an object array."""
+    kind = KINDS[type(leaf)]
+    if kind is SCALAR:
+        return type(leaf)(0) if leaf.dtype.kind in "biufc" else None
+    return blank(leaf, tuple(leaf.shape)) if kind in (ARRAY, TENSOR) else None
+
+
+def empty_in_place(leaf: Any) -> Any:
+    """As :func:`emptied`, but an array or tensor keeps its memory."""
+    kind = KINDS[type(leaf)]
+    if kind is TENSOR:
+        leaf.detach().zero_()
+        return leaf
+    if kind is ARRAY and leaf.flags.writeable:
+        leaf[...] = None if leaf.dtype == object else np.zeros((), leaf.dtype)
+        return leaf
+    return emptied(leaf)
+
+
+def reserved_to_none(tree: Tree) -> None:
+    """Replace every reserved field (``Batch()``) by ``None``, at every depth, in place."""
+    for name, value in tree.__dict__.items():
+        if is_reserved(value):
+            tree.__dict__[name] = None
+        elif kind_of(value) is BATCH:
+            reserved_to_none(value)
+
+
+def is_empty(tree: Tree, recurse: bool) -> bool:
+    """No fields at all; with ``recurse``, no field that is anything but an empty Batch."""
+    if not recurse:
+        return not tree.__dict__
+    return all(kind_of(value) is BATCH and is_empty(value, True) for value in tree.__dict__.values())

@@ -1,0 +1,119 @@
+"""numpy functions on a batch: ``np.mean(batch)``, ``np.concatenate([a, b])``, ``np.where`` stays numpy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from typedbatch._ops.arithmetic import apply
+from typedbatch._ops.combine import cat_trees, stack_trees
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.equality import allclose, equal
+from typedbatch._tree.leaves import BATCH, TENSOR, Tree, kind_of
+from typedbatch._tree.rows import shared_dims
+from typedbatch.errors import LeafError
+
+Function = Callable[..., Any]
+
+
+def _cat(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
+    if axis != 0 or more or options:
+        raise LeafError(f"np.concatenate joins batches along axis 0, got axis={axis}{_listed(more, options)}")
+    return cat_trees(batches, "error", to_leaf)
+
+
+def _stack(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
+    if more or options:
+        raise LeafError(f"np.stack of batches takes axis= and nothing else, got axis={axis}{_listed(more, options)}")
+    return stack_trees(batches, axis, "error", to_leaf)
+
+
+def _listed(more: tuple[Any, ...], options: dict[str, Any]) -> str:
+    return "".join([*(f", {value!r}" for value in more), *(f", {name}={value!r}" for name, value in options.items())])
+
+
+def _both(one: object, two: object) -> bool:
+    return kind_of(one) is kind_of(two) is BATCH
+
+
+_WHOLE: dict[Function, Function] = {
+    np.concatenate: _cat,
+    np.stack: _stack,
+    np.array_equal: lambda a1, a2, equal_nan=False: (
+        _both(a1, a2) and (allclose(a1, a2, 0, 0, equal_nan) if equal_nan else equal(a1, a2))
+    ),
+    np.allclose: lambda a, b, *args, **kwargs: _both(a, b) and allclose(a, b, *args, **kwargs),
+    np.shape: lambda a: tuple(a.shape),
+}
+"""numpy functions that mean something for a batch as a whole."""
+
+_REDUCTIONS: Set[Function] = {
+    *(np.mean, np.sum, np.prod, np.std, np.var, np.min, np.max, np.any, np.all, np.median),
+    *(np.nanmean, np.nansum, np.nanstd, np.nanvar, np.nanmin, np.nanmax, np.argmin, np.argmax),
+}
+"""Functions that reduce, by default, over the dimensions that the fields share."""
+
+_LEAFWISE: Set[Function] = {
+    *(np.copy, np.clip, np.round, np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.nan_to_num, np.real),
+    *(np.cumsum, np.cumprod, np.diff, np.flip, np.roll, np.repeat, np.take, np.squeeze, np.expand_dims, np.sort),
+    *(np.moveaxis, np.swapaxes, np.atleast_1d, np.atleast_2d, np.isclose, np.argsort, np.delete, np.tile),
+}
+"""Functions that are applied to every leaf; of several batches the leaves are paired by name."""
+
+
+def apply_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``__array_function__`` does; ``NotImplemented`` for functions that make no sense on a batch."""
+    if function in _WHOLE:
+        return _WHOLE[function](*args, **kwargs)
+    if function not in _REDUCTIONS and function not in _LEAFWISE:
+        return NotImplemented
+    given = _signature(function).bind(*args, **kwargs)
+    if given.arguments.get("out") is not None:
+        raise LeafError(f"np.{function.__name__}(out=) would put every field into one array; leave out= away")
+    batches = [kind_of(value) is BATCH for value in given.args]
+    if not any(batches) or BATCH in map(kind_of, given.kwargs.values()):
+        return NotImplemented
+    if function in (np.atleast_1d, np.atleast_2d) and len(batches) > 1:  # which would be a tuple for each leaf
+        return NotImplemented
+    if function in _LEAFWISE:
+        return apply(_on_leaf(function, given.kwargs), *given.args)
+    if batches != [True] + [False] * (len(batches) - 1):
+        return NotImplemented
+    tree, *_ = given.args
+    return _reduce(function, tree, **{name: value for name, value in given.arguments.items() if value is not tree})
+
+
+@cache
+def _signature(function: Function) -> Any:
+    from inspect import signature  # which the first import of this package need not wait for
+
+    return signature(function)
+
+
+def _reduce(function: Function, tree: Tree, axis: Any = None, **kwargs: Any) -> Any:
+    if axis is None:
+        axis = tuple(range(shared_dims(tree.__dict__)))
+        if function in (np.argmin, np.argmax):
+            if len(axis) != 1:
+                raise LeafError(f"np.{function.__name__} of fields that share {len(axis)} dimensions; say which axis=")
+            axis = axis[0]
+    return apply(_on_leaf(function, {"axis": axis, **kwargs}), tree)
+
+
+def _on_leaf(function: Function, kwargs: Mapping[str, Any]) -> Function:
+    def call(*values: Any) -> Any:
+        if TENSOR not in map(kind_of, values):
+            return function(*values, **kwargs)
+        from typedbatch._tree import tensors
+
+        if function in tensors.REDUCTIONS:
+            return tensors.REDUCTIONS[function](*values, **kwargs)
+        # The rest is numpy's own, on the same memory; a tensor with a gradient or on a GPU refuses, and says so.
+        arrays = (value.numpy() if kind_of(value) is TENSOR else value for value in values)
+        return tensors.to_tensor(np.asanyarray(function(*arrays, **kwargs)))
+
+    call.__name__ = f"np.{function.__name__}"
+    return call

@@ -1,0 +1,59 @@
+"""Minibatches: a batch cut into pieces of so many rows, in order or shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.indexing import select_basic, take
+from typedbatch._tree.leaves import Tree
+from typedbatch._tree.rows import count_rows
+from typedbatch.errors import SettingError, SizeError
+
+T = TypeVar("T", bound=Tree)
+Rng: TypeAlias = "np.random.Generator | int | None"  # as text, because naming numpy.random imports it
+"""Source of randomness: a generator, a seed, or None for numpy's global state (``np.random.seed``)."""
+
+
+def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
+    """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
+    rows = count_rows(tree.__dict__) or 0
+    pieces = list(bounds(rows, size, merge_last))
+    return _pieces(tree, pieces, permutation(rows, rng) if shuffle else None)
+
+
+def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | None) -> Iterator[T]:
+    for start, stop in bounds:
+        yield select_basic(tree, slice(start, stop)) if order is None else take(tree, order[start:stop], None)
+
+
+def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:
+    """The first row of each piece, and the one after its last.
+
+    Raises:
+        SizeError: ``size`` is 0 or below -1.
+    """
+    if not isinstance(size, (int, np.integer)) or (size < 1 and size != -1):
+        raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size!r}")
+    size = max(rows, 1) if size == -1 else size
+    merge_last = merge_last and rows % size > 0
+    for start in range(0, rows, size):
+        if merge_last and start + 2 * size >= rows:
+            yield start, rows
+            return
+        yield start, min(start + size, rows)
+
+
+def permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
+    """The numbers of so many rows in random order.
+
+    Raises:
+        SettingError: ``rng`` is no source of randomness.
+    """
+    try:
+        return np.random.permutation(rows) if rng is None else np.random.default_rng(rng).permutation(rows)
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"rng= is a generator, a seed or None, got {rng!r}: {error}") from error

@@ -1,0 +1,209 @@
+"""How many rows a batch has, and which shape its fields share."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from numpy import ndarray
+
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    NONE,
+    TENSOR,
+    Tree,
+    contradiction,
+    describe,
+    leading_shape,
+)
+from typedbatch.errors import LeafError, NoLengthError, SizeError, StructureError
+
+
+def at_least(least: int, value: Any, name: str) -> int:
+    """A whole number, not below another.
+
+    Raises:
+        SizeError: it is something else.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise SizeError(f"{name} is a whole number, got {value!r}") from None
+    if number < least:
+        raise SizeError(f"{name} is {least} or more, got {value!r}")
+    return number
+
+
+def require_tree(batch: Any, who: str) -> Any:
+    """The batch itself.
+
+    Raises:
+        LeafError: it is no Batch.
+    """
+    if not isinstance(batch, Tree):
+        raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
+    return batch
+
+
+def count_rows(fields: Mapping[str, Any]) -> int | None:
+    """The rows of the shortest field; None when nothing has rows (reserved fields and ``None`` do not count).
+
+    Raises:
+        NoLengthError: a leaf is a scalar, which has no rows.
+    """
+    shortest: int | None = None
+    for name, value in fields.items():
+        if type(value) is ndarray and value.shape:
+            rows: int | None = value.shape[0]
+        else:
+            rows = _count_leaf(name, value)
+        if rows is not None and (shortest is None or rows < shortest):
+            shortest = rows
+    return shortest
+
+
+def _count_leaf(name: str, value: Any) -> int | None:
+    kind = KINDS[type(value)]
+    if kind is NONE:
+        return None
+    if kind is BATCH:
+        try:
+            return count_rows(value.__dict__)
+        except NoLengthError as error:
+            raise error.under(name) from None
+    shape = leading_shape(value)
+    if not shape:
+        raise NoLengthError(f"a scalar ({describe(value)}) has no rows, so the batch has no length", name)
+    return shape[0]
+
+
+def leaves(fields: Mapping[str, Any], *, once: bool = False) -> Iterator[tuple[str, Any]]:
+    """Every leaf with its dotted path, depth first; reserved fields come as the empty batch that they are.
+
+    A batch that holds itself is such a leaf as well. With ``once``, a batch that is in several places is gone through
+    in the first of them alone: with places enough, its leaves have more paths than anyone can wait for.
+    """
+    stack = [("", id(fields), iter(fields.items()))]
+    inside, done = {id(fields)}, set[int]()
+    while stack:
+        prefix, own, items = stack[-1]
+        for name, value in items:
+            inner = value.__dict__ if KINDS[type(value)] is BATCH else {}
+            if inner and id(inner) in done:
+                continue
+            if inner and id(inner) not in inside:
+                stack.append((f"{prefix}{name}.", id(inner), iter(inner.items())))
+                inside.add(id(inner))
+                break
+            yield prefix + name, value
+        else:
+            inside.remove(own)
+            if once:
+                done.add(own)
+            stack.pop()
+
+
+def rows_of(value: Any, rows: int | None) -> int | Literal[False] | None:
+    """The rows that the leaves of a batch share with those known so far; False if they differ, or if it holds itself.
+
+    Scalars, objects and ``None`` have no rows and do not count. A batch that is met again is not looked at again.
+    """
+    if KINDS[type(value)] is not BATCH:
+        return _shared(value, rows)
+    inner = value.__dict__
+    stack, met, done = [(id(inner), iter(inner.values()))], {id(inner)}, set[int]()
+    while stack:
+        own, values = stack[-1]
+        for leaf in values:
+            if KINDS[type(leaf)] is not BATCH:
+                rows = _shared(leaf, rows)
+                if rows is False:
+                    return False
+            elif id(inner := leaf.__dict__) not in done:
+                if id(inner) in met:
+                    return False
+                met.add(id(inner))
+                stack.append((id(inner), iter(inner.values())))
+                break
+        else:
+            done.add(own)
+            stack.pop()
+    return rows
+
+
+def _shared(leaf: Any, rows: int | None) -> int | Literal[False] | None:
+    shape = leading_shape(leaf)
+    if not shape:
+        return rows
+    if type(leaf) is not ndarray and contradiction(leaf):
+        return False
+    return shape[0] if rows is None or rows == shape[0] else False
+
+
+def equal_rows(fields: Mapping[str, Any]) -> int:
+    """The one length that all fields share; for operations that would lose rows otherwise.
+
+    Raises:
+        StructureError: the fields have different lengths.
+        NoLengthError: a leaf is a scalar.
+    """
+    rows = _equal_arrays(fields)
+    if rows is not None:
+        return rows
+    rows = count_rows(fields) or 0
+    if _all_have(fields, rows):
+        return rows
+    longer = [
+        f"{path} has {leading_shape(leaf)[0]}"
+        for path, leaf in leaves(fields)
+        if leading_shape(leaf) and leading_shape(leaf)[0] != rows
+    ]
+    raise StructureError(f"the fields have different lengths: {', '.join(longer)}, others {rows}; rows would be lost")
+
+
+def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
+    """The rows, where all fields are arrays with as many of them: the usual case, and the fast one."""
+    rows = None
+    for value in fields.values():
+        if type(value) is not ndarray or not value.shape:
+            return None
+        if rows != len(value):
+            if rows is not None:
+                return None
+            rows = len(value)
+    return rows
+
+
+def _all_have(fields: Mapping[str, Any], rows: int) -> bool:
+    for value in fields.values():
+        if type(value) is ndarray:
+            if len(value) != rows:
+                return False
+        elif KINDS[type(value)] is BATCH:
+            if not _all_have(value.__dict__, rows):
+                return False
+        elif value is not None and leading_shape(value)[0] != rows:
+            return False
+    return True
+
+
+def shape_of(fields: Mapping[str, Any]) -> list[int]:
+    """Element-wise minimum over the leaves' shapes; ``[]`` as soon as a leaf is a scalar or a field is reserved."""
+    shapes = [_shape(value) for value in fields.values() if value is not None]
+    return [min(sizes) for sizes in zip(*shapes, strict=False)]
+
+
+def shared_dims(fields: Mapping[str, Any]) -> int:
+    """How many leading dimensions the numeric leaves have in common; reserved fields do not count."""
+    ndims = [
+        len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR, DISTRIBUTION)
+    ]
+    return min(ndims, default=0)
+
+
+def _shape(value: Any) -> list[int]:
+    return shape_of(value.__dict__) if KINDS[type(value)] is BATCH else list(leading_shape(value))

@@ -1,0 +1,1 @@
+"""Whether a batch is what a protocol or record declares."""

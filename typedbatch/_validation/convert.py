@@ -1,0 +1,96 @@
+"""From one stage to the other: ``convert`` makes a numpy batch a torch batch, and back, under its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from typing_extensions import TypeForm
+
+from typedbatch._ops.conversion import leaf_to_numpy, leaf_to_torch
+from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, Kind, describe, kind_of, new_tree
+from typedbatch._validation.validate import check, class_for
+from typedbatch.batch import Batch
+from typedbatch.errors import LeafError, TypedBatchError
+from typedbatch.protocols import BatchProtocol
+from typedbatch.records import fill_defaults
+from typedbatch.schema import schema_of
+
+if TYPE_CHECKING:
+    from typedbatch._ops.conversion import Device
+    from typedbatch.schema.fields import Field, Schema
+
+T = TypeVar("T")
+Turn = Callable[[Any], Any]
+
+
+@overload
+def convert(batch: BatchProtocol, into: TypeForm[T], /, *, device: Device | None = None) -> T: ...
+@overload  # for jedi, as above
+def convert(batch: BatchProtocol, into: type[T], /, *, device: Device | None = None) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
+    """The other stage: a new batch whose arrays are tensors, or whose tensors are arrays, as ``into`` asks, validated.
+
+    ``convert(rollout, RolloutBatch[Tensor])`` leaves ``rollout`` as it is. CPU memory is shared where it can be. Each
+    declared field becomes what its declaration takes; one that takes both stays; undeclared fields follow the majority.
+
+    Args:
+        batch: any batch.
+        into: the protocol or record to become.
+        device: where tensors go; None leaves them where they are.
+
+    Raises:
+        LeafError: a field of a dtype that torch lacks.
+        SchemaError: the result does not match ``into``.
+    """
+    schema = schema_of(into)
+    turns: dict[Kind, Turn] = {ARRAY: leaf_to_numpy}
+    if any(TENSOR in kinds for kinds in _all_kinds(schema, set())):
+        turns[TENSOR] = leaf_to_torch(None, device)
+    if not isinstance(batch, Batch):
+        raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
+    result = new_tree(class_for(schema, batch), _converted(batch, schema, _stage(schema), turns))
+    fill_defaults(type(result), result.__dict__)
+    return check(result, into, "")
+
+
+def _converted(batch: Any, schema: Schema | None, stage: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:
+    declared = {field.name: field for field in schema.fields} if schema is not None else {}
+    out = {}
+    for name, value in batch.__dict__.items():
+        field = declared.get(name)
+        try:
+            if kind_of(value) is BATCH:
+                nested = field.nested[0] if field is not None and field.nested else None
+                inner = _stage(nested) if nested is not None else stage
+                cls = type(value) if nested is None else class_for(nested, value)
+                out[name] = new_tree(cls, _converted(value, nested, inner, turns))
+            else:
+                out[name] = turns[_wanted(value, field, stage)](value)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+    return out
+
+
+def _wanted(value: Any, field: Field | None, stage: Kind) -> Kind:
+    """The kind that a leaf is turned into: what the declaration takes; what it is, if that takes both."""
+    takes = field.kinds & {ARRAY, TENSOR} if field is not None and field.kinds is not None else set()
+    if len(takes) == 1:
+        return next(iter(takes))
+    return kind_of(value) if kind_of(value) in takes else stage
+
+
+def _stage(schema: Schema) -> Kind:
+    """What most of the fields take, those of nested schemas included."""
+    return TENSOR if sum((TENSOR in kinds) - (ARRAY in kinds) for kinds in _all_kinds(schema, set())) > 0 else ARRAY
+
+
+def _all_kinds(schema: Schema, seen: set[int]) -> Iterator[frozenset[Kind]]:
+    """What each field takes, those of nested schemas included; a schema that nests itself counts once."""
+    if id(schema) in seen:
+        return
+    seen.add(id(schema))
+    for field in schema.fields:
+        yield field.kinds or frozenset()
+        for nested in field.nested:
+            yield from _all_kinds(nested, seen)

@@ -1,0 +1,348 @@
+"""The rows of a buffer all together: moved, replaced, cleaned, shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.assignment import set_rows
+from typedbatch._ops.casting import require_no_mask
+from typedbatch._ops.column import fill, require_all
+from typedbatch._ops.combine import check_names
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._ops.copying import deep_leaf
+from typedbatch._ops.indexing import plain_index
+from typedbatch._ops.nulls import complete_rows
+from typedbatch._ops.nulls import drop_null as without_null
+from typedbatch._tree.leaves import (
+    BATCH,
+    KINDS,
+    OBJECT,
+    TENSOR,
+    Tree,
+    describe,
+    kind_of,
+    leading_shape,
+    new_tree,
+)
+from typedbatch._tree.rows import leaves
+from typedbatch.batch import Batch
+from typedbatch.buffers.columns import Plan, new_column, rows_at, slice_of
+from typedbatch.buffers.guard import require_writer
+from typedbatch.buffers.incoming import flags, to_store
+from typedbatch.buffers.rings import Slots
+from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, TypedBatchError
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.replay import ReplayBuffer
+
+    Buffer = ReplayBuffer[Any, Any]
+
+F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
+
+
+def stored_rows(buffer: Buffer, slots: Slots | None = None) -> Batch:
+    """The rows as they are stored, without frames and without what is computed, in the order of time."""
+    slots = buffer._rings.chronological() if slots is None else slots
+    rows: Batch = new_tree(Batch, {name: rows_at(column, slots) for name, column in buffer._columns.__dict__.items()})
+    return rows
+
+
+def update(buffer: Buffer, other: Buffer) -> Slots:
+    """Add the rows of another buffer; see :meth:`ReplayBuffer.update`."""
+    mine = len(buffer._rings.capacity)
+    if mine == 1:
+        return update_ring(buffer, 0, other)
+    with _standing_still(buffer, other):
+        slots, theirs = other._rings.chronological(), len(other._rings.capacity)
+        if mine != theirs:
+            raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
+        if not len(slots):
+            return slots
+        _planned(buffer, other, slots)  # all fit, or none is moved
+        ring = other._rings.ring_of(slots)
+        return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])
+
+
+def update_ring(buffer: Buffer, ring: int, other: Buffer) -> Slots:
+    """Add the rows of another buffer to one ring."""
+    with _standing_still(buffer, other):
+        return move(buffer, ring, other, other._rings.chronological())
+
+
+@contextmanager
+def _standing_still(buffer: Buffer, other: Any) -> Generator[None]:
+    """No other thread's call changes one of two buffers meanwhile.
+
+    Raises:
+        LeafError: the other one is no buffer.
+        StructureError: another process may change it.
+        StorageError: this one is open for reading.
+    """
+    if not hasattr(other, "_rings"):
+        raise LeafError(f"update() takes a buffer, got {describe(other)}")
+    first, second = sorted((buffer._guard, other._guard), key=id)  # so that two threads never wait for each other
+    with first.lock, second.lock:
+        for guard in (first, second):
+            if guard.unfinished:
+                guard.settle()
+        require_writer(buffer._guard, "update")
+        if other._guard.reader is not None:
+            raise StructureError(
+                "the other buffer is open for reading, and its rows may be overwritten while they are moved; "
+                "save_hdf5() it, and update() with what load_hdf5() gives"
+            )
+        yield
+
+
+def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | None = None) -> Slots:
+    """Add the rows in some slots of a buffer to a ring of this one, and give their new slots.
+
+    Args:
+        buffer: what they are added to.
+        ring: which ring of it.
+        other: where they are.
+        slots: which, oldest first.
+        emptied: a ring of ``buffer`` that is empty from the moment on in which the rows count.
+    """
+    capacity = buffer._rings.capacity.item(ring)
+    if not len(slots) or not capacity:
+        return np.zeros(0, np.intp)
+    kept = min(len(slots), capacity)
+    plan = _planned(buffer, other, slots[-kept:])
+
+    def add() -> Slots:
+        buffer._make_room(slice(ring, ring + 1), kept)
+        moved = buffer._rings.push(ring, len(slots))
+        plan.write(moved[-kept:])
+        _go_on(buffer, ring, moved[-kept:])
+        skipped = 0
+        if emptied is not None:
+            skipped = (buffer._rings.capacity - buffer._rings.insertion).item(emptied)
+            buffer._rings.reset(slice(emptied, emptied + 1))
+        buffer._written(moved)
+        if skipped:
+            buffer._overwriting(skipped)  # the next row goes into the first slot
+        return moved
+
+    return buffer._change(buffer._undoing(slice(ring, ring + 1), kept), add)
+
+
+def _planned(buffer: Buffer, other: Buffer, slots: Slots) -> Plan:
+    """The rows in some slots of another buffer, as this one stores them."""
+    fields = stored_rows(other, slots).__dict__
+    if not buffer._save_obs_next:
+        fields.pop("obs_next", None)
+    elif "obs_next" not in fields:
+        fields["obs_next"] = rows_at(other._columns.__dict__["obs"], other._rings.next(slots, other.done))
+    ring = np.broadcast_to(other._rings.ring_of(slots), slots.shape)
+    fields["done"][:-1] |= ring[1:] != ring[:-1]  # an episode does not go on in another ring
+    return buffer._plan(None, fields, (len(slots),))
+
+
+def _go_on(buffer: Buffer, ring: int, slots: Slots) -> None:
+    """Take rows, which follow each other, into the statistics of the episode that a ring is in."""
+    rings = buffer._rings
+    ends = np.flatnonzero(buffer.done[slots])
+    if len(ends):
+        slots = slots[ends[-1] + 1 :]
+        rings.ep_return[ring] = rings.ep_len[ring] = 0
+        rings.ep_start[ring] = (rings.insertion[ring] - len(slots)) % rings.capacity[ring]
+    rings.ep_len[ring] += len(slots)
+    rings.ep_return[ring] += leaf_to_numpy(rows_at(buffer._columns.__dict__["rew"], slots)).sum(0)
+
+
+def set_batch(buffer: Buffer, batch: Any) -> None:
+    """Replace everything; see :meth:`ReplayBuffer.set_batch`."""
+    buffer._require_whole("set_batch()")
+    if not isinstance(batch, Tree):
+        raise LeafError(f"set_batch() takes a Batch, got {describe(batch)}")
+    for path, leaf in leaves(batch.__dict__):
+        if leading_shape(leaf) and leading_shape(leaf)[0] != buffer.maxsize:
+            rows = leading_shape(leaf)[0]
+            raise SizeError(f"{rows} rows, but the buffer takes exactly {buffer.maxsize}", path)
+    fields, _, _ = to_store(buffer, batch, (buffer.maxsize,))
+    if "done" in batch.__dict__:
+        fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (buffer.maxsize,)))
+
+    def replace() -> None:
+        _replace(buffer, batch, fields, np.arange(buffer.maxsize), buffer._rings.capacity)
+        for ring, start in enumerate(buffer._rings.offset.tolist()):
+            _go_on(buffer, ring, np.arange(start, start + buffer._rings.capacity[ring]))
+        buffer._written(np.zeros(0, np.intp))
+
+    buffer._change(_undoing_all(buffer), replace)
+
+
+def refill(buffer: Buffer, rows: Batch, lengths: Slots) -> None:
+    """Make rows the contents of an empty buffer: so many for each ring, in the order of time."""
+    fields, _, _ = to_store(buffer, rows, (len(rows),))
+    fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(rows),)))
+    slots = np.concatenate(
+        [start + np.arange(count) for start, count in zip(buffer._rings.offset, lengths, strict=True)]
+    )
+
+    def replace() -> None:
+        _replace(buffer, rows, fields, slots, lengths)
+        for ring, start in enumerate(buffer._rings.offset.tolist()):
+            _go_on(buffer, ring, np.arange(start, start + int(lengths[ring])))
+        buffer._written(np.zeros(0, np.intp))
+
+    buffer._change(_undoing_all(buffer), replace)
+
+
+def _undoing_all(buffer: Buffer) -> Callable[[], None]:
+    """What undoes that everything is replaced: in memory all is as it was, on disk as after a kill."""
+    undo, extras = buffer._undoing(structure=True), buffer._storage.extras
+    if buffer._durable:
+        return undo
+    before = {name: values.copy() for name, values in extras.items()}
+
+    def undo_all() -> None:
+        for name, values in before.items():
+            extras[name][...] = values
+        undo()
+
+    return undo_all
+
+
+def _replace(buffer: Buffer, batch: Tree | None, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
+    """Lay out the columns anew, with these rows and no others."""
+    rings = buffer._rings
+    rings.reset()
+    buffer._columns = new_tree(Batch, {})
+    buffer._shared()
+    plan = buffer._plan(batch, fields, (len(slots),))  # on disk, there are no rows from here on
+    buffer._forgotten(np.arange(buffer.maxsize))
+    plan.write(slots)
+    rings.length[:] = lengths
+    rings.insertion[:] = lengths % np.maximum(rings.capacity, 1)
+    buffer._written(slots)
+
+
+def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: float | None) -> None:
+    """Set a field, or some slots of it; see :meth:`ReplayBuffer.set_array_at_key`."""
+    if not buffer._columns.__dict__:
+        raise buffer._empty()
+    check_names({key: seq})
+    if key in ("terminated", "truncated", "done"):
+        raise FieldNameError(
+            f"{key!r} says where episodes end, so it is not set by itself; set_batch() sets everything"
+        )
+    values = to_leaf(seq)
+    if kind_of(values) is TENSOR:
+        values = values.detach()
+    where = ... if index is None else plain_index(index)
+    if not leading_shape(values):
+        raise StructureError(f"takes one value for each row, got {describe(values)}", key)
+    if index is None and leading_shape(values)[0] != buffer.maxsize:
+        raise StructureError(
+            f"got {len(values)} values for {buffer.maxsize} slots; index= says which they are for", key
+        )
+    columns = buffer._columns.__dict__
+    column = columns.get(key)
+    undo = buffer._undoing(structure=True)
+    if column is None:
+        buffer._require_whole(f"a new field, as {key!r}")
+        column = _new_column(buffer, values, key, where, default)
+    if tuple(values.shape[1:]) != leading_shape(column)[1:]:
+        raise RowAssignmentError(f"rows like those of {describe(column)} are expected, got {describe(values)}", key)
+    alone = new_tree(Batch, {key: column})
+    set_rows(alone, where, new_tree(Batch, {key: deep_leaf(values, {})}), strict=True)
+    if key not in columns:
+
+        def add_column() -> None:
+            columns[key] = column
+            buffer._laid_out()
+
+        buffer._change(undo, add_column)
+
+
+def _new_column(buffer: Buffer, values: Any, key: str, where: Any, default: float | None) -> Any:
+    """A column for values of which some slots may get none."""
+    try:
+        require_no_mask(values)
+        if default is None:
+            require_all(values, buffer.maxsize, where, buffer._rings.chronological())
+        column = new_column(values, buffer.maxsize, (len(values),), buffer._storage, (key,))
+        fill(column, default)
+    except TypedBatchError as error:
+        raise error.under(key) from error.__cause__
+    return column
+
+
+def drop_null(buffer: Buffer) -> None:
+    """Drop the rows with a missing value; see :meth:`ReplayBuffer.dropnull`."""
+    buffer._require_whole("dropnull()")
+    rows = stored_rows(buffer)
+    rings = buffer._rings
+    keep = complete_rows(rows)
+    if keep.all():
+        return
+    ring_of_all = np.broadcast_to(rings.ring_of(rings.chronological()), keep.shape)
+    ring = ring_of_all[keep]
+    lengths = np.bincount(ring, minlength=len(rings.capacity))
+    slots = np.arange(len(ring)) - (np.cumsum(lengths) - lengths)[ring] + rings.offset[ring]
+    statistics = rings.ep_return.copy(), rings.ep_len.copy()
+    extras = {name: values[rings.chronological()[keep]] for name, values in buffer._storage.extras.items()}
+    kept = without_null(rows)
+    kept.__dict__["done"] |= _cut(rows.__dict__["done"], ring_of_all, keep)
+
+    def replace() -> None:
+        _replace(buffer, None, kept.__dict__, slots, lengths)
+        rings.ep_return[...], rings.ep_len[...] = statistics
+        for one in range(len(lengths)):
+            ends = np.flatnonzero(buffer.done[slots[ring == one]])
+            rings.ep_start[one] = (ends[-1] + 1) % rings.capacity[one] if len(ends) else 0
+        buffer._written(slots)
+        buffer._carried(slots, extras)
+
+    buffer._change(_undoing_all(buffer), replace)
+
+
+def _cut(done: NDArray[np.bool_], ring: Slots, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the rows that are kept end their episode, because it had an end, and that may be dropped."""
+    ends = done.copy()
+    ends[:-1] |= ring[1:] != ring[:-1]
+    episode: Slots = np.cumsum(ends) - ends
+    kept: Slots = episode[keep]
+    last = np.append(kept[1:] != kept[:-1], True)[: len(kept)]
+    return np.asarray(last & np.isin(kept, episode[done]))
+
+
+def from_data(cls: type[F], given: dict[str, Any]) -> F:
+    """A full buffer; see :meth:`ReplayBuffer.from_data`."""
+    is_dataset = {name: KINDS[type(value)] is OBJECT and hasattr(value, "__getitem__") for name, value in given.items()}
+    fields = {name: to_leaf(value[:] if is_dataset[name] else value) for name, value in given.items()}
+    if not (rows := [leading_shape(leaf)[:1] for _, leaf in leaves(fields)]) or () in rows:
+        raise SizeError("rows are expected, arrays of one length each")
+    size = rows[0][0]
+    buffer = cls(size)
+    if size:
+        set_batch(buffer, Batch(fields))
+    return buffer
+
+
+def same_structure(columns: Tree) -> Tree:
+    """The same columns in batches of their own."""
+    fields = {
+        name: same_structure(column) if KINDS[type(column)] is BATCH else column
+        for name, column in columns.__dict__.items()
+    }
+    same: Tree = new_tree(type(columns), fields)
+    return same
+
+
+def share(buffer: Buffer, ring: int, part: Buffer) -> None:
+    """Make the rows and the positions of one ring those of ``part``."""
+    start, stop = buffer._rings.edges[ring : ring + 2].tolist()
+    part._columns = slice_of(buffer._columns, start, stop)
+    part._rings = buffer._rings.part(ring)
+    part._whole = (buffer, start)
+    part._guard = buffer._guard
+    part._shared()

@@ -1,0 +1,152 @@
+"""A buffer as data, and a buffer made of data that anybody may have written to: nothing in it is trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._tree.leaves import Tree, describe, is_reserved, leading_shape
+from typedbatch._tree.rows import leaves
+from typedbatch.buffers.disk import Disk, Layout
+from typedbatch.buffers.incoming import REQUIRED
+from typedbatch.buffers.reader import Reader
+from typedbatch.buffers.storage import Memory
+from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.base import BufferBase
+    from typedbatch.buffers.replay import ReplayBuffer
+
+F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
+
+_TRIES = 20
+_FRAMES = 1000
+"""What a description may ask for in any case."""
+
+
+def library_class(cls: type) -> type:
+    """The class of this package that a user's class derives from."""
+    return next(one for one in cls.__mro__ if one.__module__.startswith("typedbatch.buffers"))
+
+
+def description(buffer: BufferBase) -> dict[str, Any]:
+    """What it takes to make such a buffer, as JSON takes it."""
+    return {"class": library_class(type(buffer)).__name__, "arguments": buffer._arguments()}
+
+
+def restored(
+    cls: type[F],
+    described: Any,
+    columns_for: Callable[[int], Tree],
+    numbers: NDArray[np.float64],
+    storage: Memory,
+    where: str,
+    more: dict[str, Any],
+) -> F:
+    """A buffer from its description, its columns for so many slots, and its positions.
+
+    Args:
+        cls: the class that is asked for.
+        described: what ``description`` gave.
+        columns_for: makes the columns.
+        numbers: the positions.
+        storage: where the columns are.
+        where: what an error names.
+        more: what the constructor takes beside what is described.
+
+    Raises:
+        StorageError: they are of another class, or do not fit together.
+        SchemaError: the class is declared to hold something else.
+    """
+    kind = library_class(cls).__name__
+    try:
+        if described["class"] != kind:
+            raise StorageError(f"it holds a {described['class']}, not a {kind}")
+        arguments = described["arguments"]
+        rings = [n for name, n in _items(arguments) if name.endswith("buffer_num")]
+        huge = any(type(n) is int and n > 2**48 for _, n in _items(arguments))
+        if huge or any(n > numbers.size for n in rings) or any(name == "path" for name, _ in _items(arguments)):
+            raise StorageError("arguments that no buffer was made with")
+        sizes = [n for name, n in _items(arguments) if name in ("size", "total_size")]
+        if "Prioritized" in kind and not storage.extras["priorities"].size >= max(sizes):
+            raise StorageError("a priority for each slot is expected")
+        buffer = cls._made({**arguments, **more})
+        if buffer.stack_num > max(buffer.maxsize, _FRAMES):
+            raise StorageError(f"frames of {buffer.stack_num} rows, in a buffer of {buffer.maxsize}")
+        buffer._storage = storage
+        buffer._columns = columns_for(buffer.maxsize)
+        if buffer._columns.__dict__:
+            _require_columns(buffer._columns, buffer.maxsize)
+        buffer._restore(numbers)
+        if len(buffer._rings) and not buffer._columns.__dict__:
+            raise StorageError("rows, and no columns")
+        buffer._shared()
+        if isinstance(storage, Disk) and not storage.folder.write:
+            buffer._guard.reader = Reader(buffer, storage)
+        else:
+            buffer._resumed()
+        if buffer._columns.__dict__:
+            buffer._declaration().check_sampled(buffer._rows(np.arange(0)))
+    except SchemaError:  # it is a buffer, and holds something else
+        raise
+    except Exception as error:  # whatever it is, what was read is the reason for it
+        reason = str(error) if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
+        raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error
+    return buffer
+
+
+def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: Any) -> F:
+    """The buffer in a folder; see :meth:`ReplayBuffer.open`."""
+    if mode not in ("r", "r+"):
+        raise SettingError(f"mode= is 'r', to read, or 'r+', to write too; got {mode!r}")
+    for last in (False,) * _TRIES + (True,):
+        disk, layout = Disk.open(path, write=mode == "r+")
+        try:
+            return _on_disk(cls, disk, layout, more)
+        except BaseException as error:
+            disk.close()
+            if not isinstance(error, StorageError) or last or mode == "r+" or not disk.overwritten(layout.step):
+                raise  # else the process that writes has changed it meanwhile
+    raise AssertionError("the last turn returns or raises")
+
+
+def _on_disk(cls: type[F], disk: Disk, layout: Layout, more: dict[str, Any]) -> F:
+    return restored(cls, layout.buffer, lambda _: layout.columns, layout.numbers, disk, str(disk.folder.path), more)
+
+
+def read_again(buffer: BufferBase) -> None:
+    """Make a buffer on disk what its folder says, as after a kill."""
+    disk: Any = buffer._storage
+    layout: Layout = disk.read()
+    buffer._columns = layout.columns
+    buffer._restore(layout.numbers)
+    buffer._shared()
+    buffer._changed_back()
+    buffer._resumed()
+
+
+def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in arguments.items():
+        yield name, value
+        if isinstance(value, dict):
+            yield from _items(value)
+
+
+def _require_columns(columns: Tree, size: int) -> None:
+    for path, leaf in leaves(columns.__dict__):
+        if not is_reserved(leaf) and leading_shape(leaf)[:1] != (size,):
+            raise StorageError(f"{path} is {describe(leaf)}, not a column of {size} slots")
+    if missing := [name for name in (*REQUIRED, "done") if name not in columns.__dict__]:
+        raise StorageError(f"no column for {', '.join(missing)}")
+    for name in ("terminated", "truncated", "done"):
+        flags = np.asarray(leaf_to_numpy(columns.__dict__[name]))
+        if flags.dtype != bool or flags.shape != (size,):
+            raise StorageError(f"{name} is {describe(flags)}, not a flag for each of {size} slots")
+    rew = np.asarray(leaf_to_numpy(columns.__dict__["rew"]))
+    if rew.dtype.kind != "f" or rew.shape[:1] != (size,):
+        raise StorageError(f"rew is {describe(rew)}, not floating")

@@ -1,0 +1,87 @@
+"""What ``typedbatch validate`` prints, for people, for programs and for GitHub."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import NamedTuple
+
+from typedbatch._report import in_a_line
+from typedbatch.errors import Problem
+
+MATCHES, FAILED, UNREADABLE = 0, 1, 2
+"""How a file, and with the worst of them the command, ends."""
+
+
+class Format(StrEnum):
+    """How it is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+class Checked(StrEnum):
+    """What is checked."""
+
+    STRUCTURE = "structure"
+    VALUES = "values"
+
+
+class Outcome(NamedTuple):
+    """What became of one file.
+
+    Attributes:
+        file: its path.
+        status: MATCHES, FAILED or UNREADABLE.
+        text: the report, the reason, or the fields.
+        problems: every difference.
+    """
+
+    file: str
+    status: int
+    text: str
+    problems: list[Problem]
+
+
+def as_text(outcomes: list[Outcome], format: Format) -> str:
+    """All outcomes in one text."""
+    if format is Format.JSON:
+        return json.dumps([_as_json(outcome) for outcome in outcomes], indent=2)
+    if format is Format.GITHUB:
+        return "\n".join(line for outcome in outcomes for line in _for_github(outcome)) or _summary(outcomes)
+    words = {MATCHES: "ok", FAILED: "FAILED", UNREADABLE: "UNREADABLE"}
+    blocks = [f"{words[one.status]}  {one.file}{chr(10) if one.status else '  '}{one.text}" for one in outcomes]
+    return "\n".join([*blocks, _summary(outcomes)])
+
+
+def _summary(outcomes: list[Outcome]) -> str:
+    fine = sum(outcome.status == MATCHES for outcome in outcomes)
+    return f"{fine} of {len(outcomes)} {'file matches' if len(outcomes) == 1 else 'files match'}"
+
+
+def _as_json(outcome: Outcome) -> dict[str, object]:
+    return {
+        "file": outcome.file,
+        "ok": outcome.status == MATCHES,
+        "error": outcome.text if outcome.status == UNREADABLE else None,
+        "problems": [problem.to_dict() for problem in outcome.problems],
+    }
+
+
+def _for_github(outcome: Outcome) -> list[str]:
+    if outcome.status == UNREADABLE:
+        return [_annotation(outcome.file, "unreadable", outcome.text)]
+    return [
+        _annotation(
+            outcome.file, problem.code, f"batch{'.' if problem.path else ''}{problem.path}: {in_a_line(problem)}"
+        )
+        for problem in outcome.problems
+    ]
+
+
+def _annotation(file: str, title: str, text: str) -> str:
+    """A workflow command; https://docs.github.com/actions describes how it is escaped."""
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    file = file.replace("%", "%25").replace(":", "%3A").replace(",", "%2C").replace("\n", "%0A")
+    return f"::error file={file},title={title}::{text}"

@@ -1,0 +1,78 @@
+"""Batches, tensors and the like, from what was in an HDF5 file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from typedbatch._ops.conversion import torch_side
+from typedbatch._tree.leaves import ARRAY, KINDS, SCALAR, Tree, describe, new_tree, object_array
+from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.files._hdf5.nodes import JSON_KINDS, Data, Group, decoded, text_of
+
+
+def built(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
+    """What a node is.
+
+    Args:
+        node: what was read.
+        device: where tensors go; None for the CPU.
+        batch: whether it is in a Batch; then it is one too, though Tianshou does not say so.
+
+    Raises:
+        StorageError: it cannot be; the error names the field.
+    """
+    if isinstance(node, Data):
+        return _leaf(node, device)
+    batch |= node.kind == "Batch"
+    fields: dict[str, Any] = {decoded(name): _number(value) for name, value in node.attributes.items()}
+    for name, inner in node.members.items():
+        try:
+            fields[decoded(name)] = built(inner, device, batch=batch)
+        except TypedBatchError as error:
+            raise error.under(decoded(name)) from error.__cause__
+    return new_tree(Tree.plain, fields) if batch else fields
+
+
+def _number(value: Any) -> Any:
+    """A number that Tianshou has written as an attribute."""
+    if KINDS[type(value)] is SCALAR:
+        return value.item()
+    if isinstance(value, str) or (KINDS[type(value)] is ARRAY and not value.dtype.hasobject):
+        return value
+    raise StorageError(f"an attribute of the file that is no number: {describe(value)}")
+
+
+def _leaf(data: Data, device: Any) -> Any:
+    kind, array, details = data
+    try:
+        if kind in JSON_KINDS:
+            return _from_json(data)
+        if "time" in details:
+            array = array.view(np.dtype(text_of(details["time"])))
+        if kind == "Tensor":
+            return _to_tensor(array, details, device)
+        return array[()] if kind == "scalar" else array
+    except StorageError:
+        raise
+    except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
+        raise StorageError(f"the file is damaged: {error}") from error
+
+
+def _from_json(data: Data) -> Any:
+    value = json.loads(data.array.tobytes())
+    if data.kind == "json":
+        return value
+    if not isinstance(value, list):
+        raise ValueError("an object array that is none")
+    return object_array(value).reshape(tuple(data.details["shape"]))
+
+
+def _to_tensor(array: Any, details: dict[str, Any], device: Any) -> Any:
+    side = torch_side()
+    name = text_of(details.get("dtype", "")).removeprefix("torch.")
+    dtype = side.dtype_named(name) if name else side.torch.from_numpy(array).dtype
+    tensor = side.from_bits(array, dtype)
+    return tensor.to(device).requires_grad_(bool(details.get("requires_grad", False)))

@@ -1,0 +1,170 @@
+"""Columns compressed with LZ4: the bytes of the arrays, never a pickle. Needs the extra ``lz4``."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.combine import stack_trees
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.conversion import torch_side
+from typedbatch._ops.gathering import NO_ROW, gather
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch.errors import LeafError, MissingDependencyError, TypedBatchError
+
+
+class Form(NamedTuple):
+    """What the bytes of one leaf were."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    torch_dtype: str | None
+
+
+Forms: TypeAlias = "Form | dict[str, Forms]"
+
+
+class Compressed:
+    """A column, or one row of it, as compressed bytes.
+
+    Attributes:
+        data: the bytes.
+        forms: what they are of.
+        rows: how many rows are inside.
+    """
+
+    __slots__ = ("data", "forms", "rows")
+
+    def __init__(self, data: bytes, forms: Forms, rows: int) -> None:
+        self.data: bytes = data
+        self.forms: Forms = forms
+        self.rows: int = rows
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compressed) and (self.data, self.forms) == (other.data, other.forms)
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+    def __repr__(self) -> str:
+        return f"Compressed(rows={self.rows}, bytes={len(self.data)})"
+
+    def restore(self) -> Any:
+        """The array, tensor or Batch that was compressed."""
+        try:
+            return _restored(memoryview(_lz4().decompress(self.data)), self.forms)[0]
+        except (RuntimeError, ValueError) as error:
+            raise LeafError(f"compressed bytes that are damaged: {error}") from error
+
+
+@cache
+def _lz4() -> Any:
+    try:
+        from lz4 import frame
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("compression needs lz4; pip install 'typedbatch[lz4]'") from error
+    return frame
+
+
+def compress_column(column: Any, bulk: bool) -> Any:
+    """A column in one piece if ``bulk``, else as an object array with one piece per row; what is compressed stays.
+
+    Raises:
+        LeafError: something in it is no array or tensor of numbers.
+        MissingDependencyError: lz4 is not installed.
+    """
+    if is_compressed(column):
+        return column
+    arrays: list[NDArray[Any]] = []
+    forms = _forms(column, arrays)
+    rows = len(arrays[0])
+    if any(len(array) != rows for array in arrays):
+        raise LeafError(f"{describe(column)} has fields of different lengths, so it has no rows to compress")
+    compress = _lz4().compress
+    if bulk:
+        return Compressed(compress(b"".join(map(_bytes, arrays))), forms, rows)
+    if not rows:
+        return column  # nothing to compress, and no row to tell what the rows would be
+    row_forms = _of_one_row(forms)
+    pieces = zip(*([_bytes(row) for row in array] for array in arrays), strict=True)
+    return object_array([Compressed(compress(b"".join(parts)), row_forms, 1) for parts in pieces])
+
+
+def decompress_column(column: Any) -> Any:
+    """What ``compress_column`` was given; anything else as it is."""
+    if not is_compressed(column):
+        return column
+    if type(column) is Compressed:
+        return column.restore()
+    pieces = column.ravel()
+    there = np.array([piece is not None for piece in pieces])
+    rows = stack_trees([{"": piece.restore()} for piece in pieces[there]], 0, "error", to_leaf)
+    numbers = np.where(there, np.cumsum(there) - 1, NO_ROW).reshape(column.shape)
+    return gather(rows, numbers).__dict__[""]
+
+
+def is_compressed(column: Any) -> bool:
+    """True for what ``compress_column`` gives, also with ``None`` among its rows where zeros were put since."""
+    if type(column) is not np.ndarray or column.dtype != object:
+        return type(column) is Compressed
+    types = set(map(type, column.ravel()))
+    return Compressed in types and types <= {Compressed, type(None)}
+
+
+def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
+    """How to make the value of its bytes, whose arrays go into the list."""
+    kind = KINDS[type(value)]
+    if kind is BATCH and value.__dict__:
+        forms: dict[str, Forms] = {}
+        name = ""
+        try:
+            for name, leaf in value.__dict__.items():
+                forms[name] = _forms(leaf, arrays)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        return forms
+    array, torch_dtype = value, None
+    if kind is TENSOR:
+        try:
+            array, torch_dtype = torch_side().as_bits(value), str(value.dtype)
+        except (TypeError, RuntimeError) as error:
+            raise LeafError(f"{describe(value)} cannot be compressed: {error}") from error
+    numeric = KINDS[type(array)] is ARRAY and array.dtype.kind in "biufcmM" and not isinstance(array, np.ma.MaskedArray)
+    if not numeric or not array.ndim:
+        raise LeafError(f"{describe(value)} cannot be compressed; columns of numbers can")
+    arrays.append(array)
+    return Form(array.shape, array.dtype.str, torch_dtype)
+
+
+def _of_one_row(forms: Forms) -> Forms:
+    if isinstance(forms, dict):
+        return {name: _of_one_row(form) for name, form in forms.items()}
+    return Form(forms.shape[1:], forms.dtype, forms.torch_dtype)
+
+
+def _bytes(array: NDArray[Any]) -> memoryview | bytes:
+    return (
+        array.data.cast("B")
+        if array.flags.c_contiguous and array.size and array.dtype.kind not in "mM"
+        else array.tobytes()
+    )
+
+
+def _restored(data: memoryview, forms: Forms) -> tuple[Any, memoryview]:
+    """The value, and the bytes that are left."""
+    if isinstance(forms, dict):
+        fields = {}
+        for name, form in forms.items():
+            fields[name], data = _restored(data, form)
+        return new_tree(Tree.plain, fields), data
+    dtype = np.dtype(forms.dtype)
+    size = dtype.itemsize * prod(forms.shape)
+    array = np.frombuffer(data[:size], dtype).reshape(forms.shape).copy()
+    if forms.torch_dtype is None:
+        return array, data[size:]
+    side = torch_side()
+    return side.from_bits(array, getattr(side.torch, forms.torch_dtype.removeprefix("torch."))), data[size:]

@@ -1,0 +1,126 @@
+"""What a model reads of a trajectory at one step, as RLlib's view requirements say it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.combine import cat_trees
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.gathering import NO_ROW, gather
+from typedbatch._ops.indexing import select_basic
+from typedbatch._tree.leaves import Tree, new_tree
+from typedbatch.errors import MissingFieldError, RowIndexError, SettingError
+from typedbatch.sample_batches.layout import Layout, sequence_of_steps
+
+OBS: Final = "obs"
+NEXT_OBS: Final = "new_obs"
+# what a column shows of the last step, where the step to come is asked for
+_AT_THE_END: Final = {"prev_actions": "actions", "prev_rewards": "rewards"}
+
+
+class ViewRequirementLike(Protocol):
+    """What is read of a view requirement; RLlib's own have it."""
+
+    @property
+    def data_col(self) -> str | None: ...
+    @property
+    def shift(self) -> int | str | Sequence[int]: ...
+    @property
+    def used_for_compute_actions(self) -> bool: ...
+
+
+class ViewRequirement(NamedTuple):
+    """One column of a model's input; the part of RLlib's ``ViewRequirement`` that input needs.
+
+    Attributes:
+        data_col: the column that it shows; None for the one of its own name.
+        shift: which step, counted from the one at hand: -1 for the one before, ``[-1, 0]`` for both, ``"-3:0"`` for
+            the last four.
+        used_for_compute_actions: whether the model reads it.
+    """
+
+    data_col: str | None = None
+    shift: int | str | Sequence[int] = 0
+    used_for_compute_actions: bool = True
+
+
+def single_step_input(
+    tree: Tree, layout: Layout, requirements: Mapping[str, ViewRequirementLike], index: int | Literal["last"]
+) -> dict[str, Any]:
+    """The columns for one step; see :meth:`SampleBatch.get_single_step_input_dict`."""
+    steps = layout.steps
+    if not steps:
+        raise RowIndexError("a batch without steps has no input for a model")
+    step = steps if index == "last" else _number(index, steps)
+    columns = {}
+    for name, requirement in requirements.items():
+        if requirement.used_for_compute_actions:
+            source, shift = requirement.data_col or name, requirement.shift
+            if type(shift) is int:
+                columns[name] = _at(tree, layout, source, step + shift, index == "last")
+            else:
+                columns[name] = _window(tree, layout, source, step + _shifts(shift, name), index == "last")
+    return columns
+
+
+def _number(index: Any, steps: int) -> int:
+    if not isinstance(index, (int, np.integer)) or not -steps <= index < steps:
+        raise RowIndexError(f"there is no step {index!r} among {steps}")
+    return int(index) % steps
+
+
+def _at(tree: Tree, layout: Layout, source: str, row: int, at_end: bool) -> Any:
+    """One row of a column; zeros before the first step."""
+    if at_end and row == layout.steps:
+        if source == OBS:
+            return _leaf(select_basic(_column(tree, NEXT_OBS), slice(-1, None)))
+        source, row = _AT_THE_END.get(source, source), row - 1
+    column = _column(tree, source)
+    if not 0 <= row < layout.steps:
+        return _leaf(gather(column, np.array([NO_ROW])))
+    if source in layout.states:
+        row = int(sequence_of_steps(layout)[row])
+    return _leaf(select_basic(column, slice(row, row + 1)))
+
+
+def _window(tree: Tree, layout: Layout, source: str, rows: NDArray[np.intp], at_end: bool) -> Any:
+    """Several rows of a column, as one; zeros where there is no step."""
+    last = layout.steps - 1
+    if at_end and source == OBS:  # the observation after the last step is one step more
+        first = max(0, int(rows.min(initial=last)))
+        after = select_basic(_column(tree, NEXT_OBS), slice(-1, None))
+        renamed = new_tree(Tree.plain, {OBS: _leaf(after)})
+        column = cat_trees([select_basic(_column(tree, OBS), slice(first, None)), renamed], "error", to_leaf)
+        rows, last = np.where(rows < 0, NO_ROW, rows - first), last + 1 - first
+    else:
+        column = _column(tree, _AT_THE_END.get(source, source) if at_end else source)
+    rows = np.where((rows < 0) | (rows > last), NO_ROW, rows)
+    if source in layout.states:
+        rows = np.where(rows < 0, NO_ROW, sequence_of_steps(layout)[rows])
+    return _leaf(gather(column, rows[None]))
+
+
+def _column(tree: Tree, name: str) -> Tree:
+    if name not in tree.__dict__:
+        raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
+    column: Tree = new_tree(Tree.plain, {name: tree.__dict__[name]})
+    return column
+
+
+def _leaf(column: Tree) -> Any:
+    return next(iter(column.__dict__.values()))
+
+
+def _shifts(shift: Any, name: str) -> NDArray[np.intp]:
+    try:
+        if isinstance(shift, str):
+            first, last, *step = map(int, shift.split(":"))
+            return np.arange(first, last + 1, *step)
+        return np.array([operator.index(one) for one in shift], np.intp)
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise SettingError(f"a shift is an int, a list of them, or 'from:to', got {shift!r}", name) from error
