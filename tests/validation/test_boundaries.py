@@ -26,7 +26,9 @@ def refusal(function: Any, *args: Any, **kwargs: Any) -> str:
     with pytest.raises(SchemaError) as caught:
         function(*args, **kwargs)
     return re.sub(
-        r"( of)? tests\.gate\.test_boundaries\.\S+  tests/validation/test_boundaries.py:\d+", "", caught.value.boundary
+        r"( of)? tests\.validation\.test_boundaries\.\S+  tests/validation/test_boundaries.py:\d+",
+        "",
+        caught.value.boundary,
     )
 
 

@@ -325,8 +325,8 @@ def test_checked_validates_arguments_and_gives_the_return_its_class():
 def test_checked_names_the_argument_the_function_and_the_return():
     with pytest.raises(
         SchemaError,
-        match=r"boundary   argument `batch` of tests.validation.test_gate.returns_of\(\)"
-        r"  tests/validation/test_gate.py:\d+",
+        match=r"boundary   argument `batch` of tests.validation.test_gate.returns_of\(\)\s+"
+        r"tests/validation/test_gate.py:\d+",
     ):
         returns_of(2.0, Batch())
     with pytest.raises(SchemaError, match="argument `batch`"):
