@@ -178,7 +178,7 @@ def test_what_is_refused():
     with pytest.raises(SettingError, match="style= is 'protocol' or 'record', got 'class'"):
         infer_schema(Batch(), style="class")  # type: ignore[arg-type]
     for name in ("two words", "class", "", 3):
-        with pytest.raises(FieldNameError, match="is no name of a class"):
+        with pytest.raises(FieldNameError, match="is not a name of a class"):
             infer_schema(Batch(), name)  # type: ignore[arg-type]
 
 

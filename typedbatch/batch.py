@@ -258,7 +258,7 @@ class Batch(Arithmetic):
         Raises:
             SizeError: ``size`` is 0 or below -1 (an ``AssertionError`` too).
             NoLengthError: a field is a scalar, so there are no rows.
-            SettingError: ``rng`` is no source of randomness.
+            SettingError: ``rng`` is not a source of randomness.
         """
         return splitting.split(self, size, shuffle, merge_last, rng)
 

@@ -112,7 +112,7 @@ class SettingError(TypedBatchError, ValueError, AssertionError):
 
 
 class NoSizeError(SettingError):
-    """A dimension that is computed from others, and is no size for what these are."""
+    """A dimension that is computed from others, and is not a size for what these are."""
 
 
 def nearest(name: str, names: Collection[str]) -> str:

@@ -46,15 +46,15 @@ def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", 
         names, and distributions that have not N rows, are in comments.
 
     Raises:
-        LeafError: ``batch`` is no Batch, or is nested too deep.
+        LeafError: ``batch`` is not a Batch, or is nested too deep.
         SettingError: there is no such style.
-        FieldNameError: ``name`` is no name of a class.
+        FieldNameError: ``name`` is not a name of a class.
     """
     if style not in _BASES:
         raise SettingError(f"style= is 'protocol' or 'record', got {style!r}")
     given: Any = name
     if not isinstance(given, str) or not given.isidentifier() or keyword.iskeyword(given):
-        raise FieldNameError(f"{name!r} is no name of a class")
+        raise FieldNameError(f"{name!r} is not a name of a class")
     writer = _Writer(require_tree(batch, "infer_schema()"), style, sizes)
     writer.declare(batch, name)
     return writer.source()

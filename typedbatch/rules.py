@@ -64,7 +64,7 @@ def rule(words: str, /) -> Callable[[M], M]:
         words: what must be so, for the report.
 
     Raises:
-        DeclarationError: ``words`` is no text, as when the parentheses are forgotten.
+        DeclarationError: ``words`` is not text, as when the parentheses are forgotten.
     """
     if not isinstance(words, str):  # the method itself, when the parentheses are forgotten
         raise DeclarationError('rule() takes what must be so, in words: @rule("adv has mean 0")')

@@ -166,7 +166,7 @@ def check_fields(d: Fields, names: tuple[str, ...], rows: int) -> None:
         if name not in d:
             raise ValueError(f"{name} is missing")
         if not isinstance(d[name], np.ndarray) or d[name].shape[:1] != (rows,):
-            raise ValueError(f"{name} is no array of {rows} rows")
+            raise ValueError(f"{name} is not an array of {rows} rows")
 
 
 def check_rollout(d: Fields, obs_names: tuple[str, ...]) -> Fields:

@@ -260,13 +260,13 @@ def test_a_transposed_tensor():
     [
         (np.zeros(2, complex), r"c128\[2\]: Arrow has no complex numbers; make it two columns, real and imag"),
         (torch.zeros(2, dtype=torch.complex64), r"torch c64\[2\]: Arrow has no complex numbers"),
-        (Normal(torch.zeros(2), torch.ones(2)), r"Normal\[2\] is no column for Arrow"),
-        (np.array([1, "a"], object), r"obj\[2\] is no column for Arrow: Could not convert 'a'"),
-        (np.array([2**70, 1], object), r"obj\[2\] is no column for Arrow: Python int too large"),
+        (Normal(torch.zeros(2), torch.ones(2)), r"Normal\[2\] is not a column for Arrow"),
+        (np.array([1, "a"], object), r"obj\[2\] is not a column for Arrow: Could not convert 'a'"),
+        (np.array([2**70, 1], object), r"obj\[2\] is not a column for Arrow: Python int too large"),
         (np.zeros((2, 0)), r"f64\[2,0\]: Arrow's tensors have numbers in every row"),
         (np.full((2, 2), None), r"obj\[2,2\]: Arrow's tensors have numbers in every row"),
-        (np.zeros(2, np.longdouble), "is no column for Arrow: Unsupported numpy type"),
-        (np.zeros(2, "datetime64[h]"), "is no column for Arrow: Unsupported datetime64 time unit"),
+        (np.zeros(2, np.longdouble), "is not a column for Arrow: Unsupported numpy type"),
+        (np.zeros(2, "datetime64[h]"), "is not a column for Arrow: Unsupported datetime64 time unit"),
         (torch.eye(2).to_sparse(), "cannot become an array: .*dense"),
     ],
 )

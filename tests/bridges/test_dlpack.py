@@ -141,7 +141,7 @@ def test_bfloat16_goes_to_torch_alone():
     ids=["dates", "objects", "structured", "text", "None", "distribution"],
 )
 def test_what_is_no_array_of_numbers(leaf):
-    with pytest.raises(LeafError, match=r"field 'a\.b': .* is no plain array of numbers, which DLPack is for"):
+    with pytest.raises(LeafError, match=r"field 'a\.b': .* is not a plain array of numbers, which DLPack is for"):
         to_dlpack(Batch(fine=np.zeros(2), a={"b": leaf}))
 
 
@@ -186,7 +186,7 @@ def test_arrays_that_tensors_cannot_share():
     for into in ("numpy", "torch"):
         with pytest.raises(LeafError, match="its mask would be lost"):
             from_dlpack({"a": masked}, into)
-    with pytest.raises(LeafError, match="field 'a': .* is no plain array of numbers"):
+    with pytest.raises(LeafError, match="field 'a': .* is not a plain array of numbers"):
         to_dlpack(Batch(a=masked))
 
 

@@ -322,7 +322,7 @@ def test_observations_that_a_vector_does_not_stack():
 
 def test_numbers_of_a_step_that_are_none():
     obs = np.zeros((2, 2))
-    with pytest.raises(LeafError, match="field 'rew': list is no array"):
+    with pytest.raises(LeafError, match="field 'rew': list is not an array"):
         transitions(obs, FLAGS, (obs, [[1], [1, 2]], FLAGS, FLAGS, {}))
     with pytest.raises(StructureError, match="final_obs"):
         stepped({"final_obs": {"a": 1}, "_final_obs": np.array([True, False])})

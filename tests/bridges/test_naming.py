@@ -165,7 +165,7 @@ def test_what_nobody_knows_stays_in_next():
 @pytest.mark.parametrize("other", [np.zeros(2), "text", None])
 @pytest.mark.parametrize("order", [("next", "rew"), ("rew", "next")])
 def test_another_next_is_not_overwritten(other, order):
-    """A field of that name that is no nested batch has no place beside the one that is made."""
+    """A field of that name that is not a nested batch has no place beside the one that is made."""
     fields = {"next": other, "rew": np.ones(2)}
     batch = Batch({name: fields[name] for name in order})
     with pytest.raises(FieldNameError, match="next"):

@@ -218,12 +218,12 @@ def test_a_tensorclass_within_a_tensordict():
 
 
 def test_a_tensorclass_with_other_fields():
-    with pytest.raises(LeafError, match=r"Batch\(obs, act, zz\) is no Rollout: .*zz"):
+    with pytest.raises(LeafError, match=r"Batch\(obs, act, zz\) is not a Rollout: .*zz"):
         to_tensorclass(Batch(rollout(), zz=np.zeros(3)), Rollout)
 
 
 def test_a_batch_that_lacks_a_field_of_the_tensorclass():
-    with pytest.raises(LeafError, match=r"Batch\(obs\) is no Rollout: .*act"):
+    with pytest.raises(LeafError, match=r"Batch\(obs\) is not a Rollout: .*act"):
         to_tensorclass(Batch(obs=np.zeros(3)), Rollout)
 
 
@@ -250,7 +250,7 @@ def test_a_lazy_stack():
 def test_a_lazy_stack_of_rows_that_differ():
     lazy = LazyStackedTensorDict.lazy_stack([TensorDict({"a": torch.zeros(i)}) for i in (2, 3)])
     for data, path in [(lazy, "a"), (TensorDict({"n": lazy}, [2]), "n")]:
-        with pytest.raises(LeafError, match=f"field '{path}.*a stack that is no tensor: .*'a'"):
+        with pytest.raises(LeafError, match=f"field '{path}.*a stack that is not a tensor: .*'a'"):
             from_tensordict(data)
 
 
@@ -337,7 +337,7 @@ def test_objects_in_a_tensorclass_come_back_as_rows():
 
 def test_what_a_tensorclass_refuses_is_refused_in_one_line():
     for field in ("names", "device", "lock"):
-        with pytest.raises(LeafError, match=r"Batch\(.*\) is no Named: ") as caught:
+        with pytest.raises(LeafError, match=r"Batch\(.*\) is not a Named: ") as caught:
             to_tensorclass(Batch({"a": np.zeros(2), field: np.ones(2)}), Named)
         assert "\n" not in str(caught.value)
 

@@ -85,7 +85,7 @@ def test_a_file_that_does_not(folder):
 def test_files_that_cannot_be_read(folder):
     done = run("validate", "junk.npz", "fine.h5", "nothing.npz", "short.h5", "--as", ROLLOUT, cwd=folder)
     assert done.returncode == 2
-    assert "UNREADABLE  junk.npz\njunk.npz is no npz file, or is cut off\n" in done.stdout
+    assert "UNREADABLE  junk.npz\njunk.npz is not an npz file, or is cut off\n" in done.stdout
     assert "nothing.npz cannot be read: [Errno 2] No such file or directory" in done.stdout
     assert done.stdout.endswith("1 of 4 files match\n")
 
@@ -113,14 +113,14 @@ def test_json(folder):
     assert (short["file"], short["ok"], short["error"]) == ("short.h5", False, None)
     assert [(one["path"], one["code"]) for one in short["problems"]] == [("rew", "TB302 dimension-conflict")]
     assert fine == {"file": "fine.h5", "ok": True, "error": None, "problems": []}
-    assert junk["error"] == "junk.npz is no npz file, or is cut off"
+    assert junk["error"] == "junk.npz is not an npz file, or is cut off"
 
 
 def test_annotations_for_github(folder):
     done = run("validate", "short.h5", "junk.npz", "fine.h5", "--as", ROLLOUT, "--format", "github", cwd=folder)
     assert done.stdout.splitlines() == [
         f"::error file=short.h5,title=TB302 dimension-conflict::batch.rew: {SHORT}",
-        "::error file=junk.npz,title=unreadable::junk.npz is no npz file, or is cut off",
+        "::error file=junk.npz,title=unreadable::junk.npz is not an npz file, or is cut off",
     ]
     fine = run("validate", "fine.h5", "--as", ROLLOUT, "--format", "github", cwd=folder)
     assert fine.stdout == "1 of 1 file matches\n"
@@ -131,11 +131,11 @@ def test_annotations_for_github(folder):
     [
         ("RolloutBatchProtocl", "typedbatch has no 'RolloutBatchProtocl'; did you mean 'RolloutBatchProtocol'?"),
         ("nowhere:Rollout", "there is no module 'nowhere'"),
-        ("typedbatch:cat", "typedbatch:cat is no schema: "),
+        ("typedbatch:cat", "typedbatch:cat is not a schema: "),
         ("a b", "a schema is written as module:Name or module:Name[Tensor], got 'a b'"),
         (
             f"{ROLLOUT}[int]",
-            "RolloutBatchProtocol[int] is no schema: a stage is one of Tensor, ndarray, Any, got 'int'",
+            "RolloutBatchProtocol[int] is not a schema: a stage is one of Tensor, ndarray, Any, got 'int'",
         ),
     ],
 )
@@ -209,7 +209,7 @@ def test_what_holds_no_batch(tmp_path):
     torch.save(torch.zeros(3), tmp_path / "a.pt")
     with pytest.raises(StorageError, match=r"holds no names and arrays, but torch f32\[3\]"):
         read(tmp_path / "a.pt", unsafe_pickle=False)
-    with pytest.raises(StorageError, match=r"is no file that can be read: those end in \.safetensors, "):
+    with pytest.raises(StorageError, match=r"is not a file that can be read: those end in \.safetensors, "):
         read(tmp_path / "a.txt", unsafe_pickle=False)
 
 
@@ -316,7 +316,7 @@ def test_a_folder_and_a_file_of_another_sort(tmp_path):
     (tmp_path / "one.npy").rename(tmp_path / "one.npz")
     with pytest.raises(StorageError, match="Is a directory"):
         read(tmp_path / "dir.npz", unsafe_pickle=False)
-    with pytest.raises(StorageError, match="is no npz file"):
+    with pytest.raises(StorageError, match="is not an npz file"):
         read(tmp_path / "one.npz", unsafe_pickle=False)
 
 
@@ -348,11 +348,11 @@ def test_what_lies_beside_the_data_stands_in_for_no_library(tmp_path):
         ("def", "mine:A", "mine cannot be imported: SyntaxError"),
         ("import sys; sys.exit(7)", "mine:A", "mine cannot be imported: SystemExit: 7"),
         ("import nowhere", "mine:A", "mine cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
-        ("A = None", "mine:A", "mine:A is no schema: "),
-        ("from typedbatch import *\nclass A(BatchRecord): ...", "mine:A[Tensor]", "mine:A[Tensor] is no schema: "),
-        ("def __getattr__(name): raise KeyError(name)", "mine:A", "mine:A is no schema: "),
+        ("A = None", "mine:A", "mine:A is not a schema: "),
+        ("from typedbatch import *\nclass A(BatchRecord): ...", "mine:A[Tensor]", "mine:A[Tensor] is not a schema: "),
+        ("def __getattr__(name): raise KeyError(name)", "mine:A", "mine:A is not a schema: "),
         ("", ".:A", "a schema is written as module:Name"),
-        ("", "ObsBatchProtocol[Tensor,Tensor,Tensor]", "ObsBatchProtocol[Tensor,Tensor,Tensor] is no schema: "),
+        ("", "ObsBatchProtocol[Tensor,Tensor,Tensor]", "ObsBatchProtocol[Tensor,Tensor,Tensor] is not a schema: "),
     ],
 )
 def test_modules_that_answer_with_anything(module, schema, text, tmp_path):

@@ -78,7 +78,7 @@ def not_offered(editor: Editor, value: str) -> list[str]:
 
 
 def not_ahead(editor: Editor, value: str) -> list[str]:
-    """The fields that stand behind something that is no field."""
+    """The fields that stand behind something that is not a field."""
     names, fields = [offer.name for offer in offers(editor, value)], fields_of(value)
     others = next((rank for rank, name in enumerate(names) if name not in fields), len(names))
     return [field for field in fields if field not in names[:others]]

@@ -38,7 +38,7 @@ def nested_tensor() -> torch.Tensor:
         return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
 
 
-NO_JSON = "is nothing that JSON holds; leave the field out, or make it an array"
+NO_JSON = "cannot be written as JSON; leave the field out, or make it an array"
 REFUSED: dict[str, tuple[Any, str]] = {
     "function": (print, "builtin_function_or_method " + NO_JSON),
     "set": ({1}, "set " + NO_JSON),
@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "array in an array": (cells(None, np.zeros(2)), "f64[2] " + NO_JSON),
     "batch in an array": (cells(None, Batch(a=1)), "Batch(a) " + NO_JSON),
     "complex number in an array": (cells(1j), "complex " + NO_JSON),
-    "key that is no text": (cells([{1: 2}]), "dict " + NO_JSON),
+    "key that is not text": (cells([{1: 2}]), "dict " + NO_JSON),
     "list in itself": (cells(looped()), "a value nested more than 100 deep, or in itself; leave the field out"),
     "number too long for JSON": (cells(10**5000), "int " + NO_JSON),
     "long double in an array": (cells(np.longdouble(1)), ""),

@@ -127,7 +127,7 @@ def test_every_kind_of_null_is_seen_among_objects(null):
 
 
 class Odd:
-    """As the expressions of some libraries: what it compares to is no answer."""
+    """As the expressions of some libraries: what it compares to is not an answer."""
 
     def __ne__(self, other: object) -> "Odd":
         return self

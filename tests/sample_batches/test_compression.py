@@ -84,7 +84,7 @@ def test_columns_by_name():
     batch.compress(columns={"actions", "not there"})
     assert batch.actions.dtype == object
     assert batch.obs.dtype == float
-    assert batch.decompress_if_needed().actions.dtype == object  # it is no observation
+    assert batch.decompress_if_needed().actions.dtype == object  # it is not an observation
     assert_array(batch.decompress_if_needed({"actions"}).actions, np.zeros(3))
 
 

@@ -37,7 +37,7 @@ def refused(reason: str, **hints: Any) -> None:
     [
         ("?foo", "which is for trees of arrays and not for a field"),
         ("{n}", "which is for arguments of functions; a batch has none"),
-        ("N 2*d", "the size '2*d' is computed from 'd', which is no dimension of any field"),
+        ("N 2*d", "the size '2*d' is computed from 'd', which is not a dimension of any field"),
         ("N 2**", "neither a name nor a number nor an expression of them"),
         ("N f(N)", "neither a name nor a number nor an expression of them"),
         ("N N.real", "neither a name nor a number nor an expression of them"),
@@ -50,11 +50,11 @@ def test_shapes_that_make_no_sense_in_a_batch(text: str, reason: str):
 
 
 def test_a_size_in_a_dict_of_arrays_is_computed_from_names_of_fields_too():
-    refused("computed from 'd', which is no dimension", x=dict[str, Shaped[np.ndarray, "N 2*d"]])
-    refused("computed from 'd', which is no dimension of a field before it", x=TWICE, y=Shaped[np.ndarray, "N d"])
+    refused("computed from 'd', which is not a dimension", x=dict[str, Shaped[np.ndarray, "N 2*d"]])
+    refused("computed from 'd', which is not a dimension of a field before it", x=TWICE, y=Shaped[np.ndarray, "N d"])
     record(y=Shaped[np.ndarray, "N d"], x=TWICE)
     either = Shaped[np.ndarray, "N 2*d"] | Float[np.ndarray, "N"]
-    refused("computed from 'd', which is no dimension of a field before it", x=either, y=Shaped[np.ndarray, "N d"])
+    refused("computed from 'd', which is not a dimension of a field before it", x=either, y=Shaped[np.ndarray, "N d"])
     record(x=Shaped[np.ndarray, "N 2*d"] | Tensor | None, y=Shaped[np.ndarray, "N d"])
 
 
@@ -82,17 +82,20 @@ def test_what_jaxtyping_refuses_is_refused_when_the_annotation_is_a_string():
 @pytest.mark.parametrize(
     ("hint", "reason"),
     [
-        (np.ndarray[tuple[int, int], np.float32], "float32 is no dtype; write np.dtype[float32], or NDArray[float32]"),
-        (np.ndarray[int, np.dtype[Any]], "int is no shape; numpy's are tuples"),
-        (np.ndarray[tuple[str], Any], "str is no size; sizes are int, Literal[4], or a NewType of int for a name"),
-        (np.ndarray[tuple[Any, ...], np.dtype[int]], "int is no numpy scalar type"),
+        (
+            np.ndarray[tuple[int, int], np.float32],
+            "float32 is not a dtype; write np.dtype[float32], or NDArray[float32]",
+        ),
+        (np.ndarray[int, np.dtype[Any]], "int is not a shape; numpy's are tuples"),
+        (np.ndarray[tuple[str], Any], "str is not a size; sizes are int, Literal[4], or a NewType of int for a name"),
+        (np.ndarray[tuple[Any, ...], np.dtype[int]], "int is not a numpy scalar type"),
         (Float[str, "N"], "str is neither a numpy array nor a torch tensor"),
         (Annotated[Array, at.Ge], "Ge is a class; give it its value, as in Ge(0)"),
         (Annotated[Array, at.Gt(5), at.Lt(3)], "no value is both above 5 and below 3"),
         (Annotated[Any, Finite], "rules need a kind of value to hold for"),
-        (5, "5 is no type"),
-        (np.zeros(2), "array([0., 0.]) is no type"),
-        ((Array, Tensor), "is no type"),
+        (5, "5 is not a type"),
+        (np.zeros(2), "array([0., 0.]) is not a type"),
+        ((Array, Tensor), "is not a type"),
     ],
     ids=kind_of_value,
 )
@@ -148,8 +151,8 @@ def test_names_that_are_defined_later_are_read_at_the_first_use():
         (Float32, "Float32 needs an array type and a shape"),
         (Shaped[np.ndarray, "N min(N)"], "neither a name nor a number"),
         (Shaped[np.ndarray, "N N@N"], "neither a name nor a number"),
-        (np.ndarray[tuple[Literal["N"]], Any], "is no size"),
-        (np.ndarray[tuple[Literal[True]], Any], "is no size"),
+        (np.ndarray[tuple[Literal["N"]], Any], "is not a size"),
+        (np.ndarray[tuple[Literal[True]], Any], "is not a size"),
     ],
     ids=kind_of_value,
 )

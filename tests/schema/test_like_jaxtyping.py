@@ -56,7 +56,7 @@ def agree(annotations: list[Any], arrays: list[Any]) -> None:
     try:
         schema = record(**dict(zip(names, annotations, strict=True)))
     except DeclarationError as error:
-        assume("is no dimension of any field" in str(error))
+        assume("is not a dimension of any field" in str(error))
         assume(False)
     batch = Batch()
     batch.__dict__.update(zip(names, arrays, strict=True))

@@ -330,7 +330,7 @@ class Several(D.Distribution):
 
 
 class Linear(D.Transform):
-    """A transform whose matrix is no elementwise parameter."""
+    """A transform whose matrix is not an elementwise parameter."""
 
     domain = codomain = constraints.real_vector
     bijective = True

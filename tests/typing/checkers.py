@@ -81,7 +81,7 @@ def _read_ty(output: str) -> list[Diagnostic]:
 def _read_zuban(output: str) -> list[Diagnostic]:
     *reports, summary = output.splitlines()
     if not re.fullmatch(r"Found \d+ errors? in \d+ files? .*|Success: .*", summary):
-        raise ValueError(f"the last line is no summary: {summary!r}")
+        raise ValueError(f"the last line is not a summary: {summary!r}")
     found = []
     for report in reports:
         match = re.fullmatch(r"(.+?):(\d+): (?:error|note): (.*)", report)

@@ -221,7 +221,7 @@ def test_a_record_or_any_batch_takes_any_batch():
 
 
 def test_of_nested_alternatives_one_must_fit_in_rows_too():
-    """``pos`` has the wrong rows for CamPos, but is no field of Cam, so the batch holds a Cam."""
+    """``pos`` has the wrong rows for CamPos, but is not a field of Cam, so the batch holds a Cam."""
     schema = record(obs=CamPos | Cam, act=Array)
     validate(Batch(obs=Batch(cam=np.zeros(3), pos=np.zeros(4)), act=np.zeros(3)), schema)
 

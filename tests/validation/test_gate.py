@@ -205,7 +205,7 @@ def test_unions_and_none():
 
 @pytest.mark.parametrize("schema", [int, "RolloutBatch", dict[str, int], np.ndarray, 5])
 def test_what_is_no_schema_is_refused_by_name(schema: Any):
-    with pytest.raises(DeclarationError, match="is no schema; a schema is a class that inherits from BatchProtocol"):
+    with pytest.raises(DeclarationError, match="is not a schema; a schema is a class that inherits from BatchProtocol"):
         validate(Batch(), schema)
 
 

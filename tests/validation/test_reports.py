@@ -78,7 +78,7 @@ def test_what_is_no_schema_is_a_declaration_error_whatever_it_is(schema: Any):
 
 
 def test_arguments_in_the_wrong_order_are_told_apart_without_values():
-    with pytest.raises(DeclarationError, match=r"^Batch\(act\) is no schema; a schema is a class"):
+    with pytest.raises(DeclarationError, match=r"^Batch\(act\) is not a schema; a schema is a class"):
         validate(ActBatch, Batch(act=[7.25]))  # type: ignore[call-overload]
 
 

@@ -127,7 +127,7 @@ def _torch_ufunc(ufunc: np.ufunc) -> Operation:
 
 
 def _number_beside(number: Any, tensor: Any) -> Any:
-    """What is no tensor as one; a Python number in the dtype that torch computes it in beside ``tensor``."""
+    """What is not a tensor as one; a Python number in the dtype that torch computes it in beside ``tensor``."""
     torch = sys.modules["torch"]
     dtype = torch.result_type(tensor, number) if kind_of(number) is NUMBER else None
     return torch.as_tensor(number, dtype=dtype, device=tensor.device)

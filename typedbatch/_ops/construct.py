@@ -180,11 +180,13 @@ def to_array(values: Sequence[Any]) -> NDArray[Any]:
     except ValueError:  # ragged, or dates too far apart for one unit
         pass
     except (TypeError, RuntimeError) as error:  # a tensor on a GPU, with a gradient, or of a dtype that numpy lacks
-        raise LeafError(f"a list of {_shapes(values)} is no array: {error}") from error
+        raise LeafError(f"a list of {_shapes(values)} is not an array: {error}") from error
     try:  # as objects, so that 1 stays 1 in (1, "a")
         return np.array(values, dtype=object)
     except ValueError as error:
-        raise LeafError(f"a list of arrays of shapes {_shapes(values)} is no array and no object array") from error
+        raise LeafError(
+            f"a list of arrays of shapes {_shapes(values)} is neither an array nor an object array"
+        ) from error
 
 
 def _shapes(values: Sequence[Any]) -> str:

@@ -334,9 +334,9 @@ def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
         raise ValueError(write_obstacle(leaf))
     if not _has_float(leaf) and not _has_float(value):
         if operation is operator.ipow and _any(value < 0):
-            raise ValueError("an integer to a negative power is no integer")
+            raise ValueError("an integer to a negative power is not an integer")
         if kind is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
-            raise ValueError("an integer divided by zero is no integer")
+            raise ValueError("an integer divided by zero is not an integer")
     other = value.dtype if kind_of(value) in (ARRAY, TENSOR, SCALAR) else value
     if kind is SCALAR or not _fits(operation, leaf.dtype, other):
         with np.errstate(all="ignore"):

@@ -51,7 +51,7 @@ def permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
     """The numbers of so many rows in random order.
 
     Raises:
-        SettingError: ``rng`` is no source of randomness.
+        SettingError: ``rng`` is not a source of randomness.
     """
     try:
         return np.random.permutation(rows) if rng is None else np.random.default_rng(rng).permutation(rows)

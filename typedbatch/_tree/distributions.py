@@ -74,7 +74,7 @@ def get_sliced_dist(dist: DistT, index: object) -> DistT:
         parameter that is stored once for all rows stays the same object.
 
     Raises:
-        RowIndexError: too many indices, one out of range, or something that is no index.
+        RowIndexError: too many indices, one out of range, or something that is not an index.
         LeafError: a transform inside works along a batch dimension.
     """
     batch = dist.batch_shape
@@ -172,7 +172,7 @@ def dists_equal(a: object, b: object, same_values: Callable[[Tensor, Tensor], bo
     ``same_values`` compares parameters in another way.
 
     Dtype and device count, and NaN differs from NaN. Whether a parameter is stored once or for each row does not count.
-    It never raises: what is no distribution equals nothing.
+    It never raises: what is not a distribution equals nothing.
     """
     if not isinstance(a, Distribution) or not isinstance(b, Distribution):
         return False
@@ -253,7 +253,7 @@ def _normal_item(item: Any) -> Any:
     if not isinstance(item, Tensor):
         array = np.array(item)
         if array.dtype.kind not in "biu" and not (isinstance(item, Sequence) and array.size == 0):
-            raise IndexError(f"{type(item).__name__} of {array.dtype} is no index")
+            raise IndexError(f"{type(item).__name__} of {array.dtype} is not an index")
         item = torch.from_numpy(array.astype(bool if array.dtype.kind == "b" else np.int64))
     is_int = item.ndim == 0 and item.dtype != torch.bool and not item.is_floating_point()
     return int(item) if is_int else item

@@ -42,7 +42,7 @@ def require_tree(batch: Any, who: str) -> Any:
     """The batch itself.
 
     Raises:
-        LeafError: it is no Batch.
+        LeafError: it is not a Batch.
     """
     if not isinstance(batch, Tree):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")

@@ -59,7 +59,7 @@ def validate(batch: object, schema: Any, /, *, level: Level | None = None) -> An
 
     Raises:
         SchemaError: the batch differs; ``problems`` has every difference (a ``ValueError``).
-        DeclarationError: ``schema`` is no protocol or record.
+        DeclarationError: ``schema`` is not a protocol or record.
         SettingError: there is no such level.
     """
     return check(batch, schema, "", level)
@@ -69,7 +69,7 @@ def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
     """True when the structure of ``batch`` is right; narrows its type for checkers. Never raises for bad data.
 
     Raises:
-        DeclarationError: ``schema`` is no protocol or record.
+        DeclarationError: ``schema`` is not a protocol or record.
     """
     conforming, _ = _gate(schema)
     return conforming(batch)
@@ -93,7 +93,7 @@ def gate_of(schema: Any) -> Gate:
     """:func:`check` for one schema or union, with everything looked up.
 
     Raises:
-        DeclarationError: ``schema`` is no protocol or record.
+        DeclarationError: ``schema`` is not a protocol or record.
     """
     return _gate(schema)[1]
 
@@ -140,7 +140,9 @@ def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[obj
             level_named(level, "the level")
             return None
         if not schemas:
-            raise DeclarationError("None is no schema of a batch; a schema inherits from BatchProtocol or BatchRecord")
+            raise DeclarationError(
+                "None is not a schema of a batch; a schema inherits from BatchProtocol or BatchRecord"
+            )
         return _check_any(batch, schemas, boundary, level, name)
 
     return conforming, gate
@@ -231,7 +233,7 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
     """A shallow copy of a batch, of the class that ``schema`` asks for; nested batches likewise.
 
     Raises:
-        LeafError: ``batch`` is no Batch.
+        LeafError: ``batch`` is not a Batch.
     """
     if not isinstance(batch, Batch):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")

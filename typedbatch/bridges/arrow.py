@@ -30,7 +30,7 @@ def to_arrow(batch: Any) -> pa.Table:
 
     Raises:
         LeafError: a leaf that Arrow has no type for or would change, as complex numbers, distributions, or objects of
-            several kinds, or a name that is no Unicode; the error names it.
+            several kinds, or a name that is not Unicode; the error names it.
         StructureError: fields of different lengths.
         NoLengthError: a field is a scalar.
     """
@@ -51,7 +51,7 @@ def from_arrow(table: pa.Table) -> Batch:
     Raises:
         LeafError: ``table`` is something else.
         StructureError: a struct is null in some rows, a column's type is unknown, two columns have one name, or a name
-            is no Unicode.
+            is not Unicode.
     """
     if not isinstance(table, pa.Table):
         raise LeafError(f"from_arrow() takes a Table of Arrow, got {describe(table)}")
@@ -106,7 +106,7 @@ def _columns(tree: Tree, rows: int) -> dict[str, Any]:
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
-            raise LeafError(f"{describe(value)} is no column for Arrow: {error}", name) from error
+            raise LeafError(f"{describe(value)} is not a column for Arrow: {error}", name) from error
         if column is not None:
             columns[name] = column
     return columns
@@ -120,7 +120,7 @@ def _column(value: Any, rows: int) -> Any:
     if kind is NONE:
         return pa.nulls(rows)
     if kind not in (ARRAY, TENSOR):
-        raise LeafError(f"{describe(value)} is no column for Arrow")
+        raise LeafError(f"{describe(value)} is not a column for Arrow")
     array = leaf_to_numpy(value)
     if array.dtype.kind in "mM":
         array = _times(array)
@@ -179,7 +179,7 @@ def _names(schema: Any) -> list[str]:
     try:
         names: list[str] = [field.name for field in schema]
     except UnicodeDecodeError as error:
-        raise StructureError(f"the name of a column is no Unicode: {error}") from error
+        raise StructureError(f"the name of a column is not Unicode: {error}") from error
     for name, times in Counter(names).items():
         if times > 1:
             raise StructureError("there are several columns of that name", name)
@@ -195,7 +195,7 @@ def _batch(names: list[str], columns: list[Any]) -> Batch:
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
-            raise StructureError(f"{column.type} is no field of a batch: {error}", name) from error
+            raise StructureError(f"{column.type} is not a field of a batch: {error}", name) from error
     batch: Batch = new_tree(Batch, fields)
     return batch
 

@@ -89,5 +89,5 @@ def _exported(tree: Tree) -> dict[str, Any]:
         elif kind is ARRAY and value.dtype.kind in "biufc" and not isinstance(value, np.ma.MaskedArray):
             out[name] = value
         else:
-            raise LeafError(f"{describe(value)} is no plain array of numbers, which DLPack is for", name)
+            raise LeafError(f"{describe(value)} is not a plain array of numbers, which DLPack is for", name)
     return out

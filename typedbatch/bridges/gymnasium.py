@@ -73,7 +73,7 @@ def _numbers(name: str, value: Any) -> Any:
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise LeafError(f"{describe(value)} is no array: {error}", name) from error
+        raise LeafError(f"{describe(value)} is not an array: {error}", name) from error
 
 
 def nested(value: Any) -> Any:

@@ -69,10 +69,10 @@ def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBu
         seed: what the environment was reset with.
 
     Raises:
-        LeafError: ``batch`` is no Batch, or holds what is no array, or one with a mask.
+        LeafError: ``batch`` is not a Batch, or holds what is not an array, or one with a mask.
         MissingFieldError: it lacks a field of a rollout.
         StructureError: fields of different lengths, no steps, an end before the last step, an ``obs_next`` that is not
-            the ``obs`` of the step after, or infos that are no nested batch.
+            the ``obs`` of the step after, or infos that are not a nested batch.
     """
     given = Batch(require_tree(batch, "to_minari()")).to_numpy()
     tree = Batch({name: given[name] for name in _FIELDS})

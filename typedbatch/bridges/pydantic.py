@@ -69,13 +69,13 @@ def _plain(value: Any) -> Any:
     if kind is SEQUENCE:
         return [_plain(part) for part in value]
     if kind is DISTRIBUTION:
-        raise LeafError(f"{describe(value)} is nothing that JSON holds")
+        raise LeafError(f"{describe(value)} cannot be written as JSON")
     if kind not in (ARRAY, TENSOR, SCALAR):
         return value
     try:
         array = leaf_to_numpy(value)
     except (TypeError, RuntimeError) as error:  # a sparse tensor, or another that numpy does not know
-        raise LeafError(f"{describe(value)} is nothing that JSON holds: {error}") from error
+        raise LeafError(f"{describe(value)} cannot be written as JSON: {error}") from error
     if array.dtype.kind == "c":
         raise LeafError(f"{describe(value)}: JSON has no complex numbers")
     if array.dtype == object:

@@ -60,7 +60,7 @@ def to_rllib(batch: Any) -> Any:
     decompressed.
 
     Raises:
-        LeafError: ``batch`` is no Batch.
+        LeafError: ``batch`` is not a Batch.
         StructureError: columns of different lengths.
     """
     if isinstance(batch, MultiAgentBatch):

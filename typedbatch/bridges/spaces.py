@@ -35,8 +35,8 @@ def schema_from_spaces(observation_space: Any, action_space: Any, name: str = "S
         name: the name of the class.
 
     Raises:
-        LeafError: what is given is no space.
-        FieldNameError: a Dict space has a key that is no name of a field of a record, as ``"keys"``.
+        LeafError: what is given is not a space.
+        FieldNameError: a Dict space has a key that is not a name of a field of a record, as ``"keys"``.
     """
     obs, act = _hint(observation_space, f"{name}Obs"), _hint(action_space, f"{name}Act")
     hints: dict[str, Any] = {"obs": obs, "obs_next": obs, "act": act, "rew": _shaped("floating", "N")}
@@ -94,6 +94,6 @@ def _words(limit: Any) -> str:
 def _record(name: str, hints: dict[Any, Any]) -> type[BatchRecord]:
     for field in hints:
         if not isinstance(field, str) or not (field.isidentifier() or field.isdigit()) or hasattr(BatchRecord, field):
-            raise FieldNameError(f"{field!r} is no name of a field of a record; rename the key of the space")
+            raise FieldNameError(f"{field!r} is not a name of a field of a record; rename the key of the space")
     members = {"__annotations__": hints, "__module__": __name__}
     return types.new_class(name, (BatchRecord,), exec_body=lambda namespace: namespace.update(members))

@@ -53,7 +53,7 @@ def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> Tensor
         LeafError: a distribution, or an array of dates, which TensorDicts cannot hold; the error names it.
         StructureError: fields of different lengths, or one without these dimensions.
         NoLengthError: a field is a scalar, and there is no ``batch_size``.
-        SizeError: ``batch_size`` is no list of whole numbers.
+        SizeError: ``batch_size`` is not a list of whole numbers.
     """
     tree = require_tree(batch, "to_tensordict()")
     if batch_size is None:
@@ -84,7 +84,7 @@ def from_tensordict(data: Any) -> Batch:
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
-            raise LeafError(f"a stack that is no tensor: {error}", name) from error
+            raise LeafError(f"a stack that is not a tensor: {error}", name) from error
     batch: Batch = new_tree(Batch, fields)
     return batch
 

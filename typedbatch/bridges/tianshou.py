@@ -51,7 +51,7 @@ def buffer_from_tianshou(buffer: ts.ReplayBuffer) -> ReplayBuffer[Any, Any]:
     those of the other. Priorities, hindsight goals and the random state are not taken over.
 
     Raises:
-        LeafError: ``buffer`` is no buffer of Tianshou.
+        LeafError: ``buffer`` is not a buffer of Tianshou.
         StructureError: rings of different sizes, a CachedReplayBuffer, or rows that no buffer has.
     """
     if not isinstance(buffer, ts.ReplayBuffer):
@@ -75,7 +75,7 @@ def buffer_to_tianshou(buffer: ReplayBuffer[Any, Any]) -> ts.ReplayBuffer:
     """A ReplayBuffer or VectorReplayBuffer as one of Tianshou; shared and left out is what the other way is.
 
     Raises:
-        LeafError: ``buffer`` is no buffer, or of another class, whose priorities or goals would be lost.
+        LeafError: ``buffer`` is not a buffer, or of another class, whose priorities or goals would be lost.
         StructureError: it has columns that Tianshou's buffers do not take.
     """
     if not isinstance(buffer, ReplayBuffer):

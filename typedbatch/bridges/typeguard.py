@@ -34,4 +34,4 @@ def _check(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) 
     except SchemaError as error:
         raise TypeCheckError(str(error)) from None
     if found is not value:
-        raise TypeCheckError(f"has the fields of a {origin.__name__}, but is none; validate() makes it one")
+        raise TypeCheckError(f"has the fields of a {origin.__name__}, but is not one; validate() makes it one")

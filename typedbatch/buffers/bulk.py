@@ -80,7 +80,7 @@ def _standing_still(buffer: Buffer, other: Any) -> Generator[None]:
     """No other thread's call changes one of two buffers meanwhile.
 
     Raises:
-        LeafError: the other one is no buffer.
+        LeafError: the other one is not a buffer.
         StructureError: another process may change it.
         StorageError: this one is open for reading.
     """

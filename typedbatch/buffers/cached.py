@@ -33,7 +33,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         path: a folder to keep the rows in, instead of memory.
 
     Raises:
-        LeafError: ``main_buffer`` is no plain ``ReplayBuffer``.
+        LeafError: ``main_buffer`` is not a plain ``ReplayBuffer``.
         StructureError: it holds rows already, or is on disk.
         SizeError: no caches, or caches without rows.
     """

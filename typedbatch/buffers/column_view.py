@@ -56,7 +56,7 @@ def set_columns(buffer: Buffer, columns: Any) -> None:
     """Take over new columns, as code written for Tianshou's ``buffer._meta`` adds them.
 
     Raises:
-        LeafError: it is no Batch.
+        LeafError: it is not a Batch.
         StructureError: a column is missing.
     """
     if not isinstance(columns, Tree):

@@ -222,7 +222,7 @@ class Disk(Memory):
         return layout
 
     def read_extras(self) -> None:
-        """Take over the numbers that are no columns; a copy of them, if this process does not write."""
+        """Take over the numbers that are not columns; a copy of them, if this process does not write."""
         maps = {name: self._maps[file] for name, file in self._extra_files.items()}
         self.extras: dict[str, NDArray[np.float64]] = {
             name: np.array(m) if not self.folder.write else m.view(np.ndarray) for name, m in maps.items()
@@ -241,7 +241,7 @@ class Disk(Memory):
             numbers = np.array(state[newer, 1:], np.float64)
             if max(state[0, 0], state[1, 0]) == step:  # else another process may have written into this copy
                 return step, numbers
-        raise StorageError("positions that are none")
+        raise StorageError("its positions change too fast to be read")
 
     def overwritten(self, step: float) -> float:
         """How many rows of a ring may have been overwritten since a step, halves for those that are half written.

@@ -32,7 +32,7 @@ except ModuleNotFoundError:  # pragma: no cover  # Windows
 LOCK, DESCRIPTION, UNFINISHED = "buffer.lock", "buffer.json", "buffer.new.json"
 _COLUMN = re.compile(r"(state|\d+|state\.\d+)\.npy")
 _OWN_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)  # for somebody to open the other end of what is no file
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)  # for somebody to open the other end of what is not a file
 
 
 class Folder:
@@ -121,7 +121,7 @@ class Folder:
         """A file that is there, to read and, if this process writes, to write.
 
         Raises:
-            StorageError: it is no file, a link to one, or one that has another name elsewhere and would change there.
+            StorageError: it is not a file, a link to one, or one that has another name elsewhere and would change there.
         """
         flags = os.O_RDWR if self.write else os.O_RDONLY
         try:
@@ -137,7 +137,7 @@ class Folder:
     def _require_file(self, number: int, name: str) -> None:
         found = os.fstat(number)
         if not stat.S_ISREG(found.st_mode):
-            raise StorageError(f"{name} is no file")
+            raise StorageError(f"{name} is not a file")
         if self.write and found.st_nlink > 1:
             raise StorageError(f"{name} has a second name elsewhere (a hard link), and would change there too; copy it")
 
@@ -190,7 +190,7 @@ class Folder:
             StorageError: the file is not what it should be, or cut off.
         """
         if not isinstance(name, str) or not _COLUMN.fullmatch(name):
-            raise StorageError(f"{name!r} is no name of a column's file")
+            raise StorageError(f"{name!r} is not a name of a column's file")
         with self.opened(name) as file:
             read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
             header: Any = read(file)

@@ -58,7 +58,7 @@ def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fi
     """The fields that are stored of a batch, its flags where an episode ends, and its rewards as numbers.
 
     Raises:
-        LeafError: it is no Batch.
+        LeafError: it is not a Batch.
         MissingFieldError: a required field is missing.
         RowAssignmentError: a reward or flag that is none.
     """

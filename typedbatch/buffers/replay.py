@@ -537,7 +537,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             trusted: read it in this process, as :func:`typedbatch.files.load` says.
 
         Raises:
-            StorageError: the file is no buffer of this class, or is damaged.
+            StorageError: the file is not a buffer of this class, or is damaged.
         """
         from typedbatch.buffers import hdf5
 

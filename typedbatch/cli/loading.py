@@ -32,7 +32,7 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
     """
     loader = _LOADERS.get(path.suffix)
     if loader is None:
-        raise StorageError(f"{path} is no file that can be read: those end in {', '.join(_LOADERS)}")
+        raise StorageError(f"{path} is not a file that can be read: those end in {', '.join(_LOADERS)}")
     try:
         with path.open("rb"):  # a folder, or a file that may not be read, says so itself
             pass
@@ -59,7 +59,7 @@ def _as_batch(found: Any, path: Path) -> Batch:
 def _npz(path: Path, unsafe_pickle: bool) -> Any:
     with path.open("rb") as file:
         if file.read(2) != b"PK" or not zipfile.is_zipfile(path):
-            raise StorageError(f"{path} is no npz file, or is cut off")
+            raise StorageError(f"{path} is not an npz file, or is cut off")
     with np.load(path, allow_pickle=unsafe_pickle) as arrays:
         try:
             return {name: arrays[name] for name in arrays.files}

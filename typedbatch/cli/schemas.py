@@ -29,7 +29,7 @@ def schema_named(text: str) -> Any:
             stage.
 
     Raises:
-        DeclarationError: there is no such module, no such name in it, or it is no schema.
+        DeclarationError: there is no such module, no such name in it, or it is not a schema.
     """
     match = _NAMED.fullmatch(text)
     if match is None:
@@ -45,7 +45,7 @@ def schema_named(text: str) -> Any:
     except Exception as error:  # a module, and a class, may answer with anything
         if from_outside(error):
             raise
-        raise DeclarationError(f"{text} is no schema: {error}") from error
+        raise DeclarationError(f"{text} is not a schema: {error}") from error
     raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
 
 

@@ -133,10 +133,10 @@ def _header(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _LONGEST_HEADER):
-        raise StorageError("it is cut off, or no safetensors file")
+        raise StorageError("it is cut off, or not a safetensors file")
     header = json.loads(file.read(length).decode())
     if not isinstance(header, dict):
-        raise StorageError("its header is none")
+        raise StorageError("its header is not a JSON object")
     return header, 8 + length, size - 8 - length
 
 
@@ -165,7 +165,7 @@ def sizes(shape: Any) -> tuple[int, ...]:
         StorageError: it is none.
     """
     if not isinstance(shape, list) or len(shape) > 64 or not all(type(size) is int and size >= 0 for size in shape):
-        raise StorageError("sizes that cannot be")
+        raise StorageError("its shape is not a list of sizes")
     return tuple(shape)
 
 
@@ -174,7 +174,7 @@ def _document(header: dict[str, Any]) -> dict[str, Any] | None:
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise StorageError("its metadata are none")
+        raise StorageError("its metadata are not texts by name")
     if OURS not in metadata and _SUM not in metadata:
         return None
     expected = metadata.pop(_SUM, None)
@@ -182,7 +182,7 @@ def _document(header: dict[str, Any]) -> dict[str, Any] | None:
         raise StorageError("its header is not what was written")
     document: dict[str, Any] = json.loads(metadata[OURS])
     if not isinstance(document, dict):
-        raise StorageError("its document is none")
+        raise StorageError("what it says of its fields is not a JSON object")
     return document
 
 

@@ -90,7 +90,7 @@ def of_class(name: str, fields: dict[str, Any]) -> Batch:
     try:
         return MultiAgentBatch(fields["policy_batches"].__dict__, int(fields["count"]))
     except TypedBatchError as error:
-        raise StorageError(f"a MultiAgentBatch that cannot be: {error}") from error
+        raise StorageError(f"what it says of a MultiAgentBatch does not fit together: {error}") from error
 
 
 class Writer:
@@ -247,5 +247,5 @@ def _order(order: Any) -> Literal[">"]:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise StorageError("an object array that is none")
+        raise StorageError("the items of an object array are not a list")
     return value

@@ -31,7 +31,7 @@ def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None 
     If a leaf is refused, those before it have been written.
 
     Args:
-        x: what to write. Names that are no text become it.
+        x: what to write. Names that are not text become it.
         y: where, an open file for one; it must not have such names yet. Fields keep their order if it was made with
             ``track_order=True``.
         compression: ``"gzip"`` or ``"lzf"``, for arrays and tensors.

@@ -49,4 +49,4 @@ def plain(value: Any, depth: int = 0) -> Any:
         return {text(name): plain(one, depth + 1) for name, one in value.items()}
     if kind is Compressed:
         raise StorageError("a compressed column; decompress_if_needed() first")
-    raise StorageError(f"{describe(value)} is nothing that JSON holds; leave the field out, or make it an array")
+    raise StorageError(f"{describe(value)} cannot be written as JSON; leave the field out, or make it an array")

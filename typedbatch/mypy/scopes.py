@@ -284,7 +284,7 @@ def position_of(node: Any) -> Position:
 
 
 def _path_of(place: Expression) -> tuple[object, ...] | None:
-    """``b.obs["cam"]`` as ``b``, "obs", "cam"; None for what is no field of a name."""
+    """``b.obs["cam"]`` as ``b``, "obs", "cam"; None for what is not a field of a name."""
     if isinstance(place, NameExpr):
         return (place.node,)
     if isinstance(place, MemberExpr):

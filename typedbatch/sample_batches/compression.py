@@ -74,7 +74,7 @@ def compress_column(column: Any, bulk: bool) -> Any:
     """A column in one piece if ``bulk``, else as an object array with one piece per row; what is compressed stays.
 
     Raises:
-        LeafError: something in it is no array or tensor of numbers.
+        LeafError: something in it is not an array or tensor of numbers.
         MissingDependencyError: lz4 is not installed.
     """
     if is_compressed(column):

@@ -66,7 +66,7 @@ def layout_of(fields: dict[str, Any]) -> Layout:
 
     Raises:
         StructureError: columns have different lengths, or not the rows that ``seq_lens`` says.
-        SizeError: ``seq_lens`` are no lengths.
+        SizeError: ``seq_lens`` are not lengths.
         NoLengthError: a field is a scalar.
     """
     if SEQ_LENS not in fields:

@@ -112,7 +112,7 @@ class MultiAgentBatch(Batch):
 
         Raises:
             LeafError: it is none.
-            FieldNameError: ``policy`` is no name.
+            FieldNameError: ``policy`` is not a name.
         """
         if not isinstance(policy, str):
             self._refuse(f"batch[{policy!r}] = ...")

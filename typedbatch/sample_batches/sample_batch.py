@@ -237,7 +237,7 @@ class SampleBatch(Batch):
         """The steps of this batch, then those of the other, in a new one. Data is copied.
 
         Raises:
-            LeafError: ``other`` is no SampleBatch.
+            LeafError: ``other`` is not a SampleBatch.
             StructureError: other columns, or columns that do not fit; one is zero-padded and the other is not, or to
                 another length (a ``ValueError``).
         """
@@ -290,7 +290,7 @@ class SampleBatch(Batch):
             state_end: the sequence to stop before.
 
         Raises:
-            SizeError: ``end`` is negative, or one of the numbers is no whole number.
+            SizeError: ``end`` is negative, or one of the numbers is not a whole number.
             StructureError: only one of ``state_start`` and ``state_end``, or sequences that the steps are not of.
         """
         start, end = at_least(-sys.maxsize, start, "start"), at_least(0, end, "end")

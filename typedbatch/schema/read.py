@@ -53,7 +53,7 @@ def options_of(schema: Any) -> tuple[Any, ...]:
         if not is_schema(option) and option is not type(None):
             what = describe(option) if KINDS[type(option)] in (ARRAY, TENSOR, BATCH) else show(option)  # no values
             raise DeclarationError(
-                f"{what} is no schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
+                f"{what} is not a schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
             )
     with suppress(TypeError):  # Annotated[Rollout, ["a note"]] is not hashable
         _OPTIONS[schema] = options
@@ -220,7 +220,7 @@ def _check_computed(schema: Schema) -> None:
                     if name not in (before | own if at_once else names):
                         where = "a field before it" if name in names else "any field"
                         raise DeclarationError(
-                            f"the size {dim.text!r} is computed from {name!r}, which is no dimension of {where} "
+                            f"the size {dim.text!r} is computed from {name!r}, which is not a dimension of {where} "
                             f"({field.declared_in}.{field.name})"
                         )
         for option in field.every_option():

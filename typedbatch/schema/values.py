@@ -68,7 +68,7 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
         yield Option(TENSOR, None, Dtypes(name, (name,)))
     elif not isinstance(cls, type):
         if not isinstance(hint, TypeVar) and type(hint).__module__ not in ("typing", "typing_extensions"):
-            raise DeclarationError(f"{_short(hint)} is no type")
+            raise DeclarationError(f"{_short(hint)} is not a type")
         yield Option(OBJECT)
     elif issubclass(cls, np.ndarray):
         yield _array(cls, get_args(hint))
@@ -125,7 +125,9 @@ def _numpy_shape(hint: Any) -> Shape:
     if hint is Any or hint is tuple or (len(sizes) == 2 and sizes[1] is Ellipsis):
         return WITH_ROWS
     if get_origin(hint) is not tuple:
-        raise DeclarationError(f"{_short(hint)} is no shape; numpy's are tuples, as in ndarray[tuple[int, int], Any]")
+        raise DeclarationError(
+            f"{_short(hint)} is not a shape; numpy's are tuples, as in ndarray[tuple[int, int], Any]"
+        )
     return Shape(tuple(_numpy_dim(size, position) for position, size in enumerate(sizes)))
 
 
@@ -139,7 +141,7 @@ def _numpy_dim(size: Any, position: int) -> Dim:
         return Dim(Sort.NAMED, ROWS)
     if size is int or size is Any:
         return Dim(Sort.ANY, "_")
-    raise DeclarationError(f"{_short(size)} is no size; sizes are int, Literal[4], or a NewType of int for a name")
+    raise DeclarationError(f"{_short(size)} is not a size; sizes are int, Literal[4], or a NewType of int for a name")
 
 
 def _numpy_dtypes(hint: Any) -> Dtypes | None:
@@ -149,7 +151,7 @@ def _numpy_dtypes(hint: Any) -> Dtypes | None:
     cls = class_of(hint)
     if not isinstance(cls, type) or not issubclass(cls, np.dtype):
         raise DeclarationError(
-            f"{_short(hint)} is no dtype; write np.dtype[{_short(hint)}], or NDArray[{_short(hint)}]"
+            f"{_short(hint)} is not a dtype; write np.dtype[{_short(hint)}], or NDArray[{_short(hint)}]"
         )
     (scalar,) = get_args(hint) or (getattr(cls, "type", None) or Any,)
     scalars = tuple(map(_scalar, alternatives(bare(scalar)[0])))
@@ -158,7 +160,7 @@ def _numpy_dtypes(hint: Any) -> Dtypes | None:
 
 def _scalar(hint: Any) -> Any:
     if hint is not Any and not (isinstance(hint, type) and issubclass(hint, np.generic)):
-        raise DeclarationError(f"{_short(hint)} is no numpy scalar type, as np.float32 and np.integer are")
+        raise DeclarationError(f"{_short(hint)} is not a numpy scalar type, as np.float32 and np.integer are")
     return hint
 
 

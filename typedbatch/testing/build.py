@@ -151,7 +151,7 @@ def _object(option: Option, path: str) -> Any:
     except Exception as error:  # whatever such a class wants
         if from_outside(error):
             raise
-        reason = f"{cls.__name__}() is none: {error}; give it: fields={{{path!r}: ...}}"
+        reason = f"{cls.__name__}() cannot be made: {error}; give it: fields={{{path!r}: ...}}"
         raise SettingError(reason, path) from error
 
 

@@ -98,7 +98,7 @@ HEADER_LINES = _HEADER.count("\n")
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a program; ``place`` is None where the line is no statement of the program's own."""
+    """A line of a program; ``place`` is None where the line is not a statement of the program's own."""
 
     text: str
     place: Place | None

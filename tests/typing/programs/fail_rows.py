@@ -56,7 +56,7 @@ def methods(b: Batch, r: RolloutBatch) -> None:
     print(key, (b + 1).obs)  # E: dotted-read: obs
 
 
-# even a DynamicBatch knows its methods, and is no record
+# even a DynamicBatch knows its methods, and is not a record
 def dynamic(d: DynamicBatch, a: Array) -> None:
     d.split("3")  # E: wrong-kind
     rollout: RolloutBatch = d  # E: unvalidated

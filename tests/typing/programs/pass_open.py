@@ -81,7 +81,7 @@ def explore(b: BatchProtocol) -> list[str]:
 
 
 def from_tables(numbers: dict[str, int], arrays: dict[str, NDArray[np.float32]]) -> Batch:
-    assert_type(Batch(**numbers), Batch)  # and not "int is no bool", for the sake of copy=
+    assert_type(Batch(**numbers), Batch)  # and not "int is not a bool", for the sake of copy=
     return Batch({"a": 1}, **arrays)
 
 

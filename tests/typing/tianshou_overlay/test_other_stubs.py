@@ -1,6 +1,6 @@
 """The stubs of untyped dependencies in ``stubs/`` say what is there at run time, in the installed packages.
 
-They cover only what typedbatch uses, so what they leave out is no fault.
+They cover only what typedbatch uses, so what they leave out is not a fault.
 """
 
 from __future__ import annotations

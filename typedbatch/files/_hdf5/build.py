@@ -42,7 +42,7 @@ def _number(value: Any) -> Any:
         return value.item()
     if isinstance(value, str) or (KINDS[type(value)] is ARRAY and not value.dtype.hasobject):
         return value
-    raise StorageError(f"an attribute of the file that is no number: {describe(value)}")
+    raise StorageError(f"an attribute of the file that is not a number: {describe(value)}")
 
 
 def _leaf(data: Data, device: Any) -> Any:
@@ -66,7 +66,7 @@ def _from_json(data: Data) -> Any:
     if data.kind == "json":
         return value
     if not isinstance(value, list):
-        raise ValueError("an object array that is none")
+        raise ValueError("the items of an object array are not a list")
     return object_array(value).reshape(tuple(data.details["shape"]))
 
 

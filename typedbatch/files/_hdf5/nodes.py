@@ -151,7 +151,7 @@ def _filters(dataset: Any) -> list[int]:
     properties = dataset.id.get_create_plist()
     filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
     if not _FILTERS.issuperset(filters) or len(filters) != len(set(filters)) or _COMPRESSION.issubset(filters):
-        raise StorageError(f"filters that nobody writes: {filters}")
+        raise StorageError(f"unsupported filters: {filters}")
     return filters
 
 

@@ -174,11 +174,11 @@ class Worker:
         known = head[:8].tobytes() == b"\x93NUMPY\x02\x00"
         rest = self._read(min(int.from_bytes(head[8:12], "little"), length))
         if not known or 12 + len(rest) > length:
-            raise StorageError("an array that is none")
+            raise StorageError("what was read of it is not an array")
         header: Any = npy.read_array_header_2_0(io.BytesIO(head[8:].tobytes() + rest.tobytes()))
         shape, fortran, dtype = header
         if fortran or dtype.hasobject or prod(shape) * dtype.itemsize != length - 12 - len(rest):
-            raise StorageError("an array that is none")
+            raise StorageError("what was read of it is not an array")
         array: NDArray[Any] = np.empty(shape, dtype)
         if array.nbytes:
             self._read_into(array.reshape(-1).view(np.uint8).data)
