@@ -105,7 +105,7 @@ def rename(batch: BatchProtocol, to: Convention) -> Batch:
         A new Batch, for RLlib a SampleBatch; arrays are shared. ``validate(batch, RolloutBatchProtocol)`` types it.
 
     Raises:
-        FieldNameError: two fields would have one name, or there is a ``next`` that is not a nested batch where TorchRL's
+        FieldNameError: two fields would have one name, or ``next`` is not a nested batch where TorchRL's
             has to be.
         SettingError: there are no such names.
     """

@@ -241,7 +241,7 @@ class Disk(Memory):
             numbers = np.array(state[newer, 1:], np.float64)
             if max(state[0, 0], state[1, 0]) == step:  # else another process may have written into this copy
                 return step, numbers
-        raise StorageError("its positions change too fast to be read")
+        raise StorageError("its positions are damaged, or change faster than they can be read")
 
     def overwritten(self, step: float) -> float:
         """How many rows of a ring may have been overwritten since a step, halves for those that are half written.

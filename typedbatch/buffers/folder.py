@@ -121,7 +121,7 @@ class Folder:
         """A file that is there, to read and, if this process writes, to write.
 
         Raises:
-            StorageError: it is not a file, a link to one, or one that has another name elsewhere and would change there.
+            StorageError: it is not a file, or a link to one, or has another name elsewhere and would change there.
         """
         flags = os.O_RDWR if self.write else os.O_RDONLY
         try:
