@@ -1,4 +1,4 @@
-# make demo: see what it is for.   make test: everything that must pass.   make bench: the figures in the docs.
+# make demo: see what it is for.   make test: before a commit.   make check: everything.   make bench: the figures in the docs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CONSTRAINTS := .ci/constraints.txt
 MYPYS := tests/typing/older_mypys.txt
 
-.PHONY: demo test lowest bench bench-docs caught-docs editors-docs design-docs overlay-docs fuzz lint types clean help
+.PHONY: demo test check lowest bench bench-docs caught-docs editors-docs design-docs overlay-docs fuzz lint types clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -40,7 +40,10 @@ $(VENV)/.rllib: $(VENV)/.dev tests/typing/share_packages.py
 demo: $(VENV)/.dev
 	@$(BIN)/python docs/examples/demo.py
 
-test: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib lint types
+test: $(VENV)/.dev lint types
+	$(BIN)/python -m pytest -n auto --dist worksteal --quick
+
+check: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/typing/tianshou_overlay/test_other_stubs.py
 

@@ -1,4 +1,6 @@
-"""Settings that every test shares."""
+"""Settings that every test shares, and which tests ``make test`` leaves to ``make check``."""
+
+from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,3 +11,38 @@ pytest.register_assert_rewrite("tests.ops.helpers", "tests.tree.cases")
 settings.register_profile("default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fuzz", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
+
+SLOW = (
+    "tests/buffers/test_killed_process.py",
+    "tests/buffers/test_two_processes.py",
+    "tests/cli/test_command.py",
+    "tests/editor",
+    "tests/files/test_atomic.py::test_a_process_that_is_killed",
+    "tests/files/test_atomic.py::test_a_disk_that_is_full",
+    "tests/test_from_tianshou.py",
+    "tests/test_infer.py::test_a_checker_reads_it",
+    "tests/test_pytest_plugin.py",
+    "tests/typing",
+)
+"""What takes long, as it starts processes: language servers, six type checkers, programs that are killed."""
+
+QUICK = (
+    "tests/buffers/test_killed_process.py::test_a_dropnull_that_is_killed_leaves_only_rows_that_were_there[ReplayBuffer]",
+    "tests/buffers/test_two_processes.py::test_the_lock_of_another_process_goes_when_it_is_killed",
+    "tests/cli/test_command.py::test_annotations_for_github",
+    "tests/test_from_tianshou.py::test_both_programs_learn_the_same[ppo]",
+    "tests/typing/plugin/test_near.py",
+    "tests/typing/plugin/test_places.py",
+)
+"""One or more of each that ``make test`` runs all the same."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="without the tests that take long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        slow = [item for item in items if item.nodeid.startswith(SLOW) and not item.nodeid.startswith(QUICK)]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in set(slow)]

@@ -60,13 +60,13 @@ Index: TypeAlias = IndexPart | Sequence[bool] | tuple[IndexPart, ...]
 """What selects rows: integers, slices, ``...``, ``None``, lists, masks, arrays, tensors, and tuples of these."""
 
 K_co = TypeVar("K_co", covariant=True, bound=ArrayOrTensor, default=NDArray[Any])
-"""The stage: what kind of array the fields hold. numpy unless said otherwise."""
+"""What kind of array the fields hold: numpy's unless said otherwise."""
 
 Obs_co = TypeVar("Obs_co", covariant=True, default=K_co)
-"""What an observation is: the stage's array, or a nested record or protocol."""
+"""What an observation is: an array of that kind, or a nested record or protocol."""
 
 Act_co = TypeVar("Act_co", covariant=True, default=K_co)
-"""What an action is: the stage's array, or a nested record or protocol."""
+"""What an action is: an array of that kind, or a nested record or protocol."""
 
 
 def with_defaults(cls: Any, args: Any) -> tuple[Any, ...]:

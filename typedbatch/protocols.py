@@ -1,7 +1,7 @@
 """What functions ask for: read-only, covariant, structural. A value with the right members matches, whatever its class.
 
-Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). Every protocol takes the stage first:
-``RolloutBatchProtocol`` is the numpy stage, ``RolloutBatchProtocol[Tensor]`` the torch stage; the observation and the
+Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). Every protocol takes the kind of array
+first: ``RolloutBatchProtocol`` is for arrays, ``RolloutBatchProtocol[Tensor]`` for tensors; the observation and the
 action default to it, and may be nested: ``RolloutBatchProtocol[Tensor, PixelObs[Tensor]]``. N is the number of rows,
 the same in every field.
 """

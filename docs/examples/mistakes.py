@@ -106,7 +106,7 @@ def clipped(with_advantages: BatchWithAdvantages) -> Array:
 def epoch(with_advantages: BatchWithAdvantagesProtocol, policy: Policy) -> Array:
     total = np.zeros(4)
     for minibatch in with_advantages.split(500, shuffle=False):
-        total += policy_gradient(policy, minibatch)  # mistake 11: minibatches of the wrong stage
+        total += policy_gradient(policy, minibatch)  # mistake 11: minibatches of the wrong kind
         # right: total += policy_gradient(policy, add_logp_old(minibatch, policy))
     return total
 

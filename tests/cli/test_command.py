@@ -135,7 +135,7 @@ def test_annotations_for_github(folder):
         ("a b", "a schema is written as module:Name or module:Name[Tensor], got 'a b'"),
         (
             f"{ROLLOUT}[int]",
-            "RolloutBatchProtocol[int] is not a schema: a stage is one of Tensor, ndarray, Any, got 'int'",
+            "RolloutBatchProtocol[int] is not a schema: the kind of a batch is one of Tensor, ndarray, Any, got 'int'",
         ),
     ],
 )

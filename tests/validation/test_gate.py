@@ -129,7 +129,7 @@ def test_the_whole_message():
         "  got        Batch  obs f32[7,4]  obs_next f32[8,4]  act torch f32[8]  terminated bool[8]",
         "             truncated bool[8]  info Batch()  reward f64[8]",
         "  batch.act  torch f32[8], expected a numpy array  [TB202 wrong-kind]",
-        "             it is at the torch stage; convert(batch, RolloutBatchProtocol) changes that",
+        "             it is of the torch kind; convert(batch, RolloutBatchProtocol) changes that",
         "             arrays and tensors are mixed; RolloutBatchProtocol[np.ndarray | torch.Tensor] takes both",
         "  batch.rew  missing, expected a numpy array  [TB101 missing-field]",
         "             did you mean 'reward'?  (declared in RolloutBatchProtocol, typedbatch/protocols.py:LINE)",

@@ -118,7 +118,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         [
             "batch.act   torch i64[4], expected a numpy array of signed integer type, shape (N,)",
             "            [TB202 wrong-kind]",
-            "            it is at the torch stage; convert(batch, Step) changes that",
+            "            it is of the torch kind; convert(batch, Step) changes that",
             "batch.mask  str, expected a numpy array, shape (N, 2*size) or None  [TB202 wrong-kind]",
         ],
     ),

@@ -84,7 +84,7 @@ def test_what_is_proposed_keeps_the_other_parameters():
 
 def test_a_batch_of_one_kind_is_told_to_convert():
     (hint,) = hints(convert(processed(), LogpOldProtocol[Tensor]), LogpOldProtocol)
-    assert hint == "it is at the torch stage; convert(batch, LogpOldProtocol) changes that"
+    assert hint == "it is of the torch kind; convert(batch, LogpOldProtocol) changes that"
 
 
 def test_what_has_no_parameter_has_no_both():
@@ -92,7 +92,7 @@ def test_what_has_no_parameter_has_no_both():
         goal: Array
 
     (hint,) = hints(Batch(fields(goal=torch.zeros(N))), Goal)
-    assert hint == "it is at the torch stage; convert(batch, Goal) changes that"
+    assert hint == "it is of the torch kind; convert(batch, Goal) changes that"
 
 
 # ---- nested observations ---------------------------------------------------------------------------------------------

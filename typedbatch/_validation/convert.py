@@ -1,4 +1,4 @@
-"""From one stage to the other: ``convert`` makes a numpy batch a torch batch, and back, under its type."""
+"""From one kind to the other: ``convert`` makes a numpy batch a torch batch, and back, under its type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def convert(batch: BatchProtocol, into: TypeForm[T], /, *, device: Device | None
 @overload  # for jedi, as above
 def convert(batch: BatchProtocol, into: type[T], /, *, device: Device | None = None) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
 def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
-    """The other stage: a new batch whose arrays are tensors, or whose tensors are arrays, as ``into`` asks, validated.
+    """The other kind: a new batch whose arrays are tensors, or whose tensors are arrays, as ``into`` asks, validated.
 
     ``convert(rollout, RolloutBatch[Tensor])`` leaves ``rollout`` as it is. CPU memory is shared where it can be. Each
     declared field becomes what its declaration takes; one that takes both stays; undeclared fields follow the majority.
@@ -49,12 +49,12 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
         turns[TENSOR] = leaf_to_torch(None, device)
     if not isinstance(batch, Batch):
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
-    result = new_tree(class_for(schema, batch), _converted(batch, schema, _stage(schema), turns))
+    result = new_tree(class_for(schema, batch), _converted(batch, schema, _declared_kind(schema), turns))
     fill_defaults(type(result), result.__dict__)
     return check(result, into, "")
 
 
-def _converted(batch: Any, schema: Schema | None, stage: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:
+def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:
     declared = {field.name: field for field in schema.fields} if schema is not None else {}
     out = {}
     for name, value in batch.__dict__.items():
@@ -62,25 +62,25 @@ def _converted(batch: Any, schema: Schema | None, stage: Kind, turns: dict[Kind,
         try:
             if kind_of(value) is BATCH:
                 nested = field.nested[0] if field is not None and field.nested else None
-                inner = _stage(nested) if nested is not None else stage
+                inner = _declared_kind(nested) if nested is not None else kind
                 cls = type(value) if nested is None else class_for(nested, value)
                 out[name] = new_tree(cls, _converted(value, nested, inner, turns))
             else:
-                out[name] = turns[_wanted(value, field, stage)](value)
+                out[name] = turns[_wanted(value, field, kind)](value)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
     return out
 
 
-def _wanted(value: Any, field: Field | None, stage: Kind) -> Kind:
+def _wanted(value: Any, field: Field | None, kind: Kind) -> Kind:
     """The kind that a leaf is turned into: what the declaration takes; what it is, if that takes both."""
     takes = field.kinds & {ARRAY, TENSOR} if field is not None and field.kinds is not None else set()
     if len(takes) == 1:
         return next(iter(takes))
-    return kind_of(value) if kind_of(value) in takes else stage
+    return kind_of(value) if kind_of(value) in takes else kind
 
 
-def _stage(schema: Schema) -> Kind:
+def _declared_kind(schema: Schema) -> Kind:
     """What most of the fields take, those of nested schemas included."""
     return TENSOR if sum((TENSOR in kinds) - (ARRAY in kinds) for kinds in _all_kinds(schema, set())) > 0 else ARRAY
 

@@ -113,7 +113,7 @@ def to_tensorclass(batch: Any, cls: type[T]) -> T:
     except Exception as error:  # what a tensorclass refuses, it refuses in many ways
         if from_outside(error):
             raise
-        raise LeafError(f"{describe(batch)} is no {cls.__name__}: {str(error).partition(chr(10))[0]}") from error
+        raise LeafError(f"{describe(batch)} is not a {cls.__name__}: {str(error).partition(chr(10))[0]}") from error
     return made
 
 

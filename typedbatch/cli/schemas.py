@@ -18,15 +18,15 @@ from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
 
 _MISSING = object()
-_NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<stage>[\w., ]+)\])?")
+_NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<kinds>[\w., ]+)\])?")
 
 
 def schema_named(text: str) -> Any:
     """The protocol or record that is called so.
 
     Args:
-        text: ``"mine.batches:GoalRollout"``; without a module one of typedbatch's own. ``[Tensor]`` behind it is the
-            stage.
+        text: ``"mine.batches:GoalRollout"``; without a module one of typedbatch's own. ``[Tensor]`` behind it is
+            for tensors.
 
     Raises:
         DeclarationError: there is no such module, no such name in it, or it is not a schema.
@@ -38,8 +38,8 @@ def schema_named(text: str) -> Any:
     try:
         found: Any = getattr(module, match["name"], _MISSING)
         if found is not _MISSING:
-            stages = [_stage(name.strip()) for name in match["stage"].split(",")] if match["stage"] else []
-            found = found[tuple(stages)] if stages else found
+            kinds = [_kind(name.strip()) for name in match["kinds"].split(",")] if match["kinds"] else []
+            found = found[tuple(kinds)] if kinds else found
             schema_of(found)
             return found
     except Exception as error:  # a module, and a class, may answer with anything
@@ -64,12 +64,12 @@ def _module(name: str) -> Any:
         raise DeclarationError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
-def _stage(name: str) -> Any:
+def _kind(name: str) -> Any:
     if name == "Tensor":
         return torch_side().torch.Tensor
     known = {"ndarray": np.ndarray, "Any": Any}
     if name not in known:
-        raise DeclarationError(f"a stage is one of Tensor, {', '.join(known)}, got {name!r}")
+        raise DeclarationError(f"the kind of a batch is one of Tensor, {', '.join(known)}, got {name!r}")
     return known[name]
 
 

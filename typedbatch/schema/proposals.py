@@ -1,4 +1,4 @@
-"""What to write where a value is of another kind than declared: another stage, both stages, a nested declaration."""
+"""What to write where a value is of another kind than declared: convert it, take both kinds, declare what is nested."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Proposals:
             return ""  # no tensor can hold it
         there = "torch" if kind is TENSOR else "numpy"
         mixed = "" if field.parameter is None else self._mixed()
-        return f"it is at the {there} stage; convert(batch, {self.schema.name}) changes that{mixed}"
+        return f"it is of the {there} kind; convert(batch, {self.schema.name}) changes that{mixed}"
 
     def _mixed(self) -> str:
         """For a batch that holds arrays and tensors, a declaration that takes both; empty for any other."""
-        stages = {KINDS[type(self.batch.__dict__.get(field.name))] for field in self.schema if len(_stages(field)) == 1}
-        if not {ARRAY, TENSOR} <= stages:
+        kinds = {KINDS[type(self.batch.__dict__.get(field.name))] for field in self.schema if len(_kinds(field)) == 1}
+        if not {ARRAY, TENSOR} <= kinds:
             return ""
         both = _with_arguments(self.schema, [_BOTH, *_arguments(self.schema.name)[1:]])
         return f"  arrays and tensors are mixed; {both} takes both"
@@ -48,9 +48,9 @@ class Proposals:
             return ""
         mine = f"My{_parameters(self.schema)[field.parameter].__name__.removesuffix('_co').title()}"
         given = _arguments(self.schema.name)
-        stage = given[0] if given else "np.ndarray"
-        before = [stage, *given[1 : field.parameter]]
-        before += [stage] * (field.parameter - len(before))
+        kind = given[0] if given else "np.ndarray"
+        before = [kind, *given[1 : field.parameter]]
+        before += [kind] * (field.parameter - len(before))
         declared = _with_arguments(self.schema, [*before, mine])
         first = next(one for one in self.schema if one.parameter == field.parameter and self._is_nested(one))
         source = child("batch", first.name)
@@ -60,7 +60,7 @@ class Proposals:
         return KINDS[type(self.batch.__dict__.get(field.name))] is BATCH
 
 
-def _stages(field: Field) -> frozenset[Kind]:
+def _kinds(field: Field) -> frozenset[Kind]:
     return (field.kinds or frozenset()) & {ARRAY, TENSOR}
 
 
