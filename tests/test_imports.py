@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import typedbatch
 from tests import rooms
 
 TORCH_MODULES = {"_tree.tensors", "_tree.distributions"}  # the bridge to torch: imported once a tensor is at hand
+
+
+PAGES = [rooms.ROOT / "README.md", rooms.ROOT / "CHANGELOG.md", *(rooms.ROOT / "docs").rglob("*.md")]
+NAMED = sorted({name for page in PAGES for name in re.findall(r"`typedbatch\.([\w.]*\w)", page.read_text("utf-8"))})
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_the_docs_name_is_there(name: str):
+    found = typedbatch
+    for part in name.split("."):
+        if not hasattr(found, part):
+            importlib.import_module(f"{found.__name__}.{part}")
+        found = getattr(found, part)
 
 
 def run(code: str) -> str:
