@@ -232,7 +232,7 @@ def test_what_nothing_is_known_of():
     globals()["Strict"] = Strict
     with pytest.raises(SettingError, match=r"field 'dist': no Gamma is known to fit; give it: fields=\{'dist': ...\}"):
         example(Rare)
-    with pytest.raises(SettingError, match=r"field 'it': Strict\(\) is none"):
+    with pytest.raises(SettingError, match=r"field 'it': Strict\(\) cannot be made"):
         example(Held)
     with pytest.raises(DeclarationError):
         example(int)

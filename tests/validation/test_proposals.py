@@ -67,7 +67,7 @@ def test_a_mixed_batch_is_told_of_it(schema: Any, here: str):
     name = "LogpOldProtocol" if schema is LogpOldProtocol else "LogpOldProtocol[Tensor]"
     (hint,) = hints(processed(), schema)
     assert hint == (
-        f"it is at the {here} stage; convert(batch, {name}) changes that"
+        f"it is of the {here} kind; convert(batch, {name}) changes that"
         "  arrays and tensors are mixed; LogpOldProtocol[np.ndarray | torch.Tensor] takes both"
     )
 
