@@ -14,7 +14,7 @@ Part = tuple[str, str]
 
 WIDTH = 100
 MOST = 50
-"""More problems than that nobody reads one by one."""
+"""At most this many problems are listed."""
 
 
 class Told(Protocol):

@@ -94,7 +94,7 @@ def reduced(tree: Tree, protocol: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _is_plain(cls: Any) -> bool:
-    """Whether a class leaves pickling to ``Batch``; then the way that Python has to the same parts is cut short."""
+    """Whether a class leaves pickling to ``Batch``: then its parts are known, and ``__reduce_ex__`` can be skipped."""
     return (
         cls.__getstate__ is Tree.__getstate__
         and cls.__reduce__ is object.__reduce__

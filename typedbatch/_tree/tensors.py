@@ -29,7 +29,7 @@ _PICKLED = _BITS | {
     ]
     if hasattr(torch, name)
 }
-"""These and some that files do not know."""
+"""The same for pickles, which also carry dtypes that files do not have."""
 
 _IN_NUMPY = {torch.bool, torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128} | {
     getattr(torch, name)

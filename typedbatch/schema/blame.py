@@ -10,7 +10,7 @@ from typedbatch.errors import Problem
 from typedbatch.schema.names import Path
 
 _MOST = 1000
-"""Conflicts on one dimension that are listed; who has more has not read the first."""
+"""At most this many conflicts on one dimension are listed."""
 
 Size = int | tuple[int, ...]
 """The size of a dimension, or the sizes of several under one name, as in ``*obs``."""
