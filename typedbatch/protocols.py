@@ -239,7 +239,7 @@ class RolloutBatchProtocol(ObsBatchProtocol[K_co, Obs_co], Protocol[K_co, Obs_co
 
     @property
     def truncated(self) -> K_co:
-        """True where the episode was cut off, by a time limit for one, ``(N,)``, bool."""
+        """True where the episode was cut off, as by a time limit, ``(N,)``, bool."""
         ...
 
 

@@ -259,7 +259,7 @@ class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
     terminated: K_co
     """True where the episode ended in a terminal state, ``(N,)``, bool."""
     truncated: K_co
-    """True where the episode was cut off, by a time limit for one, ``(N,)``, bool."""
+    """True where the episode was cut off, as by a time limit, ``(N,)``, bool."""
 
 
 class PrioBatch(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):

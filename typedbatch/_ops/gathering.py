@@ -42,7 +42,7 @@ def _gather(tree: T, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     except IndexError as error:
-        raise RowIndexError(f"{describe(tree.__dict__[name])} does not have all rows that are asked for", name) from error
+        raise RowIndexError(f"{describe(tree.__dict__[name])} lacks rows that are asked for", name) from error
     return out
 
 

@@ -26,7 +26,7 @@ def checked(function: Any = None, /, *, level: Level | None = None) -> Any:
     Defaults are not looked at. Annotations that cannot be read at run time, because their names are imported under
     ``TYPE_CHECKING``, are left alone, unless they are typedbatch's own.
 
-    On a class, a dataclass for one, it validates what the constructor takes; on a record, the finished record too.
+    On a class, for example a dataclass, it validates what the constructor takes; on a record, the finished record too.
 
     While the level is ``"off"``, as under ``TYPEDBATCH_CHECK=off``, the function itself is returned, at no cost.
 

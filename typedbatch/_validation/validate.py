@@ -216,7 +216,7 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
 
     Raises:
         FieldNameError: a field that ``into`` does not declare.
-        SchemaError: the result does not match ``into``, because a field is missing for one.
+        SchemaError: the result does not match ``into``, for example because a field is missing.
     """
     schema = schema_of(into)
     declared = [field.name for field in schema.fields]

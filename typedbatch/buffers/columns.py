@@ -115,7 +115,7 @@ class Plan:
         """Make the columns of new fields, zero but for the rows that are written.
 
         Raises:
-            StorageError: there can be no such column, on disk for one. No column was added.
+            StorageError: there can be no such column, for example on disk. No column was added.
         """
         made = [(new, new_column(new.value, size, self.lead, storage, new.path)) for new in self.new]
         for new, column in made:

@@ -37,7 +37,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples such batches: checkers know it, and at run time the first
     batch is validated, with what sampling will give. After that a row must have the dtypes and shapes of the columns.
-    Where what is sampled differs, by stacked frames for one, the second argument says how. Without arguments anything
+    Where what is sampled differs, for example by stacked frames, the second argument says how. Without arguments anything
     with the five required fields is taken.
 
     Columns are laid out by the first batch: a field of any kind and depth gets a column, and none is left out. Rewards

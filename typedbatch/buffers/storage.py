@@ -20,7 +20,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.extras: dict[str, NDArray[np.float64]] = {}
-        """Numbers for each slot that are not columns, priorities for one."""
+        """Numbers for each slot that are not columns, such as priorities."""
 
     def extra(self, name: str, size: int) -> NDArray[np.float64]:
         """A place for such numbers, 0 at first."""

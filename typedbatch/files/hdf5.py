@@ -32,7 +32,7 @@ def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None 
 
     Args:
         x: what to write. Names that are not text become it.
-        y: where, an open file for one; it must not have such names yet. Fields keep their order if it was made with
+        y: where, for example an open file; it must not have such names yet. Fields keep their order if it was made with
             ``track_order=True``.
         compression: ``"gzip"`` or ``"lzf"``, for arrays and tensors.
 

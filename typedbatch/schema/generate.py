@@ -133,7 +133,7 @@ def _except(fail: str) -> list[str]:
 
 @cache
 def can_generate(schema: Schema) -> bool:
-    """True unless the schema nests itself, is deeper than 20 or has more than 300 parts: code grows with all of them."""
+    """True unless the schema nests itself, is deeper than 20 or has over 300 parts: code grows with them."""
     todo, count = [(schema, 0)], 0
     while todo:
         one, depth = todo.pop()

@@ -76,7 +76,7 @@ def written(file: IO[bytes]) -> Generator[h5py.File]:
     """An HDF5 file to write, in a raw file that is empty.
 
     Raises:
-        OSError: the disk is full, for one.
+        OSError: for example the disk is full.
     """
     target = Target(file)
     try:
