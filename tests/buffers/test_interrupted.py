@@ -225,7 +225,7 @@ def test_a_signal_handler_that_calls_the_buffer_in_the_middle_of_a_change_is_ref
             buffer.sample(1)
 
     buffer._columns.__dict__["act"] = buffer._columns.__dict__["act"].view(Column)
-    buffer._shared()
+    buffer._share_columns()
     with pytest.raises(
         errors.StructureError, match="in the middle of a change, which a signal handler has interrupted"
     ):
@@ -243,7 +243,7 @@ def test_an_error_in_the_middle_of_a_change_undoes_it(monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(buffer), "_written", fails)
+        patch.setattr(type(buffer), "_on_rows_written", fails)
         with pytest.raises(MemoryError):
             buffer.add(rows(9, False))
     assert check_whole(buffer) == [[3, 4, 5, 6, 7, 8]]

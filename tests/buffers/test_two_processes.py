@@ -313,7 +313,7 @@ def test_a_row_that_is_being_overwritten_is_not_read_however_often_it_is_tried(t
     def count_while_rows_are_written(buffer):
         counted = buffer._rings.stored()
         for _ in range(next(rows_written)):
-            writer._written(rings.advance_one(np.zeros(()), done=False).slots)
+            writer._on_rows_written(rings.advance_one(np.zeros(()), done=False).slots)
             writer._make_room(slice(None))
         return counted
 

@@ -47,7 +47,7 @@ class BufferBase:
     def _begin(self, cls: type) -> None:
         """Called at the end of each constructor; that of ``cls`` is the last one if the buffer is of that class."""
         if self._storage.durable and restore.library_class(type(self)) is cls:
-            self._laid_out()
+            self._on_columns_laid_out()
 
     if TYPE_CHECKING:
 
@@ -85,14 +85,14 @@ class BufferBase:
         if first:
             self._rings.ep_return = np.zeros((len(self._rings.capacity), *np.shape(columns["rew"])[1:]))
             self._declaration().check_sampled(self._rows(np.arange(0)))
-        self._laid_out()
+        self._on_columns_laid_out()
 
-    def _laid_out(self) -> None:
+    def _on_columns_laid_out(self) -> None:
         """Called when there are other columns than before."""
-        self._shared()
+        self._share_columns()
         self._storage.lay_out(restore.description(self), self._columns, self._numbers())
 
-    def _shared(self) -> None:
+    def _share_columns(self) -> None:
         """Called when columns or positions are other objects than before."""
         this: Any = self
         self._durable = (self if self._whole is None else self._whole[0])._storage.durable
@@ -159,10 +159,10 @@ class BufferBase:
             rings.drop_oldest(ids, count)
         if columns is not None:
             self._columns = bulk.same_structure(columns)
-        self._shared()
-        self._changed_back()
+        self._share_columns()
+        self._on_rows_dropped()
 
-    def _changed_back(self) -> None:
+    def _on_rows_dropped(self) -> None:
         """Called when rows no longer count that did, because a change was undone or another process overwrites them."""
 
     def _make_room(self, ids: Any, count: int = 1) -> None:
@@ -172,27 +172,27 @@ class BufferBase:
             owner = self if self._whole is None else self._whole[0]
             owner._storage.commit(owner._numbers(), count, begun=True)
 
-    def _overwriting(self, count: int) -> None:
+    def _announce_overwriting(self, count: int) -> None:
         """Called when so many slots of a ring may be written to next, whichever they are: on disk, others are told."""
         if self._durable:
             owner = self if self._whole is None else self._whole[0]
             owner._storage.commit(owner._numbers(), count)
 
-    def _written(self, slots: Slots) -> None:
+    def _on_rows_written(self, slots: Slots) -> None:
         """Called when rows have been written and counted in."""
         if self._whole is not None:
             whole, start = self._whole
-            whole._written(slots + start)
+            whole._on_rows_written(slots + start)
         elif self._storage.durable:
             self._storage.commit(self._numbers())
 
-    def _forgotten(self, slots: Slots) -> None:
+    def _on_rows_forgotten(self, slots: Slots) -> None:
         """Called when slots hold rows no longer."""
         if self._whole is not None:
             whole, start = self._whole
-            whole._forgotten(slots + start)
+            whole._on_rows_forgotten(slots + start)
 
-    def _carried(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
+    def _on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
         """Called when rows were moved to other slots, with the numbers that belong to them."""
 
     def _numbers(self) -> NDArray[np.float64]:
@@ -203,11 +203,11 @@ class BufferBase:
         columns = self._columns.__dict__
         self._rings.restore(numbers, np.shape(columns["rew"])[1:] if columns else ())
 
-    def _resumed(self) -> None:
+    def _on_reopened(self) -> None:
         """Called when the buffer was opened again, maybe after the process was killed."""
 
     @classmethod
-    def _made(cls, arguments: dict[str, Any]) -> Self:
+    def _make_empty(cls, arguments: dict[str, Any]) -> Self:
         """An empty buffer, from what :meth:`_arguments` gave."""
         out = cls.__new__(cls)
         construct: Any = restore.library_class(cls)
@@ -222,4 +222,4 @@ class BufferBase:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._guard = Guard()
-        self._shared()
+        self._share_columns()

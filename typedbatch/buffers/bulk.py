@@ -125,9 +125,9 @@ def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | 
         if emptied is not None:
             skipped = (buffer._rings.capacity - buffer._rings.insertion).item(emptied)
             buffer._rings.reset(slice(emptied, emptied + 1))
-        buffer._written(moved)
+        buffer._on_rows_written(moved)
         if skipped:
-            buffer._overwriting(skipped)  # the next row goes into the first slot
+            buffer._announce_overwriting(skipped)  # the next row goes into the first slot
         return moved
 
     return buffer._change(buffer._undoing(slice(ring, ring + 1), kept), add)
@@ -174,7 +174,7 @@ def set_batch(buffer: Buffer, batch: Any) -> None:
         _replace(buffer, batch, fields, np.arange(buffer.maxsize), buffer._rings.capacity)
         for ring, start in enumerate(buffer._rings.offset.tolist()):
             _go_on(buffer, ring, np.arange(start, start + buffer._rings.capacity[ring]))
-        buffer._written(np.zeros(0, np.intp))
+        buffer._on_rows_written(np.zeros(0, np.intp))
 
     buffer._change(_undoing_all(buffer), replace)
 
@@ -191,7 +191,7 @@ def refill(buffer: Buffer, rows: Batch, lengths: Slots) -> None:
         _replace(buffer, rows, fields, slots, lengths)
         for ring, start in enumerate(buffer._rings.offset.tolist()):
             _go_on(buffer, ring, np.arange(start, start + int(lengths[ring])))
-        buffer._written(np.zeros(0, np.intp))
+        buffer._on_rows_written(np.zeros(0, np.intp))
 
     buffer._change(_undoing_all(buffer), replace)
 
@@ -216,13 +216,13 @@ def _replace(buffer: Buffer, batch: Tree | None, fields: dict[str, Any], slots: 
     rings = buffer._rings
     rings.reset()
     buffer._columns = new_tree(Batch, {})
-    buffer._shared()
+    buffer._share_columns()
     plan = buffer._plan(batch, fields, (len(slots),))  # on disk, there are no rows from here on
-    buffer._forgotten(np.arange(buffer.maxsize))
+    buffer._on_rows_forgotten(np.arange(buffer.maxsize))
     plan.write(slots)
     rings.length[:] = lengths
     rings.insertion[:] = lengths % np.maximum(rings.capacity, 1)
-    buffer._written(slots)
+    buffer._on_rows_written(slots)
 
 
 def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: float | None) -> None:
@@ -258,7 +258,7 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
 
         def add_column() -> None:
             columns[key] = column
-            buffer._laid_out()
+            buffer._on_columns_laid_out()
 
         buffer._change(undo, add_column)
 
@@ -299,8 +299,8 @@ def drop_null(buffer: Buffer) -> None:
         for one in range(len(lengths)):
             ends = np.flatnonzero(buffer.done[slots[ring == one]])
             rings.ep_start[one] = (ends[-1] + 1) % rings.capacity[one] if len(ends) else 0
-        buffer._written(slots)
-        buffer._carried(slots, extras)
+        buffer._on_rows_written(slots)
+        buffer._on_rows_moved(slots, extras)
 
     buffer._change(_undoing_all(buffer), replace)
 
@@ -345,4 +345,4 @@ def share(buffer: Buffer, ring: int, part: Buffer) -> None:
     part._rings = buffer._rings.part(ring)
     part._whole = (buffer, start)
     part._guard = buffer._guard
-    part._shared()
+    part._share_columns()

@@ -64,7 +64,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
     def _adopt(self, main_buffer: ReplayBuffer[R, S]) -> None:
         """Make a buffer the one that finished episodes are in."""
         self._parts = [main_buffer, *self.buffers[1:]]
-        self._shared()
+        self._share_columns()
 
     def _declaration(self) -> Declared:
         declared = super()._declaration()
@@ -108,7 +108,8 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
                 added.ep_start[row], added.slots[row] = self._move(ids[row])
             return added
 
-        return self._change(self._resumed, add)  # if it is interrupted, episodes that have ended are moved all the same
+        # if it is interrupted, episodes that have ended are moved all the same
+        return self._change(self._on_reopened, add)
 
     def _move(self, ring: int) -> tuple[int, int]:
         slots = self._rings.part(ring).chronological() + self._rings.offset[ring]
@@ -116,7 +117,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         self._rings.reset(slice(ring, ring + 1))  # without a main buffer there is no move
         return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)
 
-    def _resumed(self) -> None:
+    def _on_reopened(self) -> None:
         if not self._columns.__dict__:
             return
         for ring in range(1, self.cached_buffer_num + 1):
@@ -135,8 +136,8 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         }
 
     @classmethod
-    def _made(cls, arguments: dict[str, Any]) -> Any:
-        return super()._made({**arguments, "main_buffer": ReplayBuffer[R, S](**arguments["main_buffer"])})
+    def _make_empty(cls, arguments: dict[str, Any]) -> Any:
+        return super()._make_empty({**arguments, "main_buffer": ReplayBuffer[R, S](**arguments["main_buffer"])})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

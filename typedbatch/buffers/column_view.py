@@ -90,4 +90,4 @@ def replace_column(buffer: Buffer, name: str, value: Any) -> None:
             if not is_reserved(leaf) and leading_shape(leaf)[:1] != (buffer.maxsize,):
                 raise StructureError(f"a column has {buffer.maxsize} rows, got {describe(leaf)}", path)
         buffer._columns.__dict__[name] = column
-        buffer._shared()
+        buffer._share_columns()

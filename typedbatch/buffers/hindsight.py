@@ -192,11 +192,11 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         for name in ("obs", "obs_next")[: 1 + self._save_obs_next]:
             _require_goals(name, fields)
 
-    def _written(self, slots: Slots) -> None:
+    def _on_rows_written(self, slots: Slots) -> None:
         self._restore_cache()
-        super()._written(slots)
+        super()._on_rows_written(slots)
 
-    def _changed_back(self) -> None:
+    def _on_rows_dropped(self) -> None:
         self._restore_cache()
 
     def _restore(self, numbers: NDArray[np.float64]) -> None:

@@ -131,7 +131,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         self.weight[slots] = powers
         self._max_prio = max(self._max_prio, highest)
         self._min_prio = min(self._min_prio, lowest)
-        super()._written(np.zeros(0, np.intp))
+        super()._on_rows_written(np.zeros(0, np.intp))
 
     def _undoing_priorities(self, slots: Any) -> Callable[[], None]:
         """What gives slots the priorities that they have now."""
@@ -141,11 +141,11 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             self.weight[slots] = before
             self.weight.rebuild()
             self._max_prio, self._min_prio = highest, lowest
-            super(PrioritizedReplayBuffer, self)._written(np.zeros(0, np.intp))
+            super(PrioritizedReplayBuffer, self)._on_rows_written(np.zeros(0, np.intp))
 
         return undo
 
-    def _changed_back(self) -> None:
+    def _on_rows_dropped(self) -> None:
         self.weight.values[~self._rings.has_row(np.arange(self.maxsize))] = 0
         self.weight.rebuild()
 
@@ -181,15 +181,15 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def _part_declaration(self) -> Declared:
         return Declared(self, sampled=None)
 
-    def _written(self, slots: Slots) -> None:
+    def _on_rows_written(self, slots: Slots) -> None:
         if len(slots):
             self.weight[slots] = self._max_prio**self._alpha
-        super()._written(slots)
+        super()._on_rows_written(slots)
 
-    def _forgotten(self, slots: Slots) -> None:
+    def _on_rows_forgotten(self, slots: Slots) -> None:
         self.weight[slots] = 0
 
-    def _carried(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
+    def _on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
         self.weight[slots] = extras["priorities"]
 
     def reset(self, keep_statistics: bool = False) -> None:

@@ -105,8 +105,8 @@ class Reader:
         free = self._free(buffer._rings)
         buffer._rings.drop_oldest(_ALL, margin)
         self._spare = buffer._rings.capacity - buffer._rings.length - free
-        buffer._shared()
-        buffer._changed_back()
+        buffer._share_columns()
+        buffer._on_rows_dropped()
 
     def _free(self, rings: Rings) -> Any:
         """How many slots behind the newest row of each ring may be in the middle of being written at this step."""

@@ -37,8 +37,8 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples such batches: checkers know it, and at run time the first
     batch is validated, with what sampling will give. After that a row must have the dtypes and shapes of the columns.
-    Where what is sampled differs, for example by stacked frames, the second argument says how. Without arguments anything
-    with the five required fields is taken.
+    Where what is sampled differs, for example by stacked frames, the second argument says how. Without arguments
+    anything with the five required fields is taken.
 
     Columns are laid out by the first batch: a field of any kind and depth gets a column, and none is left out. Rewards
     are kept as they come if they are floating, else as float64; ``terminated`` and ``truncated`` as bool, and ``done``
@@ -181,7 +181,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         """Each ring as a buffer of its own, which shares its rows and positions with this one; the same ones always."""
         if not self._parts:
             self._parts = [ReplayBuffer[R, S](capacity, **self._options) for capacity in self._rings.capacity.tolist()]
-            self._shared()
+            self._share_columns()
         return [*self._parts]
 
     @exclusive
@@ -238,7 +238,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
                 self._make_room(_ONLY)
             plan.write(self._rings.insertion.item(0))
             added = self._rings.advance_one(rew, done.item())
-            self._written(added.slots)
+            self._on_rows_written(added.slots)
             guard.unfinished.pop()
         except BaseException:
             guard.abandoned = True
@@ -264,7 +264,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         self._make_room(ids)
         plan.write(self._rings.target(ids))
         added = self._rings.advance(ids, rew, done)
-        self._written(added.slots)
+        self._on_rows_written(added.slots)
         return added
 
     # ---- sampling -------------------------------------------------------------------------------------------------
@@ -445,9 +445,9 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     def _forget(self, keep_statistics: bool) -> None:
         self._rings.reset(keep_statistics=keep_statistics)
-        self._overwriting(self.maxsize)
-        self._written(np.zeros(0, np.intp))
-        self._forgotten(np.arange(self.maxsize))
+        self._announce_overwriting(self.maxsize)
+        self._on_rows_written(np.zeros(0, np.intp))
+        self._on_rows_forgotten(np.arange(self.maxsize))
 
     @changing
     def set_batch(self, batch: Any) -> None:

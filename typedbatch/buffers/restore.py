@@ -75,7 +75,7 @@ def restored(
         sizes = [n for name, n in _items(arguments) if name in ("size", "total_size")]
         if "Prioritized" in kind and not storage.extras["priorities"].size >= max(sizes):
             raise StorageError("a priority for each slot is expected")
-        buffer = cls._made({**arguments, **more})
+        buffer = cls._make_empty({**arguments, **more})
         if buffer.stack_num > max(buffer.maxsize, _FRAMES):
             raise StorageError(f"frames of {buffer.stack_num} rows, in a buffer of {buffer.maxsize}")
         buffer._storage = storage
@@ -85,11 +85,11 @@ def restored(
         buffer._restore(numbers)
         if len(buffer._rings) and not buffer._columns.__dict__:
             raise StorageError("rows, and no columns")
-        buffer._shared()
+        buffer._share_columns()
         if isinstance(storage, Disk) and not storage.folder.write:
             buffer._guard.reader = Reader(buffer, storage)
         else:
-            buffer._resumed()
+            buffer._on_reopened()
         if buffer._columns.__dict__:
             buffer._declaration().check_sampled(buffer._rows(np.arange(0)))
     except SchemaError:  # it is a buffer, and holds something else
@@ -125,9 +125,9 @@ def read_again(buffer: BufferBase) -> None:
     layout: Layout = disk.read()
     buffer._columns = layout.columns
     buffer._restore(layout.numbers)
-    buffer._shared()
-    buffer._changed_back()
-    buffer._resumed()
+    buffer._share_columns()
+    buffer._on_rows_dropped()
+    buffer._on_reopened()
 
 
 def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -59,7 +59,7 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
         arguments |= {"alpha": float(known["_alpha"]), "beta": float(known["_beta"])}
         arguments["weight_norm"] = bool(known.get("_weight_norm", True))
     made = {"total_size": size, "buffer_num": len(edges) - 1} if several else {"size": size}
-    buffer = cls._made({**made, **arguments, **more})
+    buffer = cls._make_empty({**made, **arguments, **more})
     lengths = built(root.members["_lengths"], None) if several else np.array([int(known["_size"])])
     _fill(buffer, built(root.members[MARK], device), edges, lengths, built(root.members["last_index"], None))
     return buffer
