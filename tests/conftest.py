@@ -43,6 +43,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
-        slow = [item for item in items if item.nodeid.startswith(SLOW) and not item.nodeid.startswith(QUICK)]
+        slow = [item for item in items if _is_slow(item.nodeid)]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in set(slow)]
+        items[:] = [item for item in items if not _is_slow(item.nodeid)]
+
+
+def _is_slow(name: str) -> bool:
+    return name.startswith(SLOW) and not name.startswith(QUICK)

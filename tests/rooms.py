@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from textwrap import fill
 
@@ -36,6 +37,7 @@ ORDER = [
 """A room imports only from the rows above its own."""
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Every module, by its name within the package: ``_ops.indexing``; a folder is its ``__init__``."""
     found = {}
@@ -50,6 +52,7 @@ def room(module: str) -> str:
     return module.partition(".")[0]
 
 
+@cache
 def imports_of(path: Path) -> set[str]:
     """The modules of the package that a file imports at its top level."""
     known, found = modules(), set()

@@ -48,7 +48,7 @@ from typedbatch import (
 Array = NDArray[Any]
 
 
-# each record is its protocol, numpy stage
+# each record is its protocol, of arrays
 def twins(
     obs: ObsBatch,
     act: ActBatch,
@@ -87,7 +87,7 @@ def twins(
     _17: BatchProtocol = batch
 
 
-# and on the torch stage
+# and of tensors
 def torch_twins(
     obs: ObsBatch[Tensor],
     act: ActBatch[Tensor],
@@ -95,6 +95,7 @@ def torch_twins(
     output: ModelOutputBatch[Tensor],
     dist: DistBatch[Tensor],
     log_prob: DistLogProbBatch[Tensor],
+    rollout: RolloutBatch[Tensor],
     prio: PrioBatch[Tensor],
     logp_old: LogpOldBatch[Tensor],
     recurrent: RecurrentState[Tensor],
@@ -114,6 +115,7 @@ def torch_twins(
     _10: QuantileRegressionBatchProtocol[Tensor] = quantile
     _11: FQFBatchProtocol[Tensor] = fqf
     _12: ImitationBatchProtocol[Tensor] = imitation
+    _13: RolloutBatchProtocol[Tensor] = rollout
 
 
 # a later step passes wherever an earlier one is asked
