@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -17,8 +18,10 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
+from typedbatch.cli.commands import app
 from typedbatch.cli.loading import read
 from typedbatch.errors import StorageError
 from typedbatch.files import save
@@ -28,10 +31,26 @@ ROLLOUT = "RolloutBatchProtocol"
 SHORT = "N is 3 here, but 6 in obs, obs_next, act, terminated, truncated"
 
 
-def run(*arguments: str, cwd: Path, columns: int = 200) -> subprocess.CompletedProcess[str]:
+SETTINGS = {"COLUMNS": "200", "NO_COLOR": "1", "PYTHONWARNINGS": "error"}
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command in this process, as most of a process's time goes into importing torch; :func:`process` has its own."""
+    with contextlib.chdir(cwd), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path])
+        done = CliRunner().invoke(app, arguments, env=SETTINGS)
+        for name in ("mine", "inferred"):  # modules of this folder; another one has others of these names
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The installed command."""
     command = [str(Path(sys.executable).with_name("typedbatch")), *arguments]
-    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "PYTHONWARNINGS": "error"}
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=environment, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={**os.environ, **SETTINGS}, check=False)
 
 
 class Evil:
@@ -57,6 +76,14 @@ def folder(tmp_path):
     np.savez(tmp_path / "objects.npz", o=np.array(["a", None], object))
     (tmp_path / "junk.npz").write_bytes(b"junk")
     return tmp_path
+
+
+@pytest.mark.parametrize("file", ["fine.h5", "short.h5", "nothing.h5"])
+def test_the_installed_command_does_what_it_does_in_this_process(file, folder):
+    """Which is how the tests below call it."""
+    here, there = (call("validate", file, "--as", ROLLOUT, cwd=folder) for call in (run, process))
+    assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
+    assert here.returncode == ["fine.h5", "short.h5", "nothing.h5"].index(file)
 
 
 # ---- validate --------------------------------------------------------------------------------------------------------
@@ -337,7 +364,7 @@ def test_what_lies_beside_the_data_stands_in_for_no_library(tmp_path):
     (tmp_path / "h5py.py").write_text("print('EXECUTED')")
     (tmp_path / "mine.py").write_text("from typedbatch import ObsBatchProtocol")
     for schema in ("ObsBatchProtocol", "mine:ObsBatchProtocol"):
-        done = run("validate", "a.h5", "--as", schema, cwd=tmp_path)
+        done = process("validate", "a.h5", "--as", schema, cwd=tmp_path)
         assert (done.returncode, "EXECUTED" in done.stdout) == (0, False)
 
 
