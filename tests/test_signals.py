@@ -14,7 +14,10 @@ from typedbatch import Batch, BatchRecord, Rule, conforms, validate
 from typedbatch._signals import from_outside
 from typedbatch.errors import SchemaError
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers"),
+    pytest.mark.timeout(method="thread"),  # as they take the timer and the signal that the limit uses otherwise
+]
 
 
 class Alarm(Exception):

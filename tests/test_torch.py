@@ -273,9 +273,12 @@ def test_shared_memory_stays_shared_with_another_process():
     tensor = torch.zeros(3).share_memory_()
     process = context.Process(target=_fill, args=(inbox, outbox))
     process.start()
-    inbox.put(Batch(a=tensor))
-    assert outbox.get(timeout=120)
-    process.join()
+    try:
+        inbox.put(Batch(a=tensor))
+        assert outbox.get()
+        process.join()
+    finally:
+        process.kill()
     assert tensor.tolist() == [7, 7, 7]
 
 

@@ -165,7 +165,7 @@ class Processes:
         command = [sys.executable, "-W", "ignore", "-c", PROCESS, json.dumps([CAPACITY, LENGTHS])]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )
         self.child = 0
 
@@ -191,6 +191,11 @@ class Processes:
         self.start(task, *arguments)
         return list(self.lines())
 
+    def end(self) -> None:
+        """With the child that a test has left, if it was ended."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
 
 def _plain(argument: Any) -> Any:
     return str(argument) if isinstance(argument, Path) else argument
@@ -200,9 +205,7 @@ def _plain(argument: Any) -> Any:
 def processes():
     out = Processes()
     yield out
-    out.process.stdin.close()
-    out.process.wait(20)
-    out.process.stdout.close()
+    out.end()
 
 
 # ---- what must be there ---------------------------------------------------------------------------------------------

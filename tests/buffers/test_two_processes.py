@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -48,22 +47,22 @@ def test_a_second_writer_is_refused_and_the_first_goes_on(name, tmp_path):
 
 
 HOLDS = """
-import sys, time
+import sys
 from tests.buffers.test_disk import filled
 buffer = filled("ReplayBuffer", sys.argv[1])
 print("made", flush=True)
-time.sleep(100)
+sys.stdin.read()
 """
 
 
 def test_the_lock_of_another_process_goes_when_it_is_killed(tmp_path):
-    holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path / "b")], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline() == "made\n"
-    with pytest.raises(errors.StorageError, match=rf"being written to by process {holder.pid}"):
-        ReplayBuffer.open(tmp_path / "b")
-    assert len(ReplayBuffer.open(tmp_path / "b", mode="r")) == 4
-    holder.send_signal(signal.SIGKILL)
-    holder.communicate()
+    command = [sys.executable, "-c", HOLDS, str(tmp_path / "b")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "made\n"
+        with pytest.raises(errors.StorageError, match=rf"being written to by process {holder.pid}"):
+            ReplayBuffer.open(tmp_path / "b")
+        assert len(ReplayBuffer.open(tmp_path / "b", mode="r")) == 4
+        holder.send_signal(signal.SIGKILL)
     buffer = ReplayBuffer.open(tmp_path / "b")
     buffer.add(transition(8))
     assert buffer[:].act.tolist() == [3, 4, 5, 8]
@@ -96,6 +95,7 @@ def test_a_closed_buffer_is_refused_in_every_call(tmp_path):
 def test_a_forked_process_neither_writes_nor_keeps_the_lock(tmp_path):
     buffer, memory = filled("ReplayBuffer", tmp_path), ReplayBuffer(3)
     reading, writing = os.pipe()
+    waiting, held = os.pipe()
     if not (child := os.fork()):
         said = []
         for call in (lambda: buffer.add(transition(9)), lambda: buffer.sample(1)):
@@ -107,16 +107,21 @@ def test_a_forked_process_neither_writes_nor_keeps_the_lock(tmp_path):
         said.append(str(len(memory)))
         said.append(str(len(ReplayBuffer.open(tmp_path, mode="r"))))
         os.write(writing, "|".join(said).encode())
-        time.sleep(30)
+        os.close(held)
+        os.read(waiting, 1)  # until this process is gone, if it does not end the child itself
         os._exit(0)
-    said = os.read(reading, 4000).decode().split("|")
-    assert [one[:30] for one in said[:2]] == ["this buffer was made, or opene"] * 2
-    assert said[2:] == ["1", "4"]
-    buffer.add(transition(6))
-    buffer.close()
-    assert ReplayBuffer.open(tmp_path)[:].act.tolist() == [3, 4, 5, 6]
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    try:
+        said = os.read(reading, 4000).decode().split("|")
+        assert [one[:30] for one in said[:2]] == ["this buffer was made, or opene"] * 2
+        assert said[2:] == ["1", "4"]
+        buffer.add(transition(6))
+        buffer.close()
+        assert ReplayBuffer.open(tmp_path)[:].act.tolist() == [3, 4, 5, 6]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        for end in (reading, writing, waiting, held):
+            os.close(end)
 
 
 def test_where_there_are_no_locks_a_buffer_is_read_and_not_written(tmp_path, monkeypatch):
@@ -239,11 +244,11 @@ def test_the_rows_of_a_reader_are_not_moved_but_saved(tmp_path):
 
 
 WRITES = """
-import sys, time
+import select, sys
 import numpy as np
 from typedbatch import Batch
 from typedbatch.buffers import CachedReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
-name, path, seconds = sys.argv[1:]
+name, path = sys.argv[1:]
 make = {
     "ReplayBuffer": lambda: ReplayBuffer(50, path=path),
     "VectorReplayBuffer": lambda: VectorReplayBuffer(100, 2, path=path),
@@ -251,8 +256,8 @@ make = {
     "CachedReplayBuffer": lambda: CachedReplayBuffer(ReplayBuffer(50), 2, 7, path=path),
 }
 buffer = make[name]()
-step, until = 0, time.monotonic() + float(seconds)
-while time.monotonic() < until:
+step = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
     env = np.arange(2) if buffer._many else np.array(0)
     obs = np.full((*env.shape, 50), step, float)
     more = {"new": obs + 1} if step > 3000 else {}
@@ -268,18 +273,22 @@ while time.monotonic() < until:
 """
 
 
+READS, STEPS = 1000, 12_000
+"""So often is everything read, and so far has the writer come at last: past a new field and two resets."""
+
+
 @pytest.mark.parametrize(
     "name", ["ReplayBuffer", "VectorReplayBuffer", "PrioritizedReplayBuffer", "CachedReplayBuffer"]
 )
 def test_a_reader_beside_a_writer_at_full_speed_sees_whole_rows_in_order(name, tmp_path):
-    command = [sys.executable, "-W", "ignore", "-c", WRITES, name, str(tmp_path / "b"), "3"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+    command = [sys.executable, "-W", "ignore", "-c", WRITES, name, str(tmp_path / "b")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout.readline() == "begun\n"
         reader = {
             one.__name__: one for one in (ReplayBuffer, VectorReplayBuffer, PrioritizedReplayBuffer, CachedReplayBuffer)
         }[name].open(tmp_path / "b", mode="r")
         read, latest = 0, 0
-        while writer.poll() is None:
+        while writer.poll() is None and (read < READS or latest < STEPS):
             try:
                 rows, slots = reader.sample(10)
                 everything = reader[:]
@@ -295,10 +304,10 @@ def test_a_reader_beside_a_writer_at_full_speed_sees_whole_rows_in_order(name, t
                 assert (np.diff(everything.act) == 1).all()
             if name != "CachedReplayBuffer":  # whose short rings may be left out
                 assert everything.act.max() >= latest
-                latest = everything.act.max()
+            latest = everything.act.max()
             read += 1
+        writer.stdin.close()
     assert writer.returncode == 0
-    assert read > 20
     assert len(reader) > 0
 
 

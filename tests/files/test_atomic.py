@@ -260,7 +260,7 @@ elif what == "full hdf5":
 
 def process(path: Any, what: str) -> str:
     command = [sys.executable, "-W", "error", "-c", PROCESS, str(path), what]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -24,7 +24,7 @@ import resource, sys
 from typedbatch.errors import StorageError
 from typedbatch.files import load
 used = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
-resource.setrlimit(resource.RLIMIT_CPU, (used + 2, used + 3))  # it takes parts of a second, or minutes
+resource.setrlimit(resource.RLIMIT_CPU, (used + 20, used + 21))  # it takes parts of a second, or minutes
 try:
     load(sys.argv[1])
 except StorageError:

@@ -172,13 +172,15 @@ except ValueError as error:
 
 
 def test_order_and_texts_do_not_depend_on_the_hash_seed():
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", ORDER], env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE, text=True
-        )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", ORDER],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         for seed in ("1", "2", "77")
     ]
-    printed = [process.communicate()[0] for process in running]
-    assert [process.returncode for process in running] == [0, 0, 0]
     assert "['obs', 'act', 'rew', 'done', 'info', 'policy', 'weight', 'adv']" in printed[0]
     assert len(set(printed)) == 1

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -168,12 +169,12 @@ def with_plugin(checker: Checker) -> Checker:
 MYPYS = [name for name in CHECKERS if name.partition("-")[0] == "mypy"]
 
 
-def run(checker: Checker, folder: Path, cache: Path, timeout: float = 300) -> list[Diagnostic]:
+def run(checker: Checker, folder: Path, cache: Path) -> list[Diagnostic]:
     """What a checker reports of the programs in ``folder``, in this interpreter's environment.
 
     Raises:
         CheckerMissingError: it is not installed.
-        CheckerFailedError: it crashed, took too long, or printed something else than a report.
+        CheckerFailedError: it crashed, or printed something else than a report.
     """
     folder = folder.resolve()
     for name, text in checker.settings.items():
@@ -183,17 +184,15 @@ def run(checker: Checker, folder: Path, cache: Path, timeout: float = 300) -> li
     programs = sorted(path.name for path in folder.glob("*.py"))
     found: list[Diagnostic] = []
     for together in [[name] for name in programs] if checker.one_by_one else [programs]:
-        found += _run_once(checker, [*command, *together], folder, timeout)
+        found += _run_once(checker, [*command, *together], folder)
     return found
 
 
-def _run_once(checker: Checker, command: list[str], folder: Path, timeout: float) -> list[Diagnostic]:
+def _run_once(checker: Checker, command: list[str], folder: Path) -> list[Diagnostic]:
     try:
-        done = run_tool(command, folder, timeout)
+        done = run_tool(command, folder)
     except CheckerMissingError as error:
         raise CheckerMissingError(f"{error}; {checker.installed_by} does it") from None
-    except subprocess.TimeoutExpired as error:
-        raise CheckerFailedError(f"{checker.name} took more than {timeout} s") from error
     said = f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     if done.returncode != 1:  # 1 is "there are diagnostics", and a canary sings in every program
         raise CheckerFailedError(f"{checker.name} ended with status {done.returncode}\n{said}")
@@ -206,7 +205,7 @@ def _run_once(checker: Checker, command: list[str], folder: Path, timeout: float
     return [Diagnostic(_relative(report.file, folder), report.line, report.message) for report in reports]
 
 
-def run_tool(command: list[str], folder: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def run_tool(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a tool, by default one beside this interpreter, untouched by the settings of the shell around it.
 
     Raises:
@@ -219,9 +218,21 @@ def run_tool(command: list[str], folder: Path, timeout: float = 300) -> subproce
     settings = {name: value for name, value in os.environ.items() if not _steers_a_checker(name)}
     settings |= {"PATH": beside + os.pathsep + os.environ.get("PATH", ""), "NO_COLOR": "1"}
     settings |= {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # no look-up of a newer version
-    return subprocess.run(
-        [tool, *command[1:]], cwd=folder, env=settings, capture_output=True, text=True, timeout=timeout, check=False
-    )
+    with subprocess.Popen(
+        [tool, *command[1:]],
+        cwd=folder,
+        env=settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a group of its own, so that what a launcher started ends with it
+    ) as process:
+        try:
+            printed, complained = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, printed, complained)
 
 
 def _steers_a_checker(variable: str) -> bool:

@@ -79,5 +79,5 @@ LATER = None  # so that the schema is not read when the class is made
 
 def test_a_schema_that_another_thread_is_reading_is_not_used_half_read():
     assert not conforms(Batch(), SlowlyRead)
-    early[0].join(5)
+    early[0].join()
     assert seen_early == [False]

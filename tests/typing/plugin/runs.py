@@ -56,10 +56,10 @@ def report_of(done: subprocess.CompletedProcess[str]) -> Report:
     return Report(done.returncode == 0, tuple(sorted(line for line in said.splitlines() if not _ASIDE.search(line))))
 
 
-def check(folder: Path, cache: Path, *options: str, timeout: float = 900) -> Report:
+def check(folder: Path, cache: Path, *options: str) -> Report:
     """What mypy reports of the programs and packages in ``folder``, by the settings in its ``mypy.ini``."""
     command = ["mypy", *_FLAGS, f"--cache-dir={cache}", *options, *_names(folder)]
-    return report_of(run_tool(command, folder, timeout))
+    return report_of(run_tool(command, folder))
 
 
 def _names(folder: Path) -> Iterator[str]:
@@ -130,10 +130,7 @@ class Daemon:
 
     def stop(self) -> None:
         """It ends, even if it answers no more."""
-        try:
-            self._call("stop")
-        finally:
-            self._call("kill")
+        self._call("kill")
 
     def _call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return run_tool(["dmypy", f"--status-file={self._status_file}", *arguments], self._folder)
