@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import os
+from pathlib import Path
+
+# Tests run beside each other on every core, where threads of torch and numpy only wait for one another. It is set
+# before these are imported, and holds for processes that tests start, too.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,7 +24,6 @@ settings.load_profile("default")
 SLOW = (
     "tests/buffers/test_killed_process.py",
     "tests/buffers/test_two_processes.py",
-    "tests/cli/test_command.py",
     "tests/editor",
     "tests/files/test_atomic.py::test_a_process_that_is_killed",
     "tests/files/test_atomic.py::test_a_disk_that_is_full",
@@ -29,7 +37,6 @@ SLOW = (
 QUICK = (
     "tests/buffers/test_killed_process.py::test_a_dropnull_that_is_killed_leaves_only_rows_that_were_there[ReplayBuffer]",
     "tests/buffers/test_two_processes.py::test_the_lock_of_another_process_goes_when_it_is_killed",
-    "tests/cli/test_command.py::test_annotations_for_github",
     "tests/test_from_tianshou.py::test_both_programs_learn_the_same[ppo]",
     "tests/typing/plugin/test_near.py",
     "tests/typing/plugin/test_places.py",
@@ -46,6 +53,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         slow = [item for item in items if _is_slow(item.nodeid)]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not _is_slow(item.nodeid)]
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests out of garbage collection, which buffers ask for: there are so many that it takes a second."""
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def kept(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that stays between runs, as mypy needs most of its time for torch and numpy; see tests.typing.caches."""
+    cache = getattr(pytestconfig, "cache", None)
+    return tmp_path_factory.mktemp("kept") if cache is None else Path(cache.mkdir("mypy"))
 
 
 def _is_slow(name: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any, get_args
 
@@ -14,6 +13,8 @@ from hypothesis import strategies as st
 from torch.distributions import Normal
 
 from tests.strategies import batches
+from tests.typing.caches import MYPY, warm
+from tests.typing.checkers import run_tool
 from typedbatch import Batch, BatchRecord, RolloutBatch, SchemaError, validate
 from typedbatch.errors import FieldNameError, LeafError, SettingError
 from typedbatch.infer import Style, infer_schema
@@ -158,14 +159,10 @@ def test_a_record_is_constructed():
     assert schema(a=np.ones(3)).a.tolist() == [1, 1, 1]
 
 
-def test_a_checker_reads_it(tmp_path):
+def test_a_checker_reads_it(kept, tmp_path):
+    (tmp_path / "mypy.ini").write_text(MYPY.settings["mypy.ini"])
     (tmp_path / "mine.py").write_text(infer_schema(steps(), "Steps", "record"))
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "mine.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = run_tool(["mypy", f"--cache-dir={warm(kept, MYPY, tmp_path / 'cache')}", "mine.py"], tmp_path)
     assert done.stdout.startswith("Success"), done.stdout
 
 

@@ -35,7 +35,7 @@ SETTINGS = {"COLUMNS": "200", "NO_COLOR": "1", "PYTHONWARNINGS": "error"}
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command in this process, as most of a process's time goes into importing torch; :func:`process` has its own."""
+    """The command in this process: one of its own, as in :func:`process`, needs most of its time to import torch."""
     with contextlib.chdir(cwd), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path])
         done = CliRunner().invoke(app, arguments, env=SETTINGS)

@@ -1,4 +1,4 @@
-"""One session with each server for each module of tests."""
+"""One session with each server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.editor.questions import Question
 from tests.editor.servers import SERVERS, Editor, Server
 
 
-@pytest.fixture(scope="module", params=SERVERS.values(), ids=lambda server: server.name)
+@pytest.fixture(scope="session", params=SERVERS.values(), ids=lambda server: server.name)
 def server(request: pytest.FixtureRequest) -> Server:
     """Each server."""
     return request.param
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def editor(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     """A session with it, in a workspace of its own."""
     editor = server.start(tmp_path_factory.mktemp(server.name).resolve())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -42,7 +43,8 @@ class Checker:
             ``{cache}`` a folder of the checker's own.
         read: from what it prints to diagnostics; raises ValueError, KeyError or TypeError for anything unexpected.
         settings: files to write beside the programs; they also stop the checker from looking for others further up.
-        one_by_one: each program is checked in a process of its own, as if it were all that a user has.
+        sets_defaults: the first ``C[X]`` that is evaluated sets the defaults of C's other parameters in all that is
+            checked after it (mypy#19192). A program with one could make others fail, and is checked by itself.
         installed_by: what sets the checker up.
     """
 
@@ -50,7 +52,7 @@ class Checker:
     command: str
     read: Callable[[str], list[Diagnostic]]
     settings: Mapping[str, str]
-    one_by_one: bool = False
+    sets_defaults: bool = False
     installed_by: str = "pip install -e '.[dev]'"
 
 
@@ -107,11 +109,9 @@ def _older_mypy(version: str) -> Checker:
         f"mypy-{version.rpartition('.')[0]}",
         f"{{environment}}/mypy/{version}/bin/{_MYPY}",
         _read_mypy,
-        # Before 2.2 the cache, in its usual format, keeps a TypeForm as a type, and then validate takes no protocol;
-        # and the first C[X] that is evaluated sets the defaults of C's other parameters in all that is checked after
-        # it (mypy#19192), so that a program could fail by what another one says.
+        # Before 2.2 the cache, in its usual format, keeps a TypeForm as a type, and then validate takes no protocol.
         {"mypy.ini": _MYPY_INI + "fixed_format_cache = False\n" * before_2_2},
-        one_by_one=before_2_2,
+        sets_defaults=before_2_2,
         installed_by="make .venv/.mypys",
     )
 
@@ -179,20 +179,34 @@ def run(checker: Checker, folder: Path, cache: Path) -> list[Diagnostic]:
     folder = folder.resolve()
     for name, text in checker.settings.items():
         (folder / name).write_text(text, encoding="utf-8")
-    places = {"python": sys.executable, "environment": sys.prefix, "cache": cache}
-    command = [part.format(**places) for part in checker.command.split()]
-    programs = sorted(path.name for path in folder.glob("*.py"))
+    command = command_of(checker, cache)
+    programs = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
+    alone = [name for name, source in programs.items() if checker.sets_defaults and _evaluates_a_type(source)]
     found: list[Diagnostic] = []
-    for together in [[name] for name in programs] if checker.one_by_one else [programs]:
-        found += _run_once(checker, [*command, *together], folder)
+    for together in [[name for name in programs if name not in alone], *([name] for name in alone)]:
+        found += _run_once(checker, [*command, *together], folder) if together else []
     return found
 
 
+def command_of(checker: Checker, cache: Path) -> list[str]:
+    """How it is called, less the files."""
+    places = {"python": sys.executable, "environment": sys.prefix, "cache": cache}
+    return [part.format(**places) for part in checker.command.split()]
+
+
+def _evaluates_a_type(source: str) -> bool:
+    """Does a program have a ``C[X]`` that is no annotation, where ``C`` is of typedbatch."""
+    nodes = list(ast.walk(ast.parse(source)))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("typedb")]
+    names = {alias.asname or alias.name for node in imports for alias in node.names}
+    annotations = [getattr(node, "annotation", None) or getattr(node, "returns", None) for node in nodes]
+    quiet = {part for annotation in annotations if annotation is not None for part in ast.walk(annotation)}
+    evaluated = {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Subscript) and node not in quiet}
+    return not names.isdisjoint(evaluated)
+
+
 def _run_once(checker: Checker, command: list[str], folder: Path) -> list[Diagnostic]:
-    try:
-        done = run_tool(command, folder)
-    except CheckerMissingError as error:
-        raise CheckerMissingError(f"{error}; {checker.installed_by} does it") from None
+    done = call(checker, command, folder)
     said = f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     if done.returncode != 1:  # 1 is "there are diagnostics", and a canary sings in every program
         raise CheckerFailedError(f"{checker.name} ended with status {done.returncode}\n{said}")
@@ -203,6 +217,18 @@ def _run_once(checker: Checker, command: list[str], folder: Path) -> list[Diagno
     except (ValueError, KeyError, TypeError) as error:
         raise CheckerFailedError(f"{checker.name} printed what cannot be read ({error!r})\n{said}") from error
     return [Diagnostic(_relative(report.file, folder), report.line, report.message) for report in reports]
+
+
+def call(checker: Checker, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a checker.
+
+    Raises:
+        CheckerMissingError: it is not installed.
+    """
+    try:
+        return run_tool(command, folder)
+    except CheckerMissingError as error:
+        raise CheckerMissingError(f"{error}; {checker.installed_by} does it") from None
 
 
 def run_tool(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -23,12 +23,8 @@ def test_the_page_is_of_this_corpus() -> None:
 OURS = ["typedbatch", "plain"]
 
 
-def test_the_page_says_what_typedbatch_does(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    kept = getattr(request.config, "cache", None)
-    cache = tmp_path / "cache" if kept is None else Path(kept.mkdir("caught"))
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    measured = measure(OURS, folder, cache)
+def test_the_page_says_what_typedbatch_does(kept: Path, tmp_path: Path) -> None:
+    measured = measure(OURS, tmp_path, kept)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE if line.startswith("|")]
     for column, idiom in zip((-2, -1), OURS, strict=True):
         on_page = {row[0]: row[column] for row in rows}

@@ -15,7 +15,8 @@ import pytest
 
 import typedbatch
 from tests.typing import checkers
-from tests.typing.checkers import CHECKERS, Checker, CheckerFailedError, CheckerMissingError, Diagnostic
+from tests.typing.caches import warm
+from tests.typing.checkers import CHECKERS, MYPYS, Checker, CheckerFailedError, CheckerMissingError, Diagnostic
 from tests.typing.marks import EXCEPTIONS, PROGRAMS, Program, differences, prepare
 
 SOURCES = {path.name: path.read_text(encoding="utf-8") for path in sorted(PROGRAMS.glob("*.py"))}
@@ -34,16 +35,12 @@ def program_of_public_names() -> str:
     return "\n".join(lines)
 
 
-@pytest.fixture
-def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Kept between runs, because mypy needs most of its time for torch and numpy."""
-    kept = getattr(request.config, "cache", None)
-    return tmp_path / "cache" if kept is None else Path(kept.mkdir("type-checkers"))
-
-
-def reports(name: str, folder: Path, cache: Path) -> list[Diagnostic]:
+def reports(name: str, folder: Path, kept: Path) -> list[Diagnostic]:
     """What a checker reports; outside CI, an older mypy that is not there skips the test."""
     try:
+        cache = folder.with_name(f"{folder.name}-cache")
+        if name in MYPYS:
+            warm(kept, CHECKERS[name], cache)
         return checkers.run(CHECKERS[name], folder, cache)
     except CheckerMissingError as error:
         if name.startswith("mypy-") and not os.environ.get("CI"):
@@ -52,11 +49,11 @@ def reports(name: str, folder: Path, cache: Path) -> list[Diagnostic]:
 
 
 @pytest.mark.parametrize("name", CHECKERS)
-def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, cache: Path) -> None:
+def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, kept: Path) -> None:
     folder = tmp_path / "programs"
     folder.mkdir()
     prepare(folder, {**SOURCES, "pass_public_names.py": program_of_public_names()})
-    found = differences(name, folder, reports(name, folder, cache / name))
+    found = differences(name, folder, reports(name, folder, kept))
     if found:
         pytest.fail(f"{name} differs from the marks in {len(found)} statements\n\n" + "\n\n".join(found), pytrace=False)
 

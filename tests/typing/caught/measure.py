@@ -7,14 +7,16 @@ import inspect
 import re
 import runpy
 import sys
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.typing import checkers
+from tests.typing.caches import warm
 from tests.typing.caught import corpus
 from tests.typing.caught.corpus import MISTAKES, RIGHT_AS_IT_STANDS, Corpus
-from tests.typing.checkers import CHECKERS, CheckerFailedError, Diagnostic, with_plugin
+from tests.typing.checkers import CHECKERS, MYPYS, Checker, CheckerFailedError, Diagnostic, with_plugin
 from tests.typing.marks import prepare
 
 NAMES = ("mypy", "pyright", "basedpyright", "pyrefly", "ty", "zuban")
@@ -49,8 +51,8 @@ class Findings:
         return sum(catcher in names for names in self.caught.values())
 
 
-def measure(idioms: Iterable[str], folder: Path, cache: Path) -> dict[str, Findings]:
-    """Run everything over the programs of some idioms, written into ``folder``.
+def measure(idioms: Iterable[str], folder: Path, kept: Path) -> dict[str, Findings]:
+    """Run everything over the programs of some idioms, written into ``folder``; ``kept`` holds caches.
 
     Raises:
         RuntimeError: a right version raises, or a mistake is reported elsewhere than in its line.
@@ -70,15 +72,21 @@ def measure(idioms: Iterable[str], folder: Path, cache: Path) -> dict[str, Findi
             name: {RUN} if name in raised else set() for name in MISTAKES if name not in program.cannot
         }
     for name in NAMES:
-        reports = checkers.run(CHECKERS[name], folder, cache / name)
+        reports = _reports(CHECKERS[name], folder, kept)
         for idiom, program in programs.items():
             if takes_part(name, idiom):
                 _sort(name, idiom, program, reports, found[idiom])
-    reports = checkers.run(with_plugin(CHECKERS["mypy"]), folder, cache / PLUGIN)
+    reports = _reports(with_plugin(CHECKERS["mypy"]), folder, kept)
     for idiom, program in programs.items():
         if takes_part(PLUGIN, idiom):
             _sort(PLUGIN, idiom, program, reports, found[idiom])
     return found
+
+
+def _reports(checker: Checker, folder: Path, kept: Path) -> list[Diagnostic]:
+    with tempfile.TemporaryDirectory() as place:
+        cache = Path(place, "cache")
+        return checkers.run(checker, folder, warm(kept, checker, cache) if checker.name in MYPYS else cache)
 
 
 def _run(path: Path) -> set[str]:

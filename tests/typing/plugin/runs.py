@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 import subprocess
@@ -13,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.typing.caches import MYPY, PLUGIN
 from tests.typing.checkers import run_tool
 
-CONFIG = "[mypy]\nstrict = True\nplugins = typedbatch.mypy\n"
+WITHOUT = MYPY.settings["mypy.ini"]
+CONFIG = PLUGIN.settings["mypy.ini"]
 # With --show-traceback the plugin hides no fault of its own.
 _FLAGS = ["--config-file=mypy.ini", "--show-traceback", "--no-error-summary", "--hide-error-context", "--no-pretty"]
 _CRASH = ("Traceback (most recent call last)", "INTERNAL ERROR", "Daemon crashed")
@@ -134,36 +135,6 @@ class Daemon:
 
     def _call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return run_tool(["dmypy", f"--status-file={self._status_file}", *arguments], self._folder)
-
-
-_BASE = """
-import abc, asyncio, collections.abc, contextlib, copy, dataclasses, enum, functools, random, sys, typing
-import numpy, numpy.typing, typing_extensions, typedbatch
-"""
-
-
-def base_cache(kept: Path, into: Path, config: str = CONFIG, *options: str) -> Path:
-    """A cache that holds numpy, typedbatch and what they need, and so makes a cold run of anything else quick.
-
-    It is kept between runs, and made by one process at a time. mypy uses it only where settings for all modules are
-    the same; other options, if any, are about the cache itself.
-    """
-    kept.mkdir(parents=True, exist_ok=True)
-    with _alone(kept / "lock"):
-        fill(kept / "base", {"mypy.ini": config, "base.py": _BASE})
-        report = check(kept / "base", kept / "cache", "--cache-fine-grained", *options)
-        if report != Report(True, ()):
-            raise PluginCrashedError(f"imports alone are reported\n{report}")
-        shutil.copytree(kept / "cache", into)
-    return into
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One process at a time."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def differences(expected: Report, found: Report) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import subprocess
 import sys
 import tomllib
@@ -10,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.typing.caches import MYPY, PLUGIN, warm
 from typedbatch.mypy.__main__ import LINES, main
 
-ON = "[mypy]\nplugins = typedbatch.mypy\n"
 
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "typedbatch.mypy", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    environment = {**os.environ, **({"MYPY_CACHE_DIR": str(cache)} if cache is not None else {})}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
 
 
 def test_prints_lines_that_both_kinds_of_settings_take(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,16 +31,16 @@ def test_prints_lines_that_both_kinds_of_settings_take(capsys: pytest.CaptureFix
     assert tomllib.loads(toml)["tool"]["mypy"]["plugins"] == ["typedbatch.mypy"]
 
 
-def test_on(tmp_path: Path) -> None:
-    (tmp_path / "mypy.ini").write_text(ON)
-    done = run(tmp_path, "--check")
+def test_on(kept: Path, tmp_path: Path) -> None:
+    (tmp_path / "mypy.ini").write_text(PLUGIN.settings["mypy.ini"])
+    done = run(tmp_path, "--check", cache=warm(kept, PLUGIN, tmp_path / "cache"))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "typedbatch.mypy is on in the settings that mypy finds in this folder\n"
 
 
-def test_off(tmp_path: Path) -> None:
-    (tmp_path / "other.ini").write_text("[mypy]\nstrict = True\n")
-    done = run(tmp_path, "--check", "--config-file", "other.ini")
+def test_off(kept: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.ini").write_text(MYPY.settings["mypy.ini"])
+    done = run(tmp_path, "--check", "--config-file", "other.ini", cache=warm(kept, MYPY, tmp_path / "cache"))
     assert (done.returncode, done.stderr) == (1, "")
     said = "typedbatch.mypy is off in other.ini. Add the line of the file that you have:\n\n"
     assert done.stdout == said + LINES

@@ -6,33 +6,19 @@ leaves alone, by the rules in docs/plugin.md, is listed with the rule in ``left.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.typing.plugin.corpus import CORPUS, Mistake, Program, programs
-from tests.typing.plugin.runs import base_cache, check
+from tests.typing.caches import PLUGIN, warm
+from tests.typing.plugin.corpus import CORPUS, Mistake, Program, programs, settings
+from tests.typing.plugin.runs import CONFIG, check
 
 PROGRAMS = programs()
 LEFT = CORPUS.parent / "left.txt"
-SETTINGS = """[mypy]
-strict = True
-warn_unreachable = True
-allow_untyped_calls = True
-allow_untyped_defs = True
-allow_incomplete_defs = True
-check_untyped_defs = True
-plugins = typedbatch.mypy
-"""
-IMPORTS = """
-import torch, torch.nn.functional, torch.distributions
-import typedbatch.buffers
-"""
 _REPORT = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): error: (?P<text>.*)")
 _DUMPED = re.compile(r"TypedDict|\[Any\b|tuple\[Any")
 
@@ -54,17 +40,14 @@ def left_alone() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def reports(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def reports(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What is said of each program, and of each with one mistake, by the name of its copy; in one run of mypy."""
     place = tmp_path_factory.mktemp("corpus")
-    kept = getattr(pytestconfig, "cache", None)
-    folder = place / "kept" if kept is None else Path(kept.mkdir("mypy-plugin-corpus"))
-    cache = base_cache(folder, place / "cache", SETTINGS)
     for copy, _, _ in copies():
         copy.write(place / "programs")
-    (place / "programs" / "mypy.ini").write_text(SETTINGS, encoding="utf-8")
     found: dict[str, list[str]] = {copy.name: [] for copy, _, _ in copies()}
-    for line in check(place / "programs", cache).lines:
+    (place / "programs" / "mypy.ini").write_text(settings(CONFIG, found), encoding="utf-8")
+    for line in check(place / "programs", warm(kept, PLUGIN, place / "cache")).lines:
         report = _REPORT.fullmatch(line)
         if report is not None:
             name = Path(report["file"]).parts[0].removesuffix(".py")
@@ -82,12 +65,10 @@ def copies() -> Iterator[tuple[Program, Program, Mistake | None]]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_a_right_program_runs(program: Program, tmp_path: Path) -> None:
+def test_a_right_program_runs(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write(tmp_path)
-    command = [sys.executable, "-W", "error", "-m", program.name]
-    place = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    runpy.run_module(program.name, run_name="__main__", alter_sys=True)
 
 
 def test_nothing_is_said_of_a_right_program(reports: dict[str, list[str]]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.typing import checkers
+from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import Checker, CheckerFailedError, Diagnostic
 from tests.typing.plugin.generator import (
     ELSEWHERE,
@@ -46,23 +47,11 @@ def read(output: str) -> list[Diagnostic]:
     return [Diagnostic(r["file"], r["line"], f"{r['message']}  [{r['code']}]") for r in reports]
 
 
-# torch is left out: no program has a tensor, and mypy needs most of its time for torch when its cache is empty
-SETTINGS = """[mypy]
-strict = True
-warn_unreachable = True
-plugins = typedbatch.mypy
-
-[mypy-torch.*]
-follow_imports = skip
-ignore_missing_imports = True
-"""
-COMMAND = "mypy --config-file=mypy.ini --python-executable={python} --cache-dir={cache} --output=json --show-traceback"
-MYPY = Checker(
-    "mypy",
-    COMMAND,
-    read,
-    {
-        "mypy.ini": SETTINGS,
+MYPY = replace(
+    PLUGIN,
+    read=read,
+    settings={
+        **PLUGIN.settings,
         "prelude.pyi": PRELUDE,
         "world.py": WORLD,
         "elsewhere.py": ELSEWHERE,
@@ -173,16 +162,13 @@ def disagreement(judge: Judge, seed: int) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def judge_for(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Judge]:
-    """A judge with a cache that is kept between runs."""
+def judge_for(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Judge]:
+    """A judge with a cache of its own."""
 
     @cache
     def make(complete: bool) -> Judge:
-        name = "straight" if complete else "wild"
-        folder = tmp_path_factory.mktemp(name)
-        kept = getattr(pytestconfig, "cache", None)
-        cache_folder = folder / "cache" if kept is None else Path(kept.mkdir("type-checkers")) / f"plugin-{name}"
-        return Judge(folder / "programs", cache_folder, complete)
+        folder = tmp_path_factory.mktemp("straight" if complete else "wild")
+        return Judge(folder / "programs", warm(kept, PLUGIN, folder / "cache"), complete)
 
     return make
 

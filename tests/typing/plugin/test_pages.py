@@ -10,6 +10,7 @@ import pytest
 from mypy.errorcodes import ErrorCode
 
 import typedbatch
+from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import run_tool
 from typedbatch.mypy import messages
 
@@ -25,9 +26,9 @@ def learn(batch: RolloutBatchProtocol) -> None: ...
 
 
 def blocks(page: Path) -> list[str]:
-    """The blocks of code that have a report in them."""
+    """The blocks of code that have a report in them, as whole programs."""
     found = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return [block for block in found if "# error: " in block]
+    return [block if "import" in block else BEFORE + block for block in found if "# error: " in block]
 
 
 def shown(block: str) -> Iterator[str]:
@@ -41,19 +42,22 @@ def shown(block: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    kept = getattr(request.config, "cache", None)
-    return tmp_path_factory.mktemp("cache") if kept is None else Path(kept.mkdir("mypy-plugin-pages"))
+def printed(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What mypy prints of each block; of all in one run."""
+    place = tmp_path_factory.mktemp("pages")
+    (place / "mypy.ini").write_text(PLUGIN.settings["mypy.ini"], encoding="utf-8")
+    programs = {f"page_{number}.py": block for number, block in enumerate(b for page in PAGES for b in blocks(page))}
+    for name, block in programs.items():
+        (place / name).write_text(block, encoding="utf-8")
+    command = ["mypy", f"--cache-dir={warm(kept, PLUGIN, place / 'cache')}", "--show-traceback", *programs]
+    lines = [line.partition(":") for line in run_tool(command, place).stdout.splitlines()[:-1]]
+    return {block: [f"page.py:{rest}" for file, _, rest in lines if file == name] for name, block in programs.items()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_shows_what_mypy_prints(page: Path, tmp_path: Path, cache: Path) -> None:
-    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = True\nplugins = typedbatch.mypy\n", encoding="utf-8")
+def test_a_page_shows_what_mypy_prints(page: Path, printed: dict[str, list[str]]) -> None:
     for block in blocks(page):
-        block = block if "import" in block else BEFORE + block
-        (tmp_path / "page.py").write_text(block, encoding="utf-8")
-        printed = run_tool(["mypy", f"--cache-dir={cache}", "--show-traceback", "page.py"], tmp_path).stdout
-        assert printed.splitlines()[:-1] == list(shown(block))
+        assert printed[block] == list(shown(block))
 
 
 def test_each_page_has_such_a_block() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.typing.plugin.runs import CONFIG, base_cache, check
+from tests.typing.caches import PLUGIN, warm
+from tests.typing.plugin.runs import CONFIG, check
 
 HEAD = """\
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -112,13 +113,10 @@ SILENT = {
 
 
 @pytest.fixture(scope="module")
-def said(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def said(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """The reports on each program, without place; of all in one run."""
     place = tmp_path_factory.mktemp("places")
-    kept = getattr(pytestconfig, "cache", None)
-    cache = base_cache(
-        place / "kept" if kept is None else Path(kept.mkdir("mypy-plugin")) / "with", place / "cache", CONFIG
-    )
+    cache = warm(kept, PLUGIN, place / "cache")
     folder = place / "programs"
     folder.mkdir()
     (folder / "mypy.ini").write_text(CONFIG, encoding="utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.typing import checkers
+from tests.typing.caches import warm
 from tests.typing.checkers import CHECKERS, MYPYS, CheckerMissingError, with_plugin
 from tests.typing.marks import Program, differences, prepare
 
@@ -16,20 +17,14 @@ PROGRAMS = Path(__file__).parent / "programs"
 SOURCES = {path.name: path.read_text(encoding="utf-8") for path in sorted(PROGRAMS.glob("*.py"))}
 
 
-@pytest.fixture
-def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Kept between runs, because mypy needs most of its time for torch and numpy."""
-    kept = getattr(request.config, "cache", None)
-    return tmp_path / "cache" if kept is None else Path(kept.mkdir("mypy-plugin"))
-
-
 @pytest.mark.parametrize("name", MYPYS)
-def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, cache: Path) -> None:
+def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, kept: Path) -> None:
     folder = tmp_path / "programs"
     folder.mkdir()
     prepare(folder, SOURCES)
     try:
-        diagnostics = checkers.run(with_plugin(CHECKERS[name]), folder, cache / name)
+        checker = with_plugin(CHECKERS[name])
+        diagnostics = checkers.run(checker, folder, warm(kept, checker, tmp_path / "cache"))
     except CheckerMissingError as error:
         if name.startswith("mypy-") and not os.environ.get("CI"):
             pytest.skip(str(error))

@@ -17,19 +17,12 @@ from subprocess import CompletedProcess
 import pytest
 from hypothesis import settings
 
+from tests.typing.caches import MYPY, PLUGIN, warm
 from tests.typing.plugin import runs
 from tests.typing.plugin.edits import states
-from tests.typing.plugin.runs import CONFIG, base_cache, by_command, check, fill
+from tests.typing.plugin.runs import CONFIG, WITHOUT, by_command, check, fill
 
-WITHOUT = CONFIG.replace("plugins = typedbatch.mypy\n", "")
 slow = pytest.mark.skipif(settings.get_current_profile_name() != "fuzz", reason="make fuzz runs it")
-
-
-@pytest.fixture
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Holds caches between runs, as mypy needs most of its time for numpy and torch."""
-    found = getattr(request.config, "cache", None)
-    return tmp_path / "kept" if found is None else Path(found.mkdir("mypy-plugin"))
 
 
 # ---- the same reports in every way -----------------------------------------------------------------------------------
@@ -37,7 +30,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def compare(kept: Path, place: Path, ways: dict[str, runs.Way], *options: str) -> str:
     """Where reports differ from those of a cold run, after each step of the project; empty when they do nowhere."""
-    run_cold = runs.cold(place / "cold", base_cache(kept, place / "base", CONFIG, *options), *options)
+    run_cold = runs.cold(place / "cold", warm(kept, PLUGIN, place / "base", *options), *options)
     steps = [(says, {"mypy.ini": CONFIG, **files}) for says, files in states()]
     with ThreadPoolExecutor() as pool:
         expected, *found = pool.map(lambda way: [way(files) for _, files in steps], [run_cold, *ways.values()])
@@ -51,7 +44,7 @@ def compare(kept: Path, place: Path, ways: dict[str, runs.Way], *options: str) -
 
 
 def test_reports_are_those_of_a_cold_run(kept: Path, tmp_path: Path) -> None:
-    caches = [base_cache(kept / "with", tmp_path / name) for name in ("warm", "parallel", "daemon")]
+    caches = [warm(kept, PLUGIN, tmp_path / name) for name in ("warm", "parallel", "daemon")]
     with ExitStack() as stack:
         ways = {
             "from its cache": by_command(tmp_path / "a", caches[0]),
@@ -60,28 +53,28 @@ def test_reports_are_those_of_a_cold_run(kept: Path, tmp_path: Path) -> None:
                 runs.in_daemon(tmp_path / "c", caches[2], "--use-fine-grained-cache"),
             ),
         }
-        different = compare(kept / "with", tmp_path, ways)
+        different = compare(kept, tmp_path, ways)
     assert not different, different
 
 
 @slow
 @pytest.mark.parametrize("option", ["--no-fixed-format-cache", "--no-sqlite-cache"])
 def test_reports_do_not_depend_on_the_kind_of_cache(option: str, kept: Path, tmp_path: Path) -> None:
-    cache = base_cache(kept / option, tmp_path / "warm", CONFIG, option)
-    different = compare(kept / option, tmp_path, {option: by_command(tmp_path / "a", cache, option)}, option)
+    cache = warm(kept, PLUGIN, tmp_path / "warm", option)
+    different = compare(kept, tmp_path, {option: by_command(tmp_path / "a", cache, option)}, option)
     assert not different, different
 
 
 @slow
 def test_daemon_does_not_depend_on_a_cache(kept: Path, tmp_path: Path) -> None:
     with runs.in_daemon(tmp_path / "a", tmp_path / "none") as way:
-        different = compare(kept / "with", tmp_path, {"in the daemon": way})
+        different = compare(kept, tmp_path, {"in the daemon": way})
     assert not different, different
 
 
 def test_each_code_is_reported_in_the_project(kept: Path, tmp_path: Path) -> None:
     """Or else comparing its reports would show nothing about the plugin."""
-    cache = base_cache(kept / "with", tmp_path / "cache")
+    cache = warm(kept, PLUGIN, tmp_path / "cache")
     said = str(by_command(tmp_path / "a", cache)({"mypy.ini": CONFIG, **next(states())[1]}))
     assert set(re.findall(r"\[(batch-.*)\]", said)) >= {"batch-field", "batch-maybe-field", "batch-extend"}
 
@@ -114,7 +107,7 @@ MODES = {
 
 def test_odd_uses_crash_nothing(kept: Path, tmp_path: Path) -> None:
     sections = "".join(f"[mypy-odd_{mode}]\n{text}" for mode, text in MODES.items())
-    cache = base_cache(kept / "with", tmp_path / "cache")
+    cache = warm(kept, PLUGIN, tmp_path / "cache")
     odd = {f"odd_{mode}.py": ODD for mode in MODES}
     said = str(by_command(tmp_path / "odd", cache)({"mypy.ini": CONFIG + sections, **odd}))
     reached = re.findall(r"^odd_(.*)\.py:\d+: note: Revealed type is .*the end", said, re.MULTILINE)
@@ -160,10 +153,10 @@ def f(c: object) -> None:
 def test_batches_that_hold_themselves_take_no_time(source: str, mode: str, kept: Path, tmp_path: Path) -> None:
     if mode == "redefined" and "while b.z" in source:
         pytest.skip("mypy joins the types of three loops in one another over and over, for half a minute")
-    cache = base_cache(kept / "with", tmp_path / "cache")
+    cache = warm(kept, PLUGIN, tmp_path / "cache")
     config = f"{CONFIG}[mypy-a]\n{MODES[mode]}"
     fill(tmp_path / "a", {"mypy.ini": config, "a.py": f"from typedbatch import Batch\n{source}"})
-    check(tmp_path / "a", cache, timeout=20)
+    check(tmp_path / "a", cache)  # otherwise each line doubles the time, and the limit in pyproject.toml ends the test
 
 
 # ---- real code -------------------------------------------------------------------------------------------------------
@@ -224,8 +217,7 @@ def test_real_code_crashes_nothing(kept: Path) -> None:
 
 def errors(kept: Path, folder: Path, source: str, *options: str, config: str = CONFIG) -> set[tuple[int, str]]:
     """The line and code of each error in one program."""
-    basis = WITHOUT if config == WITHOUT else CONFIG
-    cache = base_cache(kept / ("without" if basis == WITHOUT else "with"), folder / "cache", basis)
+    cache = warm(kept, MYPY if config == WITHOUT else PLUGIN, folder / "cache")
     found = by_command(folder / "program", cache, *options)({"mypy.ini": config, "program.py": source})
     return {(int(line), code) for line, code in re.findall(r"^program\.py:(\d+): error: .*\[(.*)\]$", str(found), re.M)}
 

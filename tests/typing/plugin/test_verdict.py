@@ -7,15 +7,15 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings as profile
 
-from tests.typing.plugin.corpus import programs
-from tests.typing.plugin.runs import base_cache, by_command, check, fill, in_daemon
-from tests.typing.plugin.test_corpus import SETTINGS
+from tests.typing.caches import MYPY, PLUGIN, warm
+from tests.typing.plugin import runs
+from tests.typing.plugin.corpus import programs, settings
+from tests.typing.plugin.runs import CONFIG, by_command, check, fill, in_daemon
 
 PROGRAMS = Path(__file__).parent / "programs"
-WITHOUT = SETTINGS.replace("plugins = typedbatch.mypy\n", "")
-slow = pytest.mark.skipif(settings.get_current_profile_name() != "fuzz", reason="make fuzz runs it")
+slow = pytest.mark.skipif(profile.get_current_profile_name() != "fuzz", reason="make fuzz runs it")
 _OWNER = re.compile(r"([\w/]+\.py):")
 
 
@@ -27,6 +27,10 @@ def sources() -> dict[str, str]:
             mistake = next(iter(program.mistakes()))
             found.update(program.with_mistake(mistake).files)
     return found
+
+
+NAMES = [name.removesuffix(".py") for name in (*sources(), "loose.py")]
+SETTINGS, WITHOUT = settings(CONFIG, NAMES), settings(runs.WITHOUT, NAMES)
 
 
 def by_file(lines: tuple[str, ...]) -> dict[str, list[str]]:
@@ -46,23 +50,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kept(pytestconfig: pytest.Config, place: Path) -> Path:
-    found = getattr(pytestconfig, "cache", None)
-    return place / "kept" if found is None else Path(found.mkdir("mypy-plugin-corpus"))
-
-
-@pytest.fixture(scope="module")
 def together(kept: Path, place: Path) -> dict[str, list[str]]:
     """What is said of each file when all are checked at once."""
     files = {"mypy.ini": SETTINGS, **sources()}
     fill(place / "together", files)
-    return by_file(check(place / "together", base_cache(kept, place / "cache", SETTINGS)).lines)
+    return by_file(check(place / "together", warm(kept, PLUGIN, place / "cache")).lines)
 
 
 def test_a_few_at_a_time(kept: Path, place: Path, together: dict[str, list[str]]) -> None:
     """In random handfuls, each from the cache that the last has left: other neighbours, another order."""
     names = sorted(sources())
-    run = by_command(place / "few", base_cache(kept, place / "few-cache", SETTINGS))
+    run = by_command(place / "few", warm(kept, PLUGIN, place / "few-cache"))
     Random(0).shuffle(names)
     for start in range(0, len(names), 12):
         some = names[start : start + 12]
@@ -75,7 +73,7 @@ def test_each_alone(kept: Path, place: Path, together: dict[str, list[str]]) -> 
     for name, text in sources().items():
         folder = place / "alone" / name
         fill(folder, {"mypy.ini": SETTINGS, name: text})
-        found = by_file(check(folder, base_cache(kept, place / f"cache-{name}", SETTINGS)).lines)
+        found = by_file(check(folder, warm(kept, PLUGIN, place / f"cache-{name}")).lines)
         assert found.get(name, []) == together.get(name, [])
 
 
@@ -84,7 +82,7 @@ def test_in_the_daemon_after_edits(kept: Path, place: Path, together: dict[str, 
     some = Random(1).sample(names, 8)
     files = {"mypy.ini": SETTINGS, **{name: sources()[name] for name in some}}
     expected = {name: together[name] for name in some if name in together}
-    with in_daemon(place / "daemon", base_cache(kept, place / "daemon-cache", SETTINGS)) as run:
+    with in_daemon(place / "daemon", warm(kept, PLUGIN, place / "daemon-cache")) as run:
         for edited in ("", *some):
             texts = {name: text + "\nedited = 1\n" if name == edited else text for name, text in files.items()}
             assert by_file(run(texts).lines) == expected, edited
@@ -95,8 +93,8 @@ def test_what_mypy_reports_without_the_plugin_it_reports_with_it(kept: Path, pla
     texts = {"loose.py": LOOSE}
     fill(place / "with", {"mypy.ini": SETTINGS, **texts})
     fill(place / "without", {"mypy.ini": WITHOUT, **texts})
-    said = check(place / "with", base_cache(kept, place / "with-cache", SETTINGS)).lines
-    unsaid = check(place / "without", base_cache(kept / "without", place / "without-cache", WITHOUT)).lines
+    said = check(place / "with", warm(kept, PLUGIN, place / "with-cache")).lines
+    unsaid = check(place / "without", warm(kept, MYPY, place / "without-cache")).lines
     lines = [{int(line.split(":")[1]) for line in one if ": error: " in line} for one in (said, unsaid)]
     marked = {number for number, line in enumerate(LOOSE.splitlines(), 1) if "# E" in line}
     assert lines[1] == marked
