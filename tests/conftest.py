@@ -30,6 +30,7 @@ SLOW = (
     "tests/test_from_tianshou.py",
     "tests/test_infer.py::test_a_checker_reads_it",
     "tests/test_pytest_plugin.py",
+    "tests/test_sdist.py",
     "tests/typing",
 )
 """What takes long, as it starts processes: language servers, six type checkers, programs that are killed."""
