@@ -5,6 +5,7 @@ Of mypy there are several versions: those in ``older_mypys.txt``, and the one th
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import subprocess
@@ -126,6 +127,24 @@ if x:
         monkeypatch.setattr(checkers, "run_tool", lambda *_: subprocess.CompletedProcess([], 1, output, ""))
         with pytest.raises(CheckerFailedError, match="cannot be read"):
             checkers.run(CHECKERS[name], tmp_path, tmp_path)
+
+    def test_a_program_that_evaluates_a_type_is_by_itself_where_that_changes_others(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        start = "from typedbatch import RolloutBatch as Rollout\n"
+        sources = {"a.py": f"{start}x: Rollout[int]", "b.py": f"{start}x = Rollout[int]", "c.py": "x: list[int]"}
+        prepare(tmp_path, sources)
+        together: list[list[str]] = []
+
+        def run_tool(command: list[str], _: Path) -> subprocess.CompletedProcess[str]:
+            together.append([part for part in command if part in sources])
+            said = {"file": "a.py", "line": 1, "message": "", "hint": None}
+            return subprocess.CompletedProcess(command, 1, json.dumps(said), "")
+
+        monkeypatch.setattr(checkers, "run_tool", run_tool)
+        for name in ("mypy", "mypy-1.20"):
+            checkers.run(CHECKERS[name], tmp_path, tmp_path)
+        assert together == [["a.py", "b.py", "c.py"], ["a.py", "c.py"], ["b.py"]]
 
     def test_crash(self, tmp_path: Path) -> None:
         prepare(tmp_path, {"x.py": ""})

@@ -131,7 +131,7 @@ def f() -> None:
 def f(flags: list[bool]) -> None:
     b = Batch(a=1)
 """
-    + "".join(f"    if flags[{i}]: b.f{i} = b\n    else: del b.f{i - 1}\n" for i in range(12)),
+    + "".join(f"    if flags[{i}]: b.f{i} = b\n    else: del b.f{i - 1}\n" for i in range(30)),
     "in a union that a loop widens": """
 def f(c: object) -> None:
     b = Batch(a=1, b=None, c=Batch() if c else None)
