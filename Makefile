@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CONSTRAINTS := .ci/constraints.txt
 MYPYS := tests/typing/older_mypys.txt
+# mypy beside pyright, and one environment beside another
+MAKEFLAGS += --jobs=2
 
-.PHONY: demo test check lowest bench bench-docs caught-docs editors-docs design-docs overlay-docs fuzz lint types clean help
+.PHONY: demo test check lowest bench bench-docs caught-docs editors-docs design-docs overlay-docs fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -51,8 +53,12 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.dev
+types: mypy pyright
+
+mypy: $(VENV)/.dev
 	$(BIN)/mypy
+
+pyright: $(VENV)/.dev
 	$(BIN)/pyright
 
 bench: $(VENV)/.rllib
