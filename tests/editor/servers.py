@@ -121,7 +121,9 @@ class LanguageServer:
         program, *arguments = server.command.split()
         log = folder / "stderr.log"
         command = [str(Path(sys.executable).parent / program), *arguments]
-        self._client = Client(command, folder, _environment(), server.settings, log)
+        # it is ended by a signal, and what it leaves behind is to lie where its workspace does
+        environment = _environment() | {"TMPDIR": str(folder.parent)}
+        self._client = Client(command, folder, environment, server.settings, log)
         self.abilities = self._client.start(folder)
 
     def complete(self, text: str) -> list[Offer]:
