@@ -265,6 +265,6 @@ def require_rows(tree: Any, who: str) -> Any:
     Raises:
         StructureError: it is, by fields of its own.
     """
-    if type(tree)._check_parts is not None and "seq_lens" in tree.__dict__:
+    if type(tree)._check_parts is not None and "seq_lens" in tree.__dict__:  # noqa: SLF001  # public names are fields
         raise StructureError(f"{who} cuts by lengths, and the batch has sequences of its own", "seq_lens")
     return tree

@@ -13,7 +13,9 @@ from typedbatch._tree.leaves import Tree, describe, is_objects, new_tree
 from typedbatch._tree.rows import require_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
-from typedbatch.buffers.restore import library_class, restored
+from typedbatch.buffers.declared import library_class
+from typedbatch.buffers.restore import restored
+from typedbatch.buffers.state import state_of
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
@@ -82,19 +84,20 @@ def buffer_to_tianshou(buffer: ReplayBuffer[Any, Any]) -> ts.ReplayBuffer:
         raise LeafError(f"buffer_to_tianshou() takes a ReplayBuffer, got {describe(buffer)}")
     if (kind := library_class(type(buffer))) not in (ReplayBuffer, VectorReplayBuffer):
         raise LeafError(f"buffer_to_tianshou() takes a ReplayBuffer or a VectorReplayBuffer, got {describe(buffer)}")
-    options: dict[str, Any] = {name: value for name, value in buffer._options.items() if name in _OPTIONS}
-    rings = buffer._rings
+    options: dict[str, Any] = {name: value for name, value in buffer.options.items() if name in _OPTIONS}
+    state = state_of(buffer)
+    rings = state.rings
     many = kind is VectorReplayBuffer
     count = len(rings.capacity)
     out = (
         ts.VectorReplayBuffer(buffer.maxsize, count, **options) if many else ts.ReplayBuffer(buffer.maxsize, **options)
     )
-    if buffer._columns.__dict__:
+    if state.columns.__dict__:
         try:
-            columns: Any = to_tianshou(buffer._columns)
+            columns: Any = to_tianshou(state.columns)
             out.set_batch(columns)
         except AssertionError:
-            names = ", ".join(buffer._columns.__dict__)
+            names = ", ".join(state.columns.__dict__)
             raise StructureError(f"Tianshou's buffers take no other columns than their own, got {names}") from None
     for ring, one in enumerate(out.buffers if many else [out]):
         one._insertion_idx, one._size, one._ep_len, one._ep_start_idx = map(int, rings.counts[:, ring])

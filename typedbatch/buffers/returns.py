@@ -19,6 +19,7 @@ from typedbatch.buffers.guard import in_whole
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
+from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StructureError
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
 
@@ -67,7 +68,8 @@ def compute_nstep_return(
         RowIndexError: a slot that does not exist, or holds no row.
     """
     at_least(1, n_step, "n_step")
-    ahead, earned, terminated = in_whole(buffer, lambda: _read_ahead(buffer, indices, n_step), indices)
+    state = state_of(buffer)
+    ahead, earned, terminated = in_whole(state, lambda: _read_ahead(state, indices, n_step), indices)
     slots = ahead[0]
     if len(slots) != len(batch):
         raise StructureError(f"{len(slots)} indices for a batch of {len(batch)} rows")
@@ -98,18 +100,18 @@ def compute_nstep_return(
     return result
 
 
-def _read_ahead(buffer: Buffer, indices: Any, steps: int) -> tuple[list[Slots], list[Floats], NDArray[np.bool_]]:
+def _read_ahead(state: State, indices: Any, steps: int) -> tuple[list[Slots], list[Floats], NDArray[np.bool_]]:
     """The slots of each step, the last ones again where episodes end before; their rewards; the flags of the last."""
-    ahead = [as_slots(buffer._rings, indices)]
-    done = buffer.done
+    ahead = [as_slots(state.rings, indices)]
+    done = state.flags()
     for _ in range(steps - 1):
-        ahead.append(buffer._rings.next(ahead[-1], done))
-    return ahead, [_rewards(buffer, slots) for slots in ahead], leaf_to_numpy(buffer.terminated).take(ahead[-1])
+        ahead.append(state.rings.next(ahead[-1], done))
+    return ahead, [_rewards(state, slots) for slots in ahead], leaf_to_numpy(state.column("terminated")).take(ahead[-1])
 
 
-def _rewards(buffer: Buffer, slots: NDArray[np.intp]) -> Floats:
+def _rewards(state: State, slots: NDArray[np.intp]) -> Floats:
     """As they are sampled, which in a hindsight buffer is not as they are stored."""
-    stored = buffer._read("rew", buffer._columns.__dict__["rew"], slots)
+    stored = state.read("rew", state.columns.__dict__["rew"], slots)
     rewards: Floats = leaf_to_numpy(stored)
     return rewards
 
@@ -199,7 +201,7 @@ def _open_ends(buffer: Buffer | None, indices: Any, rows: int) -> NDArray[np.boo
         return ends
     if len(indices) != rows:
         raise StructureError(f"{len(indices)} indices for a batch of {rows} rows")
-    return np.isin(indices, in_whole(buffer, buffer.unfinished_index, indices))
+    return np.isin(indices, in_whole(state_of(buffer), buffer.unfinished_index, indices))
 
 
 def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:
