@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 import numpy as np
 from typing_extensions import TypeVar
 
+from typedbatch._declaration import pydantic_schema
 from typedbatch._ops import (
     assignment,
     column,
@@ -111,11 +112,7 @@ class Batch(Arithmetic):
         def __delattr__(self, name: str) -> None:
             del self[name]
 
-        @classmethod
-        def __get_pydantic_core_schema__(cls, source: Any, handler: object) -> Any:
-            from typedbatch.bridges.pydantic import schema_for
-
-            return schema_for(source)
+        __get_pydantic_core_schema__ = classmethod(pydantic_schema)
 
     @overload
     def __getitem__(self, key: str, /) -> Any: ...

@@ -78,11 +78,11 @@ def compute_nstep_return(
     values = np.asarray(to_numpy(target_q))
     if values.shape[:1] != slots.shape:
         raise StructureError(f"target_q_fn gives {describe(target_q)} for {len(slots)} slots")
-    rows = _as_they_are if values.ndim == 1 and earned[0].ndim == 1 else _by_columns
-    total = rows(values.astype(np.float64))
+    flat = values.ndim == earned[0].ndim == 1
+    total = _by_columns(values.astype(np.float64), flat)
     total[terminated] = 0
     for step in range(n_step - 1, -1, -1):
-        rewards = rows(earned[step])
+        rewards = _by_columns(earned[step], flat)
         if rewards.shape[1:] not in ((), (1,), total.shape[1:]):
             raise StructureError(f"target_q_fn gives {describe(target_q)} for rewards {list(earned[0].shape[1:])}")
         more = rewards + gamma * total
@@ -116,12 +116,9 @@ def _rewards(state: State, slots: NDArray[np.intp]) -> Floats:
     return rewards
 
 
-def _as_they_are(values: NDArray[Any]) -> Floats:
-    return values
-
-
-def _by_columns(values: NDArray[Any]) -> Floats:
-    return values.reshape(len(values), math.prod(values.shape[1:]))
+def _by_columns(values: Floats, flat: bool) -> Floats:
+    """One column for each number of a row, ``(N, heads)``; ``(N,)`` where all have one number a row, as is faster."""
+    return values if flat else values.reshape(len(values), math.prod(values.shape[1:]))
 
 
 def compute_episodic_return(
