@@ -27,6 +27,7 @@ from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._report import in_a_line
+from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -161,9 +162,23 @@ def to_batch(model: Any) -> Batch:
 
     Raises:
         LeafError: ``model`` is none, or has a field that no batch holds; the error names it.
+        StructureError: models, dicts and lists are nested more than 100 deep.
     """
     if not isinstance(model, BaseModel):
         raise LeafError(f"to_batch() takes a model of pydantic, got {describe(model)}")
+    require_depth(model, _parts)
+    return _batch_of(model)
+
+
+def _parts(value: Any) -> Mapping[Any, Any] | None:
+    if isinstance(value, BaseModel):
+        return {**value.__dict__, **(value.__pydantic_extra__ or {})}
+    if isinstance(value, list):
+        return dict(enumerate(value)) if any(isinstance(part, (dict, list, BaseModel)) for part in value) else None
+    return value if isinstance(value, dict) else fields_of(value)
+
+
+def _batch_of(model: BaseModel) -> Batch:
     given = {**model.__dict__, **(model.__pydantic_extra__ or {})}
     if isinstance(model, BatchModel):
         fields = schema_of(type(model).batch_schema)
@@ -174,7 +189,7 @@ def to_batch(model: Any) -> Batch:
 
 def _without_models(value: Any) -> Any:
     if isinstance(value, BaseModel):
-        return to_batch(value)
+        return _batch_of(value)
     if isinstance(value, dict):
         return {name: _without_models(part) for name, part in value.items()}
     return [_without_models(part) for part in value] if isinstance(value, list) else value
@@ -204,6 +219,7 @@ def _from_mapping(value: Any) -> Any:
     if isinstance(value, Tree) or not isinstance(value, Mapping):
         return value
     try:
+        require_depth(value, _parts)
         return Batch(value)
     except TypedBatchError as error:
         raise _failed(error, value) from error

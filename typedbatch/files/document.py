@@ -23,24 +23,6 @@ _TORCH_NAMES: Final = {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e
 _TENSORS_ONLY: Final = {name: dtype for dtype, name in _TORCH_NAMES.items()}
 
 
-_DEEPEST: Final = 250  # what can be read in a program that has not used up Python's stack itself
-
-
-def require_depth(batch: Tree) -> None:
-    """Raise an error if batches are nested too deep to be read again.
-
-    Raises:
-        StorageError: they are, or the batch holds itself.
-    """
-    level = {id(batch): batch}
-    for _ in range(_DEEPEST):
-        inner = [value for one in level.values() for value in one.__dict__.values() if KINDS[type(value)] is BATCH]
-        level = {id(one): one for one in inner}
-        if not level:
-            return
-    raise StorageError(f"the batch is nested more than {_DEEPEST} deep, or holds itself")
-
-
 def class_name(batch: Tree) -> str:
     """The name in :data:`CLASSES` of the class that a batch is of.
 
