@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from typedbatch._ops.equality import as_array, same_leaf
+from typedbatch._report import cut
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_masked, mask_of
 
 
@@ -76,5 +77,4 @@ def _in_masked(a: Any, b: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = str(value) if isinstance(value, np.generic) else repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return cut(str(value) if isinstance(value, np.generic) else repr(value), 40)

@@ -13,7 +13,7 @@ from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
 from typedbatch._tree.rows import require_bounded
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, SettingError, TypedBatchError
+from typedbatch.errors import LeafError, SettingError, TypedBatchError, under
 
 
 def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "numpy") -> Batch:
@@ -88,10 +88,8 @@ def _exported(tree: Tree) -> dict[str, Any]:
     for name, value in tree.__dict__.items():
         kind = KINDS[type(value)]
         if kind is BATCH:
-            try:
+            with under(name):
                 out[name] = _exported(value)
-            except TypedBatchError as error:
-                raise error.under(name) from error.__cause__
         elif kind is TENSOR:
             out[name] = value.detach().resolve_conj().resolve_neg()
         elif kind is ARRAY and value.dtype.kind in "biufc" and not isinstance(value, np.ma.MaskedArray):

@@ -43,7 +43,7 @@ from typedbatch._tree.leaves import (
 )
 from typedbatch._validation.validate import check
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError
+from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError, under
 from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.records import default_of
 from typedbatch.schema import class_of, schema_of
@@ -87,10 +87,8 @@ def _plain(value: Any) -> Any:
 def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     out = {}
     for name, leaf in fields.items():
-        try:
+        with under(name):
             out[name] = _plain(leaf)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
     return out
 
 

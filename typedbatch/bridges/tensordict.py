@@ -35,7 +35,7 @@ from typedbatch._tree.leaves import (
 )
 from typedbatch._tree.rows import at_least, equal_rows, require_bounded
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError, under
 
 T = TypeVar("T")
 
@@ -158,10 +158,8 @@ def _tensordict(tree: Tree, size: torch.Size) -> TensorDict:
 def _entries(tree: Tree, size: torch.Size) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
-        try:
+        with under(name):
             fields[name] = _entry(value, size)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
     return fields
 
 

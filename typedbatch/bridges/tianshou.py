@@ -16,7 +16,7 @@ from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.buffers.restore import library_class, restored
 from typedbatch.buffers.storage import Memory
-from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, StructureError, under
 
 
 def from_tianshou(batch: ts.Batch) -> Batch:
@@ -35,10 +35,8 @@ def from_tianshou(batch: ts.Batch) -> Batch:
 def _ours(batch: ts.Batch) -> Batch:
     fields: dict[str, Any] = {}
     for name, value in batch.__dict__.items():
-        try:
+        with under(name):
             fields[name] = _from_leaf(value)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
     ours: Batch = new_tree(Batch, fields)
     return ours
 

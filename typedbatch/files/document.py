@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.batch import Batch
-from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files.container import NAMES, Stored, aligned, sizes
 from typedbatch.files.jsonable import plain, text
 from typedbatch.sample_batches.multi_agent import MultiAgentBatch
@@ -40,10 +40,8 @@ def classes_of(batch: Tree) -> dict[str, Any]:
     inner = {}
     for name, value in batch.__dict__.items():
         if KINDS[type(value)] is BATCH:
-            try:
+            with under(name):
                 classes = classes_of(value)
-            except StorageError as error:
-                raise error.under(name) from error.__cause__
             if classes != {"class": "Batch"}:
                 inner[name] = classes
     return {"class": class_name(batch), **({"inner": inner} if inner else {})}
@@ -195,10 +193,8 @@ class Reader:
     def _batch(self, node: dict[str, Any]) -> Batch:
         fields = {}
         for name, inner in node["batch"].items():
-            try:
+            with under(name):
                 fields[name] = self.value(inner)
-            except TypedBatchError as error:
-                raise error.under(name) from error.__cause__
         return of_class(node["class"], fields)
 
     def _leaf(self, stored: Stored) -> Any:

@@ -18,7 +18,7 @@ from typedbatch._tree.rows import at_least
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.episodes import EPISODE_ID, groups, is_flag, lengths_by
-from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, under
 from typedbatch.sample_batches.compression import Compressed, compress_column, decompress_column, is_compressed
 from typedbatch.sample_batches.input_dict import NEXT_OBS, OBS, ViewRequirementLike, single_step_input
 from typedbatch.sample_batches.layout import (
@@ -424,10 +424,8 @@ def replaced(batch: SampleBatch, columns: Collection[str], function: Callable[[A
     new = {}
     for name in [columns] if isinstance(columns, str) else columns:
         if name in batch.__dict__:
-            try:
+            with under(name):
                 new[name] = function(batch.__dict__[name])
-            except TypedBatchError as error:
-                raise error.under(name) from error.__cause__
     return new
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -171,7 +171,7 @@ class _Walker:
         return value
 
     @contextmanager
-    def readable(self, path: Path) -> Iterator[None]:
+    def readable(self, path: Path) -> Generator[None]:
         """Reports what a value of a foreign class raises when it is looked at."""
         try:
             yield

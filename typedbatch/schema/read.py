@@ -82,12 +82,9 @@ def schema_of(hint: Any) -> Schema:
 
 
 def _read(hint: Any) -> Schema:
-    """Read a schema and all that it nests, one after the other: they may nest one another, and deeply."""
-    schema = _started(hint)
+    """Read a schema and all that it nests; they may nest one another."""
     try:
-        for one, unfinished in _each(_UNFINISHED):
-            object.__setattr__(unfinished, "fields", tuple(_fields(one)))  # the only time that a Schema changes
-            object.__setattr__(unfinished, "rules", tuple(batch_rules(unfinished.target)))
+        schema = _started(hint)
         for finished in _UNFINISHED.values():
             _check_computed(finished)
         _SCHEMAS.update(_UNFINISHED)  # other threads, and later calls, see none before all of them can be read
@@ -96,19 +93,14 @@ def _read(hint: Any) -> Schema:
     return schema
 
 
-def _each(growing: dict[Any, Schema]) -> Iterator[tuple[Any, Schema]]:
-    done = 0
-    while done < len(growing):
-        done += 1
-        yield list(growing.items())[done - 1]
-
-
 def _started(hint: Any) -> Schema:
-    """The schema of a declaration, which has its fields now or at the end of the reading."""
+    """The schema of a declaration; one that nests itself has its fields at the end of the reading."""
     known = _SCHEMAS.get(hint, _UNFINISHED.get(hint))
     if known is None:
         cls = class_of(hint)
         known = _UNFINISHED[hint] = Schema(show(hint), cls, _place(cls))
+        object.__setattr__(known, "fields", tuple(_fields(hint)))  # the only time that a Schema changes
+        object.__setattr__(known, "rules", tuple(batch_rules(cls)))
     return known
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._report import cut
 from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NUMBER, SCALAR, TENSOR
 from typedbatch._tree.rows import leaves
@@ -138,4 +139,4 @@ def _some(wrong: _Wrong) -> str:
 def _raises(error: Exception) -> str:
     # Their text is about types and names; that of other errors may hold values.
     says = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
-    return f"raises {type(error).__name__}{': ' if says else ''}{says if len(says) <= 100 else says[:97] + '...'}"
+    return f"raises {type(error).__name__}{': ' if says else ''}{cut(says, 100)}"
