@@ -250,29 +250,30 @@ def _cat_fields(
     if sum(map(len, parts)) != len(parts) * len(first):
         return _cat_with_gaps(parts, wholes, missing)
     joined: dict[str, Any] = {}
-    values: list[Any] = []
-    for name in first:
+    count = len(parts)
+    for name, value in first.items():
         try:
-            values = [part[name] for part in parts]
-            types = set(map(type, values))
-            if types == _ARRAYS:
-                joined[name] = concatenate(values)
-                if values[0].dtype.num in DATES:
-                    require_same_dates(values, joined[name])
-            elif isinstance(values[0], Tree) and len(types) == 1 and all(inner := [one.__dict__ for one in values]):
-                joined[name] = new_tree(type(values[0]), _cat_fields(inner, wholes, missing))
-            else:
-                joined[name] = _cat_values(values, types, wholes, missing)
+            if type(value) is ndarray:
+                arrays = [one for part in parts if type(one := part[name]) is ndarray]
+                if len(arrays) == count:
+                    joined[name] = concatenate(arrays)
+                    if value.dtype.num in DATES:
+                        require_same_dates(arrays, joined[name])
+                    continue
+            elif isinstance(value, Tree):
+                cls = type(value)
+                inner = [one.__dict__ for part in parts if type(one := part[name]) is cls]
+                if len(inner) == count and all(inner):
+                    joined[name] = new_tree(cls, _cat_fields(inner, wholes, missing))
+                    continue
+            joined[name] = _cat_values([part[name] for part in parts], wholes, missing)
         except KeyError:
             return _cat_with_gaps(parts, wholes, missing)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except (ValueError, TypeError) as error:
-            raise _misfit(values, error).under(name) from error
+            raise _misfit([part[name] for part in parts], error).under(name) from error
     return joined
-
-
-_ARRAYS: Final = {ndarray}
 
 
 def _cat_with_gaps(
@@ -284,11 +285,12 @@ def _cat_with_gaps(
     joined: dict[str, Any] = {}
     for name, values in _columns_with_gaps(parts, missing).items():
         with under(name):
-            joined[name] = _cat_values(values, set(map(type, values)), wholes, missing)
+            joined[name] = _cat_values(values, wholes, missing)
     return joined
 
 
-def _cat_values(values: list[Any], types: set[type], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
+def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
+    types = set(map(type, values))
     kinds = {KINDS[cls] for cls in types}
     if _has_gaps(values, types, kinds):
         return _cat_around_gaps(values, wholes, missing)
@@ -324,7 +326,7 @@ def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], mis
         ) from error
     present = [value for value, is_here in zip(values, here, strict=True) if is_here]
     present_wholes = [whole for whole, is_here in zip(wholes, here, strict=True) if is_here]
-    return _spread(_cat_values(present, set(map(type, present)), present_wholes, missing), np.repeat(here, sizes))
+    return _spread(_cat_values(present, present_wholes, missing), np.repeat(here, sizes))
 
 
 def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:

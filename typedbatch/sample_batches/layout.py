@@ -81,10 +81,8 @@ def layout_of(fields: dict[str, Any]) -> Layout:
     columns = {name: value for name, value in fields.items() if name != SEQ_LENS and name not in per_sequence}
     steps = int(seq_lens.sum())
     rows = count_steps(columns)
-    if (
-        not rows
-        and count_rows({name: value for name, value in columns.items() if type(value) is not Compressed}) is None
-    ):
+    plain = {name: value for name, value in columns.items() if type(value) is not Compressed}
+    if not rows and count_rows(plain) is None:
         rows = steps  # nothing has rows: only None, and fields that are reserved
     layout = Layout(steps, rows, seq_lens, per_sequence)
     if not layout.is_flat and layout.padded_to is None:

@@ -156,6 +156,8 @@ class _Body:
         self.lines: list[str] = []
         self.known: set[str] = set()
         """Dimensions that have a size by now on every way here."""
+        self.uncertain: set[str] = set()
+        """Dimensions that the shape at hand gives a size only where it is not broadcast."""
         self.count = 0
         self.inlined = 0
         self.computed: list[tuple[str, Dim]] = []
@@ -327,6 +329,7 @@ class _Body:
         rank = len(before) + len(after)
         no = [f"len({name}) {'!=' if option.shape.variadic is None else '<'} {rank}"]
         makes: dict[str, str] = {}
+        self.uncertain = set()
         places = [(dim, f"{name}[{i}]") for i, dim in enumerate(before)]
         places += [(dim, f"{name}[{i - len(after)}]") for i, dim in enumerate(after)]
         for dim, size in places:
@@ -338,7 +341,7 @@ class _Body:
             self.several(several, f"tuple({name}[{len(before)}:{end}])")
         for made, size in makes.items():
             self.write(f"{made} = {size}")
-        self.known.update(made for made, size in makes.items() if " if " not in size)
+        self.known.update(makes.keys() - self.uncertain)
         for dim, size in places:
             if dim.sort is Sort.COMPUTED:
                 self.computed.append((self.new("z"), dim))
@@ -363,9 +366,13 @@ class _Body:
             return []
         name = self.writer.dims[dim.text]
         before = makes.get(name, name)
-        sure = name in self.known or (name in makes and " if " not in before)
-        if not sure:  # with "#" a size of 1 makes nothing known
-            makes[name] = f"({before} if {size} == 1 else {size})" if dim.broadcasts else size
+        sure = name in self.known or (name in makes and name not in self.uncertain)
+        if not sure and dim.broadcasts:  # a size of 1 makes nothing known
+            self.uncertain.add(name)
+            makes[name] = f"({before} if {size} == 1 else {size})"
+        elif not sure:
+            self.uncertain.discard(name)
+            makes[name] = size
         return [f"{passes}{'' if sure else f'{before} is not None and '}{size} != {before}"]
 
     def several(self, dim: Dim, sizes: str) -> None:

@@ -197,26 +197,27 @@ def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _check_computed(schema: Schema) -> None:
-    """Refuse a size that is computed from a name that no field has, or has too late.
-
-    In a union, and in a ``dict[str, ...]``, a value is judged at once, by the sizes that are known from fields before.
-    """
+    """Refuse a size that is computed from a name that no field has, or has too late."""
     names, before = _all_named_dims(schema), set[str]()
     for field in schema.fields:
-        kinds = [option.kind for option in field.options]
         for option in field.every_option():
-            own = _named_dims(option)
-            at_once = all(option is not one for one in field.options) or kinds.count(option.kind) > 1
-            for dim in (dim for dim in option.shape.dims if dim.sort is Sort.COMPUTED):
-                for name in dim.names:
-                    if name not in (before | own if at_once else names):
-                        where = "a field before it" if name in names else "any field"
-                        raise DeclarationError(
-                            f"the size {dim.text!r} is computed from {name!r}, which is not a dimension of {where} "
-                            f"({field.declared_in}.{field.name})"
-                        )
+            known = before | _named_dims(option) if _judged_at_once(field, option) else names
+            for dim in option.shape.dims:
+                unknown = [name for name in dim.names if name not in known] if dim.sort is Sort.COMPUTED else []
+                if unknown:
+                    where = "a field before it" if unknown[0] in names else "any field"
+                    raise DeclarationError(
+                        f"the size {dim.text!r} is computed from {unknown[0]!r}, which is not a dimension of {where} "
+                        f"({field.declared_in}.{field.name})"
+                    )
         for option in field.every_option():
             before |= _named_dims(option) | (_all_named_dims(option.schema) if option.schema is not None else set())
+
+
+def _judged_at_once(field: Field, option: Option) -> bool:
+    """In a union, and in a ``dict[str, ...]``, a value is judged by the sizes that are known from fields before."""
+    inside = all(option is not one for one in field.options)
+    return inside or [one.kind for one in field.options].count(option.kind) > 1
 
 
 def _named_dims(option: Option) -> set[str]:
