@@ -26,7 +26,7 @@ from typedbatch._tree.leaves import (
     leading_shape,
 )
 from typedbatch._tree.rows import count_rows
-from typedbatch.errors import RowAssignmentError, StructureError, TypedBatchError
+from typedbatch.errors import RowAssignmentError, StructureError, under
 
 
 def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | None) -> None:
@@ -50,12 +50,10 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
         return
     rows = count_rows(tree.__dict__) or 0
     column = blank(values, (rows, *values.shape[1:]))
-    try:
+    with under(key):
         fill(column, default)
         if default is None:
             require_all(values, rows, index)
-    except TypedBatchError as error:
-        raise error.under(key) from error.__cause__
     _write(column, index, values, key)
     tree.__dict__[key] = column
 
@@ -69,10 +67,8 @@ def _set_whole(tree: Tree, values: Any, key: str) -> None:
 
 def _write(column: Any, index: Any, values: Any, key: str) -> None:
     if kind_of(column) in (ARRAY, TENSOR):
-        try:
+        with under(key):
             region = Place(index).region(column)
-        except TypedBatchError as error:
-            raise error.under(key) from error.__cause__
         places = region[0] if region else 1
         if places != len(values):
             raise StructureError(f"got {len(values)} values for {places} rows", key)

@@ -11,7 +11,7 @@ from typedbatch._ops.conversion import leaf_to_numpy, leaf_to_torch
 from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, Kind, describe, kind_of, new_tree
 from typedbatch._validation.validate import check, class_for
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, TypedBatchError
+from typedbatch.errors import LeafError, under
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import fill_defaults
 from typedbatch.schema import schema_of
@@ -59,7 +59,7 @@ def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, 
     out = {}
     for name, value in batch.__dict__.items():
         field = declared.get(name)
-        try:
+        with under(name):
             if kind_of(value) is BATCH:
                 nested = field.nested[0] if field is not None and field.nested else None
                 inner = _declared_kind(nested) if nested is not None else kind
@@ -67,8 +67,6 @@ def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, 
                 out[name] = new_tree(cls, _converted(value, nested, inner, turns))
             else:
                 out[name] = turns[_wanted(value, field, kind)](value)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
     return out
 
 

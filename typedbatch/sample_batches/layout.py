@@ -19,7 +19,7 @@ from typedbatch._ops.gathering import NO_ROW, after_zeros, gather
 from typedbatch._ops.indexing import plain_index, select, select_basic
 from typedbatch._tree.leaves import KINDS, TENSOR, Tree, new_tree
 from typedbatch._tree.rows import at_least, count_rows, equal_rows
-from typedbatch.errors import NoLengthError, RowIndexError, SizeError, StructureError
+from typedbatch.errors import NoLengthError, RowIndexError, StructureError, under
 from typedbatch.sample_batches.compression import Compressed
 from typedbatch.sequences import as_lengths, mask, padded_rows
 
@@ -74,19 +74,15 @@ def layout_of(fields: dict[str, Any]) -> Layout:
         return Layout(rows, rows, None, frozenset())
     if not np.ndim(fields[SEQ_LENS]):
         raise NoLengthError("a scalar, so this is a step of a batch, and has no length", SEQ_LENS)
-    try:
+    with under(SEQ_LENS):
         seq_lens = as_lengths(_whole(fields[SEQ_LENS]))
-    except SizeError as error:
-        raise error.under(SEQ_LENS) from None
     states = [name for name in fields if name[:6] == "state_" and _STATE.fullmatch(name)]
     per_sequence = frozenset(name for name in states if count_rows({name: fields[name]}) == len(seq_lens))
     columns = {name: value for name, value in fields.items() if name != SEQ_LENS and name not in per_sequence}
     steps = int(seq_lens.sum())
     rows = count_steps(columns)
-    if (
-        not rows
-        and count_rows({name: value for name, value in columns.items() if type(value) is not Compressed}) is None
-    ):
+    plain = {name: value for name, value in columns.items() if type(value) is not Compressed}
+    if not rows and count_rows(plain) is None:
         rows = steps  # nothing has rows: only None, and fields that are reserved
     layout = Layout(steps, rows, seq_lens, per_sequence)
     if not layout.is_flat and layout.padded_to is None:

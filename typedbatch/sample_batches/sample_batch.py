@@ -18,7 +18,7 @@ from typedbatch._tree.rows import at_least
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.episodes import EPISODE_ID, groups, is_flag, lengths_by
-from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, under
 from typedbatch.sample_batches.compression import Compressed, compress_column, decompress_column, is_compressed
 from typedbatch.sample_batches.input_dict import NEXT_OBS, OBS, ViewRequirementLike, single_step_input
 from typedbatch.sample_batches.layout import (
@@ -147,13 +147,16 @@ class SampleBatch(Batch):
             self.set_rows(index, value)
 
     def _has_sequences(self) -> bool:
+        self._require_uncompressed()
+        return SEQ_LENS in self.__dict__
+
+    def _require_uncompressed(self) -> None:
         fields = self.__dict__
         if Compressed in map(type, fields.values()):
             names = ", ".join(name for name, value in fields.items() if type(value) is Compressed)
             raise RowIndexError(
                 f"compressed as a whole, so it has no rows to take; decompress_if_needed([{names!r}])", names
             )
-        return SEQ_LENS in fields
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One dict per step; nested columns are dicts too, and ``seq_lens`` is 1."""
@@ -270,7 +273,7 @@ class SampleBatch(Batch):
             MissingFieldError: no such column, or none of these (a ``KeyError``).
         """
         by = key or (EPISODE_ID if EPISODE_ID in self.__dict__ else None)
-        self._has_sequences()
+        self._require_uncompressed()
         tree, layout = flat(self, layout_of(self.__dict__))
         ends = np.cumsum(lengths_by(tree.__dict__, by, layout.steps))
         pieces = [slice_steps(tree, layout, start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
@@ -296,7 +299,7 @@ class SampleBatch(Batch):
         start, end = at_least(-sys.maxsize, start, "start"), at_least(0, end, "end")
         if (state_start is None) != (state_end is None):
             raise StructureError("slice() takes state_start and state_end together, or neither")
-        self._has_sequences()
+        self._require_uncompressed()
         tree, layout = flat(self, layout_of(self.__dict__))
         stop = max(min(end, layout.steps), start) if start >= 0 else min(end, layout.steps)
         if state_start is not None:
@@ -322,7 +325,7 @@ class SampleBatch(Batch):
         if len(given) != 1:
             raise SettingError("timeslices() takes either size or num_slices")
         number = at_least(1, given[0], "size" if num_slices is None else "num_slices")
-        self._has_sequences()
+        self._require_uncompressed()
         tree, layout = flat(self, layout_of(self.__dict__))
         if num_slices is None:
             pieces = list(bounds(layout.steps, number, False))
@@ -344,7 +347,7 @@ class SampleBatch(Batch):
             StructureError: there are no ``seq_lens`` (a ``ValueError``).
             SizeError: a sequence is longer (a ``ValueError``).
         """
-        self._has_sequences()
+        self._require_uncompressed()
         self.__dict__.update(zero_padded(self, max_seq_len, exclude_states).__dict__)
         return self
 
@@ -406,7 +409,7 @@ class SampleBatch(Batch):
             MissingFieldError: a column is not there.
             RowIndexError: there is no such step.
         """
-        self._has_sequences()
+        self._require_uncompressed()
         tree, layout = flat(self, layout_of(self.__dict__))
         columns = single_step_input(tree, layout, view_requirements, index)
         columns[SEQ_LENS] = np.ones(1, np.int32)
@@ -424,10 +427,8 @@ def replaced(batch: SampleBatch, columns: Collection[str], function: Callable[[A
     new = {}
     for name in [columns] if isinstance(columns, str) else columns:
         if name in batch.__dict__:
-            try:
+            with under(name):
                 new[name] = function(batch.__dict__[name])
-            except TypedBatchError as error:
-                raise error.under(name) from error.__cause__
     return new
 
 

@@ -17,7 +17,6 @@ from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3
-_ENDLESS = 30
 
 
 class Source(Protocol):
@@ -67,8 +66,6 @@ class _Builder:
         self.used: set[str] = set()
 
     def batch(self, schema: Schema, path: str, depth: int) -> Batch:
-        if depth > _ENDLESS:
-            raise SettingError(f"{schema.name} holds itself without end", path.removesuffix("."))
         values = {}
         for field in schema:
             here = f"{path}{field.name}"
