@@ -130,9 +130,9 @@ class Batch(Arithmetic):
             RowIndexError: a field cannot take the index (an ``IndexError``); the error names the field.
         """
         if (type(index) is int or type(index) is slice) and self.__dict__:
-            return indexing.select_basic(self, index)
+            return indexing.take_basic(self, index)
         if not isinstance(index, str):
-            return indexing.select(self, index)
+            return indexing.take(self, index)
         try:
             return self.__dict__[index]
         except KeyError:
@@ -230,7 +230,7 @@ class Batch(Arithmetic):
         Raises:
             NoLengthError: a field is a scalar, so there are no rows.
         """
-        return (indexing.select_basic(self, row) for row in range(count_rows(self.__dict__) or 0))
+        return (indexing.take_basic(self, row) for row in range(count_rows(self.__dict__) or 0))
 
     @property
     def shape(self) -> list[int]:

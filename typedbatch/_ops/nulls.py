@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
-from typedbatch._ops.indexing import select
+from typedbatch._ops.indexing import take
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -70,7 +70,7 @@ def drop_null(tree: T) -> T:
     An object array that held numbers beside ``None`` becomes a numeric array once the ``None`` are gone.
     """
     keep = complete_rows(tree)
-    return map_leaves(select(tree, keep), _as_numbers) if not keep.all() else select(tree, keep)
+    return map_leaves(take(tree, keep), _as_numbers) if not keep.all() else take(tree, keep)
 
 
 def complete_rows(tree: Tree) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import numpy as np
 from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
-from typedbatch._ops.gathering import after_zeros
+from typedbatch._ops.padding import after_zeros
 from typedbatch._tree.leaves import ARRAY, BATCH, describe, is_reserved, kind_of
 from typedbatch._tree.rows import count_rows, equal_rows, leaves, require_bounded
 from typedbatch.batch import Batch

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from torch.utils.data import Dataset
 
-from typedbatch._ops.indexing import select
+from typedbatch._ops.indexing import take
 from typedbatch._tree.leaves import Tree
 from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch.batch import Batch
@@ -42,7 +42,7 @@ class BatchDataset(Dataset[B]):
     def __getitems__(self, indices: Sequence[int]) -> B:
         """Several rows as one batch, copied."""
         tree: Any = self.batch
-        rows: B = select(tree, list(indices))
+        rows: B = take(tree, list(indices))
         return rows
 
 

@@ -31,7 +31,7 @@ from typedbatch._tree.leaves import (
 )
 from typedbatch._tree.rows import leaves
 from typedbatch.batch import Batch
-from typedbatch.buffers.columns import Plan, new_column, rows_at
+from typedbatch.buffers.columns import Plan, new_column, take_slots
 from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, to_store
 from typedbatch.buffers.rings import Slots
@@ -47,7 +47,7 @@ F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 def stored_rows(state: State, slots: Slots | None = None) -> Batch:
     """The rows as they are stored, without frames and without what is computed, in the order of time."""
     slots = state.rings.chronological() if slots is None else slots
-    rows: Batch = new_tree(Batch, {name: rows_at(column, slots) for name, column in state.columns.__dict__.items()})
+    rows: Batch = new_tree(Batch, {name: take_slots(column, slots) for name, column in state.columns.__dict__.items()})
     return rows
 
 
@@ -134,7 +134,7 @@ def _planned(state: State, other: State, slots: Slots) -> Plan:
     if not state.save_obs_next:
         fields.pop("obs_next", None)
     elif "obs_next" not in fields:
-        fields["obs_next"] = rows_at(other.columns.__dict__["obs"], other.rings.next(slots, other.done))
+        fields["obs_next"] = take_slots(other.columns.__dict__["obs"], other.rings.next(slots, other.done))
     ring = np.broadcast_to(other.rings.ring_of(slots), slots.shape)
     fields["done"][:-1] |= ring[1:] != ring[:-1]  # an episode does not go on in another ring
     return state.plan(None, fields, (len(slots),))
@@ -149,7 +149,7 @@ def _go_on(state: State, ring: int, slots: Slots) -> None:
         rings.ep_return[ring] = rings.ep_len[ring] = 0
         rings.ep_start[ring] = (rings.insertion[ring] - len(slots)) % rings.capacity[ring]
     rings.ep_len[ring] += len(slots)
-    rings.ep_return[ring] += leaf_to_numpy(rows_at(state.columns.__dict__["rew"], slots)).sum(0)
+    rings.ep_return[ring] += leaf_to_numpy(take_slots(state.columns.__dict__["rew"], slots)).sum(0)
 
 
 def set_batch(state: State, batch: Any) -> None:

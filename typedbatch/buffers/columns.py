@@ -146,13 +146,13 @@ def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[s
     return storage.array(path, shape, value.dtype if kind in (ARRAY, SCALAR) else np.dtype(object))
 
 
-def rows_at(column: Any, slots: Any) -> Any:
+def take_slots(column: Any, slots: Any) -> Any:
     """The rows in some slots, or in one, as a copy."""
     if type(column) is ndarray:
         return column.take(slots, 0)
     kind = KINDS[type(column)]
     if kind is BATCH:
-        return new_tree(type(column), {name: rows_at(inner, slots) for name, inner in column.__dict__.items()})
+        return new_tree(type(column), {name: take_slots(inner, slots) for name, inner in column.__dict__.items()})
     if kind is TENSOR:
         return column[slots] if isinstance(slots, ndarray) else column[slots].clone()
     return np.asarray(column).take(slots, 0)  # of a class that derives from ndarray, as memmap does

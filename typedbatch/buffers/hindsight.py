@@ -15,7 +15,7 @@ from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
 from typedbatch._typing import Array
 from typedbatch.buffers import restore
-from typedbatch.buffers.columns import rows_at
+from typedbatch.buffers.columns import take_slots
 from typedbatch.buffers.goals import GoalState, Relabelled
 from typedbatch.buffers.guard import exclusive, exclusive_at
 from typedbatch.buffers.options import BufferOptions, R, S
@@ -153,9 +153,11 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         """The goal that each row reached with its action."""
         columns = self._state.columns.__dict__
         if self._state.save_obs_next:
-            reached: Array = rows_at(columns["obs_next"].__dict__["achieved_goal"], slots)
+            reached: Array = take_slots(columns["obs_next"].__dict__["achieved_goal"], slots)
         else:
-            reached = rows_at(columns["obs"].__dict__["achieved_goal"], self._state.rings.next(slots, self._state.done))
+            reached = take_slots(
+                columns["obs"].__dict__["achieved_goal"], self._state.rings.next(slots, self._state.done)
+            )
         return reached
 
     @classmethod

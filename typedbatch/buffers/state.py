@@ -18,7 +18,7 @@ from typedbatch._tree.leaves import Tree, describe, new_tree
 from typedbatch._tree.rows import at_least
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
-from typedbatch.buffers.columns import Plan, Simple, rows_at, same_structure, simple_columns, slice_of
+from typedbatch.buffers.columns import Plan, Simple, take_slots, same_structure, simple_columns, slice_of
 from typedbatch.buffers.declared import Declared, library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.guard import Guard
@@ -201,7 +201,7 @@ class State:
 
     def read(self, name: str, column: Any, slots: Any) -> Any:
         """Some rows of a field."""
-        return rows_at(column, slots)
+        return take_slots(column, slots)
 
     def frames(self, slots: Any, count: int) -> Any:
         """The slots of the last ``count`` rows up to each of ``slots``; they themselves for one."""

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._ops.gathering import NO_ROW, after_zeros, gather
-from typedbatch._ops.indexing import plain_index, select, select_basic
+from typedbatch._ops.padding import NO_ROW, after_zeros, take_or_zeros
+from typedbatch._ops.indexing import plain_index, take, take_basic
 from typedbatch._tree.leaves import KINDS, TENSOR, Tree, new_tree
 from typedbatch._tree.rows import at_least, count_rows, equal_rows
 from typedbatch.errors import NoLengthError, RowIndexError, StructureError, under
@@ -158,15 +158,15 @@ def flat(tree: T, layout: Layout) -> tuple[T, Layout]:
     if layout.is_flat:
         return tree, layout
     columns, per_sequence = split_fields(tree, layout)
-    steps = _select(columns, layout.positions())
+    steps = _take(columns, layout.positions())
     return joined(tree, steps, per_sequence, layout.seq_lens), layout._replace(rows=layout.steps)
 
 
-def _select(tree: T, index: Any) -> T:
-    return select(tree, index) if tree.__dict__ else tree
+def _take(tree: T, index: Any) -> T:
+    return take(tree, index) if tree.__dict__ else tree
 
 
-def select_steps(tree: T, index: Any) -> T:
+def take_steps(tree: T, index: Any) -> T:
     """Steps of a batch with ``seq_lens``; see :meth:`SampleBatch.__getitem__`."""
     tree, layout = flat(tree, layout_of(tree.__dict__))
     index = slice(None) if index is Ellipsis else index
@@ -187,7 +187,7 @@ def each_step(tree: T) -> Iterator[T]:
     tree, layout = flat(tree, layout_of(tree.__dict__))
     columns, per_sequence = split_fields(tree, layout)
     for step, sequence in enumerate(sequence_of_steps(layout).tolist()):
-        yield joined(tree, select_basic(columns, step), select_basic(per_sequence, sequence), 1)
+        yield joined(tree, take_basic(columns, step), take_basic(per_sequence, sequence), 1)
 
 
 def sequence_of_steps(layout: Layout) -> NDArray[np.intp]:
@@ -201,7 +201,7 @@ def _single_steps(tree: T, layout: Layout, numbers: Any) -> T:
     columns, per_sequence = split_fields(tree, layout)
     sequence = sequence_of_steps(layout)[numbers]
     ones = np.ones(np.shape(numbers), np.intp)
-    return joined(tree, _select(columns, numbers), select(per_sequence, sequence), ones)
+    return joined(tree, _take(columns, numbers), take(per_sequence, sequence), ones)
 
 
 def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
@@ -211,15 +211,15 @@ def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
     columns, per_sequence = split_fields(tree, layout)
     first, last, lens = _sequences_of(layout.seq_lens, start, stop)
     if start < 0 and not len(lens):  # zeros before nothing are a sequence too, which has no state yet
-        lens, states = np.array([-start]), gather(per_sequence, np.array([NO_ROW]))
+        lens, states = np.array([-start]), take_or_zeros(per_sequence, np.array([NO_ROW]))
     else:
-        states = select_basic(per_sequence, slice(first, last))
+        states = take_basic(per_sequence, slice(first, last))
     return joined(tree, _slice_columns(columns, start, stop), states, lens)
 
 
 def _slice_columns(columns: T, start: int, stop: int) -> T:
     if start >= 0:
-        return select_basic(columns, slice(start, stop))
+        return take_basic(columns, slice(start, stop))
     return after_zeros(columns, -start, stop)
 
 
@@ -265,5 +265,5 @@ def zero_padded(tree: T, length: Any, exclude_states: bool) -> T:
         firsts = np.full((len(seq_lens), length), NO_ROW)
         firsts[:, :1] = np.arange(len(seq_lens))[:, None]
         states = {name: per_sequence.__dict__[name] for name in layout.states}
-        per_sequence.__dict__.update(gather(new_tree(Tree.plain, states), firsts.ravel()).__dict__)
-    return joined(tree, gather(columns, rows), per_sequence, seq_lens)
+        per_sequence.__dict__.update(take_or_zeros(new_tree(Tree.plain, states), firsts.ravel()).__dict__)
+    return joined(tree, take_or_zeros(columns, rows), per_sequence, seq_lens)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, overlo
 import numpy as np
 
 from typedbatch._ops import conversion, copying
-from typedbatch._ops.indexing import select_basic, take
+from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.splitting import Rng, bounds, permutation
 from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, Tree, describe, new_tree
 from typedbatch._tree.rows import at_least
@@ -29,7 +29,7 @@ from typedbatch.sample_batches.layout import (
     flat,
     layout_of,
     require_sequences,
-    select_steps,
+    take_steps,
     slice_steps,
     zero_padded,
 )
@@ -133,11 +133,11 @@ class SampleBatch(Batch):
         """
         if isinstance(index, str) or not self._has_sequences():
             return super().__getitem__(index)
-        return select_steps(self, index)
+        return take_steps(self, index)
 
     def __iter__(self: S) -> Iterator[S]:
         """The steps ``batch[0]``, ``batch[1]`` ..., not the names."""
-        return each_step(self) if self._has_sequences() else (select_basic(self, i) for i in range(len(self)))
+        return each_step(self) if self._has_sequences() else (take_basic(self, i) for i in range(len(self)))
 
     def __setitem__(self, index: str | Index, value: Any, /) -> None:
         """Set a column by its name, or write steps; see :meth:`set_rows`."""
@@ -259,7 +259,7 @@ class SampleBatch(Batch):
         """
         if self._has_sequences():
             raise StructureError("sequences cannot be shuffled step by step", SEQ_LENS)
-        conversion.adopt(self, take(self, permutation(len(self), rng), None))
+        conversion.adopt(self, take_rows(self, permutation(len(self), rng), None))
         return self
 
     def split_by_episode(self: S, key: str | None = None) -> list[S]:
