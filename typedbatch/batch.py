@@ -289,14 +289,14 @@ class Batch(Arithmetic):
             arr: the values, one for each row of the Batch, or for each row of ``index``.
             key: name of the field; created if it is new.
             index: the rows to write; None means all of them.
-            default_value: what the other rows of a new field get. None makes them missing: NaN, NaT, ``None`` among
+            default_value: what the other rows of a new field get. None makes them null: NaN, NaT, ``None`` among
                 objects, masked in a masked array, so that :meth:`hasnull` and :meth:`dropnull` know them.
 
         Raises:
             StructureError: the number of values does not fit, or the field is a nested Batch.
             RowIndexError: the field cannot take the index.
             RowAssignmentError: a value or ``default_value`` does not fit the field's dtype, or rows of a new field get
-                no value and its dtype, as that of integers or flags, has none for missing.
+                no value and its dtype, as that of integers or flags, has no null.
         """
         column.set_column(self, construct.to_leaf(arr), key, index, default_value)
 
@@ -447,7 +447,7 @@ class Batch(Arithmetic):
         conversion.adopt(self, result)
         return self
 
-    # ---- missing values -------------------------------------------------------------------------------------------
+    # ---- nulls ----------------------------------------------------------------------------------------------------
 
     def isnull(self) -> Batch:
         """A Batch of arrays and tensors of bools, true where a value is ``None``, NaN, NaT or masked."""
@@ -458,7 +458,7 @@ class Batch(Arithmetic):
         return nulls.has_null(self)
 
     def dropnull(self: B) -> B:
-        """The rows in which no field has a missing value; every field keeps its shape beyond the rows.
+        """The rows in which no field has a null; every field keeps its shape beyond the rows.
 
         An object array that held numbers beside ``None`` becomes numeric.
 

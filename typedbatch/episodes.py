@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._ops.indexing import take_basic, take_rows
+from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.leaves import describe, leading_shape
 from typedbatch._tree.rows import at_least, equal_rows, require_tree
 from typedbatch.errors import MissingFieldError, SizeError, StructureError

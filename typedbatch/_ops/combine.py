@@ -65,7 +65,7 @@ def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing,
 
 def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert) -> Any:
     """Stack Batches and dicts; see :meth:`typedbatch.Batch.stack`."""
-    batches = _checked(batches, missing)
+    batches = _as_batches(batches, missing)
     if not batches:
         return new_tree(Tree.plain, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
@@ -75,18 +75,18 @@ def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Co
 def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert) -> Any:
     """Concatenate Batches and dicts; see :meth:`typedbatch.Batch.cat`."""
     if type(batches) is not list or missing != "error":
-        batches = _checked(batches, missing)
+        batches = _as_batches(batches, missing)
     cls = type(batches[0]) if batches else Tree.plain
     dicts = [batch.__dict__ for batch in batches if type(batch) is cls] if issubclass(cls, Tree) else []
     if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
-    if cls._check_parts is not None:
-        cls._check_parts(dicts)
+    if cls._require_parts is not None:
+        cls._require_parts(dicts)
     return new_tree(cls, _cat_fields(dicts, dicts, missing))
 
 
-def _checked(batches: Iterable[Any], missing: Missing) -> Sequence[Any]:
+def _as_batches(batches: Iterable[Any], missing: Missing) -> Sequence[Any]:
     if missing not in ("error", "pad"):
         raise LeafError(f"missing= is 'error' or 'pad', got {missing!r}")
     return batches if type(batches) is list else as_list(batches)
@@ -125,13 +125,13 @@ def _same_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | N
         columns = {name: [row[name] for row in rows] for name in first}
     except KeyError:
         return None
-    check_names(first)
+    require_names(first)
     return columns
 
 
 def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, list[Any]]:
     for row in rows:
-        check_names(row)
+        require_names(row)
     names = dict.fromkeys(name for row in rows for name in row)  # first-seen order
     if missing == "error":
         gaps = {name: [i for i, row in enumerate(rows) if name not in row] for name in names}
@@ -140,7 +140,7 @@ def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> d
     return {name: [row.get(name, _GAP) for row in rows] for name in names}
 
 
-def check_names(names: Mapping[str, Any]) -> None:
+def require_names(names: Mapping[str, Any]) -> None:
     """Raise :class:`FieldNameError` unless every key is a string."""
     if set(map(type, names)) <= {str}:
         return

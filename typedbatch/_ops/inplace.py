@@ -67,7 +67,7 @@ def is_operand(value: object) -> bool:
     return kind_of(value) in (BATCH, ARRAY, TENSOR, SCALAR) or isinstance(value, (bool, int, float, complex))
 
 
-def check_same_names(first: Tree, other: Tree) -> None:
+def require_same_names(first: Tree, other: Tree) -> None:
     """Raise an error unless two batches have the same fields.
 
     Raises:
@@ -221,7 +221,7 @@ def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator
     """What to do for each leaf, once dtypes and shapes are known to allow it."""
     paired = kind_of(other) is BATCH
     if paired:
-        check_same_names(tree, other)
+        require_same_names(tree, other)
     for name, leaf in tree.__dict__.items():
         value = other.__dict__[name] if paired else other
         with under(name):

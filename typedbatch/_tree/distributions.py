@@ -266,7 +266,7 @@ def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
     ``extra`` counts the dimensions right of the rows: for a distribution those that are in its own batch shape, for a
     transform those of the values that it gets.
     """
-    _check_alike(nodes)
+    _require_alike(nodes)
     first, name = nodes[0], type(nodes[0]).__name__
     if isinstance(first, StackTransform | CatTransform) and op.changes_rows and not -extra <= first.dim < 0:
         raise LeafError(f"{name} with dim={first.dim} has no rows: dim must be negative and in the event shape")
@@ -286,7 +286,7 @@ def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
     return new
 
 
-def _check_alike(nodes: Sequence[Any]) -> None:
+def _require_alike(nodes: Sequence[Any]) -> None:
     first, name = nodes[0], type(nodes[0]).__name__
     for node in nodes:
         if type(node) is not type(first):

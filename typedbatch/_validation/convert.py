@@ -9,7 +9,7 @@ from typing_extensions import TypeForm
 
 from typedbatch._ops.conversion import leaf_to_numpy, leaf_to_torch
 from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, Kind, describe, kind_of, new_tree
-from typedbatch._validation.validate import check, class_for
+from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, under
 from typedbatch.protocols import BatchProtocol
@@ -51,7 +51,7 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
     result = new_tree(class_for(schema, batch), _converted(batch, schema, _declared_kind(schema), turns))
     fill_defaults(type(result), result.__dict__)
-    return check(result, into, "")
+    return validate_at(result, into, "")
 
 
 def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:

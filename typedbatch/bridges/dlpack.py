@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from typedbatch._ops.combine import check_names
+from typedbatch._ops.combine import require_names
 from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
@@ -40,7 +40,7 @@ def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "nu
 
 
 def _shared(fields: Mapping[str, Any], take: Callable[[Any], Any], into: str) -> Batch:
-    check_names(fields)
+    require_names(fields)
     out: dict[str, Any] = {}
     for name, value in fields.items():
         try:

@@ -41,7 +41,7 @@ from typedbatch._tree.leaves import (
     describe,
     kind_of,
 )
-from typedbatch._validation.validate import check
+from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError, under
 from typedbatch.json_schema import field_schema, json_schema
@@ -225,7 +225,7 @@ def _from_mapping(value: Any) -> Any:
 
 def _validated(value: Any, source: Any) -> Any:
     try:
-        return check(value, source, _BOUNDARY)
+        return validate_at(value, source, _BOUNDARY)
     except SchemaError as error:
         raise ValidationError.from_exception_data(
             error.schema, [_details(problem, value) for problem in error.problems]

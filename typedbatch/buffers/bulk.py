@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.assignment import set_rows
 from typedbatch._ops.casting import require_no_mask
 from typedbatch._ops.column import fill, require_all
-from typedbatch._ops.combine import check_names
+from typedbatch._ops.combine import require_names
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.copying import deep_leaf
@@ -220,7 +220,7 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
     """Set a field, or some slots of it; see :meth:`ReplayBuffer.set_array_at_key`."""
     if not state.columns.__dict__:
         raise state.empty()
-    check_names({key: seq})
+    require_names({key: seq})
     if key in ("terminated", "truncated", "done"):
         raise FieldNameError(
             f"{key!r} says where episodes end, so it is not set by itself; set_batch() sets everything"
@@ -268,7 +268,7 @@ def _new_column(state: State, values: Any, key: str, where: Any, default: float 
 
 
 def drop_null(state: State) -> None:
-    """Drop the rows with a missing value; see :meth:`ReplayBuffer.dropnull`."""
+    """Drop the rows with a null; see :meth:`ReplayBuffer.dropnull`."""
     state.require_whole("dropnull()")
     rows = stored_rows(state)
     rings = state.rings

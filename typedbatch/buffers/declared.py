@@ -8,7 +8,7 @@ from typing_extensions import get_original_bases
 
 from typedbatch._level import current_level
 from typedbatch._tree.leaves import Tree, new_tree
-from typedbatch._validation.validate import check
+from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.incoming import as_row
 from typedbatch.schema import options_of, schema_of
 
@@ -43,9 +43,9 @@ class Declared:
     def typed(self, fields: dict[str, Any]) -> Any:
         """Rows as what is declared to be sampled: the record, the one that matches of several, or a plain Batch."""
         rows = new_tree(self._cls, fields)
-        return rows if not self._union else check(rows, self.sampled, _SAMPLED, name=self._buffer)
+        return rows if not self._union else validate_at(rows, self.sampled, _SAMPLED, name=self._buffer)
 
-    def check_added(self, fields: dict[str, Any], single: bool) -> None:
+    def validate_added(self, fields: dict[str, Any], single: bool) -> None:
         """Validate what is added, a single row as a batch of one.
 
         Raises:
@@ -53,20 +53,20 @@ class Declared:
         """
         if self.added is not None:
             rows = new_tree(Tree.plain, {name: as_row(value) if single else value for name, value in fields.items()})
-            self._check(rows, self.added, "argument `batch` of {}.add()")
+            self._validate(rows, self.added, "argument `batch` of {}.add()")
 
-    def check_sampled(self, rows: Tree) -> None:
+    def validate_sampled(self, rows: Tree) -> None:
         """Validate what sampling gives.
 
         Raises:
             SchemaError: it is not what the buffer was declared to give.
         """
         if self.sampled is not None:
-            self._check(rows, self.sampled, _SAMPLED)
+            self._validate(rows, self.sampled, _SAMPLED)
 
-    def _check(self, rows: Tree, schema: Any, boundary: str) -> None:
+    def _validate(self, rows: Tree, schema: Any, boundary: str) -> None:
         if current_level() != "off":
-            check(rows, schema, boundary, name=self._buffer)
+            validate_at(rows, schema, boundary, name=self._buffer)
 
 
 def library_class(hint: Any) -> Any:

@@ -164,7 +164,7 @@ def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
     return map_leaves(obs, last) if KINDS[type(obs)] is BATCH else last(obs)
 
 
-def check(state: State, batch: Tree, fields: Fields, plan: Plan) -> None:
+def validate_added(state: State, batch: Tree, fields: Fields, plan: Plan) -> None:
     """Validate a batch whose structure may be another than that of the columns, which were validated.
 
     Raises:
@@ -176,7 +176,7 @@ def check(state: State, batch: Tree, fields: Fields, plan: Plan) -> None:
         rows = {**batch.__dict__, **{name: fields[name] for name in ("rew", "terminated", "truncated")}}
         if not state.save_obs_next:
             rows.setdefault("obs_next", rows["obs"])
-        declared.check_added(rows, not plan.lead)
+        declared.validate_added(rows, not plan.lead)
 
 
 def add_in_turns(state: State, plan: Plan, ids: NDArray[np.intp], rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:

@@ -412,13 +412,13 @@ class ReplayBuffer(Generic[R, S]):
             EmptyBufferError: nothing has been added yet.
             StructureError: the number of values does not fit.
             RowAssignmentError: a value or ``default_value`` does not fit the dtype, or stored rows get no value and the
-                dtype has none for missing.
+                dtype has no null.
         """
         bulk.set_array_at_key(self._state, seq, key, index, default_value)
 
     @exclusive
     def hasnull(self) -> bool:
-        """True when any stored value is missing: ``None``, NaN or NaT."""
+        """True when any stored value is null: ``None``, NaN or NaT."""
         return bool(len(self._state.rings)) and Batch.hasnull(bulk.stored_rows(self._state))
 
     @exclusive
@@ -429,7 +429,7 @@ class ReplayBuffer(Generic[R, S]):
 
     @changing
     def dropnull(self) -> None:
-        """Drop the rows in which a field has a missing value; fields keep their shape, the buffer its size.
+        """Drop the rows in which a field has a null; fields keep their shape, the buffer its size.
 
         An episode that loses its last row ends with the last one that is kept: ``done`` is true there. On disk, every
         row is gone for as long as this takes.

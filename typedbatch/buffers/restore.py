@@ -94,7 +94,7 @@ def restored(
         else:
             state.on_reopened()
         if state.columns.__dict__:
-            state.declaration().check_sampled(state.rows(np.arange(0)))
+            state.declaration().validate_sampled(state.rows(np.arange(0)))
     except SchemaError:  # it is a buffer, and holds something else
         raise
     except Exception as error:  # whatever it is, what was read is the reason for it

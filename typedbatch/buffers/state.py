@@ -18,7 +18,7 @@ from typedbatch._tree.leaves import Tree, describe, new_tree
 from typedbatch._tree.rows import at_least
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
-from typedbatch.buffers.columns import Plan, Simple, take_slots, same_structure, simple_columns, slice_of
+from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, slice_of, take_slots
 from typedbatch.buffers.declared import Declared, library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.guard import Guard
@@ -139,7 +139,7 @@ class State:
         plan = Plan(lead)
         plan.add(self.columns.__dict__, fields, (), self.simple)
         if batch is not None and (plan.new or plan.fills or current_level() == "values"):
-            incoming.check(self, batch, fields, plan)
+            incoming.validate_added(self, batch, fields, plan)
         if plan.new:
             self._grow(plan)
         return plan
@@ -159,7 +159,7 @@ class State:
             columns[name] = columns.pop(name)
         if first:
             self.rings.ep_return = np.zeros((len(self.rings.capacity), *np.shape(columns["rew"])[1:]))
-            self.declaration().check_sampled(self.rows(np.arange(0)))
+            self.declaration().validate_sampled(self.rows(np.arange(0)))
         self.on_columns_laid_out()
 
     def on_columns_laid_out(self) -> None:

@@ -16,7 +16,7 @@ from typedbatch._declaration import schema_version as schema_version
 from typedbatch._declaration import versions
 from typedbatch._ops.conversion import require_device
 from typedbatch._tree.rows import require_bounded
-from typedbatch._validation.validate import check, typed_copy, verbatim
+from typedbatch._validation.validate import typed_copy, validate_at, verbatim
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
@@ -65,7 +65,7 @@ def save(
     if schema is None and isinstance(batch, BatchRecord):
         schema = type(batch)
     if schema is not None:
-        check(tree, schema, verbatim(f"save() to {path}"))
+        validate_at(tree, schema, verbatim(f"save() to {path}"))
     identity = None if schema is None else _identity(tree, schema)
     if _is_hdf5(path):
         if compression not in (None, "gzip", "lzf"):
@@ -232,4 +232,4 @@ def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) 
     if fitting or len(given) == 1:
         batch = typed_copy(batch, schema_of((fitting or given)[0]), "load()")
         fill_defaults(type(batch), batch.__dict__)
-    return check(batch, schema, verbatim(f"load() of {path}"))
+    return validate_at(batch, schema, verbatim(f"load() of {path}"))

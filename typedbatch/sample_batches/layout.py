@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._ops.padding import NO_ROW, after_zeros, take_or_zeros
 from typedbatch._ops.indexing import plain_index, take, take_basic
+from typedbatch._ops.padding import NO_ROW, after_zeros, take_or_zeros
 from typedbatch._tree.leaves import KINDS, TENSOR, Tree, new_tree
 from typedbatch._tree.rows import at_least, count_rows, equal_rows
 from typedbatch.errors import NoLengthError, RowIndexError, StructureError, under
@@ -115,7 +115,7 @@ def count_steps(columns: dict[str, Any]) -> int:
     return int(next(iter(whole.values())))
 
 
-def check_parts(parts: Sequence[Mapping[str, Any]]) -> None:
+def require_parts(parts: Sequence[Mapping[str, Any]]) -> None:
     """Refuse to concatenate batches of which some are padded and others not, or to another length.
 
     Raises:

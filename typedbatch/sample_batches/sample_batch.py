@@ -23,14 +23,14 @@ from typedbatch.sample_batches.compression import Compressed, compress_column, d
 from typedbatch.sample_batches.input_dict import NEXT_OBS, OBS, ViewRequirementLike, single_step_input
 from typedbatch.sample_batches.layout import (
     SEQ_LENS,
-    check_parts,
     count_steps,
     each_step,
     flat,
     layout_of,
+    require_parts,
     require_sequences,
-    take_steps,
     slice_steps,
+    take_steps,
     zero_padded,
 )
 
@@ -87,7 +87,7 @@ class SampleBatch(Batch):
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
-    _check_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = staticmethod(check_parts)
+    _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = staticmethod(require_parts)
 
     def __len__(self) -> int:
         """The number of steps; padding is none."""

@@ -130,7 +130,7 @@ def _dim(word: str, text: str) -> Dim:
         raise DeclarationError(f"the shape {text!r} has {word!r}: only a name can stand for any number of dimensions")
     if re.fullmatch(r"[+-]?\d+", rest, re.ASCII):
         return Dim(Sort.FIXED, str(int(rest)), broadcasts)
-    _check_expression(rest, text)
+    _require_expression(rest, text)
     return Dim(Sort.COMPUTED, rest, broadcasts)
 
 
@@ -148,7 +148,7 @@ _ALLOWED = (
 )
 
 
-def _check_expression(expression: str, text: str) -> None:
+def _require_expression(expression: str, text: str) -> None:
     try:
         nodes = list(ast.walk(ast.parse(expression, mode="eval")))
     except (SyntaxError, ValueError):

@@ -86,7 +86,7 @@ def _read(hint: Any) -> Schema:
     try:
         schema = _started(hint)
         for finished in _UNFINISHED.values():
-            _check_computed(finished)
+            _require_computed(finished)
         _SCHEMAS.update(_UNFINISHED)  # other threads, and later calls, see none before all of them can be read
     finally:
         _UNFINISHED.clear()
@@ -196,7 +196,7 @@ def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
             yield name, getattr(member.fget, "__annotations__", {}).get("return", Any), False
 
 
-def _check_computed(schema: Schema) -> None:
+def _require_computed(schema: Schema) -> None:
     """Refuse a size that is computed from a name that no field has, or has too late."""
     names, before = _all_named_dims(schema), set[str]()
     for field in schema.fields:
