@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from typedbatch.errors import SettingError
 
@@ -73,6 +73,13 @@ def is_own(frame: FrameType) -> bool:
     """Is it code of this package, in whichever of its folders."""
     own: bool = frame.f_globals.get("__name__", "").partition(".")[0] == "typedbatch"
     return own
+
+
+def pydantic_schema(cls: type, source: Any, handler: object) -> Any:
+    """What pydantic asks a class for that is the type of a field: how to validate it."""
+    from typedbatch.bridges.pydantic import schema_for
+
+    return schema_for(source)
 
 
 def show_place(file: str, line: int) -> str:

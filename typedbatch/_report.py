@@ -97,6 +97,11 @@ def shorten(path: str) -> str:
     return path if len(path) <= 80 else f"{path[:38]}...{path[-38:]}"
 
 
+def cut(text: str, most: int) -> str:
+    """A text of so many characters at most."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def printable(text: str) -> str:
     """A text on a terminal, whatever is in it."""
     # A field may be called anything; the report stays a report.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 import numpy as np
 from typing_extensions import TypeVar
 
+from typedbatch._declaration import pydantic_schema
 from typedbatch._ops import (
     assignment,
     column,
@@ -111,11 +112,7 @@ class Batch(Arithmetic):
         def __delattr__(self, name: str) -> None:
             del self[name]
 
-        @classmethod
-        def __get_pydantic_core_schema__(cls, source: Any, handler: object) -> Any:
-            from typedbatch.bridges.pydantic import schema_for
-
-            return schema_for(source)
+        __get_pydantic_core_schema__ = classmethod(pydantic_schema)
 
     @overload
     def __getitem__(self, key: str, /) -> Any: ...
@@ -133,9 +130,9 @@ class Batch(Arithmetic):
             RowIndexError: a field cannot take the index (an ``IndexError``); the error names the field.
         """
         if (type(index) is int or type(index) is slice) and self.__dict__:
-            return indexing.select_basic(self, index)
+            return indexing.take_basic(self, index)
         if not isinstance(index, str):
-            return indexing.select(self, index)
+            return indexing.take(self, index)
         try:
             return self.__dict__[index]
         except KeyError:
@@ -233,7 +230,7 @@ class Batch(Arithmetic):
         Raises:
             NoLengthError: a field is a scalar, so there are no rows.
         """
-        return (indexing.select_basic(self, row) for row in range(count_rows(self.__dict__) or 0))
+        return (indexing.take_basic(self, row) for row in range(count_rows(self.__dict__) or 0))
 
     @property
     def shape(self) -> list[int]:
@@ -292,14 +289,14 @@ class Batch(Arithmetic):
             arr: the values, one for each row of the Batch, or for each row of ``index``.
             key: name of the field; created if it is new.
             index: the rows to write; None means all of them.
-            default_value: what the other rows of a new field get. None makes them missing: NaN, NaT, ``None`` among
+            default_value: what the other rows of a new field get. None makes them null: NaN, NaT, ``None`` among
                 objects, masked in a masked array, so that :meth:`hasnull` and :meth:`dropnull` know them.
 
         Raises:
             StructureError: the number of values does not fit, or the field is a nested Batch.
             RowIndexError: the field cannot take the index.
             RowAssignmentError: a value or ``default_value`` does not fit the field's dtype, or rows of a new field get
-                no value and its dtype, as that of integers or flags, has none for missing.
+                no value and its dtype, as that of integers or flags, has no null.
         """
         column.set_column(self, construct.to_leaf(arr), key, index, default_value)
 
@@ -450,7 +447,7 @@ class Batch(Arithmetic):
         conversion.adopt(self, result)
         return self
 
-    # ---- missing values -------------------------------------------------------------------------------------------
+    # ---- nulls ----------------------------------------------------------------------------------------------------
 
     def isnull(self) -> Batch:
         """A Batch of arrays and tensors of bools, true where a value is ``None``, NaN, NaT or masked."""
@@ -461,7 +458,7 @@ class Batch(Arithmetic):
         return nulls.has_null(self)
 
     def dropnull(self: B) -> B:
-        """The rows in which no field has a missing value; every field keeps its shape beyond the rows.
+        """The rows in which no field has a null; every field keeps its shape beyond the rows.
 
         An object array that held numbers beside ``None`` becomes numeric.
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._ops.gathering import NO_ROW, gather
-from typedbatch._ops.indexing import select_basic, take
+from typedbatch._ops.indexing import take_basic, take_rows
+from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.leaves import describe, leading_shape
 from typedbatch._tree.rows import at_least, equal_rows, require_tree
 from typedbatch.errors import MissingFieldError, SizeError, StructureError
@@ -110,7 +110,7 @@ def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
     tree = require_rows(require_tree(batch, "group_by()"), "group_by()")
     values = _values(tree.__dict__, by, equal_rows(tree.__dict__))
     plain: Any = values if values.dtype.kind in "mM" else values.tolist()  # dates of nanoseconds would become numbers
-    found: dict[Hashable, B] = {plain[rows[0]]: pick(tree, rows) for rows in groups(values, by)}
+    found: dict[Hashable, B] = {plain[rows[0]]: take_in_order(tree, rows) for rows in groups(values, by)}
     return found
 
 
@@ -128,10 +128,10 @@ def groups(values: NDArray[Any], name: str) -> list[NDArray[np.intp]]:
     return sorted(parts, key=lambda rows: int(rows[0]))
 
 
-def pick(tree: Any, rows: NDArray[np.intp]) -> Any:
+def take_in_order(tree: Any, rows: NDArray[np.intp]) -> Any:
     """Rows in rising order: a view if they stand one after the other."""
     first, last = int(rows[0]), int(rows[-1])
-    return select_basic(tree, slice(first, last + 1)) if last - first < len(rows) else take(tree, rows, None)
+    return take_basic(tree, slice(first, last + 1)) if last - first < len(rows) else take_rows(tree, rows, None)
 
 
 def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Literal["zeros", "first"] = "zeros") -> B:
@@ -159,7 +159,7 @@ def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Liter
     there = lookback_mask(sizes, size)
     rows = np.arange(steps)[:, None] - np.arange(size)[::-1]
     filler: Any = NO_ROW if fill == "zeros" else np.repeat(starts(sizes), sizes)[:, None]
-    windows: B = gather(tree, np.where(there, rows, filler))
+    windows: B = take_or_zeros(tree, np.where(there, rows, filler))
     return windows
 
 

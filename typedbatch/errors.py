@@ -37,6 +37,20 @@ class TypedBatchError(Exception):
         return self
 
 
+class under:  # noqa: N801  # it reads as a word: with under("obs")
+    """Puts the name of a field in front of the path of an error of ours that comes out of the block."""
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+
+    def __enter__(self) -> None:
+        """Nothing is to be done before."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TypedBatchError):
+            error.under(self.name)
+
+
 class MissingFieldError(TypedBatchError, AttributeError, KeyError):
     """A field was read, or deleted, that the batch does not have.
 

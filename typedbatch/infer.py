@@ -14,13 +14,12 @@ import numpy as np
 from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, leading_shape
 from typedbatch._tree.rows import leaves, require_tree
 from typedbatch.batch import Batch
-from typedbatch.errors import FieldNameError, LeafError, SettingError
+from typedbatch.errors import FieldNameError, SettingError
 from typedbatch.schema.dtypes import JAXTYPING
 
 Style = Literal["record", "protocol"]
 
 _BASES: Final = {"record": "BatchRecord", "protocol": "BatchProtocol, Protocol"}
-_DEEPEST: Final = 100
 _TAKEN: Final = {
     *("Batch", "BatchRecord", "BatchProtocol", "Protocol", "NDArray", "Tensor", "Distribution", "Shaped", "np"),
     *JAXTYPING.values(),
@@ -46,7 +45,7 @@ def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", 
         names, and distributions that have not N rows, are in comments.
 
     Raises:
-        LeafError: ``batch`` is not a Batch, or is nested too deep.
+        LeafError: ``batch`` is not a Batch.
         SettingError: there is no such style.
         FieldNameError: ``name`` is not a name of a class.
     """
@@ -92,14 +91,12 @@ class _Writer:
         blocks = ["\n".join(block) for block in (standard, numpy + others, own) if block]
         return "\n\n".join(blocks) + "\n\n\n" + "\n\n\n".join(self._classes) + "\n"
 
-    def declare(self, batch: Tree, name: str, depth: int = 0) -> str:
+    def declare(self, batch: Tree, name: str) -> str:
         """Write the class of a batch; its name, which is another one if the first is taken."""
-        if depth > _DEEPEST:
-            raise LeafError(f"nested more than {_DEEPEST} deep, or in itself")
         name = self._names.new(name)
         lines = []
         for field, value in batch.__dict__.items():
-            hint = self._hint(field, value, depth)
+            hint = self._hint(field, value)
             declared = _is_declarable(field) and (KINDS[type(value)] is not DISTRIBUTION or self._has_rows(value))
             lines.append(f"    {field}: {hint}" if declared else f"    # {field!r}: {hint}, which no class can declare")
         if not any(not line.startswith("    #") for line in lines):
@@ -107,12 +104,10 @@ class _Writer:
         self._classes.append(f"class {name}({_BASES[self._style]}):\n" + "\n".join(lines))
         return name
 
-    def _hint(self, field: str, value: Any, depth: int) -> str:
+    def _hint(self, field: str, value: Any) -> str:
         kind = KINDS[type(value)]
         if kind is BATCH:
-            return (
-                self.declare(value, _camel(field), depth + 1) if value.__dict__ else self._from("typedbatch", "Batch")
-            )
+            return self.declare(value, _camel(field)) if value.__dict__ else self._from("typedbatch", "Batch")
         if kind is NONE:
             return "None"
         if kind is TENSOR:

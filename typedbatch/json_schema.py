@@ -10,13 +10,13 @@ import numpy as np
 from typedbatch._tree.leaves import BATCH, DISTRIBUTION, NONE, OBJECT
 from typedbatch.schema import schema_of
 from typedbatch.schema.dims import Dim, Shape, Sort
-from typedbatch.schema.dtypes import Dtypes
+from typedbatch.schema.dtypes import FLOATS, INTEGERS, Dtypes
 from typedbatch.schema.fields import Field, Option, Schema
 
 _ELEMENTS: Final = {
     "boolean": ("bool",),
-    "integer": tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    "number": ("float16", "float32", "float64", "longdouble"),
+    "integer": INTEGERS,
+    "number": FLOATS,
 }
 
 

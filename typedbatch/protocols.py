@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from typedbatch._declaration import declare
+from typedbatch._declaration import declare, pydantic_schema
 from typedbatch._ops.splitting import Rng
 from typedbatch._typing import Act_co, Array, Distribution, Index, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
@@ -34,11 +34,7 @@ class BatchProtocol(Protocol):
         def __class_getitem__(cls, args: Any) -> Any:
             return super().__class_getitem__(with_defaults(cls, args))
 
-        @classmethod
-        def __get_pydantic_core_schema__(cls, source: Any, handler: object) -> Any:
-            from typedbatch.bridges.pydantic import schema_for
-
-            return schema_for(source)
+        __get_pydantic_core_schema__ = classmethod(pydantic_schema)
 
     @overload
     def __getitem__(self, key: str, /) -> Any: ...

@@ -67,7 +67,7 @@ class BatchRecord(Batch):
         for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
             fields.update((name, base.__dict__.get(name, _REQUIRED)) for name in _own_annotations(base))
         for name, default in fields.items():
-            _check_declaration(cls, name, default)
+            _require_declaration(cls, name, default)
         cls.__record_fields__ = fields
         declare(cls)
 
@@ -123,7 +123,7 @@ def _own_annotations(cls: type) -> list[str]:
 _MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"plain"}
 
 
-def _check_declaration(cls: type, name: str, default: object) -> None:
+def _require_declaration(cls: type, name: str, default: object) -> None:
     if name in _MEMBERS or name[:2] == "__":
         raise DeclarationError(
             f"{cls.__name__} cannot declare {name!r}: it is a member of every Batch; "

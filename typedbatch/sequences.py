@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from typedbatch._ops.combine import cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
-from typedbatch._ops.gathering import NO_ROW, gather
-from typedbatch._ops.indexing import select, select_basic
+from typedbatch._ops.indexing import take, take_basic
+from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.leaves import Tree
 from typedbatch._tree.rows import at_least, equal_rows, require_tree
 from typedbatch.errors import SizeError, StructureError
@@ -131,9 +131,9 @@ def cut(batch: B, lengths: Lengths) -> list[B]:
     Raises:
         StructureError: the lengths do not sum to the rows.
     """
-    tree, sizes = _checked(batch, lengths, "cut()")
+    tree, sizes = _with_lengths(batch, lengths, "cut()")
     ends = np.cumsum(sizes).tolist()
-    return [select_basic(tree, slice(end - size, end)) for size, end in zip(sizes.tolist(), ends, strict=True)]
+    return [take_basic(tree, slice(end - size, end)) for size, end in zip(sizes.tolist(), ends, strict=True)]
 
 
 @overload
@@ -160,8 +160,8 @@ def pad(batches: Any, lengths: Any = None, *, length: int | None = None, side: S
     if lengths is None:
         parts = [require_rows(require_tree(batch, "pad()"), "pad()") for batch in batches]
         batches, lengths = cat_trees(parts, "error", to_leaf), [equal_rows(part.__dict__) for part in parts]
-    tree, sizes = _checked(batches, lengths, "pad()")
-    return gather(tree, padded_rows(sizes, length, side))
+    tree, sizes = _with_lengths(batches, lengths, "pad()")
+    return take_or_zeros(tree, padded_rows(sizes, length, side))
 
 
 def padded_rows(sizes: NDArray[np.intp], length: int | None, side: Side = "right") -> NDArray[np.intp]:
@@ -186,7 +186,7 @@ def unpad(padded: B, mask: Any) -> B:
     tree, flags = require_tree(padded, "unpad()"), np.asarray(leaf_to_numpy(to_leaf(mask)))
     if flags.ndim != 2 or flags.dtype != bool:
         raise StructureError(f"a mask of padded sequences is (E, T) bools, got {flags.dtype}{list(flags.shape)}")
-    rows: B = select(tree, flags)
+    rows: B = take(tree, flags)
     return rows
 
 
@@ -226,7 +226,7 @@ class Packed(NamedTuple, Generic[B]):
         tree = require_tree(self.batch if batch is None else batch, "unpack()")
         if equal_rows(tree.__dict__) != len(self.rows):
             raise StructureError(f"{equal_rows(tree.__dict__)} rows, where {len(self.rows)} were packed")
-        rows: B = select(tree, np.argsort(self.rows)) if tree.__dict__ else tree
+        rows: B = take(tree, np.argsort(self.rows)) if tree.__dict__ else tree
         return rows
 
 
@@ -241,16 +241,16 @@ def pack(batch: B, lengths: Lengths) -> Packed[B]:
         StructureError: the lengths do not sum to the rows.
         SizeError: a sequence has no rows.
     """
-    tree, sizes = _checked(batch, lengths, "pack()")
+    tree, sizes = _with_lengths(batch, lengths, "pack()")
     if not sizes.all():
         raise SizeError(f"sequence {int(np.argmin(sizes))} has no rows, which torch cannot pack; leave it out")
     order = np.argsort(-sizes, kind="stable")
     there = np.arange(sizes.max(initial=0))[:, None] < sizes[order]
     rows = (starts(sizes)[order] + np.arange(len(there))[:, None])[there]
-    return Packed(select(tree, rows) if tree.__dict__ else tree, there.sum(1), order.astype(np.int64), rows)
+    return Packed(take(tree, rows) if tree.__dict__ else tree, there.sum(1), order.astype(np.int64), rows)
 
 
-def _checked(batch: Any, lengths: Lengths, who: str) -> tuple[Any, NDArray[np.intp]]:
+def _with_lengths(batch: Any, lengths: Lengths, who: str) -> tuple[Any, NDArray[np.intp]]:
     tree: Tree = require_tree(batch, who)
     require_rows(tree, who)
     sizes = as_lengths(lengths)
@@ -265,6 +265,6 @@ def require_rows(tree: Any, who: str) -> Any:
     Raises:
         StructureError: it is, by fields of its own.
     """
-    if type(tree)._check_parts is not None and "seq_lens" in tree.__dict__:
+    if type(tree)._require_parts is not None and "seq_lens" in tree.__dict__:  # noqa: SLF001  # public names are fields
         raise StructureError(f"{who} cuts by lengths, and the batch has sequences of its own", "seq_lens")
     return tree

@@ -20,6 +20,7 @@ import torch
 from typedbatch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer, compute_nstep_return
 from typedbatch.buffers.incoming import to_store
+from typedbatch.buffers.state import state_of
 
 from .floors import Fields
 from .timing import Ratio, beside
@@ -186,16 +187,17 @@ def measure_buffers() -> list[Row]:
 
 def _locks(own: Any, rows: list[Any]) -> list[Row]:
     """What the lock costs: calls beside what they call when they have it."""
+    state = state_of(own)
 
     def add(row: Any) -> Any:
-        fields, done, rew = to_store(own, row, ())
-        return own._add_one(own._plan(row, fields, ()), rew, done)
+        fields, done, rew = to_store(state, row, ())
+        return state.add_one(state.plan(row, fields, ()), rew, done)
 
     draw: Any = vars(ReplayBuffer)["sample_indices"].__wrapped__
 
     def sample() -> Any:
         slots = draw(own, ROWS)
-        return own._rows(slots), slots
+        return state.rows(slots), slots
 
     return [
         _row("add one, beside the same without the lock", 1.05, _each(add, rows), _each(own.add, rows), None),

@@ -16,6 +16,7 @@ from typedbatch import Batch
 from typedbatch._tree.rows import leaves
 from typedbatch.bridges.tianshou import buffer_from_tianshou, buffer_to_tianshou
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
+from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, StructureError
 
 with warnings.catch_warnings():
@@ -150,7 +151,7 @@ def test_the_arrays_are_shared(rings):
     history: list[Step] = [(list(range(rings)), [False] * rings, [False] * rings)] * 3
     add(ours, history), add(theirs, history)
     for one, other in [(buffer_from_tianshou(theirs), theirs), (ours, buffer_to_tianshou(ours))]:
-        columns = dict(leaves(one._columns.__dict__))
+        columns = dict(leaves(state_of(one).columns.__dict__))
         assert np.shares_memory(columns["obs"], other.obs)
         assert np.shares_memory(columns["rew"], other.rew)
         assert np.shares_memory(columns["info.t"], other.info.t)

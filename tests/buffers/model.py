@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch import Batch
+from typedbatch.buffers import ReplayBuffer
 
 Row = dict[str, Any]
 
@@ -153,5 +154,5 @@ def value(row: Row, path: str) -> Any:
 def leaf(batch: Any, path: str) -> NDArray[Any]:
     """A leaf of a batch, or a column of a buffer, by its path."""
     for name in path.split("."):
-        batch = getattr(batch, name) if hasattr(batch, "_rings") else batch[name]
+        batch = getattr(batch, name) if isinstance(batch, ReplayBuffer) else batch[name]
     return batch

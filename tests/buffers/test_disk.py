@@ -27,6 +27,7 @@ from typedbatch.buffers import (
     ReplayBuffer,
     VectorReplayBuffer,
 )
+from typedbatch.buffers.state import state_of
 
 
 def no_reward(achieved: Any, desired: Any) -> Any:
@@ -53,7 +54,7 @@ def filled(name: str, path: Path, count: int = 6) -> Any:
     buffer = MAKE[name](path)
     for number in range(count):
         one = transition(number)
-        buffer.add(Batch.stack([one, one]) if buffer._many else one)
+        buffer.add(Batch.stack([one, one]) if state_of(buffer).many else one)
     return buffer
 
 
@@ -78,7 +79,7 @@ def rewrite(path: Path, change: Any) -> None:
     (path / "buffer.json").write_text(json.dumps(content))
 
 
-def state_of(path: Path) -> Path:
+def state_file(path: Path) -> Path:
     return path / described(path)["state"]
 
 
@@ -105,7 +106,7 @@ def test_the_files_are_read_by_numpy_alone(tmp_path):
         np.testing.assert_array_equal(column, leaf(buffer, path))
     assert np.load(tmp_path / fields["act"]).tolist() == [-2, -1, -12, -11]
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
-        [*fields.values(), "buffer.json", "buffer.lock", state_of(tmp_path).name]
+        [*fields.values(), "buffer.json", "buffer.lock", state_file(tmp_path).name]
     )
 
 
@@ -124,7 +125,7 @@ def test_every_class_is_opened_as_it_was(name, tmp_path):
         assert again.get_weight(...).tolist() == buffer.get_weight(...).tolist()
     one = transition(9)
     again = reopened(buffer, tmp_path)
-    last = again.add(Batch.stack([one, one]) if buffer._many else one)
+    last = again.add(Batch.stack([one, one]) if state_of(buffer).many else one)
     assert (again[last.slots].act == 9).all()
 
 
@@ -134,7 +135,7 @@ def test_a_buffer_that_nothing_was_added_to_is_opened_empty(name, tmp_path):
     again = reopened(buffer, tmp_path)
     assert len(again) == 0
     one = transition(1)
-    again.add(Batch.stack([one, one]) if again._many else one)
+    again.add(Batch.stack([one, one]) if state_of(again).many else one)
     assert (opened(buffer, tmp_path)[:].act == 1).all()
 
 
@@ -292,7 +293,7 @@ def test_dropnull_is_kept(tmp_path):
     again.add(as_rows([row(20), row(21)]))
     assert VectorReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-2, -4, -20, -12, -13, -14, -21]
     left = {one.name for one in tmp_path.iterdir()}
-    assert left == {"buffer.json", "buffer.lock", state_of(tmp_path).name} | {
+    assert left == {"buffer.json", "buffer.lock", state_file(tmp_path).name} | {
         one["file"] for one in described(tmp_path)["fields"]
     }
 
@@ -333,7 +334,7 @@ def test_a_reset_is_kept(name, tmp_path):
     with pytest.raises(errors.EmptyBufferError):
         again.sample(1)
     one = transition(7)
-    again.add(Batch.stack([one, one]) if again._many else one)
+    again.add(Batch.stack([one, one]) if state_of(again).many else one)
     assert set(opened(buffer, tmp_path)[:].act.tolist()) == {7}
 
 
@@ -394,7 +395,7 @@ def test_no_pickle_is_ever_executed(which, how, tmp_path):
     filled("PrioritizedReplayBuffer", path)
     target = {
         "a column": file_of(path, "act"),
-        "the state": state_of(path),
+        "the state": state_file(path),
         "priorities": path / described(path)["extras"]["priorities"],
         "the description": path / "buffer.json",
     }[which]
@@ -591,7 +592,7 @@ def test_a_column_of_what_it_cannot_be_is_refused(column, array, tmp_path):
 @pytest.mark.parametrize("which", ["act", "state"])
 def test_a_file_that_is_no_array_is_refused(which, content, tmp_path):
     filled("ReplayBuffer", tmp_path)
-    (state_of(tmp_path) if which == "state" else file_of(tmp_path, which)).write_bytes(content)
+    (state_file(tmp_path) if which == "state" else file_of(tmp_path, which)).write_bytes(content)
     with pytest.raises(errors.StorageError):
         ReplayBuffer.open(tmp_path)
 
@@ -600,7 +601,7 @@ def test_a_file_that_is_no_array_is_refused(which, content, tmp_path):
 def test_a_file_that_was_cut_off_is_refused_wherever_it_was(which, tmp_path):
     filled("PrioritizedReplayBuffer", tmp_path)
     extra = described(tmp_path)["extras"]["priorities"]
-    target = tmp_path / {"state": state_of(tmp_path).name, "priorities": extra}.get(
+    target = tmp_path / {"state": state_file(tmp_path).name, "priorities": extra}.get(
         which, file_of(tmp_path, "act").name
     )
     whole = target.read_bytes()
@@ -620,9 +621,9 @@ def test_positions_that_cannot_be_are_refused(place, wrong, tmp_path):
     if (place, wrong) == (2, 4.0):
         wrong = 5.0
     filled("ReplayBuffer", tmp_path)
-    state = np.load(state_of(tmp_path))
+    state = np.load(state_file(tmp_path))
     state[:, place] = wrong
-    np.save(state_of(tmp_path), state)
+    np.save(state_file(tmp_path), state)
     with pytest.raises(errors.StorageError):
         ReplayBuffer.open(tmp_path)
 
@@ -634,7 +635,7 @@ def test_positions_that_cannot_be_are_refused(place, wrong, tmp_path):
 )
 def test_a_state_of_another_form_is_refused(state, tmp_path):
     filled("ReplayBuffer", tmp_path)
-    np.save(state_of(tmp_path), state)
+    np.save(state_file(tmp_path), state)
     with pytest.raises(errors.StorageError):
         ReplayBuffer.open(tmp_path)
 
@@ -661,7 +662,7 @@ def test_rows_without_priorities_are_sampled_or_refused(tmp_path):
 def test_a_link_out_of_the_folder_is_neither_read_nor_written(which, tmp_path):
     path = tmp_path / "buffer"
     filled("ReplayBuffer", path)
-    target = {"state": state_of(path), "description": path / "buffer.json"}.get(which, file_of(path, "act"))
+    target = {"state": state_file(path), "description": path / "buffer.json"}.get(which, file_of(path, "act"))
     outside = tmp_path / "outside"
     shutil.move(target, outside)
     target.symlink_to(outside)
@@ -677,7 +678,7 @@ def test_bytes_that_were_changed_give_a_buffer_or_are_refused(name, tmp_path):
     buffer = filled(name, source)
     buffer.close()
     more = {"compute_reward_fn": no_reward} if name == "HERReplayBuffer" else {}
-    names = ["buffer.json", state_of(source).name, file_of(source, "act").name, file_of(source, "done").name]
+    names = ["buffer.json", state_file(source).name, file_of(source, "act").name, file_of(source, "done").name]
     names += described(source)["extras"].values()
     choice = random.Random(name)
     outcomes = set()

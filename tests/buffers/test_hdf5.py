@@ -30,6 +30,7 @@ from typedbatch.buffers import (
     ReplayBuffer,
     VectorReplayBuffer,
 )
+from typedbatch.buffers.state import state_of
 from typedbatch.files._hdf5 import process
 from typedbatch.files.hdf5 import from_hdf5, to_hdf5
 
@@ -274,7 +275,7 @@ def add(buffer: Any, number: int, **more: Any) -> Any:
     obs = {"achieved_goal": goal, "desired_goal": goal + 1} if "HER" in type(buffer).__name__ else goal
     one = {"obs": obs, "act": number, "rew": 1.0, "terminated": number % 3 == 2, "truncated": False, "obs_next": obs}
     batch = Batch(one, **more)
-    return buffer.add(Batch.stack([batch, batch]) if buffer._many else batch)
+    return buffer.add(Batch.stack([batch, batch]) if state_of(buffer).many else batch)
 
 
 def load(buffer: Any, path: Path, **more: Any) -> Any:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.buffers.helpers import Step, assert_same, distance, filled, goal_transitions, goals, transitions
 from typedbatch import Batch, errors
 from typedbatch.buffers import HERReplayBuffer, HERVectorReplayBuffer, ReplayBuffer, compute_nstep_return
+from typedbatch.buffers.state import state_of
 
 ALWAYS = float("inf")
 """``future_k`` with which every episode gets another goal."""
@@ -58,7 +59,7 @@ def walked(count: int, horizon: int = 30, size: int = 20, **options: Any) -> HER
 
 def stored_rows(buffer: Any) -> Batch:
     """What is stored, which moving rows to another buffer shows."""
-    other = ReplayBuffer(buffer.maxsize, ignore_obs_next=not buffer._save_obs_next)
+    other = ReplayBuffer(buffer.maxsize, ignore_obs_next=not state_of(buffer).save_obs_next)
     other.update(buffer)
     return other[:]
 

@@ -26,6 +26,7 @@ from typedbatch.buffers import (
     VectorReplayBuffer,
     compute_nstep_return,
 )
+from typedbatch.buffers.state import state_of
 
 FUZZING = settings.get_current_profile_name() == "fuzz"
 PACKAGE = os.path.dirname(typedbatch.__file__)
@@ -54,21 +55,21 @@ def check_whole(buffer: Any) -> list[list[int]]:
     """The steps in each ring, after a look at every value, at positions and at priorities."""
     if not len(buffer):  # which undoes what an interruption of the undoing has left
         return [[] for _ in range(buffer.buffer_num)]
-    slots = buffer._rings.chronological()
-    stored = Batch({name: column[slots] for name, column in buffer._columns.items()})
+    slots = state_of(buffer).rings.chronological()
+    stored = Batch({name: column[slots] for name, column in state_of(buffer).columns.items()})
     env = (stored.obs.achieved_goal[:, 0] % 1 * 4).astype(int)
     assert (stored.obs.achieved_goal == (stored.act + env / 4)[:, None]).all(), "a torn row"
     assert (stored.obs_next.desired_goal == stored.obs.desired_goal).all(), "a torn row"
     assert (stored.rew == stored.act + env * 1.0).all()
     assert (stored.done == ((stored.act + 1) % LENGTHS[env] == 0)).all()
-    ring = np.broadcast_to(buffer._rings.ring_of(slots), slots.shape)
+    ring = np.broadcast_to(state_of(buffer).rings.ring_of(slots), slots.shape)
     out = [stored.act[ring == one].tolist() for one in range(buffer.buffer_num)]
     for one in out[1:] if isinstance(buffer, CachedReplayBuffer) else out:
         assert one == sorted(set(one)), "rows that are not in the order of time"
         if one:
             assert one == list(range(one[0], one[-1] + 1)), "a row is missing in between"
     if isinstance(buffer, CachedReplayBuffer):
-        last = buffer._rings.last[1:][buffer._rings.length[1:] > 0]
+        last = state_of(buffer).rings.last[1:][state_of(buffer).rings.length[1:] > 0]
         assert not buffer.done[last].any(), "an episode that ended is not moved"
     if isinstance(buffer, PrioritizedReplayBuffer):
         with_priority = np.flatnonzero(buffer.weight[np.arange(buffer.maxsize)])
@@ -107,8 +108,8 @@ def interrupted(call: Callable[[], Any], moment: int) -> int:
 
 
 CALLS: dict[str, Callable[[Any, int], Any]] = {
-    "add": lambda buffer, step: lambda: buffer.add(rows(step, buffer._many)),
-    "add a new field": lambda buffer, step: lambda: buffer.add(rows(step, buffer._many, new=np.ones(1 + buffer._many))),
+    "add": lambda buffer, step: lambda: buffer.add(rows(step, state_of(buffer).many)),
+    "add a new field": lambda buffer, step: _add_new_field(buffer, step),
     "update": lambda buffer, step: _update(buffer, step),
     "set_array_at_key": lambda buffer, step: lambda: buffer.set_array_at_key(np.ones(buffer.maxsize), "more"),
     "reset": lambda buffer, step: buffer.reset,
@@ -121,10 +122,15 @@ CALLS: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
+def _add_new_field(buffer: Any, step: int) -> Callable[[], Any]:
+    many = state_of(buffer).many
+    return lambda: buffer.add(rows(step, many, new=np.ones(1 + many)))
+
+
 def _update(buffer: Any, step: int) -> Any:
     other = VectorReplayBuffer(4, 2) if isinstance(buffer, VectorReplayBuffer) else ReplayBuffer(2)
     for one in range(step, step + 2):
-        other.add(rows(one, other._many))
+        other.add(rows(one, state_of(other).many))
     return lambda: buffer.update(other)
 
 
@@ -144,9 +150,9 @@ def calls(name: str) -> list[str]:
 def prepared(name: str, what: str, path: Any) -> Any:
     buffer = MAKE[name](path)
     for step in range(9):
-        buffer.add(rows(step, buffer._many))
+        buffer.add(rows(step, state_of(buffer).many))
     if what == "dropnull":
-        gap = np.where(np.arange(buffer.maxsize) == buffer._rings.oldest[0], np.nan, 1)
+        gap = np.where(np.arange(buffer.maxsize) == state_of(buffer).rings.oldest[0], np.nan, 1)
         buffer.set_array_at_key(gap, "gap")
     return buffer
 
@@ -183,7 +189,7 @@ def test_a_call_that_is_interrupted_anywhere_is_done_as_a_whole_or_not_at_all(wh
         if "add" in what or what in ("sample", "update_weight", "set_array_at_key"):
             begin = 1 + max(step for ring in there for step in ring)
             for step in range(begin, begin + 20):
-                buffer.add(rows(step, buffer._many))
+                buffer.add(rows(step, state_of(buffer).many))
             check_whole(buffer)
 
 
@@ -204,7 +210,7 @@ def test_ctrl_c_at_any_time_and_twice_leaves_a_buffer_of_whole_rows_in_order(nam
             armed = True
             signal.setitimer(signal.ITIMER_REAL, choice.uniform(1e-5, 1e-3), choice.choice([0, 1e-5]))
             while True:
-                buffer.add(rows(step, buffer._many))
+                buffer.add(rows(step, state_of(buffer).many))
                 if hasattr(buffer, "update_weight"):
                     buffer.update_weight(buffer.sample_indices(3), np.full(3, step % 7))
                 step += 1
@@ -225,13 +231,13 @@ def test_a_signal_handler_that_calls_the_buffer_in_the_middle_of_a_change_is_ref
         def __setitem__(self, *_: Any) -> None:
             buffer.sample(1)
 
-    buffer._columns.__dict__["act"] = buffer._columns.__dict__["act"].view(Column)
-    buffer._share_columns()
+    state_of(buffer).columns.__dict__["act"] = state_of(buffer).columns.__dict__["act"].view(Column)
+    state_of(buffer).share_columns()
     with pytest.raises(
         errors.StructureError, match="in the middle of a change, which a signal handler has interrupted"
     ):
         buffer.add(rows(3, False))
-    del buffer._columns.__dict__["act"], said
+    del state_of(buffer).columns.__dict__["act"], said
     assert len(buffer) == 3
 
 
@@ -244,7 +250,7 @@ def test_an_error_in_the_middle_of_a_change_undoes_it(monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(buffer), "_on_rows_written", fails)
+        patch.setattr(state_of(buffer), "on_rows_written", fails)
         with pytest.raises(MemoryError):
             buffer.add(rows(9, False))
     assert check_whole(buffer) == [[3, 4, 5, 6, 7, 8]]
@@ -257,7 +263,7 @@ def test_an_error_in_the_middle_of_a_change_undoes_it(monkeypatch):
 @pytest.mark.parametrize("name", MAKE)
 def test_an_actor_adds_while_a_learner_samples(name, where, tmp_path):
     buffer = MAKE[name](tmp_path / "b" if where == "disk" else None)
-    buffer.add(rows(0, buffer._many))
+    buffer.add(rows(0, state_of(buffer).many))
     until = time.monotonic() + (6 if FUZZING else 0.5)  # a minute over all of them
     failures: list[BaseException] = []
 
@@ -265,7 +271,7 @@ def test_an_actor_adds_while_a_learner_samples(name, where, tmp_path):
         step = 1
         try:
             while time.monotonic() < until:
-                buffer.add(rows(step, buffer._many))
+                buffer.add(rows(step, state_of(buffer).many))
                 if step % 50 == 0:
                     buffer.save_hdf5(tmp_path / "file")
                 step += 1

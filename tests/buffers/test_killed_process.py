@@ -41,6 +41,7 @@ import json, os, signal, sys, traceback
 from pathlib import Path
 import numpy as np
 from typedbatch import Batch
+from typedbatch.buffers.state import state_of
 import typedbatch.buffers as buffers
 
 CAPACITY, LENGTHS = json.loads(sys.argv[1])
@@ -70,7 +71,7 @@ def rows(step, width, several, **more):
                  obs_next=Batch(x=obs + 0.5), **more)
 
 def add(buffer, step, width, **more):
-    buffer.add(rows(step, width, buffer._many, **more))
+    buffer.add(rows(step, width, state_of(buffer).many, **more))
 
 def add_for_ever(name, path, width):
     buffer = opened(name, path, width)
@@ -92,7 +93,7 @@ def change(name, path, width, what, step):
     if what == "add":
         return lambda: add(buffer, step, width)
     if what == "new field":
-        return lambda: add(buffer, step, width, extra=np.arange(2.0) if buffer._many else 1.0)
+        return lambda: add(buffer, step, width, extra=np.arange(2.0) if state_of(buffer).many else 1.0)
     if what == "update":
         other = buffers.VectorReplayBuffer(4, 2) if name == "VectorReplayBuffer" else buffers.ReplayBuffer(2)
         for one in range(step, step + 2):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.buffers.test_disk import MAKE, described, file_of, filled, opened, state_of, transition
+from tests.buffers.test_disk import MAKE, described, file_of, filled, opened, state_file, transition
 from typedbatch import Batch, errors
 from typedbatch.buffers import (
     CachedReplayBuffer,
@@ -23,6 +23,7 @@ from typedbatch.buffers import (
     compute_nstep_return,
 )
 from typedbatch.buffers import folder as folder_module
+from typedbatch.buffers.state import state_of
 
 
 def content(path: Path) -> dict[str, bytes]:
@@ -40,7 +41,7 @@ def test_a_second_writer_is_refused_and_the_first_goes_on(name, tmp_path):
         opened(buffer, tmp_path, "r+")
     assert content(tmp_path) == before
     one = transition(7)
-    buffer.add(Batch.stack([one, one]) if buffer._many else one)
+    buffer.add(Batch.stack([one, one]) if state_of(buffer).many else one)
     buffer.close()
     again = opened(buffer, tmp_path, "r+")
     assert 7 in again[:].act
@@ -172,7 +173,7 @@ def test_a_reader_sees_what_the_writer_does_and_changes_nothing(name, tmp_path):
     readers = [opened(buffer, tmp_path) for _ in range(3)]
     for number in range(2, 9):
         one = transition(number, **({"new": number} if number > 4 else {}))
-        buffer.add(Batch.stack([one, one]) if buffer._many else one)
+        buffer.add(Batch.stack([one, one]) if state_of(buffer).many else one)
         if hasattr(buffer, "update_weight"):
             buffer.update_weight(buffer.sample_indices(0), np.arange(len(buffer)) + 1.0)
         before, rows, slots = content(tmp_path), buffer[:], set(buffer.sample_indices(0).tolist())
@@ -258,7 +259,7 @@ make = {
 buffer = make[name]()
 step = 0
 while not select.select([sys.stdin], [], [], 0)[0]:
-    env = np.arange(2) if buffer._many else np.array(0)
+    env = np.arange(2) if name in ("VectorReplayBuffer", "CachedReplayBuffer") else np.array(0)
     obs = np.full((*env.shape, 50), step, float)
     more = {"new": obs + 1} if step > 3000 else {}
     buffer.add(Batch(obs=obs, act=np.full(env.shape, step), rew=env * 1.0, terminated=env + step % 5 == 4,
@@ -316,17 +317,18 @@ def test_a_row_that_is_being_overwritten_is_not_read_however_often_it_is_tried(t
     for number in range(12):
         writer.add(transition(number))
     reader = ReplayBuffer.open(tmp_path, mode="r")
-    rings, rows_written = writer._rings, iter([2, 4, 1])  # the second time, as many as the reader then leaves out
-    writer._make_room(slice(None))
+    rings = state_of(writer).rings
+    rows_written = iter([2, 4, 1])  # the second time, as many as the reader then leaves out
+    state_of(writer).make_room(slice(None))
 
-    def count_while_rows_are_written(buffer):
-        counted = buffer._rings.stored()
+    def count_while_rows_are_written():
+        counted = state_of(reader).rings.stored()
         for _ in range(next(rows_written)):
-            writer._on_rows_written(rings.advance_one(np.zeros(()), done=False).slots)
-            writer._make_room(slice(None))
+            state_of(writer).on_rows_written(rings.advance_one(np.zeros(()), done=False).slots)
+            state_of(writer).make_room(slice(None))
         return counted
 
-    counted = reader._guard.reader.read(count_while_rows_are_written, reader, (), {})
+    counted = state_of(reader).guard.reader.read(count_while_rows_are_written, state_of(reader))
     assert len(counted) >= 3
     assert int(rings.insertion[0]) not in counted
 
@@ -337,11 +339,11 @@ def test_rows_that_are_left_out_for_a_fast_writer_are_not_sampled(tmp_path):
         writer.add(transition(number))
     reader = PrioritizedReplayBuffer.open(tmp_path, mode="r")
 
-    def sample_while_a_row_is_written(buffer):
+    def sample_while_a_row_is_written():
         writer.add(transition(0))
-        return buffer._rings.has_row(buffer.sample_indices(1000))
+        return state_of(reader).rings.has_row(reader.sample_indices(1000))
 
-    assert reader._guard.reader.read(sample_while_a_row_is_written, reader, (), {}).all()
+    assert state_of(reader).guard.reader.read(sample_while_a_row_is_written, state_of(reader)).all()
 
 
 # ---- links ----------------------------------------------------------------------------------------------------------
@@ -355,7 +357,7 @@ def test_what_is_no_file_of_the_folder_is_neither_opened_nor_written_through(nam
     place = {
         "a column": file_of(path, "act"),
         "priorities": path / described(path)["extras"]["priorities"],
-        "the state": state_of(path),
+        "the state": state_file(path),
     }.get(name, path / name)
     target.write_bytes(place.read_bytes())
     place.unlink()

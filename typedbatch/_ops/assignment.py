@@ -11,10 +11,10 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.casting import fitted, require_no_mask
-from typedbatch._ops.combine import check_names
+from typedbatch._ops.combine import require_names
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.direct import cleared_directly, leading, written_directly, zero
-from typedbatch._ops.indexing import forward_slices, plain_index, select_tensor
+from typedbatch._ops.indexing import forward_slices, plain_index, take_of_tensor
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -97,7 +97,7 @@ class Place(dict[int, "tuple[int, ...] | None"]):
         try:  # on a stand-in: the same shape, but one byte stands for all elements
             if kind_of(leaf) is TENSOR:
                 torch = sys.modules["torch"]
-                return tuple(select_tensor(torch.zeros((), dtype=torch.bool).expand(shape), index).shape)
+                return tuple(take_of_tensor(torch.zeros((), dtype=torch.bool).expand(shape), index).shape)
             return tuple(np.shape(np.broadcast_to(np.False_, shape)[index]))
         except (IndexError, TypeError, ValueError, OverflowError) as error:
             raise RowIndexError(f"{describe(leaf)} cannot be assigned at {index!r}: {error}") from error
@@ -229,7 +229,7 @@ def _as_rows(value: object, tree: Tree) -> Tree:
 
 def _from_dict(given: Any, tree: Tree) -> Tree:
     """As ``Batch(given)``, but what goes into a cell of an object array stays what it is: ``True``, a dict."""
-    check_names(given)
+    require_names(given)
     rows: Tree = new_tree(Tree.plain, {})
     for name, value in given.items():
         target: Any = tree.__dict__.get(name)

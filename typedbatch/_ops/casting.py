@@ -54,11 +54,11 @@ def _fitted_array(target: NDArray[Any], value: Any) -> NDArray[Any]:
 
 
 def _text(target: NDArray[Any], value: Any) -> NDArray[Any]:
-    """Text as numpy's ``StringDType`` has it; what such a column counts as missing text stays so."""
+    """Text as numpy's ``StringDType`` has it; what such a column counts as null stays so."""
     dtype: Any = target.dtype
-    missing = getattr(dtype, "na_object", "")
+    null = getattr(dtype, "na_object", "")
     rows: NDArray[Any] = np.asarray(value, object)
-    if not all(isinstance(text, str) or text is missing for text in rows.ravel().tolist()):
+    if not all(isinstance(text, str) or text is null for text in rows.ravel().tolist()):
         raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
     return rows.astype(dtype)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.assignment import Place, write_rows
 from typedbatch._ops.casting import fitted
-from typedbatch._ops.combine import check_names
+from typedbatch._ops.combine import require_names
 from typedbatch._ops.direct import set_directly
 from typedbatch._ops.indexing import plain_index
 from typedbatch._tree.leaves import (
@@ -26,7 +26,7 @@ from typedbatch._tree.leaves import (
     leading_shape,
 )
 from typedbatch._tree.rows import count_rows
-from typedbatch.errors import RowAssignmentError, StructureError, TypedBatchError
+from typedbatch.errors import RowAssignmentError, StructureError, under
 
 
 def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | None) -> None:
@@ -34,7 +34,7 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
     known = tree.__dict__.get(key)
     if set_directly(known, index, values):
         return
-    check_names({key: values})
+    require_names({key: values})
     if not leading_shape(values):
         raise StructureError(f"takes one value for each row, got {describe(values)}", key)
     if kind_of(known) is BATCH and not is_reserved(known):
@@ -50,12 +50,10 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
         return
     rows = count_rows(tree.__dict__) or 0
     column = blank(values, (rows, *values.shape[1:]))
-    try:
+    with under(key):
         fill(column, default)
         if default is None:
             require_all(values, rows, index)
-    except TypedBatchError as error:
-        raise error.under(key) from error.__cause__
     _write(column, index, values, key)
     tree.__dict__[key] = column
 
@@ -69,10 +67,8 @@ def _set_whole(tree: Tree, values: Any, key: str) -> None:
 
 def _write(column: Any, index: Any, values: Any, key: str) -> None:
     if kind_of(column) in (ARRAY, TENSOR):
-        try:
+        with under(key):
             region = Place(index).region(column)
-        except TypedBatchError as error:
-            raise error.under(key) from error.__cause__
         places = region[0] if region else 1
         if places != len(values):
             raise StructureError(f"got {len(values)} values for {places} rows", key)
@@ -83,19 +79,19 @@ _NOTHING: Any = object()
 
 
 def fill(column: Any, default: Any) -> None:
-    """Give every row of a new column the default; for None what stands for a missing value, if the dtype has that.
+    """Give every row of a new column the default; for None a null, if the dtype has one.
 
     Raises:
         RowAssignmentError: the default does not fit the dtype.
     """
     if default is not None:
         column[...] = default if is_objects(column) else fitted(column, np.asarray(default))
-    elif (missing := _missing_value(column)) is not _NOTHING:
-        column[...] = missing
+    elif (null := _null_of(column)) is not _NOTHING:
+        column[...] = null
 
 
 def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
-    """Raise an error unless each row of a new column gets a value; where there are missing values, not each has to.
+    """Raise an error unless each row of a new column gets a value; where the dtype has a null, not each has to.
 
     Args:
         values: what is written into the column.
@@ -107,7 +103,7 @@ def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
         RowAssignmentError: some get none, and no value of the dtype says so.
         RowIndexError: the column cannot take the index.
     """
-    if _missing_value(values) is not _NOTHING:
+    if _null_of(values) is not _NOTHING:
         return
     written: NDArray[np.bool_] = np.zeros((rows, *values.shape[1:]), bool)
     Place(index).region(written)
@@ -117,12 +113,12 @@ def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
     lacking = int((~complete).sum())
     if lacking:
         raise RowAssignmentError(
-            f"{lacking} of {len(complete)} rows get no value, and {values.dtype} has none for missing; "
+            f"{lacking} of {len(complete)} rows get no value, and {values.dtype} has no null; "
             "give default_value=, or values of a float dtype, which has NaN"
         )
 
 
-def _missing_value(leaf: Any) -> Any:
+def _null_of(leaf: Any) -> Any:
     if kind_of(leaf) is TENSOR:
         return float("nan") if leaf.is_floating_point() or leaf.is_complex() else _NOTHING
     if is_masked(leaf):

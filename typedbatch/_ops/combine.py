@@ -33,7 +33,7 @@ from typedbatch._tree.leaves import (
     object_array,
 )
 from typedbatch._tree.rows import count_rows
-from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError
+from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError, under
 
 Missing = Literal["error", "pad"]
 """What to do with a field that some batches lack: refuse, or fill with zeros (``None`` in object arrays)."""
@@ -65,7 +65,7 @@ def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing,
 
 def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert) -> Any:
     """Stack Batches and dicts; see :meth:`typedbatch.Batch.stack`."""
-    batches = _checked(batches, missing)
+    batches = _as_batches(batches, missing)
     if not batches:
         return new_tree(Tree.plain, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
@@ -75,20 +75,18 @@ def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Co
 def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert) -> Any:
     """Concatenate Batches and dicts; see :meth:`typedbatch.Batch.cat`."""
     if type(batches) is not list or missing != "error":
-        batches = _checked(batches, missing)
+        batches = _as_batches(batches, missing)
     cls = type(batches[0]) if batches else Tree.plain
     dicts = [batch.__dict__ for batch in batches if type(batch) is cls] if issubclass(cls, Tree) else []
     if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
-    if cls._check_parts is not None:
-        cls._check_parts(dicts)
-    out = object.__new__(cls)
-    _cat_into(out.__dict__, dicts, dicts, missing)
-    return out
+    if cls._require_parts is not None:
+        cls._require_parts(dicts)
+    return new_tree(cls, _cat_fields(dicts, dicts, missing))
 
 
-def _checked(batches: Iterable[Any], missing: Missing) -> Sequence[Any]:
+def _as_batches(batches: Iterable[Any], missing: Missing) -> Sequence[Any]:
     if missing not in ("error", "pad"):
         raise LeafError(f"missing= is 'error' or 'pad', got {missing!r}")
     return batches if type(batches) is list else as_list(batches)
@@ -127,13 +125,13 @@ def _same_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | N
         columns = {name: [row[name] for row in rows] for name in first}
     except KeyError:
         return None
-    check_names(first)
+    require_names(first)
     return columns
 
 
 def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, list[Any]]:
     for row in rows:
-        check_names(row)
+        require_names(row)
     names = dict.fromkeys(name for row in rows for name in row)  # first-seen order
     if missing == "error":
         gaps = {name: [i for i, row in enumerate(rows) if name not in row] for name in names}
@@ -142,7 +140,7 @@ def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> d
     return {name: [row.get(name, _GAP) for row in rows] for name in names}
 
 
-def check_names(names: Mapping[str, Any]) -> None:
+def require_names(names: Mapping[str, Any]) -> None:
     """Raise :class:`FieldNameError` unless every key is a string."""
     if set(map(type, names)) <= {str}:
         return
@@ -243,19 +241,20 @@ def _spread(rows: Any, there: NDArray[np.bool_]) -> Any:
     return out
 
 
-def _cat_into(
-    joined: dict[str, Any], parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
-) -> None:
+def _cat_fields(
+    parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+) -> dict[str, Any]:
     # ``wholes`` are the batches that ``parts`` come from: they say how many rows a gap has. The usual case is fast:
     # equal numbers of fields and no KeyError mean equal names, and a column of plain arrays needs one look at each.
     first = parts[0] if parts else {}
     if sum(map(len, parts)) != len(parts) * len(first):
-        return _cat_with_gaps(joined, parts, wholes, missing)
+        return _cat_with_gaps(parts, wholes, missing)
+    joined: dict[str, Any] = {}
     count = len(parts)
     for name, value in first.items():
         try:
             if type(value) is ndarray:
-                arrays = [value for part in parts if type(value := part[name]) is ndarray]
+                arrays = [one for part in parts if type(one := part[name]) is ndarray]
                 if len(arrays) == count:
                     joined[name] = concatenate(arrays)
                     if value.dtype.num in DATES:
@@ -263,34 +262,31 @@ def _cat_into(
                     continue
             elif isinstance(value, Tree):
                 cls = type(value)
-                inner = [value.__dict__ for part in parts if type(value := part[name]) is cls]
+                inner = [one.__dict__ for part in parts if type(one := part[name]) is cls]
                 if len(inner) == count and all(inner):
-                    joined[name] = object.__new__(cls)
-                    _cat_into(joined[name].__dict__, inner, wholes, missing)
+                    joined[name] = new_tree(cls, _cat_fields(inner, wholes, missing))
                     continue
             joined[name] = _cat_values([part[name] for part in parts], wholes, missing)
         except KeyError:
-            return _cat_with_gaps(joined, parts, wholes, missing)
+            return _cat_with_gaps(parts, wholes, missing)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except (ValueError, TypeError) as error:
             raise _misfit([part[name] for part in parts], error).under(name) from error
-    return None
+    return joined
 
 
 def _cat_with_gaps(
-    joined: dict[str, Any], parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
-) -> None:
+    parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+) -> dict[str, Any]:
     if not all(parts):  # batches without any field have no rows to speak for
         there = [i for i, part in enumerate(parts) if part]
-        return _cat_into(joined, [parts[i] for i in there], [wholes[i] for i in there], missing)
-    columns = _columns_with_gaps(parts, missing)
-    for name, values in columns.items():
-        try:
+        return _cat_fields([parts[i] for i in there], [wholes[i] for i in there], missing)
+    joined: dict[str, Any] = {}
+    for name, values in _columns_with_gaps(parts, missing).items():
+        with under(name):
             joined[name] = _cat_values(values, wholes, missing)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
-    return None
+    return joined
 
 
 def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
@@ -299,9 +295,8 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
     if _has_gaps(values, types, kinds):
         return _cat_around_gaps(values, wholes, missing)
     if kinds == {BATCH}:
-        out = new_tree(types.pop() if len(types) == 1 else Tree.plain, {})
-        _cat_into(out.__dict__, [value.__dict__ for value in values], wholes, missing)
-        return out
+        cls = types.pop() if len(types) == 1 else Tree.plain
+        return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing))
     if kinds == {TENSOR}:
         return _joined(sys.modules["torch"].cat, values, 0)
     if kinds == {ARRAY}:

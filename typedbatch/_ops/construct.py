@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._ops.combine import DATES, check_names, join_masked, require_same_dates, stack_fields
+from typedbatch._ops.combine import DATES, join_masked, require_names, require_same_dates, stack_fields
 from typedbatch._ops.copying import shallow
 from typedbatch._strangers import bridge_from, full_name
 from typedbatch._tree.leaves import (
@@ -79,7 +79,7 @@ def set_fields(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
     """Convert every value of ``fields`` and put it into ``target``; on an error ``target`` is as it was."""
     converted: dict[str, Any] = {}
     fill(converted, fields)
-    check_names(converted)
+    require_names(converted)
     target.update(converted)
 
 
@@ -92,7 +92,7 @@ def fields_from(data: object) -> Mapping[str, Any]:
     if isinstance(data, Tree):
         return shallow(data).__dict__
     if isinstance(data, Mapping):
-        check_names(data)
+        require_names(data)
         return data
     given: Any = data
     if kind_of(given) is SEQUENCE or (kind_of(given) is ARRAY and given.ndim):
@@ -126,7 +126,7 @@ def pairs_to_fields(data: object) -> Mapping[str, Any]:
 def _from_mapping(value: Mapping[str, Any]) -> Tree:
     for name in value:
         if type(name) is not str:
-            check_names(value)
+            require_names(value)
     tree = object.__new__(Tree.plain)
     fill(tree.__dict__, value)
     return tree

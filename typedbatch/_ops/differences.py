@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 
 from typedbatch._ops.equality import as_array, same_leaf
+from typedbatch._report import cut
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_masked, mask_of
 
 
 def differences(one: Tree, two: Tree) -> list[str]:
     """One line for each field that keeps ``one == two`` from being true, in the order of ``one``."""
-    found = list(_in_trees(one, two, "", set()))
+    found = list(_in_trees(one, two, ""))
     width = min(max((len(path) for path, _ in found), default=0), 30)
     return [f"{path:<{width}}  {says}" for path, says in found]
 
 
-def _in_trees(one: Tree, two: Tree, prefix: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, str]]:
-    if (id(one), id(two)) in seen:  # two batches that hold themselves, or are met again
-        return
-    seen.add((id(one), id(two)))
+def _in_trees(one: Tree, two: Tree, prefix: str) -> Iterator[tuple[str, str]]:
     for name in [*one.__dict__, *(name for name in two.__dict__ if name not in one.__dict__)]:
         path = f"{prefix}{name}"
         if name not in two.__dict__:
@@ -31,7 +29,7 @@ def _in_trees(one: Tree, two: Tree, prefix: str, seen: set[tuple[int, int]]) -> 
         else:
             left, right = one.__dict__[name], two.__dict__[name]
             if KINDS[type(left)] is BATCH and KINDS[type(right)] is BATCH:
-                yield from _in_trees(left, right, f"{path}.", seen)
+                yield from _in_trees(left, right, f"{path}.")
             elif not same_leaf(left, right):
                 yield path, _in_leaves(left, right)
 
@@ -79,5 +77,4 @@ def _in_masked(a: Any, b: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = str(value) if isinstance(value, np.generic) else repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return cut(str(value) if isinstance(value, np.generic) else repr(value), 40)

@@ -16,19 +16,13 @@ from typedbatch._tree.rows import leaves
 
 def text(tree: Tree) -> str:
     """The tree as Python source, one field a line, in the order of the fields; long arrays are cut to a line."""
-    return _text(tree, ())
-
-
-def _text(tree: Tree, outer: tuple[int, ...]) -> str:
     name = type(tree).__name__
-    if id(tree) in outer:  # a batch that holds itself
-        return f"{name}(...)"
     if not tree.__dict__:
         return f"{name}()"
     lines = [f"{name}("]
     for key, value in tree.__dict__.items():
         label = key if key.isidentifier() else repr(key)
-        body = _text(value, (*outer, id(tree))) if KINDS[type(value)] is BATCH else _leaf_text(value)
+        body = text(value) if KINDS[type(value)] is BATCH else _leaf_text(value)
         lines.append(f"    {label}: {body},".replace("\n", "\n" + " " * (6 + len(label))))
     return "\n".join([*lines, ")"])
 
@@ -46,29 +40,22 @@ def _leaf_text(value: Any) -> str:
 
 
 def _object_text(value: Any) -> str:
-    try:
-        return _sorted_text(value)
-    except RecursionError:  # a list that holds itself, which Python knows how to show
-        return repr(value)
-
-
-def _sorted_text(value: Any) -> str:
     # As repr, but sets are sorted: their own order changes from run to run.
     if type(value) in (set, frozenset) and value:
-        body = f"{{{', '.join(sorted(map(_sorted_text, value)))}}}"
+        body = f"{{{', '.join(sorted(map(_object_text, value)))}}}"
         return body if type(value) is set else f"frozenset({body})"
     if type(value) is dict:
-        return f"{{{', '.join(f'{_sorted_text(k)}: {_sorted_text(v)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{_object_text(k)}: {_object_text(v)}' for k, v in value.items())}}}"
     if type(value) is list:
-        return f"[{', '.join(map(_sorted_text, value))}]"
+        return f"[{', '.join(map(_object_text, value))}]"
     if type(value) is tuple:
-        return f"({', '.join(map(_sorted_text, value))}{',' * (len(value) == 1)})"
+        return f"({', '.join(map(_object_text, value))}{',' * (len(value) == 1)})"
     return repr(value)
 
 
 def summary(tree: Tree) -> str:
     """One line without values: ``Batch[N=256]  act i64[256]  obs f32[256,4]``."""
-    found = list(islice(leaves(tree.__dict__, once=True), _MOST))
+    found = list(islice(leaves(tree.__dict__), _MOST))
     described = [f"{path} {_described(leaf)}" for path, leaf in found[:12]]
     sizes = {size for _, leaf in found if (size := _rows(leaf)) is not None}
     rows = f"[N={sizes.pop()}]" if len(sizes) == 1 else ""
@@ -101,7 +88,7 @@ def _described(leaf: Any) -> str:
 
 def html(tree: Tree) -> str:
     """A collapsible tree with kind, dtype, shape, size and first values of every field; nothing in it is executed."""
-    return f'<div class="typedbatch">{_STYLE}{_branch(type(tree).__name__, tree, True, ())}</div>'
+    return f'<div class="typedbatch">{_STYLE}{_branch(type(tree).__name__, tree, True)}</div>'
 
 
 def _escape(text: str) -> str:
@@ -110,24 +97,22 @@ def _escape(text: str) -> str:
     return escape(text)
 
 
-def _branch(label: str, tree: Tree, is_open: bool, outer: tuple[int, ...]) -> str:
-    if id(tree) in outer:
-        return f"<div class='tb-row'><b>{_escape(label)}</b><span>the batch itself</span></div>"
+def _branch(label: str, tree: Tree, is_open: bool) -> str:
     count = len(tree.__dict__)
-    note = f"{count} field{'' if count == 1 else 's'}, {_size(_bytes(tree, ()))}"
-    rows = "".join(_field(name, value, (*outer, id(tree))) for name, value in tree.__dict__.items())
+    note = f"{count} field{'' if count == 1 else 's'}, {_size(_bytes(tree))}"
+    rows = "".join(_field(name, value) for name, value in tree.__dict__.items())
     return (
         f"<details{' open' if is_open else ''}><summary><b>{_escape(label)}</b> <i>{_escape(note)}</i></summary>"
         f"<div class='tb-body'>{rows}</div></details>"
     )
 
 
-def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
+def _field(name: str, value: Any) -> str:
     kind = KINDS[type(value)]
     if is_reserved(value):
         return f"<div class='tb-row'><b>{_escape(name)}</b><span>reserved</span></div>"
     if kind is BATCH:
-        return _branch(name, value, False, outer)
+        return _branch(name, value, False)
     numeric = kind in (ARRAY, TENSOR, SCALAR)
     source = {ARRAY: "numpy", TENSOR: "torch", SCALAR: "numpy"}.get(kind, "")
     dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
@@ -140,13 +125,8 @@ def _field(name: str, value: Any, outer: tuple[int, ...]) -> str:
     )
 
 
-def _bytes(tree: Tree, outer: tuple[int, ...]) -> int:
-    if id(tree) in outer:
-        return 0
-    inside = (*outer, id(tree))
-    return sum(
-        _bytes(value, inside) if KINDS[type(value)] is BATCH else _leaf_bytes(value) for value in tree.__dict__.values()
-    )
+def _bytes(tree: Tree) -> int:
+    return sum(_leaf_bytes(leaf) for _, leaf in leaves(tree.__dict__))
 
 
 def _leaf_bytes(leaf: Any) -> int:

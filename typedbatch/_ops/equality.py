@@ -1,4 +1,4 @@
-"""Equality and closeness of batches. No data makes either raise; memory that runs out does."""
+"""Equality and closeness of batches. No data makes either raise, unless memory or Python's stack runs out."""
 
 from __future__ import annotations
 
@@ -38,13 +38,6 @@ def equal(one: Tree, two: Tree) -> bool:
     NaN differs from NaN, as everywhere in numpy and torch; :func:`allclose` can see it otherwise. Masked arrays have to
     have the same mask; what lies under it does not count.
     """
-    try:
-        return _equal(one, two)
-    except RecursionError:  # a batch that holds itself
-        return one is two
-
-
-def _equal(one: Tree, two: Tree) -> bool:
     left, right = one.__dict__, two.__dict__
     if len(left) != len(right):
         return False
@@ -83,10 +76,7 @@ def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal
         return bool(abs(a - b) <= atol + rtol * abs(b)) or (equal_nan and bool(a != a and b != b))
 
     close = _How(close_trees, close_arrays, close_floats)
-    try:
-        return close_trees(one, two)
-    except RecursionError:
-        return one is two
+    return close_trees(one, two)
 
 
 def _same(a: Any, b: Any, how: _How) -> bool:
@@ -195,4 +185,4 @@ def _same_inside(a: Any, b: Any, how: _How) -> bool:
     return how.floats is not None and isinstance(a, floats) and isinstance(b, floats) and how.floats(a, b)
 
 
-_EQUAL: Final = _How(_equal, _equal_arrays, None)
+_EQUAL: Final = _How(equal, _equal_arrays, None)

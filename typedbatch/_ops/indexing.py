@@ -30,7 +30,7 @@ _PLAIN: Final = frozenset({int, slice})
 _INTP: Final = np.dtype(np.intp)
 
 
-def select(tree: T, index: Any) -> T:
+def take(tree: T, index: Any) -> T:
     """``tree[index]``: every leaf indexed, in a new tree of the same class.
 
     Integers and slices give views, arrays and masks give copies, as numpy and torch do. Reserved fields and ``None``
@@ -43,17 +43,17 @@ def select(tree: T, index: Any) -> T:
         raise RowIndexError(f"{type(tree).__name__}() has no fields, so there are no rows to take")
     if kind_of(index) is TENSOR and index.device.type != "cpu":
         try:  # no trip to the CPU, unless there is a numpy leaf beside the tensors
-            return select_basic(tree, index)
+            return take_basic(tree, index)
         except RowIndexError:
             index = index.cpu()
     index = plain_index(index)
     if type(index) is not np.ndarray or index.ndim != 1:
-        return select_basic(tree, index)
+        return take_basic(tree, index)
     if index.dtype.kind == "b":
-        return take(tree, np.flatnonzero(index), len(index))
+        return take_rows(tree, np.flatnonzero(index), len(index))
     if index.dtype.kind not in "iu":
         raise RowIndexError(f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}")
-    return take(tree, index, None)
+    return take_rows(tree, index, None)
 
 
 def plain_index(index: Any) -> Any:
@@ -86,8 +86,8 @@ def _plain(part: Any) -> Any:
     return part
 
 
-def select_basic(tree: T, index: Any) -> T:
-    """:func:`select` for an index that needs no preparation. The hot loop of rollouts: one test per leaf."""
+def take_basic(tree: T, index: Any) -> T:
+    """:func:`take` for an index that needs no preparation. The hot loop of rollouts: one test per leaf."""
     out = new(type(tree))
     fields = out.__dict__
     name = ""
@@ -96,9 +96,9 @@ def select_basic(tree: T, index: Any) -> T:
             if type(value) is ndarray:
                 fields[name] = value[index]
             elif isinstance(value, Tree):
-                fields[name] = select_basic(value, index)
+                fields[name] = take_basic(value, index)
             else:
-                fields[name] = _select_leaf(value, index)
+                fields[name] = _take_leaf(value, index)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     except (IndexError, TypeError, ValueError, OverflowError) as error:
@@ -106,10 +106,10 @@ def select_basic(tree: T, index: Any) -> T:
     return out
 
 
-def _select_leaf(value: Any, index: Any) -> Any:
+def _take_leaf(value: Any, index: Any) -> Any:
     kind = KINDS[type(value)]
     if kind is TENSOR:
-        return select_tensor(value, index)
+        return take_of_tensor(value, index)
     if kind is ARRAY:
         return value[index]
     if kind is DISTRIBUTION:
@@ -121,7 +121,7 @@ def _select_leaf(value: Any, index: Any) -> Any:
     raise RowIndexError(f"a scalar ({describe(value)}) has no rows, so {index!r} cannot be taken of it")
 
 
-def select_tensor(tensor: Any, index: Any) -> Any:
+def take_of_tensor(tensor: Any, index: Any) -> Any:
     """``tensor[index]`` with what torch lacks: slices that step backwards. Those copy, others are torch's own."""
     if type(index) is int:
         return tensor[index]
@@ -153,8 +153,8 @@ def _is_backward(part: object) -> bool:
     return isinstance(part, slice) and part.step is not None and part.step < 0
 
 
-def take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
-    """:func:`select` by row numbers; ``mask_size`` is how many rows each leaf must have, if they come from a mask."""
+def take_rows(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
+    """:func:`take` by row numbers; ``mask_size`` is how many rows each leaf must have, if they come from a mask."""
     # ``take`` along the rows is numpy's fast path for what ``array[rows]`` does in general.
     out = new(type(tree))
     fields = out.__dict__
@@ -164,9 +164,9 @@ def take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
             if type(value) is ndarray and value.shape and (mask_size is None or mask_size == len(value)):
                 fields[name] = value.take(rows, 0)
             elif isinstance(value, Tree):
-                fields[name] = take(value, rows, mask_size)
+                fields[name] = take_rows(value, rows, mask_size)
             else:
-                fields[name] = _take_leaf(value, rows, mask_size)
+                fields[name] = _take_rows_of_leaf(value, rows, mask_size)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     except (IndexError, TypeError, ValueError) as error:
@@ -174,13 +174,13 @@ def take(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
     return out
 
 
-def _take_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) -> Any:
+def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) -> Any:
     kind = KINDS[type(value)]
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
         return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
-    return _select_leaf(value, rows)
+    return _take_leaf(value, rows)
 
 
 def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:

@@ -27,7 +27,7 @@ from typedbatch._tree.leaves import (
     write_obstacle,
 )
 from typedbatch._tree.memory import Change, Taken, duplicate, known_apart, write_together
-from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, StructureError, under
 
 T = TypeVar("T", bound=Tree)
 Operation = Callable[..., Any]
@@ -67,7 +67,7 @@ def is_operand(value: object) -> bool:
     return kind_of(value) in (BATCH, ARRAY, TENSOR, SCALAR) or isinstance(value, (bool, int, float, complex))
 
 
-def check_same_names(first: Tree, other: Tree) -> None:
+def require_same_names(first: Tree, other: Tree) -> None:
     """Raise an error unless two batches have the same fields.
 
     Raises:
@@ -127,92 +127,63 @@ def _computed_directly(operation: Operation, fields: Fields, other: Any) -> bool
 
     The other operand is a Python number, or a Batch whose fields have the dtypes and shapes of these.
     """
+    if type(other) not in (int, float) and not isinstance(other, Tree):
+        return False
     written: set[int] = set()
     read: list[Any] = []
-    if isinstance(other, Tree):
-        count = _matching(operation, fields, other.__dict__, {}, written, read)
-    elif type(other) in (int, float):
-        count = _computing(operation, fields, other, {}, written)
-    else:
-        return False
+    count = _computable(operation, fields, other, {}, written, read)
     if not count or len(written) < count or not written.isdisjoint(map(id, read)):
         return False
-    if isinstance(other, Tree):
-        _compute_pairs(operation, fields, other.__dict__)
-    else:
-        _compute(operation, fields, other)
+    _compute(operation, fields, other)
     return True
 
 
-def _computing(
-    operation: Operation, fields: Fields, number: float, sure: dict[str, bool], written: set[int]
+def _computable(
+    operation: Operation, fields: Fields, other: Any, sure: dict[str, bool], written: set[int], read: list[Any]
 ) -> int | None:
     """The number of ids that ``written`` gets if no memory is in two places, if all can be computed; else None.
 
     Args:
         operation: how.
         fields: what is written.
-        number: the other operand.
+        other: the other operand, a number or a Batch.
         sure: gets the dtypes that were met, by the letters that numpy has for those of numbers.
         written: gets the ids of the fields, nested ones too, and of the arrays that views are on.
+        read: gets the arrays whose memory is read.
     """
-    count = len(fields)
-    for leaf in fields.values():
-        if type(leaf) is ndarray:
-            if leaf.flags not in AS_MADE:
-                if (base := base_of_view(leaf)) is None:
-                    return None
-                written.add(id(base))
-                count += 1
-            letter = leaf.dtype.char
-            if letter not in sure:
-                sure[letter] = _is_sure(operation, leaf.dtype, number)
-            if not sure[letter]:
-                return None
-        else:
-            inner = _computing(operation, leaf.__dict__, number, sure, written) if isinstance(leaf, Tree) else None
-            if inner is None:
-                return None
-            count += inner
-    written.update(map(id, fields.values()))
-    return count
-
-
-def _matching(
-    operation: Operation, fields: Fields, others: Fields, sure: dict[str, bool], written: set[int], read: list[Any]
-) -> int | None:
-    """As :func:`_computing`, with the field of its name for each; ``read`` gets the arrays whose memory is read."""
-    if fields.keys() != others.keys():
+    others = other.__dict__ if isinstance(other, Tree) else None
+    if others is not None and fields.keys() != others.keys():
         return None
     count = len(fields)
     for name, leaf in fields.items():
-        value = others[name]
-        if type(leaf) is ndarray:
-            dtype = leaf.dtype
+        value = other if others is None else others[name]
+        if type(leaf) is not ndarray:
+            inner = None
+            if isinstance(leaf, Tree) and (others is None or isinstance(value, Tree)):
+                inner = _computable(operation, leaf.__dict__, value, sure, written, read)
+            if inner is None:
+                return None
+            count += inner
+            continue
+        dtype = leaf.dtype
+        if others is not None:
             if type(value) is not ndarray or value.dtype is not dtype or value.shape != leaf.shape:
                 return None
-            letter = dtype.char
-            if letter not in sure:
-                sure[letter] = _is_sure(operation, dtype, dtype)
-            if not sure[letter]:
-                return None
-            if leaf.flags not in AS_MADE:
-                if (base := base_of_view(leaf)) is None:
-                    return None
-                written.add(id(base))
-                count += 1
             if value is not leaf:
                 owner = value if value.base is None else value.base
                 if type(owner) is not ndarray or owner.base is not None:
                     return None
                 read.append(owner)
-        else:
-            inner = None
-            if isinstance(leaf, Tree) and isinstance(value, Tree):
-                inner = _matching(operation, leaf.__dict__, value.__dict__, sure, written, read)
-            if inner is None:
+        letter = dtype.char
+        if letter not in sure:
+            sure[letter] = _is_sure(operation, dtype, other if others is None else dtype)
+        if not sure[letter]:
+            return None
+        if leaf.flags not in AS_MADE:
+            if (base := base_of_view(leaf)) is None:
                 return None
-            count += inner
+            written.add(id(base))
+            count += 1
     written.update(map(id, fields.values()))
     return count
 
@@ -223,20 +194,14 @@ def _is_sure(operation: Operation, dtype: np.dtype[Any], other: Any) -> bool:
     return dtype.kind in kinds and _fits(operation, dtype, other)
 
 
-def _compute(operation: Operation, fields: Fields, number: float) -> None:
-    for leaf in fields.values():
-        if type(leaf) is ndarray:
-            operation(leaf, number)
-        else:
-            _compute(operation, leaf.__dict__, number)
-
-
-def _compute_pairs(operation: Operation, fields: Fields, others: Fields) -> None:
+def _compute(operation: Operation, fields: Fields, other: Any) -> None:
+    others = other.__dict__ if isinstance(other, Tree) else None
     for name, leaf in fields.items():
+        value = other if others is None else others[name]
         if type(leaf) is ndarray:
-            operation(leaf, others[name])
+            operation(leaf, value)
         else:
-            _compute_pairs(operation, leaf.__dict__, others[name].__dict__)
+            _compute(operation, leaf.__dict__, value)
 
 
 # ---- the long way: each leaf is looked at closely -------------------------------------------------------------------
@@ -256,18 +221,16 @@ def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator
     """What to do for each leaf, once dtypes and shapes are known to allow it."""
     paired = kind_of(other) is BATCH
     if paired:
-        check_same_names(tree, other)
+        require_same_names(tree, other)
     for name, leaf in tree.__dict__.items():
         value = other.__dict__[name] if paired else other
-        try:
+        with under(name):
             if _stays(leaf, value, paired):
                 continue
             if kind_of(leaf) is BATCH and (not paired or kind_of(value) is BATCH):
                 yield from _plan(operation, leaf, value, f"{prefix}{name}.")
             else:
                 yield _Step(prefix + name, tree.__dict__, name, leaf, _fitting(operation, leaf, value))
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
 
 
 def _by_memory(steps: list[_Step]) -> tuple[list[_Step], set[int]]:

@@ -1,4 +1,4 @@
-"""Missing values: ``None``, NaN, NaT and masked ones in leaves, and emptied or reserved fields."""
+"""Nulls: ``None``, NaN, NaT and masked ones in leaves, and emptied or reserved fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
-from typedbatch._ops.indexing import select
+from typedbatch._ops.indexing import take
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -37,7 +37,7 @@ def is_null(leaf: Any) -> Any:
     if kind is TENSOR:
         return leaf.isnan()
     if kind not in (ARRAY, SCALAR):
-        return np.array(_is_missing(leaf))
+        return np.array(_is_null(leaf))
     array = np.asarray(leaf)
     if array.dtype.kind in "fc":
         return np.isnan(array)
@@ -45,10 +45,10 @@ def is_null(leaf: Any) -> Any:
         return np.isnat(array)
     if array.dtype.kind != "O" and not hasattr(array.dtype, "na_object"):
         return np.zeros(array.shape, bool)
-    return np.array([_is_missing(x) for x in array.ravel().tolist()], bool).reshape(array.shape)
+    return np.array([_is_null(x) for x in array.ravel().tolist()], bool).reshape(array.shape)
 
 
-def _is_missing(x: Any) -> bool:
+def _is_null(x: Any) -> bool:
     """``None``, a number or date that differs from itself, and what pandas has for both."""
     cls = type(x)
     if x is None or cls is str or x is np.ma.masked:
@@ -60,21 +60,21 @@ def _is_missing(x: Any) -> bool:
 
 
 def has_null(tree: Tree) -> bool:
-    """True when any value of any leaf is missing."""
+    """True when any value of any leaf is null."""
     return any(bool(is_null(leaf).any()) for _, leaf in leaves(tree.__dict__) if not is_reserved(leaf))
 
 
 def drop_null(tree: T) -> T:
-    """The rows without a missing value; shapes, kinds and dtypes stay.
+    """The rows without a null; shapes, kinds and dtypes stay.
 
     An object array that held numbers beside ``None`` becomes a numeric array once the ``None`` are gone.
     """
     keep = complete_rows(tree)
-    return map_leaves(select(tree, keep), _as_numbers) if not keep.all() else select(tree, keep)
+    return map_leaves(take(tree, keep), _as_numbers) if not keep.all() else take(tree, keep)
 
 
 def complete_rows(tree: Tree) -> NDArray[np.bool_]:
-    """True for each row without a missing value.
+    """True for each row without a null.
 
     Raises:
         StructureError: the fields have different lengths.

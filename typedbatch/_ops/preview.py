@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from typedbatch._report import cut
 from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR
 
@@ -58,4 +59,4 @@ def _short(value: Any, show: Callable[[Any], str]) -> str:
     if isinstance(value, (float, complex, np.inexact)):
         return f"{value:.4g}"
     text = " ".join((str(value) if isinstance(value, (np.generic, np.ndarray)) else show(value)).split())
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+    return cut(text, _WIDEST)

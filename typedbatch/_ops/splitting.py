@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._ops.indexing import select_basic, take
+from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._tree.leaves import Tree
 from typedbatch._tree.rows import count_rows
 from typedbatch.errors import SettingError, SizeError
@@ -27,7 +27,7 @@ def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iter
 
 def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | None) -> Iterator[T]:
     for start, stop in bounds:
-        yield select_basic(tree, slice(start, stop)) if order is None else take(tree, order[start:stop], None)
+        yield take_basic(tree, slice(start, stop)) if order is None else take_rows(tree, order[start:stop], None)
 
 
 def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:

@@ -29,6 +29,7 @@ from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
 from torch.distributions.transforms import _InverseTransform
 from torch.distributions.utils import lazy_property
 
+from typedbatch._report import cut
 from typedbatch._signals import from_outside
 from typedbatch.errors import LeafError, NoLengthError, RowIndexError, StructureError
 
@@ -93,7 +94,7 @@ def get_sliced_dist(dist: DistT, index: object) -> DistT:
         take("", [torch.empty(()).expand(batch)], 0, 0)  # a wrong index must fail here and not on a GPU
     except (IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         what = f"{type(dist).__name__} with batch_shape {tuple(batch)}"
-        raise RowIndexError(f"index {_short(index)} does not fit {what}: {error}") from error
+        raise RowIndexError(f"index {cut(repr(index), 100)} does not fit {what}: {error}") from error
     result: DistT = _merge([dist], _Op([batch], True, take), 0)
     return result
 
@@ -265,7 +266,7 @@ def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
     ``extra`` counts the dimensions right of the rows: for a distribution those that are in its own batch shape, for a
     transform those of the values that it gets.
     """
-    _check_alike(nodes)
+    _require_alike(nodes)
     first, name = nodes[0], type(nodes[0]).__name__
     if isinstance(first, StackTransform | CatTransform) and op.changes_rows and not -extra <= first.dim < 0:
         raise LeafError(f"{name} with dim={first.dim} has no rows: dim must be negative and in the event shape")
@@ -285,7 +286,7 @@ def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
     return new
 
 
-def _check_alike(nodes: Sequence[Any]) -> None:
+def _require_alike(nodes: Sequence[Any]) -> None:
     first, name = nodes[0], type(nodes[0]).__name__
     for node in nodes:
         if type(node) is not type(first):
@@ -355,7 +356,7 @@ def _merge_values(nodes: Sequence[Any], key: str, values: Sequence[Any], op: _Op
     if isinstance(owner, AffineTransform):  # takes numbers too, and they may need a batch dimension now
         likes += [value for node in nodes for value in (node.loc, node.scale) if isinstance(value, Tensor)]
     if not likes or not all(isinstance(value, Tensor | int | float) for value in values):
-        raise StructureError(f"{where} differs: {' and '.join(_short(value) for value in values)}")
+        raise StructureError(f"{where} differs: {' and '.join(cut(repr(value), 100) for value in values)}")
     tensors = [value if isinstance(value, Tensor) else likes[0].new_tensor(value) for value in values]
     if isinstance(owner, Transform):
         event = 0 if _fits(tensors[0], op.batches[0], extra) else None
@@ -369,11 +370,6 @@ def _is_same(a: Any, b: Any) -> bool:
         return a is b or bool(np.array_equal(a, b))
     except (RuntimeError, TypeError, ValueError):
         return False
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:96]} ..."
 
 
 def _dims_right(owner: Any, extra: int, values: Sequence[Any]) -> list[int]:

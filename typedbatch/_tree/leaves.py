@@ -25,7 +25,7 @@ class Tree:
     plain: ClassVar[type[Tree]]
     """The class that a nested ``dict`` becomes; ``typedbatch.batch`` sets it to ``Batch``."""
 
-    _check_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = None
+    _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = None
     """Called with the fields of the batches of one class that are to be concatenated; ``SampleBatch`` has its own."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
@@ -81,101 +81,50 @@ def span(leaf: Any) -> Span | None:
 
     Sparse, nested and meta tensors have none, nor have those that torch traces or maps over.
     """
-    layout = _layout_of(leaf)
-    return None if layout is None else (layout.start, layout.end)
-
-
-class _Layout(NamedTuple):
-    """The elements of a leaf: the address of the first, their size in bytes, and how they are spaced."""
-
-    start: int
-    size: int
-    dims: tuple[tuple[int, int], ...] = ()
-    """Distance and number of the elements in each dimension that has several, the largest distance first.
-
-    Without any there is one element. What has no gaps counts as one, however large."""
-
-    @property
-    def end(self) -> int:
-        return self.start + self.size + sum(step * (count - 1) for step, count in self.dims)
-
-
-def _layout_of(leaf: Any) -> _Layout | None:
     try:
-        is_array = KINDS[type(leaf)] is ARRAY
         if not leaf.nbytes:
             return None
-        start = leaf.__array_interface__["data"][0] if is_array else leaf.data_ptr()
-        if leaf.flags.c_contiguous if is_array else leaf.is_contiguous():
-            return _Layout(start, leaf.nbytes) if start else None
-        size, steps = (leaf.itemsize, leaf.strides) if is_array else (leaf.element_size(), leaf.stride())
+        if KINDS[type(leaf)] is ARRAY:
+            start, size, steps = leaf.__array_interface__["data"][0], leaf.itemsize, leaf.strides
+        else:
+            size = leaf.element_size()
+            start, steps = leaf.data_ptr(), [step * size for step in leaf.stride()]
+        ways = [step * (count - 1) for step, count in zip(steps, leaf.shape, strict=True)]
+        low = start + sum(way for way in ways if way < 0)
+        return (low, start + sum(way for way in ways if way > 0) + size) if start else None
     except Exception:  # noqa: BLE001  # a traced tensor, or one of a foreign class, may raise anything
         return None
-    dims = []
-    for step, count in zip(steps, leaf.shape, strict=True):
-        if count > 1:
-            distance = step if is_array else step * size
-            start += min(0, distance * (count - 1))
-            dims.append((abs(distance), count))
-    return _Layout(start, size, tuple(sorted(dims, reverse=True))) if start else None
 
 
 class Taken:
-    """The memory of some leaves, in clusters of those whose spans overlap."""
+    """The memory of some leaves."""
 
     def __init__(self, leaves: Sequence[Any]) -> None:
-        self._spans: list[Span] = []
-        self._clusters: list[dict[int, _Layout]] = []
-        layouts = ((i, _layout_of(leaf)) for i, leaf in enumerate(leaves) if KINDS[type(leaf)] in _IN_MEMORY)
-        placed = [(layout.start, layout.end, i, layout) for i, layout in layouts if layout is not None]
-        for low, high, i, layout in sorted(placed):
-            if self._spans and low < self._spans[-1][1]:
-                first, last = self._spans[-1]
-                self._spans[-1] = first, max(last, high)
-                self._clusters[-1][i] = layout
-            else:
-                self._spans.append((low, high))
-                self._clusters.append({i: layout})
+        self._leaves = leaves
+        spans = ((span(leaf), i) for i, leaf in enumerate(leaves) if KINDS[type(leaf)] in _IN_MEMORY)
+        self._spans = sorted((*place, i) for place, i in spans if place is not None)
 
     def shared(self) -> set[int]:
-        """The numbers of the leaves that may have elements in common with another, or twice in themselves."""
-        return {i for cluster in self._clusters if not _are_apart([*cluster.values()]) for i in cluster}
+        """The numbers of the leaves that may have elements in common with another."""
+        found: set[int] = set()
+        before: list[tuple[int, int]] = []
+        for low, high, i in self._spans:
+            before = [(end, other) for end, other in before if low < end]
+            for _, other in before:
+                if not {i, other} <= found and _may_share(self._leaves[i], self._leaves[other]):
+                    found |= {i, other}
+            before.append((high, i))
+        return found
 
     def meets(self, leaf: Any) -> bool:
         """Whether a leaf may have elements in common with these."""
         place = span(leaf) if KINDS[type(leaf)] in _IN_MEMORY else None
-        if place is None or not self._spans:
-            return False
-        before = bisect_right(self._spans, (place[1] - 1, float("inf"))) - 1
-        return before >= 0 and self._spans[before][1] > place[0]
+        return place is not None and any(low < place[1] and place[0] < high for low, high, _ in self._spans)
 
 
-def _are_apart(layouts: list[_Layout]) -> bool:
-    """Whether no element lies on another, though the spans overlap, as those of the columns of a table do.
-
-    The widest step repeats what lies within it, so only the places within one such step are compared; then those
-    within the next, and so on.
-    """
-    step = max(layout.dims[0][0] if layout.dims else 0 for layout in layouts)
-    if step == 0:  # elements without any space between them
-        return len(layouts) == 1 and not layouts[0].dims
-    low = min(layout.start for layout in layouts)
-    inner = sorted(
-        _Layout((start - low) % step, size, dims[1:] if dims and dims[0][0] == step else dims)
-        for start, size, dims in layouts
-    )
-    end = 0
-    group: list[_Layout] = []
-    for layout in inner:
-        if layout.end > step:
-            return False
-        if layout.start >= end:
-            if group and not _are_apart(group):
-                return False
-            group = []
-        group.append(layout)
-        end = max(end, layout.end)
-    return _are_apart(group)
+def _may_share(one: Any, two: Any) -> bool:
+    """Whether two leaves whose spans overlap share elements, as columns of one table do not; tensors always may."""
+    return not KINDS[type(one)] is KINDS[type(two)] is ARRAY or np.shares_memory(one, two)
 
 
 def write_together(changes: Sequence[Change]) -> None:
@@ -197,8 +146,6 @@ def write_together(changes: Sequence[Change]) -> None:
 def _conflict(change: Change, changes: Sequence[Change]) -> StructureError:
     own = Taken([change.leaf])
     others = [other.path for other in changes if other is not change and own.meets(other.leaf)]
-    if not others:
-        return StructureError("has several elements in one place of memory, for different values; copy it", change.path)
     return StructureError(
         f"is on the same memory as {', '.join(map(repr, others))}, and cannot be written without changing that; "
         "copy one of them",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from numpy import ndarray
 
+from typedbatch._tree.depth import DEEPEST, require_depth
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -49,6 +50,18 @@ def require_tree(batch: Any, who: str) -> Any:
     return batch
 
 
+def require_bounded(batch: Any, who: str) -> Any:
+    """The batch itself.
+
+    Raises:
+        LeafError: it is not a Batch.
+        StructureError: batches are nested more than 100 deep.
+    """
+    tree = require_tree(batch, who)
+    require_depth(tree)
+    return tree
+
+
 def count_rows(fields: Mapping[str, Any]) -> int | None:
     """The rows of the shortest field; None when nothing has rows (reserved fields and ``None`` do not count).
 
@@ -81,57 +94,28 @@ def _count_leaf(name: str, value: Any) -> int | None:
     return shape[0]
 
 
-def leaves(fields: Mapping[str, Any], *, once: bool = False) -> Iterator[tuple[str, Any]]:
-    """Every leaf with its dotted path, depth first; reserved fields come as the empty batch that they are.
-
-    A batch that holds itself is such a leaf as well. With ``once``, a batch that is in several places is gone through
-    in the first of them alone: with places enough, its leaves have more paths than anyone can wait for.
-    """
-    stack = [("", id(fields), iter(fields.items()))]
-    inside, done = {id(fields)}, set[int]()
-    while stack:
-        prefix, own, items = stack[-1]
-        for name, value in items:
-            inner = value.__dict__ if KINDS[type(value)] is BATCH else {}
-            if inner and id(inner) in done:
-                continue
-            if inner and id(inner) not in inside:
-                stack.append((f"{prefix}{name}.", id(inner), iter(inner.items())))
-                inside.add(id(inner))
-                break
-            yield prefix + name, value
+def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf with its dotted path, depth first; reserved fields come as the empty batch that they are."""
+    for name, value in fields.items():
+        if isinstance(value, Tree) and value.__dict__:
+            yield from leaves(value.__dict__, f"{prefix}{name}.")
         else:
-            inside.remove(own)
-            if once:
-                done.add(own)
-            stack.pop()
+            yield prefix + name, value
 
 
-def rows_of(value: Any, rows: int | None) -> int | Literal[False] | None:
-    """The rows that the leaves of a batch share with those known so far; False if they differ, or if it holds itself.
+def rows_of(value: Any, rows: int | None, depth: int) -> int | Literal[False] | None:
+    """The rows that the leaves of a batch share with those known so far; False if they differ, or lie too deep.
 
-    Scalars, objects and ``None`` have no rows and do not count. A batch that is met again is not looked at again.
+    Scalars, objects and ``None`` have no rows and do not count. ``depth`` is how many batches the value is in.
     """
     if KINDS[type(value)] is not BATCH:
         return _shared(value, rows)
-    inner = value.__dict__
-    stack, met, done = [(id(inner), iter(inner.values()))], {id(inner)}, set[int]()
-    while stack:
-        own, values = stack[-1]
-        for leaf in values:
-            if KINDS[type(leaf)] is not BATCH:
-                rows = _shared(leaf, rows)
-                if rows is False:
-                    return False
-            elif id(inner := leaf.__dict__) not in done:
-                if id(inner) in met:
-                    return False
-                met.add(id(inner))
-                stack.append((id(inner), iter(inner.values())))
-                break
-        else:
-            done.add(own)
-            stack.pop()
+    if depth > DEEPEST:
+        return False
+    for leaf in value.__dict__.values():
+        rows = rows_of(leaf, rows, depth + 1) if KINDS[type(leaf)] is BATCH else _shared(leaf, rows)
+        if rows is False:
+            return False
     return rows
 
 

@@ -9,9 +9,9 @@ from typing_extensions import TypeForm
 
 from typedbatch._ops.conversion import leaf_to_numpy, leaf_to_torch
 from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, Kind, describe, kind_of, new_tree
-from typedbatch._validation.validate import check, class_for
+from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, TypedBatchError
+from typedbatch.errors import LeafError, under
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import fill_defaults
 from typedbatch.schema import schema_of
@@ -51,7 +51,7 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
     result = new_tree(class_for(schema, batch), _converted(batch, schema, _declared_kind(schema), turns))
     fill_defaults(type(result), result.__dict__)
-    return check(result, into, "")
+    return validate_at(result, into, "")
 
 
 def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, 
     out = {}
     for name, value in batch.__dict__.items():
         field = declared.get(name)
-        try:
+        with under(name):
             if kind_of(value) is BATCH:
                 nested = field.nested[0] if field is not None and field.nested else None
                 inner = _declared_kind(nested) if nested is not None else kind
@@ -67,8 +67,6 @@ def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, 
                 out[name] = new_tree(cls, _converted(value, nested, inner, turns))
             else:
                 out[name] = turns[_wanted(value, field, kind)](value)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
     return out
 
 

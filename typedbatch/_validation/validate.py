@@ -62,7 +62,7 @@ def validate(batch: object, schema: Any, /, *, level: Level | None = None) -> An
         DeclarationError: ``schema`` is not a protocol or record.
         SettingError: there is no such level.
     """
-    return check(batch, schema, "", level)
+    return validate_at(batch, schema, "", level)
 
 
 def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
@@ -75,7 +75,7 @@ def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
     return conforming(batch)
 
 
-def check(batch: Any, schema: Any, boundary: str, level: Level | None = None, name: str = "") -> Any:
+def validate_at(batch: Any, schema: Any, boundary: str, level: Level | None = None, name: str = "") -> Any:
     """:func:`validate` for callers that name the boundary themselves; an empty one is the line that called.
 
     ``boundary`` has ``{}`` where ``name`` goes; the text is only made for a report.
@@ -90,7 +90,7 @@ def verbatim(boundary: str) -> str:
 
 
 def gate_of(schema: Any) -> Gate:
-    """:func:`check` for one schema or union, with everything looked up.
+    """:func:`validate_at` for one schema or union, with everything looked up.
 
     Raises:
         DeclarationError: ``schema`` is not a protocol or record.
@@ -124,7 +124,7 @@ def _gate_of_one(schema: Schema) -> tuple[Callable[[object], bool], Gate]:
             handed_out = batch if isinstance(batch, target) or not isinstance(batch, Batch) else new_view(batch, target)
             if conforming(handed_out):
                 return handed_out
-        return _check_any(batch, (schema,), boundary, level, name)
+        return _validate_any(batch, (schema,), boundary, level, name)
 
     return conforming, gate
 
@@ -143,12 +143,12 @@ def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[obj
             raise DeclarationError(
                 "None is not a schema of a batch; a schema inherits from BatchProtocol or BatchRecord"
             )
-        return _check_any(batch, schemas, boundary, level, name)
+        return _validate_any(batch, schemas, boundary, level, name)
 
     return conforming, gate
 
 
-def _check_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:
+def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:
     """The first alternative that the batch matches; if none, the report on the one that comes closest."""
     level = level_named(level, "the level")
     if level == "off":
@@ -226,7 +226,7 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     result = typed_copy(batch, schema, "extend()")
     Batch.update(result, fields)
     fill_defaults(type(result), result.__dict__)
-    return check(result, into, "")
+    return validate_at(result, into, "")
 
 
 def typed_copy(batch: Any, schema: Schema, who: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from typedbatch._declaration import outside, show_place
 from typedbatch._level import Level, current_level
 from typedbatch._validation.containers import Look, is_awaitable, look_for, numbered, relay
-from typedbatch._validation.validate import check
+from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
 from typedbatch.schema.hints import bare, resolve
@@ -233,7 +233,7 @@ def _validating_itself(function: Callable[..., None], place: str, level: Level |
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         function(self, *args, **kwargs)
         if (level or current_level()) != "off":
-            check(self, type(self), "constructor {}", level, place)
+            validate_at(self, type(self), "constructor {}", level, place)
 
     return construct
 

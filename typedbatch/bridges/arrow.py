@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -12,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NONE, TENSOR, Tree, describe, new_tree, object_array
-from typedbatch._tree.rows import equal_rows, require_tree
+from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SettingError, StorageError, StructureError, TypedBatchError
 from typedbatch.files.atomic import replacing
@@ -31,10 +33,10 @@ def to_arrow(batch: Any) -> pa.Table:
     Raises:
         LeafError: a leaf that Arrow has no type for or would change, as complex numbers, distributions, or objects of
             several kinds, or a name that is not Unicode; the error names it.
-        StructureError: fields of different lengths.
+        StructureError: fields of different lengths, or batches that are nested more than 100 deep.
         NoLengthError: a field is a scalar.
     """
-    tree = require_tree(batch, "to_arrow()")
+    tree = require_bounded(batch, "to_arrow()")
     rows = equal_rows(tree.__dict__)
     columns = _columns(tree, rows)
     table: pa.Table = pa.table(list(columns.values()), names=list(columns))
@@ -51,10 +53,11 @@ def from_arrow(table: pa.Table) -> Batch:
     Raises:
         LeafError: ``table`` is something else.
         StructureError: a struct is null in some rows, a column's type is unknown, two columns have one name, or a name
-            is not Unicode.
+            is not Unicode, or structs are nested more than 100 deep.
     """
     if not isinstance(table, pa.Table):
         raise LeafError(f"from_arrow() takes a Table of Arrow, got {describe(table)}")
+    require_depth(table.schema, _parts)
     names = _names(table.schema)
     return _batch(names, [one.chunk(0) if one.num_chunks == 1 else one.combine_chunks() for one in table.columns])
 
@@ -173,6 +176,16 @@ def _is_kept(value: Any, kept: Any) -> bool:
     if isinstance(value, (tuple, set)):
         value = [*value]
     return bool(value == kept or (value != value and kept != kept))  # NaN
+
+
+def _parts(kind: Any) -> Mapping[str, Any] | None:
+    """The types of the columns of a table, and of the fields of a struct."""
+    if not isinstance(kind, pa.Schema) and not pa.types.is_struct(kind):
+        return None
+    try:
+        return {field.name: field.type for field in kind}
+    except UnicodeDecodeError:  # which is said later
+        return {}
 
 
 def _names(schema: Any) -> list[str]:

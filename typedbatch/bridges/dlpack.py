@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 
-from typedbatch._ops.combine import check_names
+from typedbatch._ops.combine import require_names
 from typedbatch._ops.conversion import torch_side
+from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
-from typedbatch._tree.rows import require_tree
+from typedbatch._tree.rows import require_bounded
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, SettingError, TypedBatchError
+from typedbatch.errors import LeafError, SettingError, TypedBatchError, under
 
 
 def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "numpy") -> Batch:
@@ -27,18 +28,24 @@ def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "nu
     Raises:
         LeafError: an array that cannot be shared; the error names it.
         SettingError: ``into`` is something else.
+        StructureError: mappings are nested more than 100 deep.
     """
     if into not in ("numpy", "torch"):
         raise SettingError(f"into= is 'numpy' or 'torch', got {into!r}")
-    take = np.from_dlpack if into == "numpy" else torch_side().torch.from_dlpack
+    take: Callable[[Any], Any] = np.from_dlpack if into == "numpy" else torch_side().torch.from_dlpack
     if not isinstance(fields, Mapping):
         raise LeafError(f"from_dlpack() takes names and arrays, got {describe(fields)}")
-    check_names(fields)
+    require_depth(fields, lambda value: value if isinstance(value, Mapping) else None)
+    return _shared(fields, take, into)
+
+
+def _shared(fields: Mapping[str, Any], take: Callable[[Any], Any], into: str) -> Batch:
+    require_names(fields)
     out: dict[str, Any] = {}
     for name, value in fields.items():
         try:
             if isinstance(value, Mapping):
-                out[name] = from_dlpack(value, into)
+                out[name] = _shared(value, take, into)
             elif hasattr(value, "__dlpack__"):
                 _require_shareable(value, into)
                 out[name] = take(value)
@@ -71,8 +78,9 @@ def to_dlpack(batch: Any) -> dict[str, Any]:
 
     Raises:
         LeafError: a field of objects, text, dates or distributions, or one with a mask; the error names it.
+        StructureError: batches are nested more than 100 deep.
     """
-    return _exported(require_tree(batch, "to_dlpack()"))
+    return _exported(require_bounded(batch, "to_dlpack()"))
 
 
 def _exported(tree: Tree) -> dict[str, Any]:
@@ -80,10 +88,8 @@ def _exported(tree: Tree) -> dict[str, Any]:
     for name, value in tree.__dict__.items():
         kind = KINDS[type(value)]
         if kind is BATCH:
-            try:
+            with under(name):
                 out[name] = _exported(value)
-            except TypedBatchError as error:
-                raise error.under(name) from error.__cause__
         elif kind is TENSOR:
             out[name] = value.detach().resolve_conj().resolve_neg()
         elif kind is ARRAY and value.dtype.kind in "biufc" and not isinstance(value, np.ma.MaskedArray):

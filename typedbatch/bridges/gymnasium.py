@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from typedbatch._ops.copying import deep_leaf
+from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import TENSOR, describe, kind_of
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, RowAssignmentError, StructureError
@@ -26,11 +27,12 @@ def observations(reset: Any) -> ObsBatch:
 
     Raises:
         LeafError: something else, or values that no batch holds.
+        StructureError: dicts and tuples that are nested more than 100 deep.
     """
     if not isinstance(reset, tuple) or len(reset) != 2 or not isinstance(reset[1], Mapping):
         raise LeafError(f"env.reset() returns (obs, info), got {describe(reset)}")
     obs, info = reset
-    return ObsBatch(obs=nested(obs), info=Batch(dict(info)))
+    return ObsBatch(obs=nested(obs), info=_info(info))
 
 
 def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
@@ -51,7 +53,8 @@ def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
 
     Raises:
         LeafError: ``step`` is something else, or holds values that no batch holds.
-        StructureError: an environment has ended, and there is no last observation of it where one is announced.
+        StructureError: an environment has ended, and there is no last observation of it where one is announced;
+            or dicts and tuples that are nested more than 100 deep.
     """
     if not isinstance(step, tuple) or len(step) != 5 or not isinstance(step[4], Mapping):
         raise LeafError(f"env.step() returns (obs, reward, terminated, truncated, info), got {describe(step)}")
@@ -63,8 +66,13 @@ def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
         terminated=_numbers("terminated", terminated),
         truncated=_numbers("truncated", truncated),
         obs_next=_with_final(nested(obs_next), info),
-        info=Batch({name: value for name, value in info.items() if name not in _FINAL}),
+        info=_info({name: value for name, value in info.items() if name not in _FINAL}),
     )
+
+
+def _info(info: Mapping[str, Any]) -> Batch:
+    require_depth(info, lambda value: value if isinstance(value, Mapping) else None)
+    return Batch(dict(info))
 
 
 def _numbers(name: str, value: Any) -> Any:
@@ -77,16 +85,34 @@ def _numbers(name: str, value: Any) -> Any:
 
 
 def nested(value: Any) -> Any:
-    """A value of a space as leaves: dicts and tuples as nested batches, fields of a tuple called by their place."""
+    """A value of a space as leaves: dicts and tuples as nested batches, fields of a tuple called by their place.
+
+    Raises:
+        StructureError: they are nested more than 100 deep.
+    """
     value = named(value)
     return Batch(value) if isinstance(value, dict) else value
 
 
 def named(value: Any) -> Any:
-    """The same as dicts."""
+    """The same as dicts.
+
+    Raises:
+        StructureError: they are nested more than 100 deep.
+    """
+    require_depth(value, _parts)
+    return _named(value)
+
+
+def _named(value: Any) -> Any:
+    parts = _parts(value)
+    return value if parts is None else {name: _named(part) for name, part in parts.items()}
+
+
+def _parts(value: Any) -> Mapping[Any, Any] | None:
     if isinstance(value, tuple):
-        value = {str(i): part for i, part in enumerate(value)}
-    return {name: named(part) for name, part in value.items()} if isinstance(value, Mapping) else value
+        return {str(i): part for i, part in enumerate(value)}
+    return value if isinstance(value, Mapping) else None
 
 
 def unnested(value: Any) -> Any:

@@ -9,9 +9,9 @@ import numpy as np
 from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
-from typedbatch._ops.gathering import after_zeros
+from typedbatch._ops.padding import after_zeros
 from typedbatch._tree.leaves import ARRAY, BATCH, describe, is_reserved, kind_of
-from typedbatch._tree.rows import count_rows, equal_rows, leaves, require_tree
+from typedbatch._tree.rows import count_rows, equal_rows, leaves, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.bridges.gymnasium import nested, unnested
 from typedbatch.errors import LeafError, StructureError
@@ -29,7 +29,8 @@ def from_minari(episode: EpisodeData) -> RolloutBatch:
 
     Raises:
         LeafError: no episode, or values that no batch holds.
-        StructureError: there is not one observation more than there are steps, or another field has not as many rows.
+        StructureError: there is not one observation more than there are steps, or another field has not as many rows;
+            dicts and tuples are nested more than 100 deep.
     """
     if not isinstance(episode, EpisodeData):
         raise LeafError(f"from_minari() takes an episode of a Minari dataset, got {describe(episode)}")
@@ -72,9 +73,9 @@ def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBu
         LeafError: ``batch`` is not a Batch, or holds what is not an array, or one with a mask.
         MissingFieldError: it lacks a field of a rollout.
         StructureError: fields of different lengths, no steps, an end before the last step, an ``obs_next`` that is not
-            the ``obs`` of the step after, or infos that are not a nested batch.
+            the ``obs`` of the step after, infos that are not a nested batch, or batches nested more than 100 deep.
     """
-    given = Batch(require_tree(batch, "to_minari()")).to_numpy()
+    given = Batch(require_bounded(batch, "to_minari()")).to_numpy()
     tree = Batch({name: given[name] for name in _FIELDS})
     for path, leaf in leaves(tree.__dict__):
         if not is_reserved(leaf) and (kind_of(leaf) is not ARRAY or isinstance(leaf, np.ma.MaskedArray)):

@@ -27,6 +27,7 @@ from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._report import in_a_line
+from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -40,9 +41,9 @@ from typedbatch._tree.leaves import (
     describe,
     kind_of,
 )
-from typedbatch._validation.validate import check
+from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError
+from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError, under
 from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.records import default_of
 from typedbatch.schema import class_of, schema_of
@@ -86,10 +87,8 @@ def _plain(value: Any) -> Any:
 def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     out = {}
     for name, leaf in fields.items():
-        try:
+        with under(name):
             out[name] = _plain(leaf)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
     return out
 
 
@@ -161,9 +160,23 @@ def to_batch(model: Any) -> Batch:
 
     Raises:
         LeafError: ``model`` is none, or has a field that no batch holds; the error names it.
+        StructureError: models, dicts and lists are nested more than 100 deep.
     """
     if not isinstance(model, BaseModel):
         raise LeafError(f"to_batch() takes a model of pydantic, got {describe(model)}")
+    require_depth(model, _parts)
+    return _batch_of(model)
+
+
+def _parts(value: Any) -> Mapping[Any, Any] | None:
+    if isinstance(value, BaseModel):
+        return {**value.__dict__, **(value.__pydantic_extra__ or {})}
+    if isinstance(value, list):
+        return dict(enumerate(value)) if any(isinstance(part, (dict, list, BaseModel)) for part in value) else None
+    return value if isinstance(value, dict) else fields_of(value)
+
+
+def _batch_of(model: BaseModel) -> Batch:
     given = {**model.__dict__, **(model.__pydantic_extra__ or {})}
     if isinstance(model, BatchModel):
         fields = schema_of(type(model).batch_schema)
@@ -174,7 +187,7 @@ def to_batch(model: Any) -> Batch:
 
 def _without_models(value: Any) -> Any:
     if isinstance(value, BaseModel):
-        return to_batch(value)
+        return _batch_of(value)
     if isinstance(value, dict):
         return {name: _without_models(part) for name, part in value.items()}
     return [_without_models(part) for part in value] if isinstance(value, list) else value
@@ -204,6 +217,7 @@ def _from_mapping(value: Any) -> Any:
     if isinstance(value, Tree) or not isinstance(value, Mapping):
         return value
     try:
+        require_depth(value, _parts)
         return Batch(value)
     except TypedBatchError as error:
         raise _failed(error, value) from error
@@ -211,7 +225,7 @@ def _from_mapping(value: Any) -> Any:
 
 def _validated(value: Any, source: Any) -> Any:
     try:
-        return check(value, source, _BOUNDARY)
+        return validate_at(value, source, _BOUNDARY)
     except SchemaError as error:
         raise ValidationError.from_exception_data(
             error.schema, [_details(problem, value) for problem in error.problems]

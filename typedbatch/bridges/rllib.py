@@ -10,7 +10,7 @@ from ray.rllib.policy import sample_batch as rllib
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.leaves import BATCH, KINDS, Tree, describe, is_reserved, new_tree, object_array
-from typedbatch._tree.rows import require_tree
+from typedbatch._tree.rows import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.bridges.gymnasium import named
 from typedbatch.errors import LeafError
@@ -32,14 +32,15 @@ def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
 
     Raises:
         LeafError: ``batch`` is something else, or columns that no batch holds.
-        StructureError: columns of different lengths, or more env steps than agent steps.
+        StructureError: columns of different lengths, more env steps than agent steps, or dicts and tuples that are
+            nested more than 100 deep.
     """
     if isinstance(batch, rllib.MultiAgentBatch):
         return MultiAgentBatch({name: from_rllib(one) for name, one in batch.policy_batches.items()}, batch.count)
     if not isinstance(batch, rllib.SampleBatch):
         raise LeafError(f"from_rllib() takes a SampleBatch or MultiAgentBatch of RLlib, got {describe(batch)}")
     # dict's own items: RLlib's may convert what is read
-    columns = {name: named(value) for name, value in dict.items(batch) if value is not None}
+    columns = named({name: value for name, value in dict.items(batch) if value is not None})
     infos = columns.pop("infos", None)
     ours = SampleBatch(columns)
     if infos is not None:
@@ -61,11 +62,11 @@ def to_rllib(batch: Any) -> Any:
 
     Raises:
         LeafError: ``batch`` is not a Batch.
-        StructureError: columns of different lengths.
+        StructureError: columns of different lengths, or batches that are nested more than 100 deep.
     """
     if isinstance(batch, MultiAgentBatch):
         return rllib.MultiAgentBatch({name: to_rllib(one) for name, one in batch.policy_batches.items()}, batch.count)
-    tree: SampleBatch = new_tree(SampleBatch, dict(require_tree(batch, "to_rllib()").__dict__))
+    tree: SampleBatch = new_tree(SampleBatch, dict(require_bounded(batch, "to_rllib()").__dict__))
     layout = layout_of(tree.__dict__)
     tree.decompress_if_needed(list(tree.__dict__))
     columns = {name: _column(name, value) for name, value in tree.__dict__.items() if not is_reserved(value)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +18,7 @@ from tensordict.utils import LinkedList
 
 from typedbatch._ops.conversion import torch_side
 from typedbatch._signals import from_outside
+from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -32,9 +33,9 @@ from typedbatch._tree.leaves import (
     new_tree,
     object_array,
 )
-from typedbatch._tree.rows import at_least, equal_rows, require_tree
+from typedbatch._tree.rows import at_least, equal_rows, require_bounded
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError, under
 
 T = TypeVar("T")
 
@@ -51,11 +52,11 @@ def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> Tensor
 
     Raises:
         LeafError: a distribution, or an array of dates, which TensorDicts cannot hold; the error names it.
-        StructureError: fields of different lengths, or one without these dimensions.
+        StructureError: fields of different lengths, or one without these dimensions; batches nested more than 100 deep.
         NoLengthError: a field is a scalar, and there is no ``batch_size``.
         SizeError: ``batch_size`` is not a list of whole numbers.
     """
-    tree = require_tree(batch, "to_tensordict()")
+    tree = require_bounded(batch, "to_tensordict()")
     if batch_size is None:
         return _tensordict(tree, torch.Size([equal_rows(_with_rows(tree))]))
     if not isinstance(batch_size, Sequence):
@@ -70,10 +71,24 @@ def from_tensordict(data: Any) -> Batch:
 
     Raises:
         LeafError: ``data`` is something else, or tensors in it have shapes that differ between rows.
-        StructureError: a lazy stack, some of whose parts lack a field.
+        StructureError: a lazy stack, some of whose parts lack a field, or TensorDicts nested more than 100 deep.
     """
     if isinstance(data, (type, NonTensorData, NonTensorStack)) or not is_tensor_collection(data):
         raise LeafError(f"from_tensordict() takes a TensorDict or a tensorclass, got {describe(data)}")
+    require_depth(data, _nested)
+    return _batch(data)
+
+
+def _nested(data: Any) -> Mapping[str, Any] | None:
+    """The TensorDicts in a TensorDict."""
+    if isinstance(data, (type, NonTensorData, NonTensorStack)) or not is_tensor_collection(data):
+        return None
+    if isinstance(data, LazyStackedTensorDict):  # its parts are alike; what does not stack is said later
+        return _nested(data.tensordicts[0]) if data.tensordicts else {}
+    return {name: data.get(name) for name in data.keys()}  # noqa: SIM118  # its rows are what it iterates over
+
+
+def _batch(data: Any) -> Batch:
     if isinstance(data, LazyStackedTensorDict):
         _require_equal_names(data)
     fields: dict[str, Any] = {}
@@ -99,12 +114,12 @@ def to_tensorclass(batch: Any, cls: type[T]) -> T:
     Raises:
         LeafError: the class has other fields, apart from those with a default, or the batch holds what a TensorDict
             cannot.
-        StructureError: fields of different lengths.
+        StructureError: fields of different lengths, or batches nested more than 100 deep.
     """
     given: Any = cls
     if not isinstance(given, type) or not is_tensorclass(given):
         raise LeafError(f"to_tensorclass() takes a tensorclass, got {cls!r}")
-    tree = require_tree(batch, "to_tensorclass()")
+    tree = require_bounded(batch, "to_tensorclass()")
     size = torch.Size([equal_rows(_with_rows(tree))])
     try:
         made: T = cls(**_entries(tree, size), batch_size=size)  # type: ignore[call-arg]  # as every tensorclass takes it
@@ -143,10 +158,8 @@ def _tensordict(tree: Tree, size: torch.Size) -> TensorDict:
 def _entries(tree: Tree, size: torch.Size) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
-        try:
+        with under(name):
             fields[name] = _entry(value, size)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
     return fields
 
 
@@ -179,5 +192,5 @@ def _leaf(value: Any) -> Any:
     if isinstance(value, NonTensorData):
         return value.data
     if is_tensor_collection(value):
-        return from_tensordict(value)
+        return _batch(value)
     return value

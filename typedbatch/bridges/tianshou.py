@@ -9,13 +9,16 @@ import tianshou.data as ts
 from tianshou.data.buffer.manager import ReplayBufferManager
 
 from typedbatch._ops.construct import to_leaf
+from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import Tree, describe, is_objects, new_tree
-from typedbatch._tree.rows import require_tree
+from typedbatch._tree.rows import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
-from typedbatch.buffers.restore import library_class, restored
+from typedbatch.buffers.declared import library_class
+from typedbatch.buffers.restore import restored
+from typedbatch.buffers.state import state_of
 from typedbatch.buffers.storage import Memory
-from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, StructureError, under
 
 
 def from_tianshou(batch: ts.Batch) -> Batch:
@@ -23,24 +26,37 @@ def from_tianshou(batch: ts.Batch) -> Batch:
 
     Raises:
         LeafError: ``batch`` is something else.
+        StructureError: batches are nested more than 100 deep.
     """
     if not isinstance(batch, ts.Batch):
         raise LeafError(f"from_tianshou() takes a Batch of Tianshou, got {describe(batch)}")
+    require_depth(batch, lambda value: value.__dict__ if isinstance(value, ts.Batch) else None)
+    return _ours(batch)
+
+
+def _ours(batch: ts.Batch) -> Batch:
     fields: dict[str, Any] = {}
     for name, value in batch.__dict__.items():
-        try:
+        with under(name):
             fields[name] = _from_leaf(value)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
     ours: Batch = new_tree(Batch, fields)
     return ours
 
 
 def to_tianshou(batch: Any) -> ts.Batch:
-    """A Batch as one of Tianshou, with the very same leaves."""
+    """A Batch as one of Tianshou, with the very same leaves.
+
+    Raises:
+        LeafError: ``batch`` is not a Batch.
+        StructureError: batches are nested more than 100 deep.
+    """
+    return _theirs(require_bounded(batch, "to_tianshou()"))
+
+
+def _theirs(batch: Tree) -> ts.Batch:
     out = ts.Batch()
-    for name, value in require_tree(batch, "to_tianshou()").__dict__.items():
-        out.__dict__[name] = to_tianshou(value) if isinstance(value, Tree) else value
+    for name, value in batch.__dict__.items():
+        out.__dict__[name] = _theirs(value) if isinstance(value, Tree) else value
     return out
 
 
@@ -82,19 +98,20 @@ def buffer_to_tianshou(buffer: ReplayBuffer[Any, Any]) -> ts.ReplayBuffer:
         raise LeafError(f"buffer_to_tianshou() takes a ReplayBuffer, got {describe(buffer)}")
     if (kind := library_class(type(buffer))) not in (ReplayBuffer, VectorReplayBuffer):
         raise LeafError(f"buffer_to_tianshou() takes a ReplayBuffer or a VectorReplayBuffer, got {describe(buffer)}")
-    options: dict[str, Any] = {name: value for name, value in buffer._options.items() if name in _OPTIONS}
-    rings = buffer._rings
+    options: dict[str, Any] = {name: value for name, value in buffer.options.items() if name in _OPTIONS}
+    state = state_of(buffer)
+    rings = state.rings
     many = kind is VectorReplayBuffer
     count = len(rings.capacity)
     out = (
         ts.VectorReplayBuffer(buffer.maxsize, count, **options) if many else ts.ReplayBuffer(buffer.maxsize, **options)
     )
-    if buffer._columns.__dict__:
+    if state.columns.__dict__:
         try:
-            columns: Any = to_tianshou(buffer._columns)
+            columns: Any = to_tianshou(state.columns)
             out.set_batch(columns)
         except AssertionError:
-            names = ", ".join(buffer._columns.__dict__)
+            names = ", ".join(state.columns.__dict__)
             raise StructureError(f"Tianshou's buffers take no other columns than their own, got {names}") from None
     for ring, one in enumerate(out.buffers if many else [out]):
         one._insertion_idx, one._size, one._ep_len, one._ep_start_idx = map(int, rings.counts[:, ring])
@@ -118,5 +135,5 @@ def _numbers(rings: Any) -> Any:
 
 def _from_leaf(value: Any) -> Any:
     if isinstance(value, ts.Batch):
-        return from_tianshou(value)
+        return _ours(value)
     return value if is_objects(value) else to_leaf(value)  # which would make dicts in them nested batches

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from torch.utils.data import Dataset
 
-from typedbatch._ops.indexing import select
+from typedbatch._ops.indexing import take
 from typedbatch._tree.leaves import Tree
-from typedbatch._tree.rows import equal_rows, require_tree
+from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.protocols import BatchProtocol
 
@@ -25,12 +25,12 @@ class BatchDataset(Dataset[B]):
         batch: the rows, which are shared.
 
     Raises:
-        StructureError: fields of different lengths.
+        StructureError: fields of different lengths, or batches nested more than 100 deep.
         NoLengthError: a field is a scalar.
     """
 
     def __init__(self, batch: B) -> None:
-        equal_rows(require_tree(batch, "BatchDataset()").__dict__)
+        equal_rows(require_bounded(batch, "BatchDataset()").__dict__)
         self.batch: B = batch
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class BatchDataset(Dataset[B]):
     def __getitems__(self, indices: Sequence[int]) -> B:
         """Several rows as one batch, copied."""
         tree: Any = self.batch
-        rows: B = select(tree, list(indices))
+        rows: B = take(tree, list(indices))
         return rows
 
 

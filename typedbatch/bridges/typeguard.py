@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from typedbatch._validation.validate import check
+from typedbatch._validation.validate import validate_at
 from typedbatch.errors import SchemaError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord
@@ -30,7 +30,7 @@ def _check(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) 
     from typeguard import TypeCheckError  # not above: typeguard imports this module while it is being imported itself
 
     try:
-        found = check(value, origin[args] if args else origin, "typeguard")
+        found = validate_at(value, origin[args] if args else origin, "typeguard")
     except SchemaError as error:
         raise TypeCheckError(str(error)) from None
     if found is not value:

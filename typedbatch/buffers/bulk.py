@@ -1,4 +1,4 @@
-"""The rows of a buffer all together: moved, replaced, cleaned, shared."""
+"""The rows of a buffer all together: moved, replaced, cleaned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.assignment import set_rows
 from typedbatch._ops.casting import require_no_mask
 from typedbatch._ops.column import fill, require_all
-from typedbatch._ops.combine import check_names
+from typedbatch._ops.combine import require_names
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.copying import deep_leaf
@@ -20,7 +20,6 @@ from typedbatch._ops.indexing import plain_index
 from typedbatch._ops.nulls import complete_rows
 from typedbatch._ops.nulls import drop_null as without_null
 from typedbatch._tree.leaves import (
-    BATCH,
     KINDS,
     OBJECT,
     TENSOR,
@@ -32,67 +31,63 @@ from typedbatch._tree.leaves import (
 )
 from typedbatch._tree.rows import leaves
 from typedbatch.batch import Batch
-from typedbatch.buffers.columns import Plan, new_column, rows_at, slice_of
+from typedbatch.buffers.columns import Plan, new_column, take_slots
 from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, to_store
 from typedbatch.buffers.rings import Slots
+from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, TypedBatchError
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
 
-    Buffer = ReplayBuffer[Any, Any]
-
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
 
-def stored_rows(buffer: Buffer, slots: Slots | None = None) -> Batch:
+def stored_rows(state: State, slots: Slots | None = None) -> Batch:
     """The rows as they are stored, without frames and without what is computed, in the order of time."""
-    slots = buffer._rings.chronological() if slots is None else slots
-    rows: Batch = new_tree(Batch, {name: rows_at(column, slots) for name, column in buffer._columns.__dict__.items()})
+    slots = state.rings.chronological() if slots is None else slots
+    rows: Batch = new_tree(Batch, {name: take_slots(column, slots) for name, column in state.columns.__dict__.items()})
     return rows
 
 
-def update(buffer: Buffer, other: Buffer) -> Slots:
+def update(state: State, other: State) -> Slots:
     """Add the rows of another buffer; see :meth:`ReplayBuffer.update`."""
-    mine = len(buffer._rings.capacity)
+    mine = len(state.rings.capacity)
     if mine == 1:
-        return update_ring(buffer, 0, other)
-    with _standing_still(buffer, other):
-        slots, theirs = other._rings.chronological(), len(other._rings.capacity)
+        return update_ring(state, 0, other)
+    with _standing_still(state, other):
+        slots, theirs = other.rings.chronological(), len(other.rings.capacity)
         if mine != theirs:
             raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
         if not len(slots):
             return slots
-        _planned(buffer, other, slots)  # all fit, or none is moved
-        ring = other._rings.ring_of(slots)
-        return np.concatenate([move(buffer, one, other, slots[ring == one]) for one in range(mine)])
+        _planned(state, other, slots)  # all fit, or none is moved
+        ring = other.rings.ring_of(slots)
+        return np.concatenate([move(state, one, other, slots[ring == one]) for one in range(mine)])
 
 
-def update_ring(buffer: Buffer, ring: int, other: Buffer) -> Slots:
+def update_ring(state: State, ring: int, other: State) -> Slots:
     """Add the rows of another buffer to one ring."""
-    with _standing_still(buffer, other):
-        return move(buffer, ring, other, other._rings.chronological())
+    with _standing_still(state, other):
+        return move(state, ring, other, other.rings.chronological())
 
 
 @contextmanager
-def _standing_still(buffer: Buffer, other: Any) -> Generator[None]:
+def _standing_still(state: State, other: State) -> Generator[None]:
     """No other thread's call changes one of two buffers meanwhile.
 
     Raises:
-        LeafError: the other one is not a buffer.
         StructureError: another process may change it.
         StorageError: this one is open for reading.
     """
-    if not hasattr(other, "_rings"):
-        raise LeafError(f"update() takes a buffer, got {describe(other)}")
-    first, second = sorted((buffer._guard, other._guard), key=id)  # so that two threads never wait for each other
+    first, second = sorted((state.guard, other.guard), key=id)  # so that two threads never wait for each other
     with first.lock, second.lock:
         for guard in (first, second):
             if guard.unfinished:
                 guard.settle()
-        require_writer(buffer._guard, "update")
-        if other._guard.reader is not None:
+        require_writer(state.guard, "update")
+        if other.guard.reader is not None:
             raise StructureError(
                 "the other buffer is open for reading, and its rows may be overwritten while they are moved; "
                 "save_hdf5() it, and update() with what load_hdf5() gives"
@@ -100,106 +95,102 @@ def _standing_still(buffer: Buffer, other: Any) -> Generator[None]:
         yield
 
 
-def move(buffer: Buffer, ring: int, other: Buffer, slots: Slots, emptied: int | None = None) -> Slots:
+def move(state: State, ring: int, other: State, slots: Slots, emptied: int | None = None) -> Slots:
     """Add the rows in some slots of a buffer to a ring of this one, and give their new slots.
 
     Args:
-        buffer: what they are added to.
+        state: what they are added to.
         ring: which ring of it.
         other: where they are.
         slots: which, oldest first.
-        emptied: a ring of ``buffer`` that is empty from the moment on in which the rows count.
+        emptied: a ring of ``state`` that is empty from the moment on in which the rows count.
     """
-    capacity = buffer._rings.capacity.item(ring)
+    capacity = state.rings.capacity.item(ring)
     if not len(slots) or not capacity:
         return np.zeros(0, np.intp)
     kept = min(len(slots), capacity)
-    plan = _planned(buffer, other, slots[-kept:])
+    plan = _planned(state, other, slots[-kept:])
 
     def add() -> Slots:
-        buffer._make_room(slice(ring, ring + 1), kept)
-        moved = buffer._rings.push(ring, len(slots))
+        state.make_room(slice(ring, ring + 1), kept)
+        moved = state.rings.push(ring, len(slots))
         plan.write(moved[-kept:])
-        _go_on(buffer, ring, moved[-kept:])
+        _go_on(state, ring, moved[-kept:])
         skipped = 0
         if emptied is not None:
-            skipped = (buffer._rings.capacity - buffer._rings.insertion).item(emptied)
-            buffer._rings.reset(slice(emptied, emptied + 1))
-        buffer._on_rows_written(moved)
+            skipped = (state.rings.capacity - state.rings.insertion).item(emptied)
+            state.rings.reset(slice(emptied, emptied + 1))
+        state.on_rows_written(moved)
         if skipped:
-            buffer._announce_overwriting(skipped)  # the next row goes into the first slot
+            state.announce_overwriting(skipped)  # the next row goes into the first slot
         return moved
 
-    return buffer._change(buffer._undoing(slice(ring, ring + 1), kept), add)
+    return state.change(state.undoing(slice(ring, ring + 1), kept), add)
 
 
-def _planned(buffer: Buffer, other: Buffer, slots: Slots) -> Plan:
+def _planned(state: State, other: State, slots: Slots) -> Plan:
     """The rows in some slots of another buffer, as this one stores them."""
     fields = stored_rows(other, slots).__dict__
-    if not buffer._save_obs_next:
+    if not state.save_obs_next:
         fields.pop("obs_next", None)
     elif "obs_next" not in fields:
-        fields["obs_next"] = rows_at(other._columns.__dict__["obs"], other._rings.next(slots, other.done))
-    ring = np.broadcast_to(other._rings.ring_of(slots), slots.shape)
+        fields["obs_next"] = take_slots(other.columns.__dict__["obs"], other.rings.next(slots, other.done))
+    ring = np.broadcast_to(other.rings.ring_of(slots), slots.shape)
     fields["done"][:-1] |= ring[1:] != ring[:-1]  # an episode does not go on in another ring
-    return buffer._plan(None, fields, (len(slots),))
+    return state.plan(None, fields, (len(slots),))
 
 
-def _go_on(buffer: Buffer, ring: int, slots: Slots) -> None:
+def _go_on(state: State, ring: int, slots: Slots) -> None:
     """Take rows, which follow each other, into the statistics of the episode that a ring is in."""
-    rings = buffer._rings
-    ends = np.flatnonzero(buffer.done[slots])
+    rings = state.rings
+    ends = np.flatnonzero(state.done[slots])
     if len(ends):
         slots = slots[ends[-1] + 1 :]
         rings.ep_return[ring] = rings.ep_len[ring] = 0
         rings.ep_start[ring] = (rings.insertion[ring] - len(slots)) % rings.capacity[ring]
     rings.ep_len[ring] += len(slots)
-    rings.ep_return[ring] += leaf_to_numpy(rows_at(buffer._columns.__dict__["rew"], slots)).sum(0)
+    rings.ep_return[ring] += leaf_to_numpy(take_slots(state.columns.__dict__["rew"], slots)).sum(0)
 
 
-def set_batch(buffer: Buffer, batch: Any) -> None:
+def set_batch(state: State, batch: Any) -> None:
     """Replace everything; see :meth:`ReplayBuffer.set_batch`."""
-    buffer._require_whole("set_batch()")
+    state.require_whole("set_batch()")
     if not isinstance(batch, Tree):
         raise LeafError(f"set_batch() takes a Batch, got {describe(batch)}")
     for path, leaf in leaves(batch.__dict__):
-        if leading_shape(leaf) and leading_shape(leaf)[0] != buffer.maxsize:
+        if leading_shape(leaf) and leading_shape(leaf)[0] != state.rings.size:
             rows = leading_shape(leaf)[0]
-            raise SizeError(f"{rows} rows, but the buffer takes exactly {buffer.maxsize}", path)
-    fields, _, _ = to_store(buffer, batch, (buffer.maxsize,))
+            raise SizeError(f"{rows} rows, but the buffer takes exactly {state.rings.size}", path)
+    fields, _, _ = to_store(state, batch, (state.rings.size,))
     if "done" in batch.__dict__:
-        fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (buffer.maxsize,)))
+        fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (state.rings.size,)))
 
-    def replace() -> None:
-        _replace(buffer, batch, fields, np.arange(buffer.maxsize), buffer._rings.capacity)
-        for ring, start in enumerate(buffer._rings.offset.tolist()):
-            _go_on(buffer, ring, np.arange(start, start + buffer._rings.capacity[ring]))
-        buffer._on_rows_written(np.zeros(0, np.intp))
-
-    buffer._change(_undoing_all(buffer), replace)
+    _refill(state, batch, fields, np.arange(state.rings.size), state.rings.capacity)
 
 
-def refill(buffer: Buffer, rows: Batch, lengths: Slots) -> None:
+def refill(state: State, rows: Batch, lengths: Slots) -> None:
     """Make rows the contents of an empty buffer: so many for each ring, in the order of time."""
-    fields, _, _ = to_store(buffer, rows, (len(rows),))
+    fields, _, _ = to_store(state, rows, (len(rows),))
     fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(rows),)))
-    slots = np.concatenate(
-        [start + np.arange(count) for start, count in zip(buffer._rings.offset, lengths, strict=True)]
-    )
+    slots = np.concatenate([start + np.arange(count) for start, count in zip(state.rings.offset, lengths, strict=True)])
 
+    _refill(state, rows, fields, slots, lengths)
+
+
+def _refill(state: State, batch: Tree, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
     def replace() -> None:
-        _replace(buffer, rows, fields, slots, lengths)
-        for ring, start in enumerate(buffer._rings.offset.tolist()):
-            _go_on(buffer, ring, np.arange(start, start + int(lengths[ring])))
-        buffer._on_rows_written(np.zeros(0, np.intp))
+        _replace(state, batch, fields, slots, lengths)
+        for ring, start in enumerate(state.rings.offset.tolist()):
+            _go_on(state, ring, np.arange(start, start + int(lengths[ring])))
+        state.on_rows_written(np.zeros(0, np.intp))
 
-    buffer._change(_undoing_all(buffer), replace)
+    state.change(_undoing_all(state), replace)
 
 
-def _undoing_all(buffer: Buffer) -> Callable[[], None]:
+def _undoing_all(state: State) -> Callable[[], None]:
     """What undoes that everything is replaced: in memory all is as it was, on disk as after a kill."""
-    undo, extras = buffer._undoing(structure=True), buffer._storage.extras
-    if buffer._durable:
+    undo, extras = state.undoing(structure=True), state.storage.extras
+    if state.durable:
         return undo
     before = {name: values.copy() for name, values in extras.items()}
 
@@ -211,25 +202,25 @@ def _undoing_all(buffer: Buffer) -> Callable[[], None]:
     return undo_all
 
 
-def _replace(buffer: Buffer, batch: Tree | None, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
+def _replace(state: State, batch: Tree | None, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
     """Lay out the columns anew, with these rows and no others."""
-    rings = buffer._rings
+    rings = state.rings
     rings.reset()
-    buffer._columns = new_tree(Batch, {})
-    buffer._share_columns()
-    plan = buffer._plan(batch, fields, (len(slots),))  # on disk, there are no rows from here on
-    buffer._on_rows_forgotten(np.arange(buffer.maxsize))
+    state.columns = new_tree(Batch, {})
+    state.share_columns()
+    plan = state.plan(batch, fields, (len(slots),))  # on disk, there are no rows from here on
+    state.on_rows_forgotten(np.arange(state.rings.size))
     plan.write(slots)
     rings.length[:] = lengths
     rings.insertion[:] = lengths % np.maximum(rings.capacity, 1)
-    buffer._on_rows_written(slots)
+    state.on_rows_written(slots)
 
 
-def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: float | None) -> None:
+def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: float | None) -> None:
     """Set a field, or some slots of it; see :meth:`ReplayBuffer.set_array_at_key`."""
-    if not buffer._columns.__dict__:
-        raise buffer._empty()
-    check_names({key: seq})
+    if not state.columns.__dict__:
+        raise state.empty()
+    require_names({key: seq})
     if key in ("terminated", "truncated", "done"):
         raise FieldNameError(
             f"{key!r} says where episodes end, so it is not set by itself; set_batch() sets everything"
@@ -240,16 +231,16 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
     where = ... if index is None else plain_index(index)
     if not leading_shape(values):
         raise StructureError(f"takes one value for each row, got {describe(values)}", key)
-    if index is None and leading_shape(values)[0] != buffer.maxsize:
+    if index is None and leading_shape(values)[0] != state.rings.size:
         raise StructureError(
-            f"got {len(values)} values for {buffer.maxsize} slots; index= says which they are for", key
+            f"got {len(values)} values for {state.rings.size} slots; index= says which they are for", key
         )
-    columns = buffer._columns.__dict__
+    columns = state.columns.__dict__
     column = columns.get(key)
-    undo = buffer._undoing(structure=True)
+    undo = state.undoing(structure=True)
     if column is None:
-        buffer._require_whole(f"a new field, as {key!r}")
-        column = _new_column(buffer, values, key, where, default)
+        state.require_whole(f"a new field, as {key!r}")
+        column = _new_column(state, values, key, where, default)
     if tuple(values.shape[1:]) != leading_shape(column)[1:]:
         raise RowAssignmentError(f"rows like those of {describe(column)} are expected, got {describe(values)}", key)
     alone = new_tree(Batch, {key: column})
@@ -258,29 +249,29 @@ def set_array_at_key(buffer: Buffer, seq: Any, key: str, index: Any, default: fl
 
         def add_column() -> None:
             columns[key] = column
-            buffer._on_columns_laid_out()
+            state.on_columns_laid_out()
 
-        buffer._change(undo, add_column)
+        state.change(undo, add_column)
 
 
-def _new_column(buffer: Buffer, values: Any, key: str, where: Any, default: float | None) -> Any:
+def _new_column(state: State, values: Any, key: str, where: Any, default: float | None) -> Any:
     """A column for values of which some slots may get none."""
     try:
         require_no_mask(values)
         if default is None:
-            require_all(values, buffer.maxsize, where, buffer._rings.chronological())
-        column = new_column(values, buffer.maxsize, (len(values),), buffer._storage, (key,))
+            require_all(values, state.rings.size, where, state.rings.chronological())
+        column = new_column(values, state.rings.size, (len(values),), state.storage, (key,))
         fill(column, default)
     except TypedBatchError as error:
         raise error.under(key) from error.__cause__
     return column
 
 
-def drop_null(buffer: Buffer) -> None:
-    """Drop the rows with a missing value; see :meth:`ReplayBuffer.dropnull`."""
-    buffer._require_whole("dropnull()")
-    rows = stored_rows(buffer)
-    rings = buffer._rings
+def drop_null(state: State) -> None:
+    """Drop the rows with a null; see :meth:`ReplayBuffer.dropnull`."""
+    state.require_whole("dropnull()")
+    rows = stored_rows(state)
+    rings = state.rings
     keep = complete_rows(rows)
     if keep.all():
         return
@@ -289,20 +280,20 @@ def drop_null(buffer: Buffer) -> None:
     lengths = np.bincount(ring, minlength=len(rings.capacity))
     slots = np.arange(len(ring)) - (np.cumsum(lengths) - lengths)[ring] + rings.offset[ring]
     statistics = rings.ep_return.copy(), rings.ep_len.copy()
-    extras = {name: values[rings.chronological()[keep]] for name, values in buffer._storage.extras.items()}
+    extras = {name: values[rings.chronological()[keep]] for name, values in state.storage.extras.items()}
     kept = without_null(rows)
     kept.__dict__["done"] |= _cut(rows.__dict__["done"], ring_of_all, keep)
 
     def replace() -> None:
-        _replace(buffer, None, kept.__dict__, slots, lengths)
+        _replace(state, None, kept.__dict__, slots, lengths)
         rings.ep_return[...], rings.ep_len[...] = statistics
         for one in range(len(lengths)):
-            ends = np.flatnonzero(buffer.done[slots[ring == one]])
+            ends = np.flatnonzero(state.done[slots[ring == one]])
             rings.ep_start[one] = (ends[-1] + 1) % rings.capacity[one] if len(ends) else 0
-        buffer._on_rows_written(slots)
-        buffer._on_rows_moved(slots, extras)
+        state.on_rows_written(slots)
+        state.on_rows_moved(slots, extras)
 
-    buffer._change(_undoing_all(buffer), replace)
+    state.change(_undoing_all(state), replace)
 
 
 def _cut(done: NDArray[np.bool_], ring: Slots, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -324,25 +315,5 @@ def from_data(cls: type[F], given: dict[str, Any]) -> F:
     size = rows[0][0]
     buffer = cls(size)
     if size:
-        set_batch(buffer, Batch(fields))
+        set_batch(state_of(buffer), Batch(fields))
     return buffer
-
-
-def same_structure(columns: Tree) -> Tree:
-    """The same columns in batches of their own."""
-    fields = {
-        name: same_structure(column) if KINDS[type(column)] is BATCH else column
-        for name, column in columns.__dict__.items()
-    }
-    same: Tree = new_tree(type(columns), fields)
-    return same
-
-
-def share(buffer: Buffer, ring: int, part: Buffer) -> None:
-    """Make the rows and the positions of one ring those of ``part``."""
-    start, stop = buffer._rings.edges[ring : ring + 2].tolist()
-    part._columns = slice_of(buffer._columns, start, stop)
-    part._rings = buffer._rings.part(ring)
-    part._whole = (buffer, start)
-    part._guard = buffer._guard
-    part._share_columns()

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
-from typedbatch.buffers import bulk, incoming, restore
-from typedbatch.buffers.declared import Declared
+from typedbatch.buffers import bulk, incoming
+from typedbatch.buffers.declared import Declared, library_class
 from typedbatch.buffers.guard import changing
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Added, Rings
+from typedbatch.buffers.rings import Added
+from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import LeafError, StructureError
 
 
@@ -38,8 +39,6 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         SizeError: no caches, or caches without rows.
     """
 
-    _many = True
-
     def __init__(
         self,
         main_buffer: ReplayBuffer[R, S],
@@ -47,30 +46,23 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         max_episode_length: int,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        if restore.library_class(type(main_buffer)) is not ReplayBuffer:
+        if library_class(type(main_buffer)) is not ReplayBuffer:
             raise LeafError(f"the main buffer is a ReplayBuffer, got {describe(main_buffer)}")
-        if main_buffer._columns.__dict__ or main_buffer._storage.durable:
+        main = state_of(main_buffer)
+        if main.columns.__dict__ or main.storage.durable:
             raise StructureError("the main buffer is empty and in memory; a path is given to the CachedReplayBuffer")
         at_least(1, cached_buffer_num, "cached_buffer_num")
         at_least(1, max_episode_length, "max_episode_length")
-        options: BufferOptions = {**main_buffer._options, "path": path}
-        super().__init__(0, **options)
-        self.cached_buffer_num: int = cached_buffer_num
-        self._max_episode_length: int = max_episode_length
-        self._rings = Rings([main_buffer.maxsize] + [max_episode_length] * cached_buffer_num)
-        self._adopt(main_buffer)
-        self._begin(CachedReplayBuffer)
-
-    def _adopt(self, main_buffer: ReplayBuffer[R, S]) -> None:
-        """Make a buffer the one that finished episodes are in."""
+        sizes = [main_buffer.maxsize] + [max_episode_length] * cached_buffer_num
+        self._begin(CachedState(type(self), sizes, {**main.options, "path": path}, main.hint))
         self._parts = [main_buffer, *self.buffers[1:]]
-        self._share_columns()
+        self._state.parts[0] = main
+        self._state.share_columns()
 
-    def _declaration(self) -> Declared:
-        declared = super()._declaration()
-        if not declared.says and (main := Declared(self.main_buffer)).says:
-            declared = self._declared = main
-        return declared
+    @property
+    def cached_buffer_num(self) -> int:
+        """How many caches there are."""
+        return self.buffer_num - 1
 
     @property
     def main_buffer(self) -> ReplayBuffer[R, S]:
@@ -93,52 +85,74 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         Raises:
             StructureError: a cache that does not exist, or that comes twice; and what :meth:`ReplayBuffer.add` raises.
         """
+        state = self._state
         caches, rows = incoming.ring_ids(self.cached_buffer_num, buffer_ids)
         if rows == 1 and buffer_ids is not None:
             batch = incoming.single_row(batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
             raise StructureError(f"an episode that ends is moved at once, so each cache comes once, got {buffer_ids}")
-        fields, done, rew = incoming.to_store(self, batch, (rows,))
-        plan = self._plan(batch, fields, (rows,))
+        fields, done, rew = incoming.to_store(state, batch, (rows,))
+        plan = state.plan(batch, fields, (rows,))
 
         def add() -> Added:
-            added = self._add_many(plan, ids, rew, done)
+            added = state.add_many(plan, ids, rew, done)
             for row in np.flatnonzero(done):
-                added.ep_start[row], added.slots[row] = self._move(ids[row])
+                added.ep_start[row], added.slots[row] = _move(state, ids[row])
             return added
 
         # if it is interrupted, episodes that have ended are moved all the same
-        return self._change(self._on_reopened, add)
-
-    def _move(self, ring: int) -> tuple[int, int]:
-        slots = self._rings.part(ring).chronological() + self._rings.offset[ring]
-        moved = bulk.move(self, 0, self, slots, emptied=ring)
-        self._rings.reset(slice(ring, ring + 1))  # without a main buffer there is no move
-        return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)
-
-    def _on_reopened(self) -> None:
-        if not self._columns.__dict__:
-            return
-        for ring in range(1, self.cached_buffer_num + 1):
-            if self._rings.length[ring] and self.done[self._rings.last[ring]]:
-                self._move(ring)  # it was killed between the end of the episode and its move
+        return state.change(state.on_reopened, add)
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""
-        return bulk.update_ring(self, 0, buffer)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "main_buffer": {"size": self.main_buffer.maxsize, **self._options},
-            "cached_buffer_num": self.cached_buffer_num,
-            "max_episode_length": self._max_episode_length,
-        }
-
-    @classmethod
-    def _make_empty(cls, arguments: dict[str, Any]) -> Any:
-        return super()._make_empty({**arguments, "main_buffer": ReplayBuffer[R, S](**arguments["main_buffer"])})
+        return bulk.update_ring(self._state, 0, state_of(buffer, "update()"))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._parts = self.buffers
+
+
+class CachedState(State):
+    """Rows of which those of finished episodes are in the first ring.
+
+    Args:
+        cls: the class of the buffer.
+        capacities: slots of the main buffer, and of each cache.
+        options: what the main buffer was made with.
+        main_hint: the class of the main buffer, with what it was declared to hold.
+    """
+
+    def __init__(self, cls: type, capacities: list[int], options: BufferOptions, main_hint: Any) -> None:
+        super().__init__(cls, capacities, options, many=True)
+        self.main_hint: Any = main_hint
+
+    def declaration(self) -> Declared:
+        """What this buffer is declared to hold, or else the main buffer."""
+        if self.declared is None:
+            own = Declared(self.hint)
+            self.declared = own if own.says else Declared(self.main_hint)
+        return self.declared
+
+    def on_reopened(self) -> None:
+        """Move the episodes that have ended, if the process was killed before it did."""
+        if self.columns.__dict__:
+            for ring in range(1, len(self.rings.capacity)):
+                if self.rings.length[ring] and self.done[self.rings.last[ring]]:
+                    _move(self, ring)
+
+    def arguments(self) -> dict[str, Any]:
+        main, *caches = self.rings.capacity.tolist()
+        return {
+            "main_buffer": {"size": main, **self.options},
+            "cached_buffer_num": len(caches),
+            "max_episode_length": caches[0],
+        }
+
+
+def _move(state: State, ring: int) -> tuple[int, int]:
+    """Move the episode in a cache to the main buffer: the slots of its first and last row there."""
+    slots = state.rings.part(ring).chronological() + state.rings.offset[ring]
+    moved = bulk.move(state, 0, state, slots, emptied=ring)
+    state.rings.reset(slice(ring, ring + 1))  # without a main buffer there is no move
+    return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)

@@ -1,4 +1,4 @@
-"""The columns of a buffer as a batch, for code that reaches for Tianshou's ``buffer._meta``."""
+"""The columns of a buffer, one by one, and as a batch for code that reaches for Tianshou's ``buffer._meta``."""
 
 from __future__ import annotations
 
@@ -9,42 +9,53 @@ from typedbatch._ops.construct import to_leaf
 from typedbatch._tree.leaves import Tree, describe, is_reserved, leading_shape
 from typedbatch._tree.rows import leaves
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, StorageError, StructureError
+from typedbatch.buffers import bulk
+from typedbatch.buffers.state import State, state_of
+from typedbatch.errors import FieldNameError, LeafError, StorageError, StructureError
 
-if TYPE_CHECKING:
-    from typedbatch.buffers.replay import ReplayBuffer
+_states: dict[int, State] = {}
+"""The state of the buffer of each view, by its id: a batch has fields alone."""
 
-    Buffer = ReplayBuffer[Any, Any]
 
-_owners: dict[int, Buffer] = {}
-"""The buffer of each view, by its id: a batch has fields alone."""
+class Column:
+    """``buffer.obs``: the column of a field, in the order of the slots, live. Not to be assigned to."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, buffer: Any, owner: type) -> Any:
+        return self if buffer is None else state_of(buffer).shown(self._name)
+
+    def __set__(self, buffer: object, value: object) -> None:
+        name = self._name
+        raise FieldNameError(f"buffer.{name} is not assigned to; set_array_at_key() and set_batch() write into it")
 
 
 class Columns(Batch):
     """The columns of a buffer, as :attr:`ReplayBuffer.columns` gives them; what is assigned goes into the buffer."""
 
     @classmethod
-    def of(cls, buffer: Buffer) -> Columns:
+    def of(cls, state: State) -> Columns:
         """Those of a buffer."""
         columns: Columns = object.__new__(cls)
-        columns.__dict__ = buffer._columns.__dict__
-        _owners[id(columns)] = buffer
-        finalize(columns, _owners.pop, id(columns), None)
+        columns.__dict__ = state.columns.__dict__
+        _states[id(columns)] = state
+        finalize(columns, _states.pop, id(columns), None)
         return columns
 
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: object) -> None:
-            if name == "__dict__" or id(self) not in _owners:
+            if name == "__dict__" or id(self) not in _states:
                 super().__setattr__(name, value)
             else:
-                replace_column(_owners[id(self)], name, value)
+                replace_column(_states[id(self)], name, value)
 
         def __setitem__(self, index: Any, value: Any) -> None:
-            if id(self) not in _owners:
+            if id(self) not in _states:
                 super().__setitem__(index, value)
             elif isinstance(index, str):
-                replace_column(_owners[id(self)], index, value)
+                replace_column(_states[id(self)], index, value)
             else:
                 raise StructureError("rows are written by add(), set_array_at_key() and set_batch()")
 
@@ -52,7 +63,7 @@ class Columns(Batch):
             return Batch, (self.__dict__.copy(),)
 
 
-def set_columns(buffer: Buffer, columns: Any) -> None:
+def set_columns(state: State, columns: Any) -> None:
     """Take over new columns, as code written for Tianshou's ``buffer._meta`` adds them.
 
     Raises:
@@ -61,33 +72,33 @@ def set_columns(buffer: Buffer, columns: Any) -> None:
     """
     if not isinstance(columns, Tree):
         raise LeafError(f"the columns of a buffer are a Batch, got {describe(columns)}")
-    if missing := [name for name in buffer._columns.__dict__ if name not in columns.__dict__]:
+    if missing := [name for name in state.columns.__dict__ if name not in columns.__dict__]:
         raise StructureError(f"a buffer keeps its columns, and these lack {', '.join(missing)}")
     for name, value in list(columns.__dict__.items()):
-        if value is buffer._columns.__dict__.get(name):
+        if value is state.columns.__dict__.get(name):
             continue
-        if name in buffer._columns.__dict__:
-            replace_column(buffer, name, value)
+        if name in state.columns.__dict__:
+            replace_column(state, name, value)
         else:
-            buffer.set_array_at_key(value, name)
+            bulk.set_array_at_key(state, value, name, None, None)
 
 
-def replace_column(buffer: Buffer, name: str, value: Any) -> None:
+def replace_column(state: State, name: str, value: Any) -> None:
     """Put another column in the place of one; see :attr:`ReplayBuffer.columns`.
 
     Raises:
         StorageError: the buffer is on disk.
         StructureError: there is no such column, it has not a row for each slot, or the buffer is a ring of another.
     """
-    with buffer.lock:
-        if buffer._durable:
+    with state.guard.lock:
+        if state.durable:
             raise StorageError("columns on disk stay where they are; set_array_at_key() writes into them")
-        buffer._require_whole(f"another column, as {name!r}")
-        if name not in buffer._columns.__dict__:
+        state.require_whole(f"another column, as {name!r}")
+        if name not in state.columns.__dict__:
             raise StructureError(f"no column {name!r} is there to be replaced; set_array_at_key() adds one")
         column = to_leaf(value)
         for path, leaf in leaves({name: column}):
-            if not is_reserved(leaf) and leading_shape(leaf)[:1] != (buffer.maxsize,):
-                raise StructureError(f"a column has {buffer.maxsize} rows, got {describe(leaf)}", path)
-        buffer._columns.__dict__[name] = column
-        buffer._share_columns()
+            if not is_reserved(leaf) and leading_shape(leaf)[:1] != (state.rings.size,):
+                raise StructureError(f"a column has {state.rings.size} rows, got {describe(leaf)}", path)
+        state.columns.__dict__[name] = column
+        state.share_columns()

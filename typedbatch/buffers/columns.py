@@ -122,13 +122,6 @@ class Plan:
             new.fields[new.name] = column
             self.writes += _writes_of(column, new.value, self.lead)
 
-    def remove_new_columns(self) -> None:
-        """Take back what ``add_new_columns`` has added, if it has."""
-        for new in self.new:
-            new.fields.pop(new.name, None)
-            if new.before is not None:
-                new.fields[new.name] = new.before
-
     def part(self, rows: list[int]) -> Plan:
         """The plan for some of the rows."""
         out = Plan((len(rows),))
@@ -153,13 +146,13 @@ def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[s
     return storage.array(path, shape, value.dtype if kind in (ARRAY, SCALAR) else np.dtype(object))
 
 
-def rows_at(column: Any, slots: Any) -> Any:
+def take_slots(column: Any, slots: Any) -> Any:
     """The rows in some slots, or in one, as a copy."""
     if type(column) is ndarray:
         return column.take(slots, 0)
     kind = KINDS[type(column)]
     if kind is BATCH:
-        return new_tree(type(column), {name: rows_at(inner, slots) for name, inner in column.__dict__.items()})
+        return new_tree(type(column), {name: take_slots(inner, slots) for name, inner in column.__dict__.items()})
     if kind is TENSOR:
         return column[slots] if isinstance(slots, ndarray) else column[slots].clone()
     return np.asarray(column).take(slots, 0)  # of a class that derives from ndarray, as memmap does
@@ -178,6 +171,16 @@ def slice_of(columns: Tree, start: int, stop: int) -> Tree:
         nested = KINDS[type(column)] is BATCH
         out.__dict__[name] = slice_of(column, start, stop) if nested else column[start:stop]
     return out
+
+
+def same_structure(columns: Tree) -> Tree:
+    """The same columns in batches of their own."""
+    fields = {
+        name: same_structure(column) if KINDS[type(column)] is BATCH else column
+        for name, column in columns.__dict__.items()
+    }
+    same: Tree = new_tree(type(columns), fields)
+    return same
 
 
 def _require_rows(value: Any, lead: Lead) -> None:

@@ -8,7 +8,7 @@ from typing_extensions import get_original_bases
 
 from typedbatch._level import current_level
 from typedbatch._tree.leaves import Tree, new_tree
-from typedbatch._validation.validate import check
+from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.incoming import as_row
 from typedbatch.schema import options_of, schema_of
 
@@ -19,16 +19,16 @@ class Declared:
     """The batches that a buffer takes and gives.
 
     Args:
-        buffer: ``ReplayBuffer[GoalRollout](20)``, or of a class that derives from ``ReplayBuffer[GoalRollout]``.
+        hint: ``ReplayBuffer[GoalRollout]``, or a class that derives from that.
         **instead: ``sampled``, for another than it says.
     """
 
-    def __init__(self, buffer: Any, **instead: Any) -> None:
-        added, sampled = declared_types(buffer)
+    def __init__(self, hint: Any, **instead: Any) -> None:
+        added, sampled = _declared_types(hint)
         self.added: Any = added
         self.sampled: Any = instead.get("sampled", sampled)
         self.says: bool = added is not None or sampled is not None
-        self._buffer: str = type(buffer).__name__
+        self._buffer: str = (get_origin(hint) or hint).__name__
         options = () if self.sampled is None else options_of(self.sampled)
         self._union: bool = len(options) > 1
         self._cls: type[Tree] = Tree.plain
@@ -43,9 +43,9 @@ class Declared:
     def typed(self, fields: dict[str, Any]) -> Any:
         """Rows as what is declared to be sampled: the record, the one that matches of several, or a plain Batch."""
         rows = new_tree(self._cls, fields)
-        return rows if not self._union else check(rows, self.sampled, _SAMPLED, name=self._buffer)
+        return rows if not self._union else validate_at(rows, self.sampled, _SAMPLED, name=self._buffer)
 
-    def check_added(self, fields: dict[str, Any], single: bool) -> None:
+    def validate_added(self, fields: dict[str, Any], single: bool) -> None:
         """Validate what is added, a single row as a batch of one.
 
         Raises:
@@ -53,25 +53,31 @@ class Declared:
         """
         if self.added is not None:
             rows = new_tree(Tree.plain, {name: as_row(value) if single else value for name, value in fields.items()})
-            self._check(rows, self.added, "argument `batch` of {}.add()")
+            self._validate(rows, self.added, "argument `batch` of {}.add()")
 
-    def check_sampled(self, rows: Tree) -> None:
+    def validate_sampled(self, rows: Tree) -> None:
         """Validate what sampling gives.
 
         Raises:
             SchemaError: it is not what the buffer was declared to give.
         """
         if self.sampled is not None:
-            self._check(rows, self.sampled, _SAMPLED)
+            self._validate(rows, self.sampled, _SAMPLED)
 
-    def _check(self, rows: Tree, schema: Any, boundary: str) -> None:
+    def _validate(self, rows: Tree, schema: Any, boundary: str) -> None:
         if current_level() != "off":
-            check(rows, schema, boundary, name=self._buffer)
+            validate_at(rows, schema, boundary, name=self._buffer)
 
 
-def declared_types(buffer: Any) -> tuple[Any, Any]:
+def library_class(hint: Any) -> Any:
+    """The class of this package that a user's class, with arguments or without, derives from; None for any other."""
+    mro = (get_origin(hint) or hint).__mro__
+    return next((one for one in mro if one.__module__.partition(".")[0] == "typedbatch"), None)
+
+
+def _declared_types(hint: Any) -> tuple[Any, Any]:
     """What is added and what is sampled; None for what was not said."""
-    args = _arguments_of(getattr(buffer, "__orig_class__", type(buffer)))
+    args = _arguments_of(hint)
     known = [None if isinstance(arg, TypeVar) or arg is Any else arg for arg in args]
     return (known[0], known[1]) if len(known) == 2 else (None, None)
 
@@ -81,7 +87,7 @@ def _arguments_of(hint: Any) -> tuple[Any, ...]:
     cls = get_origin(hint) or hint
     parameters = getattr(cls, "__parameters__", ())
     given = dict(zip(parameters, get_args(hint), strict=False))
-    if cls.__module__.startswith("typedbatch.buffers"):
+    if cls is library_class(cls):
         return tuple(given.get(parameter, parameter) for parameter in parameters)
     for base in get_original_bases(cls):
         if isinstance(origin := get_origin(base) or base, type) and hasattr(origin, "sample_indices"):

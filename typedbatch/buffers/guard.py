@@ -18,6 +18,7 @@ from typedbatch.errors import StorageError, StructureError
 
 if TYPE_CHECKING:
     from typedbatch.buffers.reader import Reader
+    from typedbatch.buffers.state import State
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Callable[..., Any])
@@ -74,15 +75,14 @@ class Guard:
         self.abandoned = True
 
 
-def in_whole(buffer: Any, call: Callable[[], T], index: Any = slice(None)) -> T:
+def in_whole(state: State, call: Callable[[], T], index: Any = slice(None)) -> T:
     """What a function gives that reads a buffer, without another thread's call in between."""
-    guard: Guard = buffer._guard
+    guard = state.guard
     with guard.lock:
         if guard.unfinished:
             guard.settle()
         if guard.reader is not None:
-            out: T = guard.reader.read(lambda _: call(), buffer, (), {}, index)
-            return out
+            return guard.reader.read(call, state, index)
         return call()
 
 
@@ -105,12 +105,12 @@ def exclusive(method: M) -> M:
 
     @wraps(method)
     def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard = self._guard
+        guard = self._state.guard
         with guard.lock:
             if guard.unfinished:
                 guard.settle()
             if guard.reader is not None:
-                return guard.reader.read(method, self, args, kwargs)
+                return guard.reader.read(partial(method, self, *args, **kwargs), self._state)
             return method(self, *args, **kwargs)
 
     return alone  # type: ignore[return-value]  # it is called as the method is
@@ -121,13 +121,13 @@ def exclusive_at(method: M) -> M:
 
     @wraps(method)
     def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard = self._guard
+        guard = self._state.guard
         with guard.lock:
             if guard.unfinished:
                 guard.settle()
             if guard.reader is not None:
                 index = next(iter((*args, *kwargs.values())), None)
-                return guard.reader.read(method, self, args, kwargs, index)
+                return guard.reader.read(partial(method, self, *args, **kwargs), self._state, index)
             return method(self, *args, **kwargs)
 
     return alone  # type: ignore[return-value]  # it is called as the method is
@@ -138,7 +138,7 @@ def changing(method: M) -> M:
 
     @wraps(method)
     def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard = self._guard
+        guard = self._state.guard
         with guard.lock:
             if guard.unfinished:
                 guard.settle()

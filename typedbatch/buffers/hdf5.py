@@ -13,6 +13,7 @@ from typedbatch._tree.leaves import Tree, new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import bulk, restore, tianshou_file
 from typedbatch.buffers.columns import Plan, new_column
+from typedbatch.buffers.state import State, state_of
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import SchemaError, StorageError
 from typedbatch.files._hdf5.build import built
@@ -30,16 +31,16 @@ F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 _PARTS = ("rows", "numbers", "extras")
 
 
-def save(buffer: ReplayBuffer[Any, Any], path: str | os.PathLike[str], compression: str | None) -> None:
+def save(state: State, path: str | os.PathLike[str], compression: str | None) -> None:
     """Write a buffer; see :meth:`ReplayBuffer.save_hdf5`. Rows that are not stored yet take no room."""
-    full = len(buffer) == buffer.maxsize
-    rows = buffer._columns if full else bulk.stored_rows(buffer, buffer._rings.stored())
+    full = len(state.rings) == state.rings.size
+    rows = state.columns if full else bulk.stored_rows(state, state.rings.stored())
     with replacing(path) as unfinished, written(unfinished) as file:
         # bytes do not crash HDF5 in a damaged file, as text does
         file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
-        file.attrs["buffer"] = np.bytes_(json.dumps(restore.description(buffer)))
-        file.attrs["random"] = np.bytes_(json.dumps(buffer._rng.bit_generator.state))
-        to_hdf5({"numbers": buffer._numbers(), "extras": buffer._storage.extras}, file)
+        file.attrs["buffer"] = np.bytes_(json.dumps(state.description()))
+        file.attrs["random"] = np.bytes_(json.dumps(state.rng.bit_generator.state))
+        to_hdf5({"numbers": state.numbers(), "extras": state.storage.extras}, file)
         group = file.create_group("rows", track_order=True)
         group.attrs["__data_type__"] = np.bytes_("Batch")
         to_hdf5(rows, group, compression)
@@ -58,7 +59,7 @@ def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bo
         described, random = (json.loads(known[name]) for name in ("buffer", "random"))
         read = {name: built(root.members[name], device) for name in _PARTS}
         buffer = _buffer(cls, described, read, str(path), more)
-        buffer._rng.bit_generator.state = random
+        state_of(buffer).rng.bit_generator.state = random
     except SchemaError:
         raise
     except StorageError as error:
@@ -84,7 +85,7 @@ def _buffer(cls: type[F], described: Any, read: dict[str, Any], path: str, more:
     if len(buffer) != kept:
         raise StorageError(f"{path} is damaged: {kept} rows, where {len(buffer)} are expected")
     if kept != buffer.maxsize:
-        plan = Plan((kept,))
-        plan.add(buffer._columns.__dict__, rows.__dict__)
-        plan.write(buffer._rings.stored())
+        state, plan = state_of(buffer), Plan((kept,))
+        plan.add(state.columns.__dict__, rows.__dict__)
+        plan.write(state.rings.stored())
     return buffer

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.conversion import to_numpy
 from typedbatch._ops.copying import deep_leaf
-from typedbatch._tree.leaves import BATCH, KINDS, describe
+from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
 from typedbatch._typing import Array
 from typedbatch.buffers import restore
-from typedbatch.buffers.columns import Fields, Lead, Plan, rows_at
+from typedbatch.buffers.columns import take_slots
+from typedbatch.buffers.goals import GoalState, Relabelled
 from typedbatch.buffers.guard import exclusive, exclusive_at
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.vector import capacities
-from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError
+from typedbatch.errors import LeafError, RowAssignmentError
 
 RewardFn = Callable[[Array, Array], Array]
 """Takes achieved and desired goals, ``(N, *goal)`` each, and gives rewards, ``(N,)``."""
-
-
-class _Relabelled(NamedTuple):
-    """Rows that are read with another goal than they are stored with."""
-
-    slots: Slots
-    """Sorted, without repetition."""
-    goal: Array
-    rew: Array
 
 
 class HERReplayBuffer(ReplayBuffer[R, S]):
@@ -67,22 +58,31 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         future_k: float = 8.0,
         **options: Unpack[BufferOptions],
     ) -> None:
-        at_least(1, horizon, "horizon")
-        if not future_k >= 1:
-            raise SizeError(f"future_k is 1 or more, got {future_k!r}")
-        super().__init__(size, **options)
-        self.horizon: int = horizon
-        self.future_k: float = future_k
-        self.future_p: float = 1 - 1 / future_k
-        """How likely an episode gets another goal."""
         self.compute_reward_fn: RewardFn = compute_reward_fn
-        self._relabelled: _Relabelled | None = None
-        self._begin(HERReplayBuffer)
+        self._begin(GoalState(type(self), [at_least(0, size, "size")], options, horizon, future_k))
+
+    if TYPE_CHECKING:
+        _state: GoalState  # pyright: ignore[reportIncompatibleVariableOverride]  # set once, by _begin
+
+    @property
+    def horizon(self) -> int:
+        """Steps of an episode at most."""
+        return self._state.horizon
+
+    @property
+    def future_k(self) -> float:
+        """Episodes with another goal for each one with its own, on average."""
+        return self._state.future_k
+
+    @property
+    def future_p(self) -> float:
+        """How likely an episode gets another goal."""
+        return 1 - 1 / self._state.future_k
 
     @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
         """As :meth:`ReplayBuffer.sample_indices`; goals are drawn anew for the episodes of these slots."""
-        self._restore_cache()
+        self._state.relabelled = None
         slots = super().sample_indices(batch_size)
         self.rewrite_transitions(slots)
         return slots
@@ -95,45 +95,45 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             RowIndexError: a slot that does not exist, or holds no row.
             RowAssignmentError: achieved goals do not fit desired ones, or there is not a reward for each.
         """
-        self._restore_cache()
-        slots = self._in_order(np.atleast_1d(as_slots(self._rings, indices)))
+        self._state.relabelled = None
+        slots = self._in_order(np.atleast_1d(as_slots(self._state.rings, indices)))
         if not len(slots):
             return
         end, remaining = self._ends(slots)
         ends, first, episode = np.unique(end, return_index=True, return_inverse=True)
         latest = np.zeros_like(first)
         latest[episode] = np.arange(len(slots))  # the last one written is the last in time
-        chosen = self._rng.random(len(ends)) < self.future_p
+        chosen = self._state.rng.random(len(ends)) < self.future_p
         if chosen.any():
-            start = self._frames(slots[first[chosen]], self.stack_num)
+            start = self._state.frames(slots[first[chosen]], self._state.stack_num)
             begin = start if start.ndim == 1 else start[:, 0]
-            steps = self._rng.integers(0, np.minimum(remaining[latest], self.horizon - 1)[chosen], endpoint=True)
+            steps = self._state.rng.integers(0, np.minimum(remaining[latest], self.horizon - 1)[chosen], endpoint=True)
             self._relabel(begin, ends[chosen], self._ahead(slots[latest[chosen]], steps))
 
     def _in_order(self, slots: Slots) -> Slots:
         """The slots, ring by ring, in the order of time."""
-        ring = np.broadcast_to(self._rings.ring_of(slots), slots.shape)
-        age = (slots - self._rings.oldest[ring]) % self._rings.capacity[ring]
+        ring = np.broadcast_to(self._state.rings.ring_of(slots), slots.shape)
+        age = (slots - self._state.rings.oldest[ring]) % self._state.rings.capacity[ring]
         return slots[np.lexsort((age, ring))]
 
     def _ends(self, slots: Slots) -> tuple[Slots, Slots]:
         """The last slot of the episode of each slot, and how many steps away it is."""
         remaining = np.zeros_like(slots)
-        while (goes_on := (after := self._rings.next(slots, self.done)) != slots).any():
+        while (goes_on := (after := self._state.rings.next(slots, self._state.done)) != slots).any():
             slots, remaining = after, remaining + goes_on
         return slots, remaining
 
     def _ahead(self, slots: Slots, steps: Slots) -> Slots:
         """The slots so many steps ahead, in episodes that are that long."""
-        ring = self._rings.ring_of(slots)
-        start = self._rings.offset[ring]
-        ahead: Slots = (slots - start + steps) % self._rings.capacity[ring] + start
+        ring = self._state.rings.ring_of(slots)
+        start = self._state.rings.offset[ring]
+        ahead: Slots = (slots - start + steps) % self._state.rings.capacity[ring] + start
         return ahead
 
     def _relabel(self, begin: Slots, end: Slots, future: Slots) -> None:
         """Let each episode, from one slot of it to its last, have the goal that was achieved at some slot."""
-        columns = self._columns.__dict__
-        lengths = (end - begin) % self._rings.capacity[self._rings.ring_of(begin)] + 1
+        columns = self._state.columns.__dict__
+        lengths = (end - begin) % self._state.rings.capacity[self._state.rings.ring_of(begin)] + 1
         episode = np.repeat(np.arange(len(begin)), lengths)
         steps = np.arange(len(episode)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         slots = self._ahead(begin[episode], steps)
@@ -147,66 +147,18 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         wanted = (len(slots), *columns["rew"].shape[1:])
         if rew.shape != wanted or rew.dtype.kind not in "biuf":
             raise RowAssignmentError(f"compute_reward_fn gives {describe(rew)} for {list(wanted)} rewards", "rew")
-        self._relabelled = _Relabelled(slots, goal, fitted(columns["rew"], rew))
+        self._state.relabelled = Relabelled(slots, goal, fitted(columns["rew"], rew))
 
     def _achieved_next(self, slots: Slots) -> Array:
         """The goal that each row reached with its action."""
-        columns = self._columns.__dict__
-        if self._save_obs_next:
-            reached: Array = rows_at(columns["obs_next"].__dict__["achieved_goal"], slots)
+        columns = self._state.columns.__dict__
+        if self._state.save_obs_next:
+            reached: Array = take_slots(columns["obs_next"].__dict__["achieved_goal"], slots)
         else:
-            reached = rows_at(columns["obs"].__dict__["achieved_goal"], self._rings.next(slots, self.done))
+            reached = take_slots(
+                columns["obs"].__dict__["achieved_goal"], self._state.rings.next(slots, self._state.done)
+            )
         return reached
-
-    def _restore_cache(self) -> None:
-        """Read every row with its own goal again."""
-        self._relabelled = None
-
-    # ---- as every buffer, with those goals ------------------------------------------------------------------------
-
-    def _read(self, name: str, column: Any, slots: Any) -> Any:
-        rows = rows_at(column, slots)
-        if self._relabelled is None or name not in ("obs", "obs_next", "rew"):
-            return rows
-        relabelled = self._relabelled.slots
-        place = np.minimum(relabelled.searchsorted(slots), len(relabelled) - 1)
-        other = relabelled[place] == slots
-        if name == "rew":
-            return _merged(rows, self._relabelled.rew, place, other)
-        goal = rows.__dict__["desired_goal"]
-        rows.__dict__["desired_goal"] = _merged(goal, self._relabelled.goal, place, other)
-        return rows
-
-    def _column(self, name: str) -> Any:
-        column = super()._column(name)
-        if self._relabelled is None or name not in ("obs", "obs_next", "rew"):
-            return column
-        return self._read(name, column, np.arange(self.maxsize))
-
-    def _plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
-        if not self._columns.__dict__:
-            self._require_goals(fields)
-        return super()._plan(batch, fields, lead)
-
-    def _require_goals(self, fields: Fields) -> None:
-        for name in ("obs", "obs_next")[: 1 + self._save_obs_next]:
-            _require_goals(name, fields)
-
-    def _on_rows_written(self, slots: Slots) -> None:
-        self._restore_cache()
-        super()._on_rows_written(slots)
-
-    def _on_rows_dropped(self) -> None:
-        self._restore_cache()
-
-    def _restore(self, numbers: NDArray[np.float64]) -> None:
-        self._restore_cache()
-        if self._columns.__dict__:
-            self._require_goals(self._columns.__dict__)
-        super()._restore(numbers)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "horizon": self.horizon, "future_k": self.future_k}
 
     @classmethod
     def load_hdf5(
@@ -247,8 +199,6 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         **options: as for :class:`ReplayBuffer`.
     """
 
-    _many = True
-
     def __init__(
         self,
         total_size: int,
@@ -258,28 +208,9 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         future_k: float = 8.0,
         **options: Unpack[BufferOptions],
     ) -> None:
+        self.compute_reward_fn = compute_reward_fn
         sizes = capacities(total_size, buffer_num)
-        super().__init__(sum(sizes), compute_reward_fn, horizon, future_k, **options)
-        self._rings = Rings(sizes)
-        self._begin(HERVectorReplayBuffer)
-
-
-def _merged(rows: Any, others: Array, place: Any, other: Any) -> Any:
-    if not np.ndim(other):  # a single row
-        return others[int(place)] if other else rows
-    rows[other] = others[place[other]]
-    return rows
-
-
-def _require_goals(name: str, fields: Fields) -> None:
-    obs = fields.get(name)
-    if KINDS[type(obs)] is not BATCH:
-        raise LeafError(f"a batch with achieved_goal and desired_goal is expected, got {describe(obs)}", name)
-    for goal in ("achieved_goal", "desired_goal"):
-        if goal not in obs.__dict__:
-            raise MissingFieldError(name, goal, obs.__dict__)
-        if KINDS[type(obs.__dict__[goal])] is BATCH:
-            raise LeafError(f"a goal is an array, got {describe(obs.__dict__[goal])}", f"{name}.{goal}")
+        self._begin(GoalState(type(self), sizes, options, horizon, future_k, many=True))
 
 
 def _required(compute_reward_fn: RewardFn | None, who: str) -> RewardFn:

@@ -28,8 +28,7 @@ from typedbatch.buffers.rings import Added
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
 
 if TYPE_CHECKING:
-    from typedbatch.buffers.base import BufferBase
-    from typedbatch.buffers.replay import ReplayBuffer
+    from typedbatch.buffers.state import State
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated")
 _TRUE, _FALSE, _BOOL = np.array(True), np.array(False), np.dtype(bool)
@@ -54,7 +53,7 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
     return ids.astype(np.intp, copy=False), len(ids)
 
 
-def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
+def to_store(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
     """The fields that are stored of a batch, its flags where an episode ends, and its rewards as numbers.
 
     Raises:
@@ -78,10 +77,10 @@ def to_store(buffer: ReplayBuffer[Any, Any], batch: Any, lead: Lead) -> tuple[Fi
     done = fields["done"] = _done(terminated, truncated, lead)
     if not (type(rew) is ndarray and rew.dtype.kind == "f"):
         rew = fields["rew"] = _rewards(rew)
-    if buffer._save_only_last_obs:
+    if state.save_only_last_obs:
         for name in {"obs", "obs_next"} & fields.keys():
             fields[name] = _last_frame(fields[name], name, lead)
-    if not buffer._save_obs_next:
+    if not state.save_obs_next:
         fields.pop("obs_next", None)
     return fields, done, rew if type(rew) is ndarray else leaf_to_numpy(rew)
 
@@ -165,24 +164,22 @@ def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
     return map_leaves(obs, last) if KINDS[type(obs)] is BATCH else last(obs)
 
 
-def check(buffer: BufferBase, batch: Tree, fields: Fields, plan: Plan) -> None:
+def validate_added(state: State, batch: Tree, fields: Fields, plan: Plan) -> None:
     """Validate a batch whose structure may be another than that of the columns, which were validated.
 
     Raises:
         SchemaError: it is not of the type that the buffer was declared to take.
     """
-    declared = buffer._declaration()
-    first, new = not buffer._columns.__dict__, {field.path[0] for field in plan.new}
+    declared = state.declaration()
+    first, new = not state.columns.__dict__, {field.path[0] for field in plan.new}
     if first or plan.fills or new & declared.names() or current_level() == "values":
         rows = {**batch.__dict__, **{name: fields[name] for name in ("rew", "terminated", "truncated")}}
-        if not buffer._save_obs_next:
+        if not state.save_obs_next:
             rows.setdefault("obs_next", rows["obs"])
-        declared.check_added(rows, not plan.lead)
+        declared.validate_added(rows, not plan.lead)
 
 
-def add_in_turns(
-    buffer: ReplayBuffer[Any, Any], plan: Plan, ids: NDArray[np.intp], rew: NDArray[Any], done: NDArray[np.bool_]
-) -> Added:
+def add_in_turns(state: State, plan: Plan, ids: NDArray[np.intp], rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
     """Add rows of which some go into the same ring, each after the one before it."""
     turns: list[list[int]] = []
     met = dict.fromkeys(ids.tolist(), 0)
@@ -191,6 +188,6 @@ def add_in_turns(
             turns.append([])
         turns[met[ring]].append(row)
         met[ring] += 1
-    parts = [buffer._add_many(plan.part(rows), ids[rows], rew[rows], done[rows]) for rows in turns]
+    parts = [state.add_many(plan.part(rows), ids[rows], rew[rows], done[rows]) for rows in turns]
     order = np.argsort(np.concatenate(turns))
     return Added(*(np.concatenate(column)[order] for column in zip(*parts, strict=True)))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from typing_extensions import TypeVar
 
-from typedbatch.errors import FieldNameError
 from typedbatch.protocols import BatchProtocol, RolloutBatchProtocol
 
 R = TypeVar("R", bound=BatchProtocol, contravariant=True, default=RolloutBatchProtocol)
@@ -27,17 +26,3 @@ class BufferOptions(TypedDict, total=False):
     sample_avail: bool
     random_seed: int | None
     path: str | os.PathLike[str] | None
-
-
-class Column:
-    """``buffer.obs``: the column of a field, in the order of the slots, live. Not to be assigned to."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, buffer: Any, owner: type) -> Any:
-        return self if buffer is None else buffer._column(self._name)
-
-    def __set__(self, buffer: object, value: object) -> None:
-        name = self._name
-        raise FieldNameError(f"buffer.{name} is not assigned to; set_array_at_key() and set_batch() write into it")

@@ -7,32 +7,26 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import Tree, new_tree
 from typedbatch._tree.rows import at_least
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.buffers import bulk, column_view, incoming, restore
-from typedbatch.buffers.base import BufferBase
-from typedbatch.buffers.columns import Plan, Simple, rows_at
-from typedbatch.buffers.declared import Declared
-from typedbatch.buffers.disk import Disk
-from typedbatch.buffers.guard import Guard, changing, exclusive, exclusive_at, in_whole, require_writer
-from typedbatch.buffers.options import FIELDS, BufferOptions, Column, R, S
-from typedbatch.buffers.rings import Added, Rings, Slots
+from typedbatch.buffers.column_view import Column
+from typedbatch.buffers.guard import changing, exclusive, exclusive_at, in_whole, require_writer
+from typedbatch.buffers.options import BufferOptions, R, S
+from typedbatch.buffers.rings import Added, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
-from typedbatch.buffers.storage import Memory
-from typedbatch.errors import EmptyBufferError, MissingFieldError
-
-_ONLY = slice(0, 1)
+from typedbatch.buffers.state import State, state_of
+from typedbatch.errors import EmptyBufferError, StorageError
 
 
-class ReplayBuffer(BufferBase, Generic[R, S]):
+class ReplayBuffer(Generic[R, S]):
     """The last ``size`` transitions of one environment, oldest overwritten first.
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples such batches: checkers know it, and at run time the first
@@ -61,8 +55,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
     As Tianshou's ``ReplayBuffer``; docs/buffers.md lists where behaviour departs.
     """
 
-    _many: ClassVar[bool] = False
-    """Whether a batch that is added without ``buffer_ids`` has a row for each ring, or is a single row."""
+    _state: State
 
     obs: Any = Column()
     act: Any = Column()
@@ -84,48 +77,56 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         random_seed: int | None = 42,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        size, stack_num = at_least(0, size, "size"), at_least(1, stack_num, "stack_num")
-        self._options: BufferOptions = {
+        options: BufferOptions = {
             "stack_num": stack_num,
             "ignore_obs_next": ignore_obs_next,
             "save_only_last_obs": save_only_last_obs,
             "sample_avail": sample_avail,
             "random_seed": random_seed,
+            "path": path,
         }
-        self.stack_num: int = stack_num
-        self._save_obs_next: bool = not ignore_obs_next
-        self._save_only_last_obs: bool = save_only_last_obs
-        self._sample_avail: bool = sample_avail
-        self._rng: np.random.Generator = np.random.default_rng(random_seed)
-        self._rings: Rings = Rings([size])
-        self._columns: Tree = new_tree(Batch, {})
-        self._simple: Simple = {}
-        self._declared: Declared | None = None
-        self._guard: Guard = Guard()
-        self._storage: Memory = Memory() if path is None else Disk.create(path)
-        self._begin(ReplayBuffer)
+        self._begin(State(type(self), [at_least(0, size, "size")], options))
+
+    def _begin(self, state: State) -> None:
+        self._state = state
+        self._parts: list[ReplayBuffer[R, S]] = []
+        if state.storage.durable:
+            state.on_columns_laid_out()
 
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, args: Any) -> Any:
             return super().__class_getitem__(with_defaults(cls, args))
 
+        @property
+        def __orig_class__(self) -> Any:
+            return self._state.hint
+
+        @__orig_class__.setter
+        def __orig_class__(self, hint: Any) -> None:  # by typing, when ``ReplayBuffer[GoalRollout](20)`` was made
+            self._state.hint = hint
+
         def __getattr__(self, name: str) -> Any:
             if name[:1] == "_":  # it is looked for before there are columns, by copy and pickle
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return self._column(name)
+            return self._state.shown(name)
 
     # ---- what it is -----------------------------------------------------------------------------------------------
 
     @property
+    def stack_num(self) -> int:
+        """Frames of ``obs`` and ``obs_next`` in what is sampled."""
+        return self._state.stack_num
+
+    @property
     def maxsize(self) -> int:
         """Rows that there is room for."""
-        return self._rings.size
+        return self._state.rings.size
 
     @property
     def options(self) -> BufferOptions:
         """What the buffer was made with, of what all buffers take, ``path`` excepted."""
-        return self._options.copy()
+        return self._state.options.copy()
 
     @property
     def columns(self) -> Batch:
@@ -134,7 +135,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         In memory, ``buffer.columns.rew = array`` puts another column of ``maxsize`` rows in the place of one, which is
         not checked against what the buffer is declared to hold. As Tianshou's ``_meta``, and under that name too.
         """
-        return column_view.Columns.of(self)
+        return column_view.Columns.of(self._state)
 
     if not TYPE_CHECKING:
 
@@ -143,12 +144,13 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             return self.columns
 
         @_meta.setter
+        @changing
         def _meta(self, columns: Any) -> None:
-            column_view.set_columns(self, columns)
+            column_view.set_columns(self._state, columns)
 
         @property
         def _size(self) -> int:
-            return len(self._rings)
+            return len(self._state.rings)
 
         @property
         def _indices(self) -> Slots:
@@ -158,46 +160,42 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
     @exclusive
     def last_index(self) -> Slots:
         """The slot that was written last, in each ring."""
-        return self._rings.last
+        return self._state.rings.last
 
     @property
     def subbuffer_edges(self) -> Slots:
         """Where rings begin and end: ``[0, maxsize]``; ``[0, n, 2 * n, ...]`` with several."""
-        return self._rings.edges.copy()
+        return self._state.rings.edges.copy()
 
     @property
     def buffer_num(self) -> int:
         """How many rings there are."""
-        return len(self._rings.capacity)
+        return len(self._state.rings.capacity)
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
         """What every call holds: ``with buffer.lock:`` around several, and no other thread's comes in between."""
-        return self._guard.lock
+        return self._state.guard.lock
 
     @property
     @exclusive
     def buffers(self) -> list[ReplayBuffer[R, S]]:
         """Each ring as a buffer of its own, which shares its rows and positions with this one; the same ones always."""
         if not self._parts:
-            self._parts = [ReplayBuffer[R, S](capacity, **self._options) for capacity in self._rings.capacity.tolist()]
-            self._share_columns()
+            sizes = self._state.rings.capacity.tolist()
+            self._parts = [ReplayBuffer[R, S](size, **self.options) for size in sizes]
+            self._state.parts = [state_of(part) for part in self._parts]
+            self._state.share_columns()
         return [*self._parts]
 
     @exclusive
     def __len__(self) -> int:
         """Rows that are stored."""
-        return len(self._rings)
+        return len(self._state.rings)
 
     @exclusive
     def __repr__(self) -> str:
-        return type(self).__name__ + repr(self._columns).removeprefix("Batch")
-
-    def _column(self, name: str) -> Any:
-        try:
-            return self._columns.__dict__[name]
-        except KeyError:
-            raise MissingFieldError(type(self).__name__, name, self._columns.__dict__) from None
+        return type(self).__name__ + repr(self._state.columns).removeprefix("Batch")
 
     # ---- adding ---------------------------------------------------------------------------------------------------
 
@@ -219,53 +217,28 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             LeafError: a value that cannot be stored.
             SchemaError: a batch that is not of the declared type.
         """
-        guard = self._guard
+        state = self._state
+        guard = state.guard
         with guard.lock:  # as ``changing`` does for other methods; this one is called most
             if guard.unfinished:
                 guard.settle()
             if guard.reader is not None:
                 require_writer(guard, "add")
-            if buffer_ids is None and not self._many:
-                fields, done, rew = incoming.to_store(self, batch, ())
-                return self._add_one(self._plan(batch, fields, ()), rew, done)
+            if buffer_ids is None and not state.many:
+                fields, done, rew = incoming.to_store(state, batch, ())
+                return state.add_one(state.plan(batch, fields, ()), rew, done)
             return self._add_rows(batch, buffer_ids)
 
-    def _add_one(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        guard, undo = self._guard, self._undoing(_ONLY)
-        try:  # as ``_change`` does
-            guard.unfinished.append(undo)
-            if self._durable:
-                self._make_room(_ONLY)
-            plan.write(self._rings.insertion.item(0))
-            added = self._rings.advance_one(rew, done.item())
-            self._on_rows_written(added.slots)
-            guard.unfinished.pop()
-        except BaseException:
-            guard.abandoned = True
-            guard.settle()
-            raise
-        return added
-
     def _add_rows(self, batch: Any, buffer_ids: Any) -> Added:
-        ids, rows = incoming.ring_ids(len(self._rings.capacity), buffer_ids)
+        state = self._state
+        ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
         if rows == 1 and buffer_ids is not None:
             batch = incoming.single_row(batch)
-        fields, done, rew = incoming.to_store(self, batch, (rows,))
-        plan = self._plan(batch, fields, (rows,))
+        fields, done, rew = incoming.to_store(state, batch, (rows,))
+        plan = state.plan(batch, fields, (rows,))
         if isinstance(ids, ndarray) and len(ids) > 1 and np.bincount(ids).max() > 1:
-            return incoming.add_in_turns(self, plan, ids, rew, done)
-        return self._add_many(plan, ids, rew, done)
-
-    def _add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Add one row to each of the rings ``ids``, which differ."""
-        return self._change(self._undoing(ids), self._write_many, plan, ids, rew, done)
-
-    def _write_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        self._make_room(ids)
-        plan.write(self._rings.target(ids))
-        added = self._rings.advance(ids, rew, done)
-        self._on_rows_written(added.slots)
-        return added
+            return incoming.add_in_turns(state, plan, ids, rew, done)
+        return state.add_many(plan, ids, rew, done)
 
     # ---- sampling -------------------------------------------------------------------------------------------------
 
@@ -282,13 +255,10 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         Raises:
             EmptyBufferError: there is nothing to sample.
         """
-        slots = self.sample_indices(batch_size)
-        if not self._columns.__dict__ or (not len(slots) and (batch_size is None or batch_size >= 0)):
-            raise self._empty()
-        return self._rows(slots), slots
-
-    def _empty(self) -> EmptyBufferError:
-        return EmptyBufferError(f"this {type(self).__name__} of {self.maxsize} rows is empty; add() transitions first")
+        state, slots = self._state, self.sample_indices(batch_size)
+        if not state.columns.__dict__ or (not len(slots) and (batch_size is None or batch_size >= 0)):
+            raise state.empty()
+        return state.rows(slots), slots
 
     @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
@@ -297,26 +267,27 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         Raises:
             EmptyBufferError: ``batch_size`` is above 0, and there is nothing to sample.
         """
-        batch_size = None if batch_size is None else at_least(-sys.maxsize, batch_size, "batch_size")
-        if batch_size is not None and batch_size < 0:
+        count = None if batch_size is None else at_least(-sys.maxsize, batch_size, "batch_size")
+        state = self._state
+        if count is not None and count < 0:
             return np.zeros(0, np.intp)
-        if self._sample_avail and self.stack_num > 1:
-            slots = self._rings.with_frames(self.stack_num, self._flags()) if len(self._rings) else np.zeros(0, np.intp)
-        elif batch_size == 0:
-            return self._rings.chronological()
-        else:
-            count = len(self._rings) if batch_size is None else batch_size
-            if count and not len(self._rings):
-                raise self._empty()
-            return self._draw(count)
-        if batch_size == 0:
-            return slots
-        if batch_size and not len(slots):
-            raise EmptyBufferError(f"no row has {self.stack_num} frames, and sample_avail takes no other; add() more")
-        return slots[self._rng.integers(0, max(len(slots), 1), len(slots) if batch_size is None else batch_size)]
+        if state.sample_avail and state.stack_num > 1:
+            return self._with_frames(count)
+        if count == 0:
+            return state.rings.chronological()
+        count = len(state.rings) if count is None else count
+        if count and not len(state.rings):
+            raise state.empty()
+        return state.draw(count)
 
-    def _draw(self, count: int) -> Slots:
-        return self._rings.draw(self._rng, count)
+    def _with_frames(self, count: int | None) -> Slots:
+        state = self._state
+        slots = state.rings.with_frames(state.stack_num, state.flags()) if len(state.rings) else np.zeros(0, np.intp)
+        if count == 0:
+            return slots
+        if count and not len(slots):
+            raise EmptyBufferError(f"no row has {state.stack_num} frames, and sample_avail takes no other; add() more")
+        return slots[state.rng.integers(0, max(len(slots), 1), len(slots) if count is None else count)]
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
@@ -331,37 +302,15 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             EmptyBufferError: nothing has been added yet.
             RowIndexError: a slot that does not exist, or holds no row.
         """
-        if not self._columns.__dict__:
-            raise self._empty()
-        rows: S = self._rows(as_slots(self._rings, index))
+        state = self._state
+        if not state.columns.__dict__:
+            raise state.empty()
+        rows: S = state.rows(as_slots(state.rings, index))
         return rows
-
-    def _rows(self, slots: Any) -> Any:
-        frames = self._frames(slots, self.stack_num)
-        out: dict[str, Any] = dict.fromkeys(FIELDS)
-        for name, column in self._columns.__dict__.items():
-            out[name] = self._read(name, column, frames if name in ("obs", "obs_next") else slots)
-        if not self._save_obs_next:
-            after = self._frames(self._rings.next(slots, self.done)[()], self.stack_num)
-            out["obs_next"] = self._read("obs", self.obs, after)
-        for name in ("obs_next", "info", "policy"):
-            if out[name] is None:
-                out[name] = new_tree(Batch, {})
-        return self._declaration().typed(out)
-
-    def _read(self, name: str, column: Any, slots: Any) -> Any:
-        return rows_at(column, slots)
-
-    def _frames(self, slots: Any, count: int) -> Any:
-        if count == 1:
-            return slots
-        if self._guard.reader is not None:
-            self._guard.reader.frames = max(self._guard.reader.frames, count)
-        return self._rings.frames(slots, count, self.done)
 
     def __iter__(self) -> Iterator[S]:
         """Every row, in the order of time, ring by ring."""
-        return (self[slot] for slot in in_whole(self, self._rings.chronological).tolist())
+        return (self[slot] for slot in in_whole(self._state, self._state.rings.chronological).tolist())
 
     @exclusive_at
     def get(self, index: Index, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
@@ -377,37 +326,32 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             MissingFieldError: there is no such field.
             RowIndexError: a slot that does not exist, or holds no row.
         """
-        if key not in self._columns.__dict__ and default_value is not None:
+        state = self._state
+        if key not in state.columns.__dict__ and default_value is not None:
             return default_value
-        column = self._column(key)
-        count = self.stack_num if stack_num is None else at_least(1, stack_num, "stack_num")
-        frames = self._frames(as_slots(self._rings, index), count)
-        return self._read(key, column, frames)
+        column = state.column(key)
+        count = state.stack_num if stack_num is None else at_least(1, stack_num, "stack_num")
+        return state.read(key, column, state.frames(as_slots(state.rings, index), count))
 
     # ---- neighbours in time ---------------------------------------------------------------------------------------
 
     @exclusive_at
     def prev(self, index: Any) -> Any:
         """The slot of the transition before each one; its own where it begins an episode, or is the oldest."""
-        return self._rings.prev(as_slots(self._rings, index), self._flags())[()]
+        return self._state.rings.prev(as_slots(self._state.rings, index), self._state.flags())[()]
 
     @exclusive_at
     def next(self, index: Any) -> Any:
         """The slot of the transition after each one; its own where it ends an episode, or is the last."""
-        return self._rings.next(as_slots(self._rings, index), self._flags())[()]
-
-    def _flags(self) -> NDArray[np.bool_]:
-        if not self._columns.__dict__:
-            raise self._empty()
-        flags: NDArray[np.bool_] = self.done
-        return flags
+        return self._state.rings.next(as_slots(self._state.rings, index), self._state.flags())[()]
 
     @exclusive
     def unfinished_index(self) -> Slots:
         """The slot of the last transition of each episode that is still going on."""
-        if not len(self._rings):
+        rings = self._state.rings
+        if not len(rings):
             return np.zeros(0, np.intp)
-        last = self._rings.last[self._rings.length > 0]
+        last = rings.last[rings.length > 0]
         unfinished: Slots = last[~self.done[last]]
         return unfinished
 
@@ -419,7 +363,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         Raises:
             StructureError: the two are in different rings (a ``ValueError``).
         """
-        return slots_between(self._rings, start, stop)
+        return slots_between(self._state.rings, start, stop)
 
     # ---- all of it ------------------------------------------------------------------------------------------------
 
@@ -435,19 +379,14 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             StructureError: this buffer has several rings, and the other not as many.
             RowAssignmentError: rows that do not fit the columns.
         """
-        return bulk.update(self, buffer)
+        return bulk.update(self._state, state_of(buffer, "update()"))
 
     @changing
     def reset(self, keep_statistics: bool = False) -> None:
         """Forget every row; with ``keep_statistics`` the return and length of the current episode go on."""
-        forget = partial(self._forget, keep_statistics)
-        self._change(forget, forget)  # if it is interrupted, what is left of it is done
-
-    def _forget(self, keep_statistics: bool) -> None:
-        self._rings.reset(keep_statistics=keep_statistics)
-        self._announce_overwriting(self.maxsize)
-        self._on_rows_written(np.zeros(0, np.intp))
-        self._on_rows_forgotten(np.arange(self.maxsize))
+        state = self._state
+        forget = partial(state.forget, keep_statistics)
+        state.change(forget, forget)  # if it is interrupted, what is left of it is done
 
     @changing
     def set_batch(self, batch: Any) -> None:
@@ -460,7 +399,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             MissingFieldError: a required field is missing.
             SchemaError: a batch that is not of the declared type.
         """
-        bulk.set_batch(self, batch)
+        bulk.set_batch(self._state, batch)
 
     @changing
     def set_array_at_key(
@@ -473,14 +412,14 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
             EmptyBufferError: nothing has been added yet.
             StructureError: the number of values does not fit.
             RowAssignmentError: a value or ``default_value`` does not fit the dtype, or stored rows get no value and the
-                dtype has none for missing.
+                dtype has no null.
         """
-        bulk.set_array_at_key(self, seq, key, index, default_value)
+        bulk.set_array_at_key(self._state, seq, key, index, default_value)
 
     @exclusive
     def hasnull(self) -> bool:
-        """True when any stored value is missing: ``None``, NaN or NaT."""
-        return bool(len(self._rings)) and Batch.hasnull(bulk.stored_rows(self))
+        """True when any stored value is null: ``None``, NaN or NaT."""
+        return bool(len(self._state.rings)) and Batch.hasnull(bulk.stored_rows(self._state))
 
     @exclusive
     def isnull(self) -> Batch:
@@ -490,12 +429,12 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
 
     @changing
     def dropnull(self) -> None:
-        """Drop the rows in which a field has a missing value; fields keep their shape, the buffer its size.
+        """Drop the rows in which a field has a null; fields keep their shape, the buffer its size.
 
         An episode that loses its last row ends with the last one that is kept: ``done`` is true there. On disk, every
         row is gone for as long as this takes.
         """
-        bulk.drop_null(self)
+        bulk.drop_null(self._state)
 
     # ---- files ----------------------------------------------------------------------------------------------------
 
@@ -522,7 +461,7 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
         """
         from typedbatch.buffers import hdf5
 
-        hdf5.save(self, path, compression)
+        hdf5.save(self._state, path, compression)
 
     @classmethod
     def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None, *, trusted: bool = False) -> Self:
@@ -565,20 +504,24 @@ class ReplayBuffer(BufferBase, Generic[R, S]):
     @exclusive
     def flush(self) -> None:
         """Wait until everything is on the disk, for a buffer that is kept there."""
-        self._storage.flush()
+        self._state.storage.flush()
 
     def close(self) -> None:
         """Let another buffer write to the folder of this one, which cannot be used any more. In memory nothing happens.
 
         One whose process ends is closed by that, and one that nobody holds any more when it is collected.
         """
-        with self._guard.lock:
-            if self._storage.durable:
-                self._guard.refuse("this buffer was closed; open() gives another one on its folder")
-                self._storage.close()
+        state = self._state
+        with state.guard.lock:
+            if state.storage.durable:
+                state.guard.refuse("this buffer was closed; open() gives another one on its folder")
+                state.storage.close()
 
-    def _arguments(self) -> dict[str, Any]:
-        """What the constructor is to be called with for such a buffer, as JSON takes it."""
-        if self._many:
-            return {"total_size": self.maxsize, "buffer_num": self.buffer_num, **self._options}
-        return {"size": self.maxsize, **self._options}
+    def __getstate__(self) -> dict[str, Any]:
+        if self._state.storage.durable:
+            raise StorageError("a buffer on disk is not copied or pickled; hand on its path, and open() it there")
+        return {name: value for name, value in self.__dict__.items() if name != "_parts"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._parts = []

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.leaves import Tree, describe, is_reserved, leading_shape
 from typedbatch._tree.rows import leaves
+from typedbatch.buffers.declared import library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.incoming import REQUIRED
 from typedbatch.buffers.reader import Reader
+from typedbatch.buffers.state import state_of
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
 
 if TYPE_CHECKING:
-    from typedbatch.buffers.base import BufferBase
     from typedbatch.buffers.replay import ReplayBuffer
 
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
@@ -29,14 +30,15 @@ _FRAMES = 1000
 """What a description may ask for in any case."""
 
 
-def library_class(cls: type) -> type:
-    """The class of this package that a user's class derives from."""
-    return next(one for one in cls.__mro__ if one.__module__.startswith("typedbatch.buffers"))
+def make_empty(cls: type[F], arguments: dict[str, Any]) -> F:
+    """An empty buffer from what describes it; the constructor of a user's class is not called."""
+    if "main_buffer" in arguments:
+        from typedbatch.buffers.replay import ReplayBuffer
 
-
-def description(buffer: BufferBase) -> dict[str, Any]:
-    """What it takes to make such a buffer, as JSON takes it."""
-    return {"class": library_class(type(buffer)).__name__, "arguments": buffer._arguments()}
+        arguments = {**arguments, "main_buffer": ReplayBuffer[Any, Any](**arguments["main_buffer"])}
+    out = cls.__new__(cls)
+    library_class(cls).__init__(out, **arguments)
+    return out
 
 
 def restored(
@@ -75,23 +77,24 @@ def restored(
         sizes = [n for name, n in _items(arguments) if name in ("size", "total_size")]
         if "Prioritized" in kind and not storage.extras["priorities"].size >= max(sizes):
             raise StorageError("a priority for each slot is expected")
-        buffer = cls._make_empty({**arguments, **more})
-        if buffer.stack_num > max(buffer.maxsize, _FRAMES):
-            raise StorageError(f"frames of {buffer.stack_num} rows, in a buffer of {buffer.maxsize}")
-        buffer._storage = storage
-        buffer._columns = columns_for(buffer.maxsize)
-        if buffer._columns.__dict__:
-            _require_columns(buffer._columns, buffer.maxsize)
-        buffer._restore(numbers)
-        if len(buffer._rings) and not buffer._columns.__dict__:
+        buffer = make_empty(cls, {**arguments, **more})
+        state = state_of(buffer)
+        if state.stack_num > max(state.rings.size, _FRAMES):
+            raise StorageError(f"frames of {state.stack_num} rows, in a buffer of {state.rings.size}")
+        state.storage = storage
+        state.columns = columns_for(state.rings.size)
+        if state.columns.__dict__:
+            _require_columns(state.columns, state.rings.size)
+        state.restore(numbers)
+        if len(state.rings) and not state.columns.__dict__:
             raise StorageError("rows, and no columns")
-        buffer._share_columns()
+        state.share_columns()
         if isinstance(storage, Disk) and not storage.folder.write:
-            buffer._guard.reader = Reader(buffer, storage)
+            state.guard.reader = Reader(state, storage)
         else:
-            buffer._on_reopened()
-        if buffer._columns.__dict__:
-            buffer._declaration().check_sampled(buffer._rows(np.arange(0)))
+            state.on_reopened()
+        if state.columns.__dict__:
+            state.declaration().validate_sampled(state.rows(np.arange(0)))
     except SchemaError:  # it is a buffer, and holds something else
         raise
     except Exception as error:  # whatever it is, what was read is the reason for it
@@ -117,17 +120,6 @@ def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: A
 
 def _on_disk(cls: type[F], disk: Disk, layout: Layout, more: dict[str, Any]) -> F:
     return restored(cls, layout.buffer, lambda _: layout.columns, layout.numbers, disk, str(disk.folder.path), more)
-
-
-def read_again(buffer: BufferBase) -> None:
-    """Make a buffer on disk what its folder says, as after a kill."""
-    disk: Any = buffer._storage
-    layout: Layout = disk.read()
-    buffer._columns = layout.columns
-    buffer._restore(layout.numbers)
-    buffer._share_columns()
-    buffer._on_rows_dropped()
-    buffer._on_reopened()
 
 
 def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -19,6 +19,7 @@ from typedbatch.buffers.guard import in_whole
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
+from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StructureError
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
 
@@ -67,7 +68,8 @@ def compute_nstep_return(
         RowIndexError: a slot that does not exist, or holds no row.
     """
     at_least(1, n_step, "n_step")
-    ahead, earned, terminated = in_whole(buffer, lambda: _read_ahead(buffer, indices, n_step), indices)
+    state = state_of(buffer)
+    ahead, earned, terminated = in_whole(state, lambda: _read_ahead(state, indices, n_step), indices)
     slots = ahead[0]
     if len(slots) != len(batch):
         raise StructureError(f"{len(slots)} indices for a batch of {len(batch)} rows")
@@ -76,11 +78,11 @@ def compute_nstep_return(
     values = np.asarray(to_numpy(target_q))
     if values.shape[:1] != slots.shape:
         raise StructureError(f"target_q_fn gives {describe(target_q)} for {len(slots)} slots")
-    rows = _as_they_are if values.ndim == 1 and earned[0].ndim == 1 else _by_columns
-    total = rows(values.astype(np.float64))
+    flat = values.ndim == earned[0].ndim == 1
+    total = _by_columns(values.astype(np.float64), flat)
     total[terminated] = 0
     for step in range(n_step - 1, -1, -1):
-        rewards = rows(earned[step])
+        rewards = _by_columns(earned[step], flat)
         if rewards.shape[1:] not in ((), (1,), total.shape[1:]):
             raise StructureError(f"target_q_fn gives {describe(target_q)} for rewards {list(earned[0].shape[1:])}")
         more = rewards + gamma * total
@@ -98,28 +100,25 @@ def compute_nstep_return(
     return result
 
 
-def _read_ahead(buffer: Buffer, indices: Any, steps: int) -> tuple[list[Slots], list[Floats], NDArray[np.bool_]]:
+def _read_ahead(state: State, indices: Any, steps: int) -> tuple[list[Slots], list[Floats], NDArray[np.bool_]]:
     """The slots of each step, the last ones again where episodes end before; their rewards; the flags of the last."""
-    ahead = [as_slots(buffer._rings, indices)]
-    done = buffer.done
+    ahead = [as_slots(state.rings, indices)]
+    done = state.flags()
     for _ in range(steps - 1):
-        ahead.append(buffer._rings.next(ahead[-1], done))
-    return ahead, [_rewards(buffer, slots) for slots in ahead], leaf_to_numpy(buffer.terminated).take(ahead[-1])
+        ahead.append(state.rings.next(ahead[-1], done))
+    return ahead, [_rewards(state, slots) for slots in ahead], leaf_to_numpy(state.column("terminated")).take(ahead[-1])
 
 
-def _rewards(buffer: Buffer, slots: NDArray[np.intp]) -> Floats:
+def _rewards(state: State, slots: NDArray[np.intp]) -> Floats:
     """As they are sampled, which in a hindsight buffer is not as they are stored."""
-    stored = buffer._read("rew", buffer._columns.__dict__["rew"], slots)
+    stored = state.read("rew", state.columns.__dict__["rew"], slots)
     rewards: Floats = leaf_to_numpy(stored)
     return rewards
 
 
-def _as_they_are(values: NDArray[Any]) -> Floats:
-    return values
-
-
-def _by_columns(values: NDArray[Any]) -> Floats:
-    return values.reshape(len(values), math.prod(values.shape[1:]))
+def _by_columns(values: Floats, flat: bool) -> Floats:
+    """One column for each number of a row, ``(N, heads)``; ``(N,)`` where all have one number a row, as is faster."""
+    return values if flat else values.reshape(len(values), math.prod(values.shape[1:]))
 
 
 def compute_episodic_return(
@@ -199,7 +198,7 @@ def _open_ends(buffer: Buffer | None, indices: Any, rows: int) -> NDArray[np.boo
         return ends
     if len(indices) != rows:
         raise StructureError(f"{len(indices)} indices for a batch of {rows} rows")
-    return np.isin(indices, in_whole(buffer, buffer.unfinished_index, indices))
+    return np.isin(indices, in_whole(state_of(buffer), buffer.unfinished_index, indices))
 
 
 def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:

@@ -57,7 +57,7 @@ class SegmentTree:
         Raises:
             RowIndexError: there is no such number.
         """
-        return self._levels[0].take(self._checked(index))
+        return self._levels[0].take(self._as_indices(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Set numbers; where an index comes twice, the later value counts.
@@ -66,7 +66,7 @@ class SegmentTree:
             RowIndexError: there is no such number. Nothing was set.
             ValueError: as many indices and values are needed, or one value. Nothing was set.
         """
-        index = np.atleast_1d(self._checked(index))
+        index = np.atleast_1d(self._as_indices(index))
         self._levels[0][index] = value
         for below, level in zip(self._levels, self._levels[1:], strict=False):
             if len(below) <= 4 * _WIDTH * len(index):
@@ -75,7 +75,7 @@ class SegmentTree:
                 index = index // _WIDTH
                 level[index] = below.reshape(-1, _WIDTH).take(index, 0) @ _ONES
 
-    def _checked(self, index: Any) -> Any:
+    def _as_indices(self, index: Any) -> Any:
         index = np.asarray(index)
         if index.dtype.kind not in "iu" and index.size:
             raise RowIndexError(f"numbers are named by integers, got {describe(index)}")

@@ -9,8 +9,10 @@ import numpy as np
 from typedbatch._tree.leaves import new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import bulk
-from typedbatch.buffers.restore import library_class
+from typedbatch.buffers.declared import library_class
+from typedbatch.buffers.restore import make_empty
 from typedbatch.buffers.rings import Slots
+from typedbatch.buffers.state import state_of
 from typedbatch.errors import StorageError
 from typedbatch.files._hdf5.build import built
 from typedbatch.files._hdf5.nodes import Group
@@ -59,7 +61,7 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
         arguments |= {"alpha": float(known["_alpha"]), "beta": float(known["_beta"])}
         arguments["weight_norm"] = bool(known.get("_weight_norm", True))
     made = {"total_size": size, "buffer_num": len(edges) - 1} if several else {"size": size}
-    buffer = cls._make_empty({**made, **arguments, **more})
+    buffer = make_empty(cls, {**made, **arguments, **more})
     lengths = built(root.members["_lengths"], None) if several else np.array([int(known["_size"])])
     _fill(buffer, built(root.members[MARK], device), edges, lengths, built(root.members["last_index"], None))
     return buffer
@@ -81,4 +83,4 @@ def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slot
     batch: Batch = new_tree(Batch, dict(rows.__dict__))
     if len(batch.__dict__["done"]) != buffer.maxsize:
         raise StorageError(f"{len(batch.__dict__['done'])} rows, where {buffer.maxsize} are expected")
-    bulk.refill(buffer, batch[np.concatenate(where)], lengths)
+    bulk.refill(state_of(buffer), batch[np.concatenate(where)], lengths)

@@ -7,7 +7,7 @@ from typing import Unpack
 from typedbatch._tree.rows import at_least
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Rings
+from typedbatch.buffers.state import State
 
 
 def capacities(total_size: int, buffer_num: int) -> list[int]:
@@ -31,10 +31,5 @@ class VectorReplayBuffer(ReplayBuffer[R, S]):
         **options: as for :class:`ReplayBuffer`.
     """
 
-    _many = True
-
     def __init__(self, total_size: int, buffer_num: int, **options: Unpack[BufferOptions]) -> None:
-        sizes = capacities(total_size, buffer_num)
-        super().__init__(sum(sizes), **options)
-        self._rings = Rings(sizes)
-        self._begin(VectorReplayBuffer)
+        self._begin(State(type(self), capacities(total_size, buffer_num), options, many=True))

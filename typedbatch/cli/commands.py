@@ -14,7 +14,7 @@ from typedbatch._level import Level
 from typedbatch._ops.preview import first_values
 from typedbatch._report import printable
 from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
-from typedbatch._validation.validate import check, verbatim
+from typedbatch._validation.validate import validate_at, verbatim
 from typedbatch.batch import Batch
 from typedbatch.cli.loading import read
 from typedbatch.cli.output import FAILED, MATCHES, UNREADABLE, Checked, Format, Outcome, as_text
@@ -61,7 +61,7 @@ def _outcome(path: Path, target: Any, level: Level, unsafe_pickle: bool) -> Outc
     except TypedBatchError as error:
         return Outcome(str(path), UNREADABLE, str(error), [])
     try:
-        check(batch, target, verbatim(f"file {path}"), level)
+        validate_at(batch, target, verbatim(f"file {path}"), level)
     except SchemaError as error:
         return Outcome(str(path), FAILED, str(error), list(error.problems))
     return Outcome(str(path), MATCHES, printable(describe(batch)), [])

@@ -15,13 +15,13 @@ from typing_extensions import TypeForm
 from typedbatch._declaration import schema_version as schema_version
 from typedbatch._declaration import versions
 from typedbatch._ops.conversion import require_device
-from typedbatch._tree.rows import require_tree
-from typedbatch._validation.validate import check, typed_copy, verbatim
+from typedbatch._tree.rows import require_bounded
+from typedbatch._validation.validate import typed_copy, validate_at, verbatim
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
 from typedbatch.files.atomic import replacing
-from typedbatch.files.document import Reader, Writer, classes_of, require_depth, with_classes
+from typedbatch.files.document import Reader, Writer, classes_of, with_classes
 from typedbatch.records import BatchRecord, fill_defaults
 from typedbatch.schema import class_of, matches, options_of, schema_of
 
@@ -56,17 +56,16 @@ def save(
         compression: ``"gzip"`` or ``"lzf"`` (HDF5 only).
 
     Raises:
-        StorageError: a leaf that cannot be kept, which the error names, a batch nested more than 250 deep, or a file
-            that cannot be written.
+        StorageError: a leaf that cannot be kept, which the error names, or a file that cannot be written.
+        StructureError: batches are nested more than 100 deep.
         SchemaError: the batch does not match.
         SettingError: an ending, or an argument, that there is not for this format.
     """
-    tree = require_tree(batch, "save()")
-    require_depth(tree)
+    tree = require_bounded(batch, "save()")
     if schema is None and isinstance(batch, BatchRecord):
         schema = type(batch)
     if schema is not None:
-        check(tree, schema, verbatim(f"save() to {path}"))
+        validate_at(tree, schema, verbatim(f"save() to {path}"))
     identity = None if schema is None else _identity(tree, schema)
     if _is_hdf5(path):
         if compression not in (None, "gzip", "lzf"):
@@ -233,4 +232,4 @@ def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) 
     if fitting or len(given) == 1:
         batch = typed_copy(batch, schema_of((fitting or given)[0]), "load()")
         fill_defaults(type(batch), batch.__dict__)
-    return check(batch, schema, verbatim(f"load() of {path}"))
+    return validate_at(batch, schema, verbatim(f"load() of {path}"))

@@ -15,7 +15,7 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.errors import StorageError
+from typedbatch.errors import StorageError, under
 
 DTYPES: Final[dict[str, str]] = {
     "BOOL": "|b1",
@@ -147,11 +147,9 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int
         dtype, shape, (begin, after) = (entry[key] for key in ("dtype", "shape", "data_offsets"))
         if dtype not in DTYPES:
             raise StorageError(f"a dtype that is not known: {dtype!r}", name)
-        try:
+        with under(name):
             begin, after = sizes([begin, after])
             count = prod(sizes(shape))
-        except StorageError as error:
-            raise error.under(name) from None
         if after - begin != count * np.dtype(DTYPES[dtype]).itemsize or after > size:
             raise StorageError("its data are not where the header says", name)
         entries[name] = dtype, shape, begin, after

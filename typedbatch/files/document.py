@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.batch import Batch
-from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files.container import NAMES, Stored, aligned, sizes
 from typedbatch.files.jsonable import plain, text
 from typedbatch.sample_batches.multi_agent import MultiAgentBatch
@@ -21,24 +21,6 @@ CLASSES: Final[dict[str, type[Batch]]] = {cls.__name__: cls for cls in (Batch, S
 """The classes that a file may name; anything else comes back as a Batch."""
 _TORCH_NAMES: Final = {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
 _TENSORS_ONLY: Final = {name: dtype for dtype, name in _TORCH_NAMES.items()}
-
-
-_DEEPEST: Final = 250  # what can be read in a program that has not used up Python's stack itself
-
-
-def require_depth(batch: Tree) -> None:
-    """Raise an error if batches are nested too deep to be read again.
-
-    Raises:
-        StorageError: they are, or the batch holds itself.
-    """
-    level = {id(batch): batch}
-    for _ in range(_DEEPEST):
-        inner = [value for one in level.values() for value in one.__dict__.values() if KINDS[type(value)] is BATCH]
-        level = {id(one): one for one in inner}
-        if not level:
-            return
-    raise StorageError(f"the batch is nested more than {_DEEPEST} deep, or holds itself")
 
 
 def class_name(batch: Tree) -> str:
@@ -58,10 +40,8 @@ def classes_of(batch: Tree) -> dict[str, Any]:
     inner = {}
     for name, value in batch.__dict__.items():
         if KINDS[type(value)] is BATCH:
-            try:
+            with under(name):
                 classes = classes_of(value)
-            except StorageError as error:
-                raise error.under(name) from error.__cause__
             if classes != {"class": "Batch"}:
                 inner[name] = classes
     return {"class": class_name(batch), **({"inner": inner} if inner else {})}
@@ -213,10 +193,8 @@ class Reader:
     def _batch(self, node: dict[str, Any]) -> Batch:
         fields = {}
         for name, inner in node["batch"].items():
-            try:
+            with under(name):
                 fields[name] = self.value(inner)
-            except TypedBatchError as error:
-                raise error.under(name) from error.__cause__
         return of_class(node["class"], fields)
 
     def _leaf(self, stored: Stored) -> Any:

@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from typedbatch._ops.conversion import require_device, torch_side
+from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree, describe
 from typedbatch.errors import StorageError, TypedBatchError
 from typedbatch.files._hdf5 import h5py
@@ -38,7 +39,17 @@ def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None 
 
     Raises:
         StorageError: a leaf that HDF5 and JSON cannot hold, as a function, or a distribution; the error names it.
+        StructureError: Batches and dicts are nested more than 100 deep; nothing has been written.
     """
+    require_depth(x, _contents)
+    _write_fields(x, y, compression)
+
+
+def _contents(value: Any) -> Mapping[Any, Any] | None:
+    return value if isinstance(value, Mapping) else fields_of(value)
+
+
+def _write_fields(x: Any, y: h5py.Group, compression: str | None) -> None:
     for name, value in (x.__dict__ if isinstance(x, Tree) else x).items():
         try:
             _write(y, _encoded(name), value, compression)
@@ -91,7 +102,7 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
     if kind in (BATCH, MAPPING):
         inner = group.create_group(name, track_order=True)
         inner.attrs[TYPE] = np.bytes_("Batch" if kind is BATCH else "dict")
-        to_hdf5(value, inner, compression)
+        _write_fields(value, inner, compression)
     elif kind is TENSOR:
         dataset = _write_array(group, name, torch_side().as_bits(value), compression, "Tensor")
         dataset.attrs["dtype"] = np.bytes_(str(value.dtype))
@@ -145,7 +156,7 @@ def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compressio
         found.attrs["typedbatch"] = np.bytes_(json.dumps(document))
         group = found.create_group(_ROOT, track_order=True)
         group.attrs["__data_type__"] = np.bytes_("Batch")
-        to_hdf5(tree, group, compression)
+        _write_fields(tree, group, compression)
 
 
 def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool) -> tuple[Tree, dict[str, Any]]:

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from typedbatch._tree.depth import DEEPEST
 from typedbatch._tree.leaves import KINDS, SCALAR, describe
 from typedbatch.errors import StorageError
 from typedbatch.sample_batches.compression import Compressed
 
 _PLAIN = (bool, float, type(None))
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_DEEPEST = 100
 _LONGEST = 14_000  # bits; Python reads no more than 4300 digits
 
 
@@ -41,8 +41,8 @@ def plain(value: Any, depth: int = 0) -> Any:
         return value
     if KINDS[kind] is SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
         return value.item()
-    if depth > _DEEPEST:
-        raise StorageError(f"a value nested more than {_DEEPEST} deep, or in itself; leave the field out")
+    if depth > DEEPEST:
+        raise StorageError(f"a value nested more than {DEEPEST} deep, or in itself; leave the field out")
     if kind is list:
         return [plain(one, depth + 1) for one in value]
     if kind is dict and all(type(name) is str for name in value):

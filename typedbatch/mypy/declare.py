@@ -61,7 +61,7 @@ def _decorate(info: TypeInfo, method: FuncDef) -> None:
 def _variable(info: TypeInfo, name: str, type_: Type | None) -> Var:
     variable = Var(name, type_)
     variable.info = info
-    variable._fullname = f"{info.fullname}.{name}"
+    variable._fullname = f"{info.fullname}.{name}"  # noqa: SLF001  # as mypy's own plugins set it
     return variable
 
 

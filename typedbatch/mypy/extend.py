@@ -38,9 +38,9 @@ def extend(ctx: FunctionContext) -> Type:
             given.add(messages.nearest(name, declared))
         elif declared:
             given.add(name)
-            _check_value(ctx.api, into, name, value)
+            _report_value(ctx.api, into, name, value)
     if complete:
-        _check_complete(ctx, call, into, {name for name, required in declared.items() if required} - given, "extend")
+        _report_incomplete(ctx, call, into, {name for name, required in declared.items() if required} - given, "extend")
     return ctx.default_return_type
 
 
@@ -49,7 +49,7 @@ def convert(ctx: FunctionContext) -> Type:
     into, call = get_proper_type(ctx.default_return_type), ctx.context
     if isinstance(into, Instance) and isinstance(call, CallExpr) and call.args:
         required = {name for name, required in declared_fields(into.type) if required}
-        _check_complete(ctx, call, into, required, "convert")
+        _report_incomplete(ctx, call, into, required, "convert")
     return ctx.default_return_type
 
 
@@ -104,7 +104,7 @@ def lacking_for_sure(api: Api, batch: Expression, fields: Fields, names: Iterabl
     return [name for name in absent if name not in scope.asked and not in_turns(scope, batch, name, batch)]
 
 
-def _check_value(api: Api, into: Instance, name: str, value: Expression) -> None:
+def _report_value(api: Api, into: Instance, name: str, value: Expression) -> None:
     expected = member_of(into, name)
     if expected is None:
         return
@@ -114,7 +114,7 @@ def _check_value(api: Api, into: Instance, name: str, value: Expression) -> None
         api.fail(text, value, code=messages.EXTEND)
 
 
-def _check_complete(ctx: FunctionContext, call: CallExpr, into: Instance, needed: set[str], function: str) -> None:
+def _report_incomplete(ctx: FunctionContext, call: CallExpr, into: Instance, needed: set[str], function: str) -> None:
     source = get_proper_type(type_here(ctx.api, call.args[0], type_of(ctx.api, call.args[0])))
     if isinstance(source, AnyType) or not isinstance(source, Instance):
         return

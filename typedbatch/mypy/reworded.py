@@ -57,7 +57,7 @@ class Rewording:
         if errors is None:
             return
         self._api, self._target = api, errors.current_target()
-        watchers: list[ErrorWatcher] = errors._watchers
+        watchers: list[ErrorWatcher] = errors._watchers  # noqa: SLF001  # there is no public way to keep a watcher
         if not any(one is self._watcher for one in watchers):
             self._watcher = ErrorWatcher(errors, filter_errors=self._is_taken_back)
             watchers.insert(0, self._watcher)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.combine import stack_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import torch_side
-from typedbatch._ops.gathering import NO_ROW, gather
+from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.errors import LeafError, MissingDependencyError, TypedBatchError
 
@@ -104,7 +104,7 @@ def decompress_column(column: Any) -> Any:
     there = np.array([piece is not None for piece in pieces])
     rows = stack_trees([{"": piece.restore()} for piece in pieces[there]], 0, "error", to_leaf)
     numbers = np.where(there, np.cumsum(there) - 1, NO_ROW).reshape(column.shape)
-    return gather(rows, numbers).__dict__[""]
+    return take_or_zeros(rows, numbers).__dict__[""]
 
 
 def is_compressed(column: Any) -> bool:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.combine import cat_trees
 from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.gathering import NO_ROW, gather
-from typedbatch._ops.indexing import select_basic
+from typedbatch._ops.indexing import take_basic
+from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.leaves import Tree, new_tree
 from typedbatch.errors import MissingFieldError, RowIndexError, SettingError
 from typedbatch.sample_batches.layout import Layout, sequence_of_steps
@@ -78,14 +78,14 @@ def _at(tree: Tree, layout: Layout, source: str, row: int, at_end: bool) -> Any:
     """One row of a column; zeros before the first step."""
     if at_end and row == layout.steps:
         if source == OBS:
-            return _leaf(select_basic(_column(tree, NEXT_OBS), slice(-1, None)))
+            return _leaf(take_basic(_column(tree, NEXT_OBS), slice(-1, None)))
         source, row = _AT_THE_END.get(source, source), row - 1
     column = _column(tree, source)
     if not 0 <= row < layout.steps:
-        return _leaf(gather(column, np.array([NO_ROW])))
+        return _leaf(take_or_zeros(column, np.array([NO_ROW])))
     if source in layout.states:
         row = int(sequence_of_steps(layout)[row])
-    return _leaf(select_basic(column, slice(row, row + 1)))
+    return _leaf(take_basic(column, slice(row, row + 1)))
 
 
 def _window(tree: Tree, layout: Layout, source: str, rows: NDArray[np.intp], at_end: bool) -> Any:
@@ -93,16 +93,16 @@ def _window(tree: Tree, layout: Layout, source: str, rows: NDArray[np.intp], at_
     last = layout.steps - 1
     if at_end and source == OBS:  # the observation after the last step is one step more
         first = max(0, int(rows.min(initial=last)))
-        after = select_basic(_column(tree, NEXT_OBS), slice(-1, None))
+        after = take_basic(_column(tree, NEXT_OBS), slice(-1, None))
         renamed = new_tree(Tree.plain, {OBS: _leaf(after)})
-        column = cat_trees([select_basic(_column(tree, OBS), slice(first, None)), renamed], "error", to_leaf)
+        column = cat_trees([take_basic(_column(tree, OBS), slice(first, None)), renamed], "error", to_leaf)
         rows, last = np.where(rows < 0, NO_ROW, rows - first), last + 1 - first
     else:
         column = _column(tree, _AT_THE_END.get(source, source) if at_end else source)
     rows = np.where((rows < 0) | (rows > last), NO_ROW, rows)
     if source in layout.states:
         rows = np.where(rows < 0, NO_ROW, sequence_of_steps(layout)[rows])
-    return _leaf(gather(column, rows[None]))
+    return _leaf(take_or_zeros(column, rows[None]))
 
 
 def _column(tree: Tree, name: str) -> Tree:

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._ops.gathering import NO_ROW, after_zeros, gather
-from typedbatch._ops.indexing import plain_index, select, select_basic
+from typedbatch._ops.indexing import plain_index, take, take_basic
+from typedbatch._ops.padding import NO_ROW, after_zeros, take_or_zeros
 from typedbatch._tree.leaves import KINDS, TENSOR, Tree, new_tree
 from typedbatch._tree.rows import at_least, count_rows, equal_rows
-from typedbatch.errors import NoLengthError, RowIndexError, SizeError, StructureError
+from typedbatch.errors import NoLengthError, RowIndexError, StructureError, under
 from typedbatch.sample_batches.compression import Compressed
 from typedbatch.sequences import as_lengths, mask, padded_rows
 
@@ -74,19 +74,15 @@ def layout_of(fields: dict[str, Any]) -> Layout:
         return Layout(rows, rows, None, frozenset())
     if not np.ndim(fields[SEQ_LENS]):
         raise NoLengthError("a scalar, so this is a step of a batch, and has no length", SEQ_LENS)
-    try:
+    with under(SEQ_LENS):
         seq_lens = as_lengths(_whole(fields[SEQ_LENS]))
-    except SizeError as error:
-        raise error.under(SEQ_LENS) from None
     states = [name for name in fields if name[:6] == "state_" and _STATE.fullmatch(name)]
     per_sequence = frozenset(name for name in states if count_rows({name: fields[name]}) == len(seq_lens))
     columns = {name: value for name, value in fields.items() if name != SEQ_LENS and name not in per_sequence}
     steps = int(seq_lens.sum())
     rows = count_steps(columns)
-    if (
-        not rows
-        and count_rows({name: value for name, value in columns.items() if type(value) is not Compressed}) is None
-    ):
+    plain = {name: value for name, value in columns.items() if type(value) is not Compressed}
+    if not rows and count_rows(plain) is None:
         rows = steps  # nothing has rows: only None, and fields that are reserved
     layout = Layout(steps, rows, seq_lens, per_sequence)
     if not layout.is_flat and layout.padded_to is None:
@@ -119,7 +115,7 @@ def count_steps(columns: dict[str, Any]) -> int:
     return int(next(iter(whole.values())))
 
 
-def check_parts(parts: Sequence[Mapping[str, Any]]) -> None:
+def require_parts(parts: Sequence[Mapping[str, Any]]) -> None:
     """Refuse to concatenate batches of which some are padded and others not, or to another length.
 
     Raises:
@@ -162,15 +158,15 @@ def flat(tree: T, layout: Layout) -> tuple[T, Layout]:
     if layout.is_flat:
         return tree, layout
     columns, per_sequence = split_fields(tree, layout)
-    steps = _select(columns, layout.positions())
+    steps = _take(columns, layout.positions())
     return joined(tree, steps, per_sequence, layout.seq_lens), layout._replace(rows=layout.steps)
 
 
-def _select(tree: T, index: Any) -> T:
-    return select(tree, index) if tree.__dict__ else tree
+def _take(tree: T, index: Any) -> T:
+    return take(tree, index) if tree.__dict__ else tree
 
 
-def select_steps(tree: T, index: Any) -> T:
+def take_steps(tree: T, index: Any) -> T:
     """Steps of a batch with ``seq_lens``; see :meth:`SampleBatch.__getitem__`."""
     tree, layout = flat(tree, layout_of(tree.__dict__))
     index = slice(None) if index is Ellipsis else index
@@ -191,7 +187,7 @@ def each_step(tree: T) -> Iterator[T]:
     tree, layout = flat(tree, layout_of(tree.__dict__))
     columns, per_sequence = split_fields(tree, layout)
     for step, sequence in enumerate(sequence_of_steps(layout).tolist()):
-        yield joined(tree, select_basic(columns, step), select_basic(per_sequence, sequence), 1)
+        yield joined(tree, take_basic(columns, step), take_basic(per_sequence, sequence), 1)
 
 
 def sequence_of_steps(layout: Layout) -> NDArray[np.intp]:
@@ -205,7 +201,7 @@ def _single_steps(tree: T, layout: Layout, numbers: Any) -> T:
     columns, per_sequence = split_fields(tree, layout)
     sequence = sequence_of_steps(layout)[numbers]
     ones = np.ones(np.shape(numbers), np.intp)
-    return joined(tree, _select(columns, numbers), select(per_sequence, sequence), ones)
+    return joined(tree, _take(columns, numbers), take(per_sequence, sequence), ones)
 
 
 def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
@@ -215,15 +211,15 @@ def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
     columns, per_sequence = split_fields(tree, layout)
     first, last, lens = _sequences_of(layout.seq_lens, start, stop)
     if start < 0 and not len(lens):  # zeros before nothing are a sequence too, which has no state yet
-        lens, states = np.array([-start]), gather(per_sequence, np.array([NO_ROW]))
+        lens, states = np.array([-start]), take_or_zeros(per_sequence, np.array([NO_ROW]))
     else:
-        states = select_basic(per_sequence, slice(first, last))
+        states = take_basic(per_sequence, slice(first, last))
     return joined(tree, _slice_columns(columns, start, stop), states, lens)
 
 
 def _slice_columns(columns: T, start: int, stop: int) -> T:
     if start >= 0:
-        return select_basic(columns, slice(start, stop))
+        return take_basic(columns, slice(start, stop))
     return after_zeros(columns, -start, stop)
 
 
@@ -269,5 +265,5 @@ def zero_padded(tree: T, length: Any, exclude_states: bool) -> T:
         firsts = np.full((len(seq_lens), length), NO_ROW)
         firsts[:, :1] = np.arange(len(seq_lens))[:, None]
         states = {name: per_sequence.__dict__[name] for name in layout.states}
-        per_sequence.__dict__.update(gather(new_tree(Tree.plain, states), firsts.ravel()).__dict__)
-    return joined(tree, gather(columns, rows), per_sequence, seq_lens)
+        per_sequence.__dict__.update(take_or_zeros(new_tree(Tree.plain, states), firsts.ravel()).__dict__)
+    return joined(tree, take_or_zeros(columns, rows), per_sequence, seq_lens)

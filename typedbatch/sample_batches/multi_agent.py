@@ -21,7 +21,7 @@ from typedbatch.errors import (
     MissingFieldError,
     RowIndexError,
     StructureError,
-    TypedBatchError,
+    under,
 )
 from typedbatch.sample_batches.compression import compress_column
 from typedbatch.sample_batches.layout import flat, layout_of
@@ -253,14 +253,12 @@ class MultiAgentBatch(Batch):
 
 
 def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:
-    try:
+    with under(policy):
         if not isinstance(batch, SampleBatch):
             if kind_of(batch) not in (BATCH, MAPPING):
                 raise LeafError(f"a policy's steps are a SampleBatch, got {describe(batch)}")
             batch = SampleBatch(batch)
         len(batch)
-    except TypedBatchError as error:
-        raise error.under(policy) from error.__cause__
     sample_batch: SampleBatch = batch
     return sample_batch
 
@@ -271,10 +269,8 @@ def _flat(batch: SampleBatch) -> tuple[SampleBatch, int]:
 
 
 def _compressed(policy: str, batch: SampleBatch, bulk: bool, columns: Collection[str]) -> dict[str, Any]:
-    try:
+    with under(policy):
         return replaced(batch, columns, lambda column: compress_column(column, bulk))
-    except TypedBatchError as error:
-        raise error.under(policy) from error.__cause__
 
 
 def of_one_policy(policy: str, batch: SampleBatch) -> MultiAgentBatch:

@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, overlo
 import numpy as np
 
 from typedbatch._ops import conversion, copying
-from typedbatch._ops.indexing import select_basic, take
+from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.splitting import Rng, bounds, permutation
 from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, Tree, describe, new_tree
 from typedbatch._tree.rows import at_least
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.episodes import EPISODE_ID, groups, is_flag, lengths_by
-from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, under
 from typedbatch.sample_batches.compression import Compressed, compress_column, decompress_column, is_compressed
 from typedbatch.sample_batches.input_dict import NEXT_OBS, OBS, ViewRequirementLike, single_step_input
 from typedbatch.sample_batches.layout import (
     SEQ_LENS,
-    check_parts,
     count_steps,
     each_step,
     flat,
     layout_of,
+    require_parts,
     require_sequences,
-    select_steps,
     slice_steps,
+    take_steps,
     zero_padded,
 )
 
@@ -87,7 +87,7 @@ class SampleBatch(Batch):
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
-    _check_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = staticmethod(check_parts)
+    _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = staticmethod(require_parts)
 
     def __len__(self) -> int:
         """The number of steps; padding is none."""
@@ -133,11 +133,11 @@ class SampleBatch(Batch):
         """
         if isinstance(index, str) or not self._has_sequences():
             return super().__getitem__(index)
-        return select_steps(self, index)
+        return take_steps(self, index)
 
     def __iter__(self: S) -> Iterator[S]:
         """The steps ``batch[0]``, ``batch[1]`` ..., not the names."""
-        return each_step(self) if self._has_sequences() else (select_basic(self, i) for i in range(len(self)))
+        return each_step(self) if self._has_sequences() else (take_basic(self, i) for i in range(len(self)))
 
     def __setitem__(self, index: str | Index, value: Any, /) -> None:
         """Set a column by its name, or write steps; see :meth:`set_rows`."""
@@ -147,13 +147,16 @@ class SampleBatch(Batch):
             self.set_rows(index, value)
 
     def _has_sequences(self) -> bool:
+        self._require_uncompressed()
+        return SEQ_LENS in self.__dict__
+
+    def _require_uncompressed(self) -> None:
         fields = self.__dict__
         if Compressed in map(type, fields.values()):
             names = ", ".join(name for name, value in fields.items() if type(value) is Compressed)
             raise RowIndexError(
                 f"compressed as a whole, so it has no rows to take; decompress_if_needed([{names!r}])", names
             )
-        return SEQ_LENS in fields
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One dict per step; nested columns are dicts too, and ``seq_lens`` is 1."""
@@ -256,7 +259,7 @@ class SampleBatch(Batch):
         """
         if self._has_sequences():
             raise StructureError("sequences cannot be shuffled step by step", SEQ_LENS)
-        conversion.adopt(self, take(self, permutation(len(self), rng), None))
+        conversion.adopt(self, take_rows(self, permutation(len(self), rng), None))
         return self
 
     def split_by_episode(self: S, key: str | None = None) -> list[S]:
@@ -270,7 +273,7 @@ class SampleBatch(Batch):
             MissingFieldError: no such column, or none of these (a ``KeyError``).
         """
         by = key or (EPISODE_ID if EPISODE_ID in self.__dict__ else None)
-        self._has_sequences()
+        self._require_uncompressed()
         tree, layout = flat(self, layout_of(self.__dict__))
         ends = np.cumsum(lengths_by(tree.__dict__, by, layout.steps))
         pieces = [slice_steps(tree, layout, start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
@@ -296,7 +299,7 @@ class SampleBatch(Batch):
         start, end = at_least(-sys.maxsize, start, "start"), at_least(0, end, "end")
         if (state_start is None) != (state_end is None):
             raise StructureError("slice() takes state_start and state_end together, or neither")
-        self._has_sequences()
+        self._require_uncompressed()
         tree, layout = flat(self, layout_of(self.__dict__))
         stop = max(min(end, layout.steps), start) if start >= 0 else min(end, layout.steps)
         if state_start is not None:
@@ -322,7 +325,7 @@ class SampleBatch(Batch):
         if len(given) != 1:
             raise SettingError("timeslices() takes either size or num_slices")
         number = at_least(1, given[0], "size" if num_slices is None else "num_slices")
-        self._has_sequences()
+        self._require_uncompressed()
         tree, layout = flat(self, layout_of(self.__dict__))
         if num_slices is None:
             pieces = list(bounds(layout.steps, number, False))
@@ -344,7 +347,7 @@ class SampleBatch(Batch):
             StructureError: there are no ``seq_lens`` (a ``ValueError``).
             SizeError: a sequence is longer (a ``ValueError``).
         """
-        self._has_sequences()
+        self._require_uncompressed()
         self.__dict__.update(zero_padded(self, max_seq_len, exclude_states).__dict__)
         return self
 
@@ -406,7 +409,7 @@ class SampleBatch(Batch):
             MissingFieldError: a column is not there.
             RowIndexError: there is no such step.
         """
-        self._has_sequences()
+        self._require_uncompressed()
         tree, layout = flat(self, layout_of(self.__dict__))
         columns = single_step_input(tree, layout, view_requirements, index)
         columns[SEQ_LENS] = np.ones(1, np.int32)
@@ -424,10 +427,8 @@ def replaced(batch: SampleBatch, columns: Collection[str], function: Callable[[A
     new = {}
     for name in [columns] if isinstance(columns, str) else columns:
         if name in batch.__dict__:
-            try:
+            with under(name):
                 new[name] = function(batch.__dict__[name])
-            except TypedBatchError as error:
-                raise error.under(name) from error.__cause__
     return new
 
 

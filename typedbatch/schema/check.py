@@ -21,7 +21,7 @@ def check_of(schema: Schema) -> Check:
 
 
 def _walk(schema: Schema, batch: object) -> bool:
-    """For schemas that nest themselves: a walk that no depth and no cycle keeps from its end."""
+    """For schemas that nest themselves, which no source without end could be written for."""
     try:
         return not find_problems(batch, schema)
     except Exception as error:  # a batch that changes while it is looked at may raise anything

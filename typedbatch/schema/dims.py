@@ -73,23 +73,16 @@ class Shape:
         variadic: the position of the one that stands for any number of dimensions; None if there is none.
         before: the elements in front of the variadic one; all of them if there is none.
         after: the elements behind the variadic one.
-        is_plain: names, each of them once, numbers and ``_``, with ``...`` at most at the end.
     """
 
     dims: tuple[Dim, ...]
     variadic: int | None = None
     before: tuple[Dim, ...] = field(init=False, repr=False, compare=False)
     after: tuple[Dim, ...] = field(init=False, repr=False, compare=False)
-    is_plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "before", self.dims[: self.variadic])
         object.__setattr__(self, "after", () if self.variadic is None else self.dims[self.variadic + 1 :])
-        plain = all(dim.sort in (Sort.NAMED, Sort.FIXED, Sort.ANY) and not dim.broadcasts for dim in self.before)
-        rest = self.variadic is None or self.dims[self.variadic].sort is Sort.REST
-        once = len({dim.text for dim in self.before if dim.sort is Sort.NAMED})
-        plain &= once == sum(dim.sort is Sort.NAMED for dim in self.before)
-        object.__setattr__(self, "is_plain", plain and rest and not self.after)
 
     def has_rank(self, rank: int) -> bool:
         """True if an array of that many dimensions can have this shape."""
@@ -137,7 +130,7 @@ def _dim(word: str, text: str) -> Dim:
         raise DeclarationError(f"the shape {text!r} has {word!r}: only a name can stand for any number of dimensions")
     if re.fullmatch(r"[+-]?\d+", rest, re.ASCII):
         return Dim(Sort.FIXED, str(int(rest)), broadcasts)
-    _check_expression(rest, text)
+    _require_expression(rest, text)
     return Dim(Sort.COMPUTED, rest, broadcasts)
 
 
@@ -155,7 +148,7 @@ _ALLOWED = (
 )
 
 
-def _check_expression(expression: str, text: str) -> None:
+def _require_expression(expression: str, text: str) -> None:
     try:
         nodes = list(ast.walk(ast.parse(expression, mode="eval")))
     except (SyntaxError, ValueError):

@@ -10,8 +10,8 @@ import numpy as np
 
 from typedbatch._tree.leaves import is_own_dtype
 
-_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-_FLOATS = ("bfloat16", "float16", "float32", "float64", "longdouble")
+INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+FLOATS: Final = ("float16", "float32", "float64", "longdouble")
 _COMPLEX = ("complex64", "complex128", "clongdouble")
 _FAMILIES = {
     "Bool": "bool",
@@ -128,8 +128,8 @@ def scalar_dtypes(*scalars: type) -> Dtypes | None:
 
 BUILTINS: dict[type, Dtypes] = {
     bool: Dtypes("bool", ("bool",)),
-    int: Dtypes("an integer type", ("bool", *_INTEGERS)),
-    float: Dtypes("a real number type", ("bool", *_INTEGERS, *_FLOATS)),
-    complex: Dtypes("a number type", ("bool", *_INTEGERS, *_FLOATS, *_COMPLEX)),
+    int: Dtypes("an integer type", ("bool", *INTEGERS)),
+    float: Dtypes("a real number type", ("bool", *INTEGERS, "bfloat16", *FLOATS)),
+    complex: Dtypes("a number type", ("bool", *INTEGERS, "bfloat16", *FLOATS, *_COMPLEX)),
 }
 """What Python's own numbers become, and what Python takes for them: an ``int`` where a ``float`` is asked for."""

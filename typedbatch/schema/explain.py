@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import dataclasses
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from typedbatch._signals import from_outside
 from typedbatch._strangers import bridge_from, full_name
+from typedbatch._tree import depth
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -24,29 +27,28 @@ from typedbatch._tree.leaves import (
 )
 from typedbatch.errors import Code, Problem
 from typedbatch.naming import counterpart
-from typedbatch.schema.blame import Size, conflicts, show_sizes
-from typedbatch.schema.dims import ROWS, Dim, Sort, broadcast, compute
+from typedbatch.schema.blame import Size, Votes, conflicts, show_sizes
+from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
 from typedbatch.schema.names import Path
 from typedbatch.schema.proposals import Proposals
 from typedbatch.schema.reading import as_read, computed_in
-from typedbatch.schema.walk import Attempt, Judgement, Known, Reading, Walk, problems_of
 
 _ABSENT, _UNREADABLE = object(), object()
-_WHATEVER = "whatever the sizes"
-_ABOUT_SIZES = ("TB302 dimension-conflict", "TB304 wrong-size")
-_HOLDS_ITSELF = "holds itself, so its nesting has no end"
 _ODD_CLASS = "its class does not act as it should; does its __init__ call super().__init__()?"
 _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
 
+Alternatives = dict[tuple[int, int], Option]
+"""The alternative of a union that a value is, by the ids of value and field."""
 
-def choices(batch: Any, schema: Schema) -> dict[tuple[int, int], Option]:
-    """Which alternative each value of a union is, in a batch that matches, by the ids of value and field."""
+
+def alternatives_taken(batch: Any, schema: Schema) -> Alternatives:
+    """Which alternative each value of a union is, in a batch that matches."""
     walker = _Walker(schema, batch)
-    problems_of(walker.fields(batch, schema, None), walker.known)
-    return walker.known.choices
+    walker.fields(batch, schema, None)
+    return walker.known.taken
 
 
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
@@ -54,8 +56,8 @@ def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     if KINDS[type(batch)] is not BATCH:
         return (_not_a_batch(batch, schema),)
     walker = _Walker(schema, batch)
-    problems = problems_of(walker.fields(batch, schema, None), walker.known)
-    return (*problems, *conflicts(walker.known.by_name(), schema.name))
+    walker.fields(batch, schema, None)
+    return (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
 
 
 _Size = tuple[Path, Dim, int]
@@ -71,290 +73,291 @@ def _not_a_batch(given: object, schema: Schema) -> Problem:
     return Problem("", "TB102 not-a-batch", "a Batch", describe(given), schema.name, hint)
 
 
+@dataclasses.dataclass(slots=True)
+class _Known:
+    """What the walk has found out; an alternative of a union that does not fit leaves nothing behind."""
+
+    sizes: dict[str, Size] = dataclasses.field(default_factory=dict)
+    """The size that each dimension had first: an alternative of a union must fit these."""
+    votes: dict[tuple[str, Path], Size | None] = dataclasses.field(default_factory=dict)
+    """The size of each dimension at each path; None in an array that has two. Who is to blame shows at the end."""
+    several: dict[str, Several] = dataclasses.field(default_factory=dict)
+    taken: Alternatives = dataclasses.field(default_factory=dict)
+    done: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+    """Batches that were gone through, by the ids of fields and schema."""
+
+    def copy(self) -> _Known:
+        return _Known({**self.sizes}, {**self.votes}, {**self.several}, {**self.taken}, {*self.done})
+
+    def disputed(self, names: tuple[str, ...]) -> bool:
+        """True if fields disagree on one of the dimensions."""
+        return any(name in names and size != self.sizes[name] for (name, _), size in self.votes.items())
+
+    def by_name(self) -> Votes:
+        """The votes, dimension by dimension."""
+        votes: Votes = {}
+        for (name, path), size in self.votes.items():
+            if size is not None:
+                votes.setdefault(name, {})[path] = size
+        return votes
+
+
+class _MisfitError(Exception):
+    """A value is not the alternative of a union that was tried."""
+
+
 class _Walker:
     """Walks a batch beside a schema, ``root``."""
 
     def __init__(self, root: Schema, batch: Any) -> None:
         self.root, self.proposals = root.name, Proposals(root, batch)
-        self.known = Known()
-        self.answers: dict[tuple[int, int, Hashable], bool] = {}
-        """Whether a value is an alternative of a union, at the sizes that were known then, or whatever they are."""
-        self.outer: set[tuple[int, int]] = set()
+        self.problems: list[Problem] = []
+        self.known = _Known()
+        self.trying = False
+        """Whether an alternative of a union is tried, and given up at the first problem."""
         self.kept: list[Any] = []
         """What properties gave: what is known of a value is known by its id, which must not become another's."""
         self.shares = not can_generate(root)
         """A batch that is met again is not gone through again; only where the schema nests itself can it be often."""
 
-    def fields(self, batch: Any, schema: Schema, path: Path | None) -> Walk:
-        """All declared fields of one batch."""
-        key = id(batch.__dict__), id(schema)
-        if key in self.outer:
-            yield self.problem(path, "TB104 endless-nesting", "", _HOLDS_ITSELF)
-            return
-        if key in self.known.done:
-            return
-        self.outer.add(key)
-        try:
-            yield from self.each_field(batch, schema, path)
-        finally:
-            self.outer.remove(key)
-        if self.shares:
-            self.known.set(self.known.done, key, True)
+    def report(self, path: Path | None, code: Code, expected: str, got: str, hint: str = "") -> None:
+        if self.trying:
+            raise _MisfitError
+        self.problems.append(Problem("" if path is None else str(path), code, expected, got, self.root, hint))
 
-    def each_field(self, batch: Any, schema: Schema, outer: Path | None) -> Walk:
-        computed: list[_Size] = []
+    def fields(self, batch: Any, schema: Schema, outer: Path | None) -> None:
+        """All declared fields of one batch."""
+        if outer is not None and self.is_too_deep(outer):
+            return
         fields = batch.__dict__
+        if self.shares and (id(fields), id(schema)) in self.known.done:
+            return
+        computed: list[_Size] = []
         spare = _Spare(fields, schema)
         from_properties = computed_in(schema)[type(batch)]
         for field in schema.fields:
             path = Path(outer, field.name)
             value = fields.get(field.name, _ABSENT)
             if field.name in from_properties:
-                value = yield from self.property(batch, field, path)
+                value = self.property(batch, field, path)
             if value is _UNREADABLE:
                 continue
             if value is not _ABSENT:
-                if not self.plainly_right(value, field, path):
-                    yield from self.readable(self.value(value, field, path, computed), path)
+                with self.readable(path):
+                    self.value(value, field, path, computed)
             elif not field.optional:
-                yield self.problem(path, "TB101 missing-field", field.expects(), "missing", spare.hint(field))
-        yield from self.computed(computed)
+                hint = "" if self.trying else spare.hint(field)
+                self.report(path, "TB101 missing-field", field.expects(), "missing", hint)
+        self.computed(computed)
+        self.known.done.add((id(fields), id(schema)))
 
-    def property(self, batch: Any, field: Field, path: Path) -> Reading:
+    def is_too_deep(self, path: Path) -> bool:
+        if path.depth <= depth.DEEPEST:
+            return False
+        self.report(path, "TB104 endless-nesting", "", depth.SAYS, depth.HINT)
+        return True
+
+    def property(self, batch: Any, field: Field, path: Path) -> Any:
         """What a property of the batch's class gives in place of a field."""
         try:
             value = getattr(batch, field.name)
         except Exception as error:  # it is the user's own code
             if from_outside(error):
                 raise
-            says, hint = _raises(error), f"{field.name} is a property of {type(batch).__name__}"
-            yield self.problem(path, "TB105 unreadable-field", "", says, hint)
+            hint = f"{field.name} is a property of {type(batch).__name__}"
+            self.report(path, "TB105 unreadable-field", "", _raises(error), hint)
             return _UNREADABLE
         self.kept.append(value)
         return value
 
-    def plainly_right(self, value: Any, field: Field, path: Path) -> bool:
-        """True for an array or tensor as it should be. Most are, and the long way takes longer."""
-        option = field.options[0] if len(field.options) == 1 else None
-        if option is None or not option.is_plain or KINDS[type(value)] is not option.kind:
-            return False
+    @contextmanager
+    def readable(self, path: Path) -> Generator[None]:
+        """Reports what a value of a foreign class raises when it is looked at."""
         try:
-            if (option.dtypes is not None and not option.dtypes[value.dtype]) or contradiction(value):
-                return False
-            sizes = value.shape
-            if not option.shape.has_rank(len(sizes)):
-                return False
-            for dim, size in zip(option.shape.before, sizes, strict=False):
-                if dim.sort is Sort.NAMED:
-                    if self.size(dim.text, size, path) is not None:
-                        return False
-                elif dim.sort is Sort.FIXED and size != dim.size:
-                    return False
-        except Exception as error:  # the long way says what it raised
-            if from_outside(error):
-                raise
-            return False
-        return True
-
-    def readable(self, walk: Walk, path: Path) -> Walk:
-        """A walk that reports what a value of a foreign class raises when it is looked at."""
-        try:
-            yield from walk
+            yield
+        except _MisfitError:
+            raise
         except Exception as error:  # a property of the value may raise anything
             if from_outside(error):
                 raise
-            yield self.problem(path, "TB105 unreadable-field", "", _raises(error), _ODD_CLASS)
+            self.report(path, "TB105 unreadable-field", "", _raises(error), _ODD_CLASS)
 
-    def value(self, value: Any, field: Field, path: Path, computed: list[_Size]) -> Walk:
+    def value(self, value: Any, field: Field, path: Path, computed: list[_Size]) -> None:
         """One field: which alternative it is, and what is wrong with it then."""
         kind = _kind(value)
         options = [option for option in field.options if option.kind is kind]
         if not field.options:
-            yield from self.anything(value, path)
+            self.anything(value, path)
         elif not options:
-            yield from self.wrong_kind(value, field, path)
+            self.wrong_kind(value, field, path)
         elif len(options) == 1:
-            yield from self.option(options[0], value, path, computed)
+            self.option(options[0], value, path, computed)
         else:
-            yield from self.one_of(options, value, field, path)
+            self.one_of(options, value, field, path)
 
-    def one_of(self, options: list[Option], value: Any, field: Field, path: Path) -> Walk:
+    def one_of(self, options: list[Option], value: Any, field: Field, path: Path) -> None:
         """The first alternative of its kind that fits; if none does, the closest is explained."""
-        mark, state = len(self.known.undo), self.known.state()
         for option in options:
-            key = id(value), id(option)
-            fits = self.answers.get((*key, state), self.answers.get((*key, _WHATEVER)))
-            if fits is None:
-                fits = yield from self.attempt(option, value, path, state)
-            if fits:
-                self.known.set(self.known.choices, (id(value), id(field)), option)
+            if self.fits(option, value, path):
+                self.known.taken[id(value), id(field)] = option
                 return
-            self.known.back_to(mark)
-        if self.known.trying:  # it is a no already; to explain it would take twice as long at each level
-            never = all((id(value), id(option), _WHATEVER) in self.answers for option in options)
-            yield self.problem(path, "TB202 wrong-kind" if never else "TB302 dimension-conflict", "", "")
-            return
-        yield from self.settled(min(options, key=lambda option: distance(option, value)), value, path)
+        if self.trying:  # it is a no already; to explain it would take twice as long at each level
+            raise _MisfitError
+        self.settled(min(options, key=lambda option: distance(option, value)), value, path)
 
-    def attempt(self, option: Option, value: Any, path: Path, state: Hashable) -> Judgement:
-        """Whether a value is that alternative; remembered, since in deep unions the same is asked again and again."""
-        key = id(value), id(option)
+    def fits(self, option: Option, value: Any, path: Path) -> bool:
+        """Whether a value is that alternative; what was found out about it is kept if it is."""
         if option.kind is BATCH and distance(option, value):  # that can be seen without going inside
-            self.answers[*key, _WHATEVER] = False
             return False
-        problem = yield Attempt(self.readable(self.settled(option, value, path), path))
-        if problem is not None and problem.code not in _ABOUT_SIZES:
-            self.answers[*key, _WHATEVER] = False
-        elif problem is not None or self.known.state() == state:  # a yes that made sizes known is asked again
-            self.answers[*key, state] = problem is None
-        return problem is None
+        before, outer = self.known.copy(), self.trying
+        self.trying = True
+        try:
+            with self.readable(path):
+                self.settled(option, value, path)
+        except _MisfitError:
+            self.known = before
+            return False
+        finally:
+            self.trying = outer
+        return True
 
-    def settled(self, option: Option, value: Any, path: Path) -> Walk:
+    def settled(self, option: Option, value: Any, path: Path) -> None:
         computed: list[_Size] = []
-        yield from self.option(option, value, path, computed)
-        yield from self.computed(computed)
+        self.option(option, value, path, computed)
+        self.computed(computed)
 
-    def option(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> Walk:
+    def option(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> None:
         """A value of the option's kind."""
         if option.cls is not None and not isinstance(value, option.cls):
-            yield self.problem(path, "TB202 wrong-kind", str(option), describe(value))
+            self.report(path, "TB202 wrong-kind", str(option), describe(value))
         elif option.choices and not leading_shape(value) and not is_choice(value, option.choices):
-            yield self.problem(path, "TB203 wrong-choice", str(option), f"{describe(value)} of another value")
+            self.report(path, "TB203 wrong-choice", str(option), f"{describe(value)} of another value")
         elif option.kind is BATCH:
-            yield from self.batch(option, value, path)
+            self.batch(option, value, path)
         elif option.kind is OBJECT and is_sized(option.cls):
             len(value)  # what it raises is reported
         elif says := contradiction(value):
-            yield self.problem(path, "TB105 unreadable-field", "", says, _ODD_CLASS)
+            self.report(path, "TB105 unreadable-field", "", says, _ODD_CLASS)
         elif option.kind in (ARRAY, TENSOR, DISTRIBUTION):
             if option.dtypes is not None and not option.dtypes[value.dtype]:
                 has = f"dtype {names_of(value.dtype)[-1]}"
-                yield self.problem(path, "TB201 wrong-dtype", option.dtypes.words, has, _cast(option, path))
-            yield from self.shape(option, value, path, computed)
+                self.report(path, "TB201 wrong-dtype", option.dtypes.words, has, _cast(option, path))
+            self.shape(option, value, path, computed)
 
-    def batch(self, option: Option, value: Any, path: Path) -> Walk:
+    def batch(self, option: Option, value: Any, path: Path) -> None:
         if option.schema is not None and is_reserved(value) and not option.schema.may_be_empty():
-            yield self.problem(path, "TB103 reserved-field", str(option), _RESERVED, _SET_IT)
+            self.report(path, "TB103 reserved-field", str(option), _RESERVED, _SET_IT)
         elif option.schema is not None:
-            yield self.fields(value, option.schema, path)
+            self.fields(value, option.schema, path)
         elif option.each is not None:
             for name, leaf in value.__dict__.items():
                 inner: list[_Size] = []
                 where = Path(path, name)
-                yield from self.readable(self.value(leaf, option.each, where, inner), where)
-                yield from self.computed(inner)
+                with self.readable(where):
+                    self.value(leaf, option.each, where, inner)
+                self.computed(inner)
         else:
-            yield from self.anything(value, path)
+            self.anything(value, path)
 
-    def anything(self, value: Any, path: Path) -> Walk:
+    def anything(self, value: Any, path: Path) -> None:
         """A value of which nothing is declared: what has rows in it has the rows that all have."""
-        if KINDS[type(value)] is not BATCH:
-            yield from self.row_count(value, path)
-            return
-        yield self.inside(value.__dict__, path, set(), set())
+        if KINDS[type(value)] is BATCH:
+            self.inside(value.__dict__, path, set())
+        else:
+            self.row_count(value, path)
 
-    def inside(self, fields: Mapping[str, Any], path: Path, outer: set[int], done: set[int]) -> Walk:
+    def inside(self, fields: Mapping[str, Any], path: Path, done: set[int]) -> None:
         """The leaves of a batch of which nothing is declared; one that is in several places is looked at once."""
-        outer.add(id(fields))
+        if id(fields) in done or self.is_too_deep(path):
+            return
         for name, leaf in fields.items():
             where = Path(path, name)
-            if KINDS[type(leaf)] is not BATCH:
-                yield from self.readable(self.row_count(leaf, where), where)
-            elif id(leaf.__dict__) in outer:
-                yield self.problem(where, "TB104 endless-nesting", "", _HOLDS_ITSELF)
-            elif id(leaf.__dict__) not in done:
-                yield self.inside(leaf.__dict__, where, outer, done)
-        outer.remove(id(fields))
+            if KINDS[type(leaf)] is BATCH:
+                self.inside(leaf.__dict__, where, done)
+            else:
+                with self.readable(where):
+                    self.row_count(leaf, where)
         done.add(id(fields))
 
-    def row_count(self, leaf: Any, path: Path) -> Walk:
+    def row_count(self, leaf: Any, path: Path) -> None:
         shape = leading_shape(leaf)
         if shape:
             if says := contradiction(leaf):
-                yield self.problem(path, "TB105 unreadable-field", "", says, _ODD_CLASS)
-            conflict = self.size(ROWS, shape[0], path)
-            if conflict is not None:
-                yield conflict
+                self.report(path, "TB105 unreadable-field", "", says, _ODD_CLASS)
+            self.size(ROWS, shape[0], path)
 
-    def wrong_kind(self, value: Any, field: Field, path: Path) -> Walk:
+    def wrong_kind(self, value: Any, field: Field, path: Path) -> None:
         if is_reserved(value):
-            yield self.problem(path, "TB103 reserved-field", field.expects(), _RESERVED, _SET_IT)
+            self.report(path, "TB103 reserved-field", field.expects(), _RESERVED, _SET_IT)
             return
-        hint = "" if self.known.trying else self.proposals.hint(value, field, path)
-        yield self.problem(path, "TB202 wrong-kind", field.expects(), describe(value), hint)
+        hint = "" if self.trying else self.proposals.hint(value, field, path)
+        self.report(path, "TB202 wrong-kind", field.expects(), describe(value), hint)
         if any(option.shape == WITH_ROWS for option in field.options if option.kind in (ARRAY, TENSOR, DISTRIBUTION)):
-            yield from self.row_count(value, path)
+            self.row_count(value, path)
 
-    def shape(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> list[Problem]:
+    def shape(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> None:
         """The sizes of an array, a tensor or a distribution."""
         sizes = tuple(value.batch_shape if option.kind is DISTRIBUTION else value.shape)
         shape = option.shape
         if not shape.has_rank(len(sizes)):
             if shape == WITH_ROWS:
                 hint = "one row keeps its rows as batch[i:i+1]"
-                return [self.problem(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", hint)]
-            what = "a number" if shape == NO_DIMS else f"shape {shape}"
-            return [self.problem(path, "TB303 wrong-shape", what, f"shape {show_sizes(sizes)}")]
-        found: list[Problem | None] = []
+                self.report(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", hint)
+            else:
+                what = "a number" if shape == NO_DIMS else f"shape {shape}"
+                self.report(path, "TB303 wrong-shape", what, f"shape {show_sizes(sizes)}")
+            return
         after = len(sizes) - len(shape.after)
         wrong = False
         for dim, size in [*zip(shape.before, sizes, strict=False), *zip(shape.after, sizes[after:], strict=True)]:
             if dim.broadcasts and size == 1:
                 continue
             if dim.sort is Sort.NAMED:
-                found.append(self.size(dim.text, size, path))
+                self.size(dim.text, size, path)
             elif dim.sort is Sort.FIXED:
                 wrong |= size != dim.size
             elif dim.sort is Sort.COMPUTED:
                 computed.append((path, dim, size))
         if wrong:
-            found.append(self.problem(path, "TB303 wrong-shape", f"shape {shape}", f"shape {show_sizes(sizes)}"))
+            self.report(path, "TB303 wrong-shape", f"shape {shape}", f"shape {show_sizes(sizes)}")
         if shape.variadic is not None and shape.dims[shape.variadic].sort is Sort.SOME:
-            found.append(self.several_sizes(shape.dims[shape.variadic], sizes[len(shape.before) : after], path))
-        return [problem for problem in found if problem is not None]
+            self.several_sizes(shape.dims[shape.variadic], sizes[len(shape.before) : after], path)
 
-    def size(self, name: str, size: Size, path: Path) -> Problem | None:
-        """One size of a dimension with a name. Outside of attempts a conflict between fields is left for the end."""
-        known, key = self.known, (name, path)
-        if name not in known.sizes:
-            known.set(known.sizes, name, size)
-        elif known.trying and known.sizes[name] != size:
-            return self.problem(path, "TB302 dimension-conflict", "", "")
-        if key not in known.votes:
-            known.set(known.votes, key, size)
-        other = known.votes[key]
-        if other is None or other == size:
-            return None
-        known.set(known.votes, key, None)
-        return self.problem(path, "TB302 dimension-conflict", "", f"{name} is both {other} and {size} here")
+    def size(self, name: str, size: Size, path: Path) -> None:
+        """One size of a dimension with a name. Outside of unions a conflict between fields is left for the end."""
+        if self.known.sizes.setdefault(name, size) != size and self.trying:
+            raise _MisfitError
+        other = self.known.votes.setdefault((name, path), size)
+        if other is not None and other != size:
+            self.known.votes[name, path] = None
+            self.report(path, "TB302 dimension-conflict", "", f"{name} is both {other} and {size} here")
 
-    def several_sizes(self, dim: Dim, sizes: tuple[int, ...], path: Path) -> Problem | None:
-        several = self.known.several
-        known = several.get(dim.text)
+    def several_sizes(self, dim: Dim, sizes: tuple[int, ...], path: Path) -> None:
+        known = self.known.several.get(dim.text)
         if not dim.broadcasts and (known is None or not known[0]):
-            self.known.set(several, dim.text, known or (False, sizes))
-            return self.size(f"*{dim.text}", sizes, path)
+            self.known.several[dim.text] = known or (False, sizes)
+            self.size(f"*{dim.text}", sizes, path)
+            return
         now = broadcast(known, sizes, dim.broadcasts)
-        if now is not None:
-            self.known.set(several, dim.text, now)
-            return None if dim.broadcasts else self.size(f"*{dim.text}", sizes, path)
-        before = "other sizes" if known is None else show_sizes(known[1])
-        says = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
-        return self.problem(path, "TB302 dimension-conflict", "", says)
+        if now is None:
+            before = "other sizes" if known is None else show_sizes(known[1])
+            says = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
+            self.report(path, "TB302 dimension-conflict", "", says)
+            return
+        self.known.several[dim.text] = now
+        if not dim.broadcasts:
+            self.size(f"*{dim.text}", sizes, path)
 
-    def computed(self, computed: list[_Size]) -> Walk:
+    def computed(self, computed: list[_Size]) -> None:
         """The sizes that are expressions of others, as those are known by now."""
         for path, dim, size in computed:
             sizes = {name: size for name, size in self.known.sizes.items() if isinstance(size, int)}
             wanted = compute(dim.text, sizes)
-            if wanted is not None and wanted != size and (self.known.trying or not self.known.disputed(dim.names)):
+            if wanted is not None and wanted != size and (self.trying or not self.known.disputed(dim.names)):
                 given = ", ".join(f"{name} is {sizes[name]}" for name in dim.names)
-                expected = f"{dim.text} = {str(wanted)[:20]}, as {given}"
-                yield self.problem(path, "TB304 wrong-size", expected, f"a size of {size}")
-
-    def problem(self, path: Path | None, code: Code, expected: str, got: str, hint: str = "") -> Problem:
-        where = "" if path is None or self.known.trying else str(path)  # of an attempt only the code is used
-        return Problem(where, code, expected, got, self.root, hint)
+                self.report(
+                    path, "TB304 wrong-size", f"{dim.text} = {str(wanted)[:20]}, as {given}", f"a size of {size}"
+                )
 
 
 class _Spare:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +31,6 @@ class Option:
         each: what every field of a nested batch must be, for ``dict[str, Array]``.
         choices: the values of a ``Literal``; empty for any.
         rules: what its values must fulfil, checked at the level ``"values"`` only.
-        is_plain: an array or tensor of which at most dtype, names and numbers are asked.
     """
 
     kind: Kind
@@ -43,11 +41,6 @@ class Option:
     each: Field | None = None
     choices: tuple[object, ...] = ()
     rules: tuple[Rule, ...] = ()
-    is_plain: bool = dataclasses.field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        plain = self.kind in (ARRAY, TENSOR) and self.cls is None and not self.choices and self.shape.is_plain
-        object.__setattr__(self, "is_plain", plain)
 
     def __str__(self) -> str:
         if self.choices:

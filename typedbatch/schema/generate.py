@@ -94,7 +94,7 @@ class _Writer:
         for dim in (Dim(Sort.NAMED, ROWS), *(dim for one in schema.every_option() for dim in one.shape.dims)):
             if dim.sort in (Sort.NAMED, Sort.SOME):
                 self.dims.setdefault("*" * (dim.sort is Sort.SOME) + dim.text, f"d{len(self.dims)}")
-        body = _Body(self, "return False", 2)
+        body = _Body(self, "return False", 2, 0)
         body.fields(schema, "batch")
         head = [
             "def check(batch):",
@@ -116,9 +116,9 @@ class _Writer:
         self.constants[name] = value
         return name
 
-    def function(self, write: Callable[[_Body], None], argument: str) -> str:
-        """Add a function whose body is written by ``write``; its name."""
-        body = _Body(self, "return None", 2)
+    def function(self, write: Callable[[_Body], None], argument: str, depth: int) -> str:
+        """Add a function whose body is written by ``write``, for a value in so many batches; its name."""
+        body = _Body(self, "return None", 2, depth)
         write(body)
         name = f"g{len(self.functions)}"
         lines = [f"def {name}({argument}, {self.state}):", "    try:", *body.lines]
@@ -149,13 +149,15 @@ _DEEPEST, _MOST = 20, 300
 
 
 class _Body:
-    """The statements of one function, up to ``fail``, the statement that says no."""
+    """The statements of one function, up to ``fail``, the statement that says no, on values in ``depth`` batches."""
 
-    def __init__(self, writer: _Writer, fail: str, indent: int) -> None:
-        self.writer, self.fail, self.indent = writer, fail, indent
+    def __init__(self, writer: _Writer, fail: str, indent: int, depth: int) -> None:
+        self.writer, self.fail, self.indent, self.depth = writer, fail, indent, depth
         self.lines: list[str] = []
         self.known: set[str] = set()
         """Dimensions that have a size by now on every way here."""
+        self.uncertain: set[str] = set()
+        """Dimensions that the shape at hand gives a size only where it is not broadcast."""
         self.count = 0
         self.inlined = 0
         self.computed: list[tuple[str, Dim]] = []
@@ -179,7 +181,9 @@ class _Body:
         for field, value in zip(schema.fields, values, strict=True):
             name = repr(field.name)
             self.write(f"{value} = {fields}.get({name}, ABSENT)" if field.optional else f"{value} = {fields}[{name}]")
+        self.depth += 1
         self.settled(partial(self._each_field, schema, values))
+        self.depth -= 1
 
     def _each_field(self, schema: Schema, values: list[str]) -> None:
         for field, value in zip(schema.fields, values, strict=True):
@@ -240,7 +244,7 @@ class _Body:
         answer = self.new("r")
         self.write(f"{answer} = None")
         for option in options:
-            name = self.writer.function(partial(_Body.whole, option=option, value="value"), "value")
+            name = self.writer.function(partial(_Body.whole, option=option, value="value"), "value", self.depth)
             self.write(f"if {answer} is None:", f"    {answer} = {name}({value}, {self.writer.state})")
         self.take(answer)
 
@@ -279,10 +283,10 @@ class _Body:
             self.inlined += 1
             self.fields(option.schema, value)
         elif option.schema is not None:
-            name = self.writer.function(partial(_Body.fields, schema=option.schema, batch="inner"), "inner")
+            name = self.writer.function(partial(_Body.fields, schema=option.schema, batch="inner"), "inner", self.depth)
             self.call(f"{name}({value}, {self.writer.state})")
         elif option.each is not None:
-            name = self.writer.function(partial(_Body.each, each=option.each), "fields")
+            name = self.writer.function(partial(_Body.each, each=option.each), "fields", self.depth + 1)
             self.call(f"{name}({value}.__dict__, {self.writer.state})")
         else:
             self.rows(value)
@@ -298,7 +302,8 @@ class _Body:
     def rows(self, value: str) -> None:
         """A batch of which nothing is declared: its leaves have the rows that all have."""
         rows = self.writer.dims[ROWS]
-        self.write(f"if {value}.__dict__:", f"    {rows} = rows_of({value}, {rows})", f"    if {rows} is False:")
+        self.write(f"if {value}.__dict__:", f"    {rows} = rows_of({value}, {rows}, {self.depth})")
+        self.write(f"    if {rows} is False:")
         self.write(f"        {self.fail}")
 
     def anything(self, value: str) -> None:
@@ -306,7 +311,7 @@ class _Body:
         rows, kind = self.writer.dims[ROWS], self.new("k")
         self.write(f"{kind} = KINDS[type({value})]")
         self.branch(f"if {kind} is BATCH:", partial(self.rows, value))
-        self.write(f"elif {kind} in (ARRAY, TENSOR, DISTRIBUTION):", f"    {rows} = rows_of({value}, {rows})")
+        self.write(f"elif {kind} in (ARRAY, TENSOR, DISTRIBUTION):", f"    {rows} = rows_of({value}, {rows}, 0)")
         self.write(f"    if {rows} is False:", f"        {self.fail}")
 
     def shape(self, option: Option, shape: str) -> None:
@@ -324,6 +329,7 @@ class _Body:
         rank = len(before) + len(after)
         no = [f"len({name}) {'!=' if option.shape.variadic is None else '<'} {rank}"]
         makes: dict[str, str] = {}
+        self.uncertain = set()
         places = [(dim, f"{name}[{i}]") for i, dim in enumerate(before)]
         places += [(dim, f"{name}[{i - len(after)}]") for i, dim in enumerate(after)]
         for dim, size in places:
@@ -335,7 +341,7 @@ class _Body:
             self.several(several, f"tuple({name}[{len(before)}:{end}])")
         for made, size in makes.items():
             self.write(f"{made} = {size}")
-        self.known.update(made for made, size in makes.items() if " if " not in size)
+        self.known.update(makes.keys() - self.uncertain)
         for dim, size in places:
             if dim.sort is Sort.COMPUTED:
                 self.computed.append((self.new("z"), dim))
@@ -360,9 +366,13 @@ class _Body:
             return []
         name = self.writer.dims[dim.text]
         before = makes.get(name, name)
-        sure = name in self.known or (name in makes and " if " not in before)
-        if not sure:  # with "#" a size of 1 makes nothing known
-            makes[name] = f"({before} if {size} == 1 else {size})" if dim.broadcasts else size
+        sure = name in self.known or (name in makes and name not in self.uncertain)
+        if not sure and dim.broadcasts:  # a size of 1 makes nothing known
+            self.uncertain.add(name)
+            makes[name] = f"({before} if {size} == 1 else {size})"
+        elif not sure:
+            self.uncertain.discard(name)
+            makes[name] = size
         return [f"{passes}{'' if sure else f'{before} is not None and '}{size} != {before}"]
 
     def several(self, dim: Dim, sizes: str) -> None:

@@ -30,14 +30,16 @@ class Path:
 
     Attributes:
         top: the field of the batch itself that it goes through.
+        depth: how many names it has.
     """
 
-    __slots__ = ("name", "outer", "top")
+    __slots__ = ("depth", "name", "outer", "top")
 
     def __init__(self, outer: Path | None, name: str) -> None:
         self.outer: Path | None = outer
         self.name: str = name
         self.top: str = name if outer is None else outer.top
+        self.depth: int = 1 if outer is None else outer.depth + 1
 
     def __str__(self) -> str:
         names = []

@@ -82,33 +82,25 @@ def schema_of(hint: Any) -> Schema:
 
 
 def _read(hint: Any) -> Schema:
-    """Read a schema and all that it nests, one after the other: they may nest one another, and deeply."""
-    schema = _started(hint)
+    """Read a schema and all that it nests; they may nest one another."""
     try:
-        for one, unfinished in _each(_UNFINISHED):
-            object.__setattr__(unfinished, "fields", tuple(_fields(one)))  # the only time that a Schema changes
-            object.__setattr__(unfinished, "rules", tuple(batch_rules(unfinished.target)))
+        schema = _started(hint)
         for finished in _UNFINISHED.values():
-            _check_computed(finished)
+            _require_computed(finished)
         _SCHEMAS.update(_UNFINISHED)  # other threads, and later calls, see none before all of them can be read
     finally:
         _UNFINISHED.clear()
     return schema
 
 
-def _each(growing: dict[Any, Schema]) -> Iterator[tuple[Any, Schema]]:
-    done = 0
-    while done < len(growing):
-        done += 1
-        yield list(growing.items())[done - 1]
-
-
 def _started(hint: Any) -> Schema:
-    """The schema of a declaration, which has its fields now or at the end of the reading."""
+    """The schema of a declaration; one that nests itself has its fields at the end of the reading."""
     known = _SCHEMAS.get(hint, _UNFINISHED.get(hint))
     if known is None:
         cls = class_of(hint)
         known = _UNFINISHED[hint] = Schema(show(hint), cls, _place(cls))
+        object.__setattr__(known, "fields", tuple(_fields(hint)))  # the only time that a Schema changes
+        object.__setattr__(known, "rules", tuple(batch_rules(cls)))
     return known
 
 
@@ -204,27 +196,28 @@ def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
             yield name, getattr(member.fget, "__annotations__", {}).get("return", Any), False
 
 
-def _check_computed(schema: Schema) -> None:
-    """Refuse a size that is computed from a name that no field has, or has too late.
-
-    In a union, and in a ``dict[str, ...]``, a value is judged at once, by the sizes that are known from fields before.
-    """
+def _require_computed(schema: Schema) -> None:
+    """Refuse a size that is computed from a name that no field has, or has too late."""
     names, before = _all_named_dims(schema), set[str]()
     for field in schema.fields:
-        kinds = [option.kind for option in field.options]
         for option in field.every_option():
-            own = _named_dims(option)
-            at_once = all(option is not one for one in field.options) or kinds.count(option.kind) > 1
-            for dim in (dim for dim in option.shape.dims if dim.sort is Sort.COMPUTED):
-                for name in dim.names:
-                    if name not in (before | own if at_once else names):
-                        where = "a field before it" if name in names else "any field"
-                        raise DeclarationError(
-                            f"the size {dim.text!r} is computed from {name!r}, which is not a dimension of {where} "
-                            f"({field.declared_in}.{field.name})"
-                        )
+            known = before | _named_dims(option) if _judged_at_once(field, option) else names
+            for dim in option.shape.dims:
+                unknown = [name for name in dim.names if name not in known] if dim.sort is Sort.COMPUTED else []
+                if unknown:
+                    where = "a field before it" if unknown[0] in names else "any field"
+                    raise DeclarationError(
+                        f"the size {dim.text!r} is computed from {unknown[0]!r}, which is not a dimension of {where} "
+                        f"({field.declared_in}.{field.name})"
+                    )
         for option in field.every_option():
             before |= _named_dims(option) | (_all_named_dims(option.schema) if option.schema is not None else set())
+
+
+def _judged_at_once(field: Field, option: Option) -> bool:
+    """In a union, and in a ``dict[str, ...]``, a value is judged by the sizes that are known from fields before."""
+    inside = all(option is not one for one in field.options)
+    return inside or [one.kind for one in field.options].count(option.kind) > 1
 
 
 def _named_dims(option: Option) -> set[str]:

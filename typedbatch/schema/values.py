@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
+from typedbatch._report import cut
 from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, TENSOR, Kind
 from typedbatch._typing import ArrayOrTensor, Distribution
@@ -220,7 +221,4 @@ def _asked(cls: type) -> type | None:
 
 
 def _short(hint: Any) -> str:
-    if isinstance(hint, (type, types.GenericAlias)):
-        return show(hint)
-    text = repr(hint)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return show(hint) if isinstance(hint, (type, types.GenericAlias)) else cut(repr(hint), 60)

@@ -8,89 +8,70 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._report import cut
 from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NUMBER, SCALAR, TENSOR
 from typedbatch._tree.rows import leaves
 from typedbatch.errors import Problem
 from typedbatch.records import view
 from typedbatch.rules import BatchRule, Rule
-from typedbatch.schema.explain import choices, distance
+from typedbatch.schema.explain import Alternatives, alternatives_taken, distance
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.names import child
 from typedbatch.schema.reading import as_read, computed_in
 
-Place = tuple[Any, Schema, str]
-"""A batch, what it must match, and its path."""
-
-Choices = dict[tuple[int, int], Option]
-"""The alternative of a union that a value is, by the ids of value and field."""
-
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
     """Every rule that does not hold, in the order of the fields; those across the fields of a batch come last."""
-    problems: list[Problem] = []
-    seen: set[tuple[int, int]] = set()
-    chosen = choices(batch, schema)
-    stack = [_in_batch((batch, schema, ""), schema.name, chosen)]
-    while stack:  # and no recursion: batches may be nested deeply
-        for found in stack[-1]:
-            if isinstance(found, Problem):
-                problems.append(found)
-            elif (key := (id(found[0].__dict__), id(found[1]))) not in seen:
-                seen.add(key)
-                stack.append(_in_batch(found, schema.name, chosen))
-                break
-        else:
-            stack.pop()
-    return tuple(problems)
+    return tuple(_Rules(batch, schema).in_batch(batch, schema, ""))
 
 
-def _in_batch(place: Place, root: str, chosen: Choices) -> Iterator[Problem | Place]:
-    batch, schema, path = place
-    names = computed_in(schema)[type(batch)]
-    fields = as_read(batch, names) if names else batch.__dict__
-    for field in schema.fields:
-        if field.name in fields:
-            name = child(path, field.name)
-            value = fields[field.name]
-            yield from _field(value, field, name, root, chosen)
-            yield from _nested(value, field, name, chosen)
-    for rule in schema.rules:
-        yield from _across(batch, schema, rule, path, root)
+class _Rules:
+    """Asks the rules of a schema, ``root``, and of those nested in it."""
+
+    def __init__(self, batch: Any, root: Schema) -> None:
+        self.root: str = root.name
+        self.taken = alternatives_taken(batch, root)
+        self.seen: set[tuple[int, int]] = set()
+        """The batches that were asked, by the ids of fields and schema: one may be in several places."""
+
+    def in_batch(self, batch: Any, schema: Schema, path: str) -> Iterator[Problem]:
+        if (key := (id(batch.__dict__), id(schema))) in self.seen:
+            return
+        self.seen.add(key)
+        names = computed_in(schema)[type(batch)]
+        fields = as_read(batch, names) if names else batch.__dict__
+        for field in schema.fields:
+            if field.name in fields:
+                yield from self.in_field(fields[field.name], field, child(path, field.name))
+        for rule in schema.rules:
+            yield from _across(batch, schema, rule, path, self.root)
+
+    def in_field(self, value: Any, field: Field, path: str) -> Iterator[Problem]:
+        option = _option(value, field, self.taken)
+        if option is None:
+            return
+        if option.each is not None:
+            for name, inner in value.__dict__.items():
+                yield from self.in_field(inner, option.each, child(path, name))
+        for rule in option.rules:
+            if KINDS[type(value)] is BATCH:
+                for name, leaf in leaves(value.__dict__):
+                    if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR):
+                        yield from _ask(leaf, rule, f"{path}.{name}", self.root)
+            elif value is not None:
+                yield from _ask(value, rule, path, self.root)
+        if option.schema is not None:
+            yield from self.in_batch(value, option.schema, path)
 
 
-def _nested(value: Any, field: Field, path: str, chosen: Choices) -> Iterator[Place]:
-    option = _option(value, field, chosen)
-    if option is not None and option.schema is not None:
-        yield value, option.schema, path
-    elif option is not None and option.each is not None:
-        for name, inner in value.__dict__.items():
-            yield from _nested(inner, option.each, child(path, name), chosen)
-
-
-def _field(value: Any, field: Field, path: str, schema: str, chosen: Choices) -> Iterator[Problem]:
-    option = _option(value, field, chosen)
-    if option is None:
-        return
-    if option.each is not None:
-        for name, inner in value.__dict__.items():
-            yield from _field(inner, option.each, child(path, name), schema, chosen)
-    for rule in option.rules:
-        if KINDS[type(value)] is BATCH:
-            for name, leaf in leaves(value.__dict__, once=True):
-                if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR):
-                    yield from _ask(leaf, rule, f"{path}.{name}", schema)
-        elif value is not None:
-            yield from _ask(value, rule, path, schema)
-
-
-def _option(value: Any, field: Field, chosen: Choices) -> Option | None:
+def _option(value: Any, field: Field, taken: Alternatives) -> Option | None:
     """The alternative that a value is: the one of its kind, or what the walk over the batch decided."""
     kind = KINDS[type(value)]
     same = [option for option in field.options if option.kind is (ARRAY if kind is SCALAR else kind)]
     if len(same) <= 1:
         return same[0] if same else None
-    return chosen.get((id(value), id(field))) or min(same, key=lambda option: distance(option, value))
+    return taken.get((id(value), id(field))) or min(same, key=lambda option: distance(option, value))
 
 
 def _ask(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
@@ -158,4 +139,4 @@ def _some(wrong: _Wrong) -> str:
 def _raises(error: Exception) -> str:
     # Their text is about types and names; that of other errors may hold values.
     says = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
-    return f"raises {type(error).__name__}{': ' if says else ''}{says if len(says) <= 100 else says[:97] + '...'}"
+    return f"raises {type(error).__name__}{': ' if says else ''}{cut(says, 100)}"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from typedbatch._validation.validate import check
+from typedbatch._validation.validate import validate_at
 from typedbatch.errors import MissingDependencyError
 from typedbatch.schema import schema_of
 from typedbatch.testing.build import build
 from typedbatch.testing.fixed import Fixed
-from typedbatch.testing.sizes import Size, checked_sizes
+from typedbatch.testing.sizes import Size, known_sizes
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -43,8 +43,8 @@ def example(schema: Any, /, *, fields: Mapping[str, Any] | None = None, **sizes:
         SchemaError: ``fields`` do not fit.
     """
     declared = schema_of(schema)
-    source = Fixed(checked_sizes(declared, sizes))
-    return check(build(declared, source, fields or {}), schema, "example()", "values")
+    source = Fixed(known_sizes(declared, sizes))
+    return validate_at(build(declared, source, fields or {}), schema, "example()", "values")
 
 
 @overload

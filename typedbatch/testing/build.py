@@ -17,7 +17,6 @@ from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3
-_ENDLESS = 30
 
 
 class Source(Protocol):
@@ -25,7 +24,7 @@ class Source(Protocol):
 
     sizes: Sizes
 
-    def pick(self, choices: Sequence[Any]) -> Any:
+    def choose(self, choices: Sequence[Any]) -> Any:
         """One of several."""
 
     def given(self, value: Any) -> Any:
@@ -67,8 +66,6 @@ class _Builder:
         self.used: set[str] = set()
 
     def batch(self, schema: Schema, path: str, depth: int) -> Batch:
-        if depth > _ENDLESS:
-            raise SettingError(f"{schema.name} holds itself without end", path.removesuffix("."))
         values = {}
         for field in schema:
             here = f"{path}{field.name}"
@@ -87,11 +84,11 @@ class _Builder:
         options = sorted(field.options, key=lambda option: option.kind is NONE)
         if depth >= _DEEPEST:
             options = [option for option in options if option.schema is None] or options
-        option = self._source.pick(options)
+        option = self._source.choose(options)
         if option.kind is NONE:
             return None
         if option.choices:
-            return self._source.pick(option.choices)
+            return self._source.choose(option.choices)
         if option.kind is BATCH:
             return self._nested(option, path, depth)
         if option.kind in (ARRAY, TENSOR):

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._validation.validate import check
+from typedbatch._validation.validate import validate_at
 from typedbatch.errors import NoSizeError
 from typedbatch.rules import Rule
 from typedbatch.schema import find_violations, schema_of
 from typedbatch.schema.dims import ROWS
 from typedbatch.testing.build import build
 from typedbatch.testing.fixed import holds, limits
-from typedbatch.testing.sizes import Sizes, checked_sizes
+from typedbatch.testing.sizes import Sizes, known_sizes
 
 _TRIES = 20
 
@@ -26,13 +26,13 @@ _TRIES = 20
 def strategy(schema: Any, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     """See :func:`typedbatch.testing.batches`."""
     declared = schema_of(schema)
-    checked_sizes(declared, sizes)
+    known_sizes(declared, sizes)
 
     @st.composite
     def batches(draw: st.DrawFn) -> Any:
         given = {name: draw(size) if isinstance(size, st.SearchStrategy) else size for name, size in sizes.items()}
         try:
-            batch = check(build(declared, _Drawn(draw, given), fields), schema, "batches()", "structure")
+            batch = validate_at(build(declared, _Drawn(draw, given), fields), schema, "batches()", "structure")
         except NoSizeError:
             reject()
         assume(not find_violations(batch, declared))
@@ -57,7 +57,7 @@ class _Drawn:
             lambda name: tuple(draw(st.lists(st.integers(1, 3), max_size=2))),
         )
 
-    def pick(self, choices: Sequence[Any]) -> Any:
+    def choose(self, choices: Sequence[Any]) -> Any:
         """Any of them."""
         return self._draw(st.sampled_from(list(choices)))
 
@@ -67,7 +67,7 @@ class _Drawn:
 
     def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
         """An array of any of these dtypes, whose values fulfil the rules."""
-        dtype = self.pick(dtypes)
+        dtype = self.choose(dtypes)
         is_tensor = not isinstance(dtype, np.dtype)
         plain = _numpy_dtype(dtype) if is_tensor else dtype
         for _ in range(_TRIES):

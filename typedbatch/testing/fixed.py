@@ -30,7 +30,7 @@ class Fixed:
     def __init__(self, sizes: Mapping[str, Size]) -> None:
         self.sizes: Sizes = Sizes(sizes, lambda name: 4 if name == ROWS else 3, lambda name: ())
 
-    def pick(self, choices: Sequence[Any]) -> Any:
+    def choose(self, choices: Sequence[Any]) -> Any:
         """The first."""
         return choices[0]
 

@@ -13,7 +13,7 @@ from typedbatch.schema.fields import Schema
 Size: TypeAlias = "int | tuple[int, ...]"
 
 
-def checked_sizes(schema: Schema, sizes: Mapping[str, Any]) -> dict[str, Any]:
+def known_sizes(schema: Schema, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """The sizes that were given, if the schema has such dimensions.
 
     Raises:

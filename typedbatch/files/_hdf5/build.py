@@ -9,7 +9,7 @@ import numpy as np
 
 from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.leaves import ARRAY, KINDS, SCALAR, Tree, describe, new_tree, object_array
-from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.errors import StorageError, under
 from typedbatch.files._hdf5.nodes import JSON_KINDS, Data, Group, decoded, text_of
 
 
@@ -29,10 +29,8 @@ def built(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
     batch |= node.kind == "Batch"
     fields: dict[str, Any] = {decoded(name): _number(value) for name, value in node.attributes.items()}
     for name, inner in node.members.items():
-        try:
+        with under(decoded(name)):
             fields[decoded(name)] = built(inner, device, batch=batch)
-        except TypedBatchError as error:
-            raise error.under(decoded(name)) from error.__cause__
     return new_tree(Tree.plain, fields) if batch else fields
 
 

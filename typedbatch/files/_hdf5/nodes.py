@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch.errors import StorageError, under
 
 TYPE = "__data_type__"
 DETAILS = ("time", "dtype", "requires_grad", "shape")
@@ -64,11 +64,9 @@ def _group(group: h5py.Group, keep: Keep, met: set[int], names: Sequence[str] | 
     attributes = {name: attribute(group, name) for name in group.attrs if name != TYPE}
     members: dict[str, Any] = {}
     for name in group if names is None else [name for name in names if name in group]:
-        try:
+        with under(decoded(name)):
             found = member(group, name)
             members[name] = _group(found, keep, met) if isinstance(found, h5py.Group) else _dataset(found, keep, met)
-        except TypedBatchError as error:
-            raise error.under(decoded(name)) from error.__cause__
     return Group(text_of(attribute(group, TYPE, "")), attributes, members)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import ARRAY, KINDS, NONE, TENSOR, Tree, blank, describe, leading_shape, new_tree
+from typedbatch._tree.leaves import ARRAY, KINDS, NONE, TENSOR, Tree, blank, describe, leading_shape
 from typedbatch.errors import RowIndexError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -18,7 +17,7 @@ NO_ROW: Final = -1
 """The number of a row that is not there."""
 
 
-def gather(tree: T, rows: NDArray[np.intp]) -> T:
+def take_or_zeros(tree: T, rows: NDArray[np.intp]) -> T:
     """A new tree with ``rows.shape`` in place of the rows: row ``rows[i, j]`` at ``[i, j]``, zeros where that is -1.
 
     Objects are filled with ``None``. ``None`` and reserved fields stay. Everything else is copied.
@@ -27,18 +26,18 @@ def gather(tree: T, rows: NDArray[np.intp]) -> T:
         RowIndexError: a field has no such row, or cannot be filled with zeros, as a distribution.
     """
     absent = rows < 0
-    return _gather(tree, rows, absent if absent.any() else None)
+    return _take_or_zeros(tree, rows, absent if absent.any() else None)
 
 
-def _gather(tree: T, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> T:
+def _take_or_zeros(tree: T, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> T:
     out = object.__new__(type(tree))
     name = ""
     try:
         for name, value in tree.__dict__.items():
             if isinstance(value, Tree):
-                out.__dict__[name] = _gather(value, rows, absent)
+                out.__dict__[name] = _take_or_zeros(value, rows, absent)
             else:
-                out.__dict__[name] = gather_leaf(value, rows, absent)
+                out.__dict__[name] = take_leaf_or_zeros(value, rows, absent)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     except IndexError as error:
@@ -46,8 +45,8 @@ def _gather(tree: T, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -
     return out
 
 
-def gather_leaf(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> Any:
-    """:func:`gather` for one leaf; ``absent`` is where ``rows`` is -1, None if it is so nowhere."""
+def take_leaf_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> Any:
+    """:func:`take_or_zeros` for one leaf; ``absent`` is where ``rows`` is -1, None if it is so nowhere."""
     kind = KINDS[type(value)]
     if kind is NONE:
         return None
@@ -56,7 +55,7 @@ def gather_leaf(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_] | 
             return value.take(rows, 0)
         return _filled(value, rows, absent)
     if kind is TENSOR and value.dim():
-        return _gather_tensor(value, rows, absent)
+        return _take_tensor_or_zeros(value, rows, absent)
     if not leading_shape(value):
         raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
     if absent is not None:
@@ -73,7 +72,7 @@ def _filled(value: NDArray[Any], rows: NDArray[np.intp], absent: NDArray[np.bool
     return out
 
 
-def _gather_tensor(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> Any:
+def _take_tensor_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> Any:
     torch = torch_side().torch
     index = torch.from_numpy(rows.astype(np.int64))
     if absent is None:
@@ -85,18 +84,5 @@ def _gather_tensor(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_]
 
 
 def after_zeros(tree: T, zeros: int, rows: int) -> T:
-    """The first rows of a tree behind so many of zeros; for arrays quicker than :func:`gather`."""
-    out = object.__new__(type(tree))
-    others: dict[str, Any] = {}
-    for name, value in tree.__dict__.items():
-        out.__dict__[name] = None  # its place in the order
-        if type(value) is ndarray and value.shape and len(value) >= rows and not value.dtype.hasobject:
-            filled = np.zeros((zeros + rows, *value.shape[1:]), value.dtype)
-            filled[zeros:] = value[:rows]
-            out.__dict__[name] = filled
-        else:
-            others[name] = value
-    if others:
-        numbers = np.concatenate([np.full(zeros, NO_ROW), np.arange(rows)])
-        out.__dict__.update(gather(new_tree(type(tree), others), numbers).__dict__)
-    return out
+    """The first rows of a tree behind so many of zeros."""
+    return take_or_zeros(tree, np.concatenate([np.full(zeros, NO_ROW), np.arange(rows)]))

@@ -1,0 +1,122 @@
+"""Goals: what a hindsight buffer keeps beside its rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._tree.leaves import BATCH, KINDS, describe
+from typedbatch._tree.rows import at_least
+from typedbatch._typing import Array
+from typedbatch.buffers.columns import Fields, Lead, Plan
+from typedbatch.buffers.options import BufferOptions
+from typedbatch.buffers.rings import Slots
+from typedbatch.buffers.state import State
+from typedbatch.errors import LeafError, MissingFieldError, SizeError
+
+
+class Relabelled(NamedTuple):
+    """Rows that are read with another goal than they are stored with."""
+
+    slots: Slots
+    """Sorted, without repetition."""
+    goal: Array
+    rew: Array
+
+
+class GoalState(State):
+    """Rows of which some are read with another goal.
+
+    Args:
+        cls: the class of the buffer.
+        capacities: slots of each ring.
+        options: what the buffer was made with.
+        horizon: steps of an episode at most.
+        future_k: episodes with another goal for each one with its own, on average.
+        many: whether a batch that is added without ``buffer_ids`` has a row for each ring.
+
+    Raises:
+        SizeError: a horizon or ``future_k`` below 1.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        capacities: list[int],
+        options: BufferOptions,
+        horizon: int,
+        future_k: float,
+        *,
+        many: bool = False,
+    ) -> None:
+        self.horizon: int = at_least(1, horizon, "horizon")
+        if not future_k >= 1:
+            raise SizeError(f"future_k is 1 or more, got {future_k!r}")
+        self.future_k: float = future_k
+        self.relabelled: Relabelled | None = None
+        super().__init__(cls, capacities, options, many=many)
+
+    def plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
+        if not self.columns.__dict__:
+            self._require_goals(fields)
+        return super().plan(batch, fields, lead)
+
+    def _require_goals(self, fields: Fields) -> None:
+        _require_goals("obs", fields)
+        if self.save_obs_next:
+            _require_goals("obs_next", fields)
+
+    def read(self, name: str, column: Any, slots: Any) -> Any:
+        rows = super().read(name, column, slots)
+        if self.relabelled is None or name not in ("obs", "obs_next", "rew"):
+            return rows
+        relabelled = self.relabelled.slots
+        place = np.minimum(relabelled.searchsorted(slots), len(relabelled) - 1)
+        other = relabelled[place] == slots
+        if name == "rew":
+            return _merged(rows, self.relabelled.rew, place, other)
+        goal = rows.__dict__["desired_goal"]
+        rows.__dict__["desired_goal"] = _merged(goal, self.relabelled.goal, place, other)
+        return rows
+
+    def shown(self, name: str) -> Any:
+        column = self.column(name)
+        if self.relabelled is None or name not in ("obs", "obs_next", "rew"):
+            return column
+        return self.read(name, column, np.arange(self.rings.size))
+
+    def on_rows_written(self, slots: Slots) -> None:
+        self.relabelled = None
+        super().on_rows_written(slots)
+
+    def on_rows_dropped(self) -> None:
+        self.relabelled = None
+
+    def restore(self, numbers: NDArray[np.float64]) -> None:
+        self.relabelled = None
+        if self.columns.__dict__:
+            self._require_goals(self.columns.__dict__)
+        super().restore(numbers)
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "horizon": self.horizon, "future_k": self.future_k}
+
+
+def _merged(rows: Any, others: Array, place: Any, other: Any) -> Any:
+    if not np.ndim(other):  # a single row
+        return others[int(place)] if other else rows
+    rows[other] = others[place[other]]
+    return rows
+
+
+def _require_goals(name: str, fields: Fields) -> None:
+    obs = fields.get(name)
+    if KINDS[type(obs)] is not BATCH:
+        raise LeafError(f"a batch with achieved_goal and desired_goal is expected, got {describe(obs)}", name)
+    for goal in ("achieved_goal", "desired_goal"):
+        if goal not in obs.__dict__:
+            raise MissingFieldError(name, goal, obs.__dict__)
+        if KINDS[type(obs.__dict__[goal])] is BATCH:
+            raise LeafError(f"a goal is an array, got {describe(obs.__dict__[goal])}", f"{name}.{goal}")
