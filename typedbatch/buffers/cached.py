@@ -127,12 +127,9 @@ class CachedState(State):
         super().__init__(cls, capacities, options, many=True)
         self.main_hint: Any = main_hint
 
-    def declaration(self) -> Declared:
-        """What this buffer is declared to hold, or else the main buffer."""
-        if self.declared is None:
-            own = Declared(self.hint)
-            self.declared = own if own.says else Declared(self.main_hint)
-        return self.declared
+    def declared_elsewhere(self) -> Declared:
+        """What the main buffer is declared to hold."""
+        return Declared(self.main_hint)
 
     def on_reopened(self) -> None:
         """Move the episodes that have ended, if the process was killed before it did."""

@@ -125,8 +125,12 @@ class State:
         """What the buffer is declared to hold."""
         if self.declared is None:
             own = Declared(self.hint)
-            self.declared = own if own.says or self.whole is None else self.whole[0].part_declaration()
+            self.declared = own if own.says else self.declared_elsewhere() or own
         return self.declared
+
+    def declared_elsewhere(self) -> Declared | None:
+        """What another buffer says of this one's rows: the one that this is a ring of."""
+        return None if self.whole is None else self.whole[0].part_declaration()
 
     def part_declaration(self) -> Declared:
         """What a ring of this buffer is declared to hold."""
