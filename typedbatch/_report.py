@@ -62,7 +62,7 @@ def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[T
 
 def plain(report: Iterable[list[Part]]) -> str:
     """The report as text."""
-    return "\n".join(_join(parts) for parts in report)
+    return "\n".join("  ".join(text for text, _ in parts) for parts in report)
 
 
 def as_rich(report: Iterable[list[Part]]) -> Text:
@@ -70,10 +70,6 @@ def as_rich(report: Iterable[list[Part]]) -> Text:
     from rich.text import Text
 
     return Text("\n").join(Text("  ").join(Text(text, style) for text, style in parts) for parts in report)
-
-
-def _join(parts: Iterable[Part]) -> str:
-    return "  ".join(text for text, _ in parts)
 
 
 def _flow(parts: list[Part], indent: int) -> Iterator[list[Part]]:

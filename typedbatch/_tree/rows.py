@@ -177,7 +177,11 @@ def _all_have(fields: Mapping[str, Any], rows: int) -> bool:
 
 def shape_of(fields: Mapping[str, Any]) -> list[int]:
     """Element-wise minimum over the leaves' shapes; ``[]`` as soon as a leaf is a scalar or a field is reserved."""
-    shapes = [_shape(value) for value in fields.values() if value is not None]
+    shapes = [
+        shape_of(value.__dict__) if KINDS[type(value)] is BATCH else leading_shape(value)
+        for value in fields.values()
+        if value is not None
+    ]
     return [min(sizes) for sizes in zip(*shapes, strict=False)]
 
 
@@ -187,7 +191,3 @@ def shared_dims(fields: Mapping[str, Any]) -> int:
         len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR, DISTRIBUTION)
     ]
     return min(ndims, default=0)
-
-
-def _shape(value: Any) -> list[int]:
-    return shape_of(value.__dict__) if KINDS[type(value)] is BATCH else list(leading_shape(value))

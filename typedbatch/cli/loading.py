@@ -45,9 +45,8 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
     except TypedBatchError as error:
         raise StorageError(f"{path} holds no batch: {error}") from error
     except Exception as error:  # whatever it is, what was read is the reason for it
-        if from_outside(error):
-            raise
-        raise StorageError(f"{path} cannot be read: {_first_line(error)}") from error
+        said = (str(error) or type(error).__name__).partition("\n")[0]
+        raise StorageError(f"{path} cannot be read: {said}") from error
 
 
 def _as_batch(found: Any, path: Path) -> Batch:
@@ -88,10 +87,6 @@ def _pickle(path: Path, unsafe_pickle: bool) -> Any:
         raise StorageError(f"{path} is a pickle; {_HINT}")
     with path.open("rb") as file:
         return pickle.load(file)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).partition("\n")[0]
 
 
 _HINT: Final = "loading it could execute anything: --unsafe-pickle, if you trust it"

@@ -241,8 +241,11 @@ class MultiAgentBatch(Batch):
 
     def compress(self, bulk: bool = False, columns: Collection[str] = OBSERVATIONS) -> None:
         """Compress columns of every policy, in this very batch; see :meth:`SampleBatch.compress`."""
-        new = [(batch, _compressed(name, batch, bulk, columns)) for name, batch in self.policy_batches.items()]
-        for batch, fields in new:
+        new = []
+        for policy, batch in self.policy_batches.items():
+            with under(policy):
+                new.append(replaced(batch, columns, lambda column: compress_column(column, bulk)))
+        for batch, fields in zip(self.policy_batches.values(), new, strict=True):
             batch.__dict__.update(fields)
 
     def decompress_if_needed(self: M, columns: Collection[str] = OBSERVATIONS) -> M:
@@ -266,11 +269,6 @@ def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:
 def _flat(batch: SampleBatch) -> tuple[SampleBatch, int]:
     tree, layout = flat(batch, layout_of(batch.__dict__))
     return tree, layout.steps
-
-
-def _compressed(policy: str, batch: SampleBatch, bulk: bool, columns: Collection[str]) -> dict[str, Any]:
-    with under(policy):
-        return replaced(batch, columns, lambda column: compress_column(column, bulk))
 
 
 def of_one_policy(policy: str, batch: SampleBatch) -> MultiAgentBatch:
