@@ -139,14 +139,12 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
     if rows is not None:
         return rows
     rows = count_rows(fields) or 0
-    if _all_have(fields, rows):
-        return rows
-    longer = [
-        f"{path} has {leading_shape(leaf)[0]}"
-        for path, leaf in leaves(fields)
-        if leading_shape(leaf) and leading_shape(leaf)[0] != rows
-    ]
-    raise StructureError(f"the fields have different lengths: {', '.join(longer)}, others {rows}; rows would be lost")
+    sizes = [(path, leading_shape(leaf)[:1]) for path, leaf in leaves(fields)]
+    longer = [f"{path} has {size[0]}" for path, size in sizes if size not in ((), (rows,))]
+    if longer:
+        said = ", ".join(longer)
+        raise StructureError(f"the fields have different lengths: {said}, others {rows}; rows would be lost")
+    return rows
 
 
 def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
@@ -160,19 +158,6 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
                 return None
             rows = len(value)
     return rows
-
-
-def _all_have(fields: Mapping[str, Any], rows: int) -> bool:
-    for value in fields.values():
-        if type(value) is ndarray:
-            if len(value) != rows:
-                return False
-        elif KINDS[type(value)] is BATCH:
-            if not _all_have(value.__dict__, rows):
-                return False
-        elif value is not None and leading_shape(value)[0] != rows:
-            return False
-    return True
 
 
 def shape_of(fields: Mapping[str, Any]) -> list[int]:

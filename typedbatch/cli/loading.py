@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import Tree, describe
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError
