@@ -192,8 +192,8 @@ class MultiAgentBatch(Batch):
             MissingFieldError: a policy's batch has no ``eps_id`` or no ``t`` (a ``KeyError``).
         """
         size = at_least(1, k, "k")
-        batches = [(name, *_flat(batch)) for name, batch in self.policy_batches.items()]
-        batches = [one for one in batches if one[2]]
+        flats = [(name, *flat(batch, layout_of(batch.__dict__))) for name, batch in self.policy_batches.items()]
+        batches = [(name, batch, layout.steps) for name, batch, layout in flats if layout.steps]
         if not batches:
             return []
         step, agent = _steps_and_agents(batches)
@@ -264,11 +264,6 @@ def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:
         len(batch)
     sample_batch: SampleBatch = batch
     return sample_batch
-
-
-def _flat(batch: SampleBatch) -> tuple[SampleBatch, int]:
-    tree, layout = flat(batch, layout_of(batch.__dict__))
-    return tree, layout.steps
 
 
 def of_one_policy(policy: str, batch: SampleBatch) -> MultiAgentBatch:
