@@ -148,15 +148,16 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
 
 
 def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
-    """The rows, where all fields are arrays with as many of them: the usual case, and the fast one."""
+    """The rows, where all fields are arrays with as many of them, or nested: the usual case, and the fast one."""
     rows = None
     for value in fields.values():
-        if type(value) is not ndarray or not value.shape:
+        if type(value) is ndarray and value.shape:
+            size: int | None = len(value)
+        else:
+            size = _equal_arrays(value.__dict__) if isinstance(value, Tree) else None
+        if size is None or (rows is not None and rows != size):
             return None
-        if rows != len(value):
-            if rows is not None:
-                return None
-            rows = len(value)
+        rows = size
     return rows
 
 
