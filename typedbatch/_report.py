@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from typedbatch.errors import Problem
 
 Part = tuple[str, str]
 """Text that is not broken, and the style that rich gives it."""
@@ -17,22 +19,7 @@ MOST = 50
 """At most this many problems are listed."""
 
 
-class Told(Protocol):
-    """What the report tells of one problem."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def code(self) -> str: ...
-    @property
-    def expected(self) -> str: ...
-    @property
-    def got(self) -> str: ...
-    @property
-    def hint(self) -> str: ...
-
-
-def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[Told]) -> Iterator[list[Part]]:
+def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[Problem]) -> Iterator[list[Part]]:
     """The report, line by line."""
     problems = list(problems)
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -62,7 +49,7 @@ def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[T
 
 def plain(report: Iterable[list[Part]]) -> str:
     """The report as text."""
-    return "\n".join(_join(parts) for parts in report)
+    return "\n".join("  ".join(text for text, _ in parts) for parts in report)
 
 
 def as_rich(report: Iterable[list[Part]]) -> Text:
@@ -70,10 +57,6 @@ def as_rich(report: Iterable[list[Part]]) -> Text:
     from rich.text import Text
 
     return Text("\n").join(Text("  ").join(Text(text, style) for text, style in parts) for parts in report)
-
-
-def _join(parts: Iterable[Part]) -> str:
-    return "  ".join(text for text, _ in parts)
 
 
 def _flow(parts: list[Part], indent: int) -> Iterator[list[Part]]:
@@ -115,16 +98,16 @@ def _article(noun: str) -> str:
     return "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z0-9]|$)", noun) else "a"
 
 
-def describe_problem(problem: Told) -> str:
+def describe_problem(problem: Problem) -> str:
     """One problem in a line, and its hint in another."""
     rows = list(lines("", "", "", "", [problem]))[1:]
     return plain(rows).replace("\n  ", "\n").strip()
 
 
-def in_a_line(problem: Told) -> str:
+def in_a_line(problem: Problem) -> str:
     """What a problem says of its field, without the field and the code."""
     return f"{_says(problem)}; {problem.hint}" if problem.hint else _says(problem)
 
 
-def _says(problem: Told) -> str:
+def _says(problem: Problem) -> str:
     return problem.got if problem.expected in problem.got else f"{problem.got}, expected {problem.expected}"

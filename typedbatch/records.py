@@ -50,7 +50,11 @@ class BatchRecord(Batch):
 
         def __setattr__(self, name: str, value: object) -> None:
             cls = type(self)
-            if name[:2] != "__" and name not in cls.__record_fields__ and not _is_property(cls, name):
+            if (
+                name[:2] != "__"
+                and name not in cls.__record_fields__
+                and not isinstance(getattr(cls, name, None), property)
+            ):
                 raise FieldNameError(_undeclared(cls, name))
             super().__setattr__(name, value)
 
@@ -135,10 +139,6 @@ def _require_declaration(cls: type, name: str, default: object) -> None:
         )
 
 
-def _is_property(cls: type, name: str) -> bool:
-    return isinstance(getattr(cls, name, None), property)
-
-
 def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, object]:
     """``fields`` in the order of the declaration, with defaults; or a TypeError as Python's calls give."""
     declared = cls.__record_fields__
@@ -147,7 +147,8 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, ob
             raise TypeError(f"{cls.__name__}() got an unexpected field {name!r}{did_you_mean(name, declared)}")
     missing = [name for name, default in declared.items() if default is _REQUIRED and name not in fields]
     if missing:
-        raise TypeError(f"{cls.__name__}() is missing {', '.join(map(repr, missing))}; it was given {_list(fields)}")
+        given = ", ".join(fields) or "nothing"
+        raise TypeError(f"{cls.__name__}() is missing {', '.join(map(repr, missing))}; it was given {given}")
     fill_defaults(cls, fields)
     return {name: fields[name] for name in declared}
 
@@ -158,10 +159,6 @@ def _undeclared(cls: type[BatchRecord], name: str) -> str:
         f"{cls.__name__} declares no field {name!r}{near}; "
         f"batch[{name!r}] = ... adds it all the same, extend() makes the next stage"
     )
-
-
-def _list(names: dict[str, object]) -> str:
-    return ", ".join(names) or "nothing"
 
 
 class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):

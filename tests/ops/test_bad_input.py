@@ -189,9 +189,9 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "take out of range": (lambda b: np.take(Batch(n={"q": [1.0]}), 5), r"n\.q"),
     "a mean into one array": (lambda b: np.mean(Batch(q=[1.0]), axis=0, out=np.zeros(())), "out="),
     "a sum into one array": (lambda b: np.sum(Batch(q=[1.0]), 0, None, np.zeros(())), "out="),
-    "np.concatenate with a dtype": (lambda b: np.concatenate([b, b], dtype=float), "dtype"),
-    "np.concatenate with an array to fill": (lambda b: np.concatenate([b, b], 0, None), "got axis=0, None"),
-    "np.stack with a dtype": (lambda b: np.stack([b, b], dtype=float), "dtype"),
+    "np.concatenate with a dtype": (lambda b: np.concatenate([b, b], dtype=float), "nothing else"),
+    "np.concatenate with an array to fill": (lambda b: np.concatenate([b, b], 0, None), "nothing else"),
+    "np.stack with a dtype": (lambda b: np.stack([b, b], dtype=float), "nothing else"),
     "a mean of tensors along no axis": (lambda b: np.mean(Batch(n={"q": torch.ones(2)}), axis=1), r"n\.q"),
     "a mean along no axis": (lambda b: np.mean(Batch(n={"q": [1]}), axis=9), r"n\.q"),
 }

@@ -71,12 +71,6 @@ def test_what_lies_under_a_mask_need_not_fit_the_dtype() -> None:
         batch[:] = {"a": np.ma.array([1000, 2], mask=[False, True])}
 
 
-def test_a_hard_mask_is_not_passed_over() -> None:
-    batch = Batch(a=np.ma.array([1.0, 2.0], mask=[False, True], hard_mask=True))
-    with pytest.raises(RowAssignmentError, match="soften_mask"):
-        batch[1] = {"a": 3.0}
-
-
 def test_masks_are_joined_with_their_arrays() -> None:
     masked, plain = Batch(a=measured()), Batch(a=np.array([4.0]))
     assert_masked(Batch.cat([masked, plain]).a, [1.0, None, 3.0, 4.0])

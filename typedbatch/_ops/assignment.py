@@ -29,7 +29,6 @@ from typedbatch._tree.leaves import (
     is_objects,
     is_reserved,
     kind_of,
-    mask_of,
     new_tree,
     write_obstacle,
 )
@@ -54,7 +53,7 @@ def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
 def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
     """:func:`set_rows` for the fields of two batches, at an index that :func:`plain_index` gave."""
     writes: list[_Write] = []
-    _plan(writes, fields, Place(index), rows, strict, "")
+    _plan(writes, fields, index, rows, strict, "")
     if not known_apart([target for _, target, _, _ in writes], [value for _, _, _, value in writes]):
         writes = _written_together(writes)
     for _, target, where, value in writes:
@@ -68,60 +67,44 @@ def clear_rows(tree: Tree, index: Any) -> None:
         write_rows(tree.__dict__, index, {}, strict=False)
 
 
-class Place(dict[int, "tuple[int, ...] | None"]):
-    """Where rows go: an index, and the dimensions that ``leaf[index]`` has for the rows of a leaf, by their number.
+def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
+    """The shape of ``leaf[index]``.
 
-    None if the index does not fit so many rows, or says more than which rows.
+    Raises:
+        RowIndexError: the leaf cannot take the index.
     """
-
-    def __init__(self, index: Any) -> None:
-        self.index = index
-
-    def __missing__(self, rows: int) -> tuple[int, ...] | None:
-        lead = None
-        if not isinstance(self.index, tuple):
-            with suppress(IndexError, TypeError, ValueError, OverflowError):
-                lead = leading(self.index, rows)
-        self[rows] = lead
-        return lead
-
-    def region(self, leaf: Any) -> tuple[int, ...]:
-        """The shape of ``leaf[index]``.
-
-        Raises:
-            RowIndexError: the leaf cannot take the index.
-        """
-        shape, index = tuple(leaf.shape), self.index
-        if shape and (lead := self[shape[0]]) is not None:
-            return lead + shape[1:]
-        try:  # on a stand-in: the same shape, but one byte stands for all elements
-            if kind_of(leaf) is TENSOR:
-                torch = sys.modules["torch"]
-                return tuple(take_of_tensor(torch.zeros((), dtype=torch.bool).expand(shape), index).shape)
-            return tuple(np.shape(np.broadcast_to(np.False_, shape)[index]))
-        except (IndexError, TypeError, ValueError, OverflowError) as error:
-            raise RowIndexError(f"{describe(leaf)} cannot be assigned at {index!r}: {error}") from error
+    shape = tuple(leaf.shape)
+    if shape and not isinstance(index, tuple):
+        with suppress(IndexError, TypeError, ValueError, OverflowError):
+            return leading(index, shape[0]) + shape[1:]
+    try:  # on a stand-in: the same shape, but one byte stands for all elements
+        if kind_of(leaf) is TENSOR:
+            torch = sys.modules["torch"]
+            return tuple(take_of_tensor(torch.zeros((), dtype=torch.bool).expand(shape), index).shape)
+        return tuple(np.shape(np.broadcast_to(np.False_, shape)[index]))
+    except (IndexError, TypeError, ValueError, OverflowError) as error:
+        raise RowIndexError(f"{describe(leaf)} cannot be assigned at {index!r}: {error}") from error
 
 
-def _plan(writes: list[_Write], fields: Fields, place: Place, rows: Fields, strict: bool, prefix: str) -> None:
+def _plan(writes: list[_Write], fields: Fields, index: Any, rows: Fields, strict: bool, prefix: str) -> None:
     """Add the writes to do, each already known to succeed."""
     if rows.keys() != fields.keys():
         rows = _completed(fields, rows, strict)
     for name, target in fields.items():
         try:
-            _plan_field(writes, target, place, rows[name], strict, prefix + name)
+            _plan_field(writes, target, index, rows[name], strict, prefix + name)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
 
 
-def _plan_field(writes: list[_Write], target: Any, place: Place, value: Any, strict: bool, path: str) -> None:
+def _plan_field(writes: list[_Write], target: Any, index: Any, value: Any, strict: bool, path: str) -> None:
     absent = value is _ABSENT or is_reserved(value)
     kind = kind_of(target)
     if kind is BATCH:
         if not absent and kind_of(value) is not BATCH:
             raise RowAssignmentError(f"{describe(target)} takes rows from a dict or a Batch, got {describe(value)}")
         rows = {} if absent else value.__dict__
-        _plan(writes, target.__dict__, place, rows, strict and not absent, f"{path}.")
+        _plan(writes, target.__dict__, index, rows, strict and not absent, f"{path}.")
         return
     if kind is NONE and (absent or value is None):
         return
@@ -129,7 +112,7 @@ def _plan_field(writes: list[_Write], target: Any, place: Place, value: Any, str
         raise RowAssignmentError(f"{describe(target)} has no rows to assign to")
     if obstacle := write_obstacle(target):
         raise RowAssignmentError(obstacle)
-    where, region = place.index, place.region(target)
+    where, region = index, region_of(target, index)
     if kind is TENSOR:
         where, value = _tensor_rows(target, where, region, 0 if absent else value)
     else:
@@ -171,8 +154,6 @@ def _change(path: str, target: Any, where: Any, value: Any) -> Change:
 
 
 def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> Any:
-    if isinstance(target, np.ma.MaskedArray) and target.hardmask and mask_of(target).any():
-        raise RowAssignmentError("the array has a hard mask, under which nothing is written; soften_mask() first")
     if target.dtype != object:
         return _fitting(fitted(target, value), region)
     if kind_of(value) is BATCH:

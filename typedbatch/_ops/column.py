@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._ops.assignment import Place, write_rows
+from typedbatch._ops.assignment import region_of, write_rows
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.combine import require_names
 from typedbatch._ops.direct import set_directly
@@ -68,7 +68,7 @@ def _set_whole(tree: Tree, values: Any, key: str) -> None:
 def _write(column: Any, index: Any, values: Any, key: str) -> None:
     if kind_of(column) in (ARRAY, TENSOR):
         with under(key):
-            region = Place(index).region(column)
+            region = region_of(column, index)
         places = region[0] if region else 1
         if places != len(values):
             raise StructureError(f"got {len(values)} values for {places} rows", key)
@@ -106,7 +106,7 @@ def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
     if _null_of(values) is not _NOTHING:
         return
     written: NDArray[np.bool_] = np.zeros((rows, *values.shape[1:]), bool)
-    Place(index).region(written)
+    region_of(written, index)
     written[index] = True
     complete: NDArray[np.bool_] = np.asarray(written.reshape(rows, -1).all(1))
     complete = complete[counted]

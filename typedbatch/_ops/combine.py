@@ -160,7 +160,7 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
         rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
         return new_tree(_common_type(values), stack_fields(rows, axis, missing, convert))
     if kinds <= {NUMBER, SCALAR} and axis == 0:
-        return _joined(_in_a_row, values, 0)
+        return _joined(lambda numbers, axis: np.asanyarray(numbers), values, 0)
     if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
         values = [convert(value) for value in values]
         kinds = set(map(kind_of, values))
@@ -337,11 +337,6 @@ def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
         return joined
     except (ValueError, RuntimeError, TypeError, IndexError) as error:
         raise _misfit(values, error) from error
-
-
-def _in_a_row(values: Sequence[Any], axis: int) -> NDArray[Any]:
-    """Numbers as an array; ``axis`` is 0, the only one there is."""
-    return np.asanyarray(values)
 
 
 DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})

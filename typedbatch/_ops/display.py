@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -55,35 +54,21 @@ def _object_text(value: Any) -> str:
 
 def summary(tree: Tree) -> str:
     """One line without values: ``Batch[N=256]  act i64[256]  obs f32[256,4]``."""
-    found = list(islice(leaves(tree.__dict__), _MOST))
-    described = [f"{path} {_described(leaf)}" for path, leaf in found[:12]]
-    sizes = {size for _, leaf in found if (size := _rows(leaf)) is not None}
+    found = [(path, *_described(leaf)) for path, leaf in leaves(tree.__dict__)]
+    described = [f"{path} {said}" for path, said, _ in found[:12]]
+    sizes = {size for _, _, shape in found for size in shape[:1]}
     rows = f"[N={sizes.pop()}]" if len(sizes) == 1 else ""
-    left = len(found) - 12
-    more = [] if left <= 0 else [f"and {left} more" if len(found) < _MOST else "and many more"]
+    more = [f"and {len(found) - 12} more"] if len(found) > 12 else []
     return "  ".join([type(tree).__name__ + rows, *described, *more])
 
 
-_MOST = 20_000
-
-
-def _rows(leaf: Any) -> int | None:
+def _described(leaf: Any) -> tuple[str, tuple[int, ...]]:
     try:
-        shape = leading_shape(leaf)
-        return shape[0] if shape else None
-    except Exception as error:  # as below
-        if from_outside(error):
-            raise
-        return None
-
-
-def _described(leaf: Any) -> str:
-    try:
-        return describe(leaf)
+        return describe(leaf), leading_shape(leaf)
     except Exception as error:  # a leaf of a foreign class may raise anything, and this is for error messages
         if from_outside(error):
             raise
-        return type(leaf).__name__
+        return type(leaf).__name__, ()
 
 
 def html(tree: Tree) -> str:
@@ -99,7 +84,8 @@ def _escape(text: str) -> str:
 
 def _branch(label: str, tree: Tree, is_open: bool) -> str:
     count = len(tree.__dict__)
-    note = f"{count} field{'' if count == 1 else 's'}, {_size(_bytes(tree))}"
+    size = _size(sum(_leaf_bytes(leaf) for _, leaf in leaves(tree.__dict__)))
+    note = f"{count} field{'' if count == 1 else 's'}, {size}"
     rows = "".join(_field(name, value) for name, value in tree.__dict__.items())
     return (
         f"<details{' open' if is_open else ''}><summary><b>{_escape(label)}</b> <i>{_escape(note)}</i></summary>"
@@ -123,10 +109,6 @@ def _field(name: str, value: Any) -> str:
     return (
         f"<div class='tb-row'><b>{_escape(name)}</b>{''.join(f'<span>{_escape(cell)}</span>' for cell in cells)}</div>"
     )
-
-
-def _bytes(tree: Tree) -> int:
-    return sum(_leaf_bytes(leaf) for _, leaf in leaves(tree.__dict__))
 
 
 def _leaf_bytes(leaf: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,15 +20,13 @@ from typedbatch._tree.leaves import (
     mask_of,
 )
 
-Compare = Callable[[Any, Any], bool]
 
+class _Close(NamedTuple):
+    """How far numbers may be apart; None in its place asks for equal ones."""
 
-class _How(NamedTuple):
-    """How two batches, two arrays, and two floats among Python objects are compared."""
-
-    trees: Compare
-    arrays: Compare
-    floats: Compare | None
+    rtol: float
+    atol: float
+    equal_nan: bool
 
 
 def equal(one: Tree, two: Tree) -> bool:
@@ -48,7 +45,7 @@ def equal(one: Tree, two: Tree) -> bool:
         if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype.kind != "O":
             if a.dtype != b.dtype or a.shape != b.shape or not (a == b).all():
                 return False
-        elif not _same(a, b, _EQUAL):
+        elif not _same(a, b, None):
             return False
     return True
 
@@ -58,28 +55,17 @@ def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal
 
     Among Python objects that goes for floats; everything else there has to be equal.
     """
-
-    def close_arrays(a: Any, b: Any) -> bool:
-        if is_masked(a) or is_masked(b):
-            return a.shape == b.shape and _same_masks(a, b) and close_arrays(*_unmasked(a, b))
-        if a.shape == b.shape and is_objects(a) and is_objects(b):
-            return all(_same_objects(x, y, close) for x, y in zip(a.ravel(), b.ravel(), strict=True))
-        if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
-            return _equal_arrays(a, b)
-        return bool(a.shape == b.shape and np.allclose(a, b, rtol, atol, equal_nan))
-
-    def close_trees(a: Tree, b: Tree) -> bool:
-        left, right = a.__dict__, b.__dict__
-        return left.keys() == right.keys() and all(_same(left[k], right[k], close) for k in left)
-
-    def close_floats(a: Any, b: Any) -> bool:
-        return bool(abs(a - b) <= atol + rtol * abs(b)) or (equal_nan and bool(a != a and b != b))
-
-    close = _How(close_trees, close_arrays, close_floats)
-    return close_trees(one, two)
+    return _same_trees(one, two, _Close(rtol, atol, equal_nan))
 
 
-def _same(a: Any, b: Any, how: _How) -> bool:
+def _same_trees(one: Tree, two: Tree, how: _Close | None) -> bool:
+    if how is None:
+        return equal(one, two)
+    left, right = one.__dict__, two.__dict__
+    return left.keys() == right.keys() and all(_same(left[k], right[k], how) for k in left)
+
+
+def _same(a: Any, b: Any, how: _Close | None) -> bool:
     try:
         return _compare(a, b, how)
     except (RecursionError, MemoryError):
@@ -90,17 +76,17 @@ def _same(a: Any, b: Any, how: _How) -> bool:
         return a is b
 
 
-def _compare(a: Any, b: Any, how: _How) -> bool:
+def _compare(a: Any, b: Any, how: _Close | None) -> bool:
     kind, other = KINDS[type(a)], KINDS[type(b)]
     arrays = (ARRAY, TENSOR, SCALAR)
     if kind in arrays and other in arrays:
-        if how is _EQUAL and TENSOR in (kind, other):
+        if how is None and TENSOR in (kind, other):
             return _equal_tensors(a, b) if kind is other else _equal_across(a, b)
-        return how.arrays(as_array(a), as_array(b))
+        return _same_arrays(as_array(a), as_array(b), how)
     if kind is not other:
         return False
     if kind is BATCH:
-        return how.trees(a, b)
+        return _same_trees(a, b, how)
     if kind is DISTRIBUTION:
         from typedbatch._tree.distributions import dists_equal
 
@@ -110,7 +96,7 @@ def _compare(a: Any, b: Any, how: _How) -> bool:
 
 def same_leaf(one: Any, two: Any) -> bool:
     """Whether two leaves, or nested batches, are equal as fields of equal batches are."""
-    return _same(one, two, _EQUAL)
+    return _same(one, two, None)
 
 
 def as_array(leaf: Any) -> Any:
@@ -142,30 +128,32 @@ def _equal_across(a: Any, b: Any) -> bool:
     from typedbatch._tree.tensors import in_numpy
 
     known = in_numpy(a if KINDS[type(a)] is TENSOR else b)  # the others are widened on the way to numpy
-    return known and _equal_arrays(as_array(a), as_array(b))
+    return known and _same_arrays(as_array(a), as_array(b), None)
 
 
-def _equal_arrays(a: Any, b: Any) -> bool:
-    if a.dtype != b.dtype or a.shape != b.shape:
+def _same_arrays(a: Any, b: Any, how: _Close | None) -> bool:
+    if a.shape != b.shape or (how is None and a.dtype != b.dtype):
         return False
     if is_masked(a) or is_masked(b):
-        return _same_masks(a, b) and _equal_arrays(*_unmasked(a, b))
-    if a.dtype.kind == "O":
-        return all(_same_objects(x, y, _EQUAL) for x, y in zip(a.ravel(), b.ravel(), strict=True))
-    return bool(np.all(a == b))
+        return _same_masks(a, b) and _same_arrays(*_unmasked(a, b), how)
+    if is_objects(a) and is_objects(b):
+        return all(_same_objects(x, y, how) for x, y in zip(a.ravel(), b.ravel(), strict=True))
+    if how is None or a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
+        return a.dtype == b.dtype and bool(np.all(a == b))
+    return np.allclose(a, b, *how)
 
 
 _LEAVES: Final = frozenset({ARRAY, TENSOR, BATCH, DISTRIBUTION})
 
 
-def _same_objects(a: Any, b: Any, how: _How) -> bool:
+def _same_objects(a: Any, b: Any, how: _Close | None) -> bool:
     # An object may compare badly: raise, or answer with an array. The same object is equal, as in a list.
     if a is b:
         return True
     if KINDS[type(a)] in _LEAVES or KINDS[type(b)] in _LEAVES:
         return _same(a, b, how)
     try:
-        if isinstance(result := a == b, (bool, np.bool_)) and (result or how is _EQUAL):
+        if isinstance(result := a == b, (bool, np.bool_)) and (result or how is None):
             return bool(result)
     except (RecursionError, MemoryError):
         raise
@@ -175,14 +163,13 @@ def _same_objects(a: Any, b: Any, how: _How) -> bool:
     return _same_inside(a, b, how)
 
 
-def _same_inside(a: Any, b: Any, how: _How) -> bool:
+def _same_inside(a: Any, b: Any, how: _Close | None) -> bool:
     """Whether containers, or floats, are the same though ``==`` says no, or nothing."""
     if type(a) is dict and type(b) is dict:
         return a.keys() == b.keys() and all(_same_objects(a[k], b[k], how) for k in a)
     if type(a) is type(b) and type(a) in (list, tuple):
         return len(a) == len(b) and all(_same_objects(x, y, how) for x, y in zip(a, b, strict=True))
-    floats = (float, np.floating, complex, np.complexfloating)
-    return how.floats is not None and isinstance(a, floats) and isinstance(b, floats) and how.floats(a, b)
-
-
-_EQUAL: Final = _How(equal, _equal_arrays, None)
+    floats: Any = (float, np.floating, complex, np.complexfloating)
+    if how is None or not isinstance(a, floats) or not isinstance(b, floats):
+        return False
+    return bool(abs(a - b) <= how.atol + how.rtol * abs(b)) or (how.equal_nan and bool(a != a and b != b))

@@ -21,18 +21,14 @@ Function = Callable[..., Any]
 
 def _cat(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
     if axis != 0 or more or options:
-        raise LeafError(f"np.concatenate joins batches along axis 0, got axis={axis}{_listed(more, options)}")
+        raise LeafError("np.concatenate joins batches along axis 0, and takes nothing else")
     return cat_trees(batches, "error", to_leaf)
 
 
 def _stack(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
     if more or options:
-        raise LeafError(f"np.stack of batches takes axis= and nothing else, got axis={axis}{_listed(more, options)}")
+        raise LeafError("np.stack of batches takes axis= and nothing else")
     return stack_trees(batches, axis, "error", to_leaf)
-
-
-def _listed(more: tuple[Any, ...], options: dict[str, Any]) -> str:
-    return "".join([*(f", {value!r}" for value in more), *(f", {name}={value!r}" for name, value in options.items())])
 
 
 def _both(one: object, two: object) -> bool:

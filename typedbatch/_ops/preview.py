@@ -43,16 +43,13 @@ def first_values(leaf: Any, show: Callable[[Any], str] = repr) -> str:
     try:
         count = leaf.numel() if KINDS[type(leaf)] is TENSOR else leaf.size
         places = zip(*np.unravel_index(range(min(count, _FIRST)), tuple(leaf.shape)), strict=True)
-        values = [_short(_element(leaf[tuple(map(int, place))]), show) for place in places]
+        elements = [leaf[tuple(map(int, place))] for place in places]
+        values = [_short(one.item() if KINDS[type(one)] is TENSOR else one, show) for one in elements]
     except Exception as error:  # a tensor without data, or on the way through torch.func; a foreign class
         if from_outside(error):
             raise
         return ""
     return f"[{', '.join([*values, *(['...'] if count > _FIRST else [])])}]"
-
-
-def _element(value: Any) -> Any:
-    return value.item() if KINDS[type(value)] is TENSOR else value
 
 
 def _short(value: Any, show: Callable[[Any], str]) -> str:

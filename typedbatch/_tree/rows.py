@@ -139,45 +139,35 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
     if rows is not None:
         return rows
     rows = count_rows(fields) or 0
-    if _all_have(fields, rows):
-        return rows
-    longer = [
-        f"{path} has {leading_shape(leaf)[0]}"
-        for path, leaf in leaves(fields)
-        if leading_shape(leaf) and leading_shape(leaf)[0] != rows
-    ]
-    raise StructureError(f"the fields have different lengths: {', '.join(longer)}, others {rows}; rows would be lost")
-
-
-def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
-    """The rows, where all fields are arrays with as many of them: the usual case, and the fast one."""
-    rows = None
-    for value in fields.values():
-        if type(value) is not ndarray or not value.shape:
-            return None
-        if rows != len(value):
-            if rows is not None:
-                return None
-            rows = len(value)
+    sizes = [(path, leading_shape(leaf)[:1]) for path, leaf in leaves(fields)]
+    longer = [f"{path} has {size[0]}" for path, size in sizes if size not in ((), (rows,))]
+    if longer:
+        said = ", ".join(longer)
+        raise StructureError(f"the fields have different lengths: {said}, others {rows}; rows would be lost")
     return rows
 
 
-def _all_have(fields: Mapping[str, Any], rows: int) -> bool:
+def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
+    """The rows, where all fields are arrays with as many of them, or nested: the usual case, and the fast one."""
+    rows = None
     for value in fields.values():
-        if type(value) is ndarray:
-            if len(value) != rows:
-                return False
-        elif KINDS[type(value)] is BATCH:
-            if not _all_have(value.__dict__, rows):
-                return False
-        elif value is not None and leading_shape(value)[0] != rows:
-            return False
-    return True
+        if type(value) is ndarray and value.shape:
+            size: int | None = len(value)
+        else:
+            size = _equal_arrays(value.__dict__) if isinstance(value, Tree) else None
+        if size is None or (rows is not None and rows != size):
+            return None
+        rows = size
+    return rows
 
 
 def shape_of(fields: Mapping[str, Any]) -> list[int]:
     """Element-wise minimum over the leaves' shapes; ``[]`` as soon as a leaf is a scalar or a field is reserved."""
-    shapes = [_shape(value) for value in fields.values() if value is not None]
+    shapes = [
+        shape_of(value.__dict__) if KINDS[type(value)] is BATCH else leading_shape(value)
+        for value in fields.values()
+        if value is not None
+    ]
     return [min(sizes) for sizes in zip(*shapes, strict=False)]
 
 
@@ -187,7 +177,3 @@ def shared_dims(fields: Mapping[str, Any]) -> int:
         len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR, DISTRIBUTION)
     ]
     return min(ndims, default=0)
-
-
-def _shape(value: Any) -> list[int]:
-    return shape_of(value.__dict__) if KINDS[type(value)] is BATCH else list(leading_shape(value))

@@ -6,7 +6,7 @@ import collections.abc as abc
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from itertools import count
-from typing import Any, get_args
+from typing import Any, Union, get_args
 
 from typedbatch._level import Level
 from typedbatch._tree.leaves import Tree
@@ -43,7 +43,7 @@ def _one_of(options: list[Any]) -> Look | None:
         if look is not None:
             looks.append((class_of(option), look))
     if schemas:
-        looks.append((Tree, _of_schemas(schemas)))
+        looks.append((Tree, gate_of(Union[schemas])))  # noqa: UP007  # the parts are only known now
     if not looks:
         return None
 
@@ -54,13 +54,6 @@ def _one_of(options: list[Any]) -> Look | None:
         return value
 
     return look_at
-
-
-def _of_schemas(schemas: tuple[Any, ...]) -> Look:
-    hint = schemas[0]
-    for schema in schemas[1:]:
-        hint = hint | schema
-    return gate_of(hint)
 
 
 def _inside(cls: type, args: tuple[Any, ...]) -> Look | None:

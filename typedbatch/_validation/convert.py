@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
@@ -45,7 +45,7 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
     """
     schema = schema_of(into)
     turns: dict[Kind, Turn] = {ARRAY: leaf_to_numpy}
-    if any(TENSOR in kinds for kinds in _all_kinds(schema, set())):
+    if any(option.kind is TENSOR for option in schema.every_option()):
         turns[TENSOR] = leaf_to_torch(None, device)
     if not isinstance(batch, Batch):
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
@@ -80,15 +80,5 @@ def _wanted(value: Any, field: Field | None, kind: Kind) -> Kind:
 
 def _declared_kind(schema: Schema) -> Kind:
     """What most of the fields take, those of nested schemas included."""
-    return TENSOR if sum((TENSOR in kinds) - (ARRAY in kinds) for kinds in _all_kinds(schema, set())) > 0 else ARRAY
-
-
-def _all_kinds(schema: Schema, seen: set[int]) -> Iterator[frozenset[Kind]]:
-    """What each field takes, those of nested schemas included; a schema that nests itself counts once."""
-    if id(schema) in seen:
-        return
-    seen.add(id(schema))
-    for field in schema.fields:
-        yield field.kinds or frozenset()
-        for nested in field.nested:
-            yield from _all_kinds(nested, seen)
+    kinds = [option.kind for option in schema.every_option()]
+    return TENSOR if kinds.count(TENSOR) > kinds.count(ARRAY) else ARRAY

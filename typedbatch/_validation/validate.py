@@ -161,7 +161,11 @@ def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level:
         reports.append((schema, problems))
     schema, problems = min(reports, key=lambda report: len(report[1]))
     where = boundary.format(name) if boundary else _call_site()
-    raise SchemaError(schema.name, problems, _summary(batch), where, schema.place)
+    got = ""
+    if isinstance(batch, Tree):
+        with suppress(Exception):  # as in _problems
+            got = summary(batch)
+    raise SchemaError(schema.name, problems, got, where, schema.place)
 
 
 def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...]:
@@ -173,15 +177,6 @@ def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...
         if from_outside(error):
             raise
         return (_unsteady(schema),)
-
-
-def _summary(batch: object) -> str:
-    try:
-        return summary(batch) if isinstance(batch, Tree) else ""
-    except Exception as error:  # as above
-        if from_outside(error):
-            raise
-        return ""
 
 
 def _unsteady(schema: Schema) -> Problem:

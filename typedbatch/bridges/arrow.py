@@ -229,14 +229,11 @@ def _leaf(column: Any) -> Any:
         return _leaf(column.dictionary_decode())
     if pa.types.is_null(kind):
         return None
-    if pa.types.is_primitive(kind) and (not column.null_count or _has_own_null(kind)):
+    # numpy has NaN and NaT for what is not there
+    has_null = pa.types.is_floating(kind) or (pa.types.is_temporal(kind) and not pa.types.is_time(kind))
+    if pa.types.is_primitive(kind) and (not column.null_count or has_null):
         return column.to_numpy(zero_copy_only=False)
     return object_array(column.to_pylist())
-
-
-def _has_own_null(kind: Any) -> bool:
-    """Numpy has NaN and NaT for what is not there."""
-    return bool(pa.types.is_floating(kind) or (pa.types.is_temporal(kind) and not pa.types.is_time(kind)))
 
 
 def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any) -> Any:

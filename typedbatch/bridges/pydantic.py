@@ -81,7 +81,8 @@ def _plain(value: Any) -> Any:
         raise LeafError(f"{describe(value)}: JSON has no complex numbers")
     if array.dtype == object:
         return _plain(array.tolist())
-    return array.astype(str).tolist() if array.dtype.kind in "mM" else array.astype(_json_dtype(array)).tolist()
+    dtype: Any = str if array.dtype.kind in "mM" else float if array.dtype == np.longdouble else array.dtype
+    return array.astype(dtype).tolist()
 
 
 def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,10 +91,6 @@ def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         with under(name):
             out[name] = _plain(leaf)
     return out
-
-
-def _json_dtype(array: Any) -> Any:
-    return float if array.dtype == np.longdouble else array.dtype
 
 
 _Leaf = Annotated[Any, BeforeValidator(_as_leaf), PlainSerializer(_plain, when_used="json")]

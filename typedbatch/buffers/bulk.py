@@ -36,7 +36,7 @@ from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, to_store
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
-from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, TypedBatchError
+from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -256,14 +256,12 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
 
 def _new_column(state: State, values: Any, key: str, where: Any, default: float | None) -> Any:
     """A column for values of which some slots may get none."""
-    try:
+    with under(key):
         require_no_mask(values)
         if default is None:
             require_all(values, state.rings.size, where, state.rings.chronological())
         column = new_column(values, state.rings.size, (len(values),), state.storage, (key,))
         fill(column, default)
-    except TypedBatchError as error:
-        raise error.under(key) from error.__cause__
     return column
 
 

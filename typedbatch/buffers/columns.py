@@ -22,7 +22,7 @@ from typedbatch._tree.leaves import (
     is_reserved,
     new_tree,
 )
-from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError
+from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError, under
 
 if TYPE_CHECKING:
     from typedbatch.buffers.storage import Memory
@@ -188,10 +188,8 @@ def _require_rows(value: Any, lead: Lead) -> None:
     kind = KINDS[type(value)]
     if kind is BATCH:
         for name, inner in value.__dict__.items():
-            try:
+            with under(name):
                 _require_rows(inner, lead)
-            except TypedBatchError as error:
-                raise error.under(name) from error.__cause__
     elif kind is DISTRIBUTION:
         raise LeafError("a distribution has no columns to be stored in; take it out with batch.pop() first")
     elif kind in (ARRAY, TENSOR, SCALAR) and lead and tuple(value.shape[:1]) != lead:

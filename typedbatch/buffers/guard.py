@@ -100,8 +100,13 @@ def require_writer(guard: Guard, name: str) -> None:
         raise StorageError(f"{name}() changes the buffer, and this one is open for reading, with mode='r'")
 
 
-def exclusive(method: M) -> M:
-    """A method of a buffer that no other thread's call comes in between of."""
+def exclusive(method: M, *, at: bool = False) -> M:
+    """A method of a buffer that no other thread's call comes in between of.
+
+    Args:
+        method: the method.
+        at: whether its first argument says which rows it is about, and not all of them.
+    """
 
     @wraps(method)
     def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -110,7 +115,8 @@ def exclusive(method: M) -> M:
             if guard.unfinished:
                 guard.settle()
             if guard.reader is not None:
-                return guard.reader.read(partial(method, self, *args, **kwargs), self._state)
+                index = next(iter((*args, *kwargs.values())), None) if at else slice(None)
+                return guard.reader.read(partial(method, self, *args, **kwargs), self._state, index)
             return method(self, *args, **kwargs)
 
     return alone  # type: ignore[return-value]  # it is called as the method is
@@ -118,19 +124,7 @@ def exclusive(method: M) -> M:
 
 def exclusive_at(method: M) -> M:
     """The same for a method whose first argument says which rows it is about."""
-
-    @wraps(method)
-    def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard = self._state.guard
-        with guard.lock:
-            if guard.unfinished:
-                guard.settle()
-            if guard.reader is not None:
-                index = next(iter((*args, *kwargs.values())), None)
-                return guard.reader.read(partial(method, self, *args, **kwargs), self._state, index)
-            return method(self, *args, **kwargs)
-
-    return alone  # type: ignore[return-value]  # it is called as the method is
+    return exclusive(method, at=True)
 
 
 def changing(method: M) -> M:

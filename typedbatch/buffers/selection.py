@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy import ndarray
-from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import plain_index
 from typedbatch._tree.leaves import describe
@@ -26,7 +25,9 @@ def as_slots(rings: Rings, index: Any) -> Any:
         return rings.chronological()
     index = plain_index(index)
     if isinstance(index, ndarray) and index.dtype.kind == "b":
-        index = _of_mask(rings, index)
+        if index.shape != (rings.size,):
+            raise RowIndexError(f"a mask has one entry for each of the {rings.size} slots, got {describe(index)}")
+        index = np.flatnonzero(index)
     if not isinstance(index, int) and not (isinstance(index, ndarray) and index.dtype.kind in "iu"):
         shown = describe(index) if isinstance(index, ndarray) else repr(index)
         raise RowIndexError(f"rows of a buffer are named by slots: integers, slices, arrays, masks; got {shown}")
@@ -36,15 +37,10 @@ def as_slots(rings: Rings, index: Any) -> Any:
             slots = _from_the_end(rings, slots)
         if slots.max() >= rings.size:
             raise RowIndexError(f"slot {int(slots.max())} of a buffer of {rings.size}")
-    if len(rings) < rings.size:
-        _require_rows(rings, slots)
+    if len(rings) < rings.size and not (held := rings.has_row(slots)).all():
+        free = slots if not slots.ndim else slots[~held][0]
+        raise RowIndexError(f"slot {int(free)} holds no row; {len(rings)} of {rings.size} slots do")
     return slots if isinstance(index, ndarray) else int(slots)
-
-
-def _of_mask(rings: Rings, mask: NDArray[Any]) -> Slots:
-    if mask.shape != (rings.size,):
-        raise RowIndexError(f"a mask has one entry for each of the {rings.size} slots, got {describe(mask)}")
-    return np.flatnonzero(mask)
 
 
 def _from_the_end(rings: Rings, slots: Slots) -> Slots:
@@ -54,12 +50,6 @@ def _from_the_end(rings: Rings, slots: Slots) -> Slots:
     out = slots.copy()
     out[slots < 0] = stored[slots[slots < 0]]
     return out
-
-
-def _require_rows(rings: Rings, slots: Slots) -> None:
-    if not (held := rings.has_row(slots)).all():
-        free = slots if not slots.ndim else slots[~held][0]
-        raise RowIndexError(f"slot {int(free)} holds no row; {len(rings)} of {rings.size} slots do")
 
 
 def slots_between(rings: Rings, start: int, stop: int) -> Slots:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -42,10 +44,8 @@ def validate(
     unsafe_pickle: Unsafe = False,
 ) -> None:
     """Check files against a protocol or record. Ends with 0 if all match, 1 if one does not, 2 if one is unreadable."""
-    try:
+    with _or_stop():
         target = schema_named(schema)
-    except TypedBatchError as error:
-        _stop(str(error))
     outcomes = []
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=len(files) == 1 or not console.is_terminal) as progress:
@@ -76,19 +76,15 @@ def infer(
     unsafe_pickle: Unsafe = False,
 ) -> None:
     """Write the protocol or record that a file fulfils."""
-    try:
+    with _or_stop():
         typer.echo(infer_schema(read(file, unsafe_pickle), name, style, sizes=sizes), nl=False)  # type: ignore[arg-type]  # it is checked there
-    except TypedBatchError as error:
-        _stop(str(error))
 
 
 @app.command()
 def show(file: File, unsafe_pickle: Unsafe = False) -> None:
     """Show the fields of a file as a tree: dtypes, shapes, sizes, first values."""
-    try:
+    with _or_stop():
         batch = read(file, unsafe_pickle)
-    except TypedBatchError as error:
-        _stop(str(error))
     Console(highlight=False, markup=False).print(_tree(batch, TextTree(f"{file}  {type(batch).__name__}")))
 
 
@@ -131,6 +127,11 @@ def protocols(
     typer.echo("\n".join(lines))
 
 
-def _stop(reason: str) -> NoReturn:
-    typer.echo(reason, err=True)
-    raise typer.Exit(UNREADABLE)
+@contextmanager
+def _or_stop() -> Generator[None]:
+    """The command ends where there is an error of ours."""
+    try:
+        yield
+    except TypedBatchError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(UNREADABLE) from None

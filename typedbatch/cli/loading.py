@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import Tree, describe
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError
@@ -45,9 +44,8 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
     except TypedBatchError as error:
         raise StorageError(f"{path} holds no batch: {error}") from error
     except Exception as error:  # whatever it is, what was read is the reason for it
-        if from_outside(error):
-            raise
-        raise StorageError(f"{path} cannot be read: {_first_line(error)}") from error
+        said = (str(error) or type(error).__name__).partition("\n")[0]
+        raise StorageError(f"{path} cannot be read: {said}") from error
 
 
 def _as_batch(found: Any, path: Path) -> Batch:
@@ -88,10 +86,6 @@ def _pickle(path: Path, unsafe_pickle: bool) -> Any:
         raise StorageError(f"{path} is a pickle; {_HINT}")
     with path.open("rb") as file:
         return pickle.load(file)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).partition("\n")[0]
 
 
 _HINT: Final = "loading it could execute anything: --unsafe-pickle, if you trust it"

@@ -113,13 +113,13 @@ def _row(api: Api, leaf: ProperType) -> Type:
     if not is_array(leaf):
         return leaf
     shape = get_proper_type(leaf.args[0])
-    if isinstance(shape, TupleType) and len(shape.items) > 1 and all(_is_size(item) for item in shape.items):
+    if (
+        isinstance(shape, TupleType)
+        and len(shape.items) > 1
+        and all(isinstance(get_proper_type(item), (Instance, LiteralType)) for item in shape.items)
+    ):
         return Instance(leaf.type, [shape.copy_modified(items=shape.items[1:]), *leaf.args[1:]])
     return anything()
-
-
-def _is_size(type_: Type) -> bool:
-    return isinstance(get_proper_type(type_), (Instance, LiteralType))
 
 
 def _any_rank(api: Api, leaf: ProperType) -> Type:
@@ -197,10 +197,6 @@ def _to_array(api: Api, leaf: ProperType) -> Type:
 
 def _to_anything(api: Api, leaf: ProperType) -> Type:
     return anything()
-
-
-def _to_two_dimensions(api: Api, leaf: ProperType) -> Type:
-    return unranked(api, [leaf]) if is_array(leaf) else leaf
 
 
 # ---- changing --------------------------------------------------------------------------------------------------------
@@ -326,7 +322,7 @@ METHODS: dict[str, Hook] = {
     "apply_values_transform": _transform,
     "copy": _same,
     "dropnull": _same,
-    "to_at_least_2d": _mapped(_to_two_dimensions),
+    "to_at_least_2d": _mapped(_any_rank),
     "__setitem__": _set_item,
     "__delitem__": _delete_item,
     "update": _update,

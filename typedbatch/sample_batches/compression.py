@@ -14,7 +14,7 @@ from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree, object_array
-from typedbatch.errors import LeafError, MissingDependencyError, TypedBatchError
+from typedbatch.errors import LeafError, MissingDependencyError, under
 
 
 class Form(NamedTuple):
@@ -120,12 +120,9 @@ def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
     kind = KINDS[type(value)]
     if kind is BATCH and value.__dict__:
         forms: dict[str, Forms] = {}
-        name = ""
-        try:
-            for name, leaf in value.__dict__.items():
+        for name, leaf in value.__dict__.items():
+            with under(name):
                 forms[name] = _forms(leaf, arrays)
-        except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
         return forms
     array, torch_dtype = value, None
     if kind is TENSOR:

@@ -192,8 +192,8 @@ class MultiAgentBatch(Batch):
             MissingFieldError: a policy's batch has no ``eps_id`` or no ``t`` (a ``KeyError``).
         """
         size = at_least(1, k, "k")
-        batches = [(name, *_flat(batch)) for name, batch in self.policy_batches.items()]
-        batches = [one for one in batches if one[2]]
+        flats = [(name, *flat(batch, layout_of(batch.__dict__))) for name, batch in self.policy_batches.items()]
+        batches = [(name, batch, layout.steps) for name, batch, layout in flats if layout.steps]
         if not batches:
             return []
         step, agent = _steps_and_agents(batches)
@@ -241,8 +241,11 @@ class MultiAgentBatch(Batch):
 
     def compress(self, bulk: bool = False, columns: Collection[str] = OBSERVATIONS) -> None:
         """Compress columns of every policy, in this very batch; see :meth:`SampleBatch.compress`."""
-        new = [(batch, _compressed(name, batch, bulk, columns)) for name, batch in self.policy_batches.items()]
-        for batch, fields in new:
+        new = []
+        for policy, batch in self.policy_batches.items():
+            with under(policy):
+                new.append(replaced(batch, columns, lambda column: compress_column(column, bulk)))
+        for batch, fields in zip(self.policy_batches.values(), new, strict=True):
             batch.__dict__.update(fields)
 
     def decompress_if_needed(self: M, columns: Collection[str] = OBSERVATIONS) -> M:
@@ -261,16 +264,6 @@ def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:
         len(batch)
     sample_batch: SampleBatch = batch
     return sample_batch
-
-
-def _flat(batch: SampleBatch) -> tuple[SampleBatch, int]:
-    tree, layout = flat(batch, layout_of(batch.__dict__))
-    return tree, layout.steps
-
-
-def _compressed(policy: str, batch: SampleBatch, bulk: bool, columns: Collection[str]) -> dict[str, Any]:
-    with under(policy):
-        return replaced(batch, columns, lambda column: compress_column(column, bulk))
 
 
 def of_one_policy(policy: str, batch: SampleBatch) -> MultiAgentBatch:

@@ -23,6 +23,7 @@ from typedbatch.sample_batches.compression import Compressed, compress_column, d
 from typedbatch.sample_batches.input_dict import NEXT_OBS, OBS, ViewRequirementLike, single_step_input
 from typedbatch.sample_batches.layout import (
     SEQ_LENS,
+    Layout,
     count_steps,
     each_step,
     flat,
@@ -158,6 +159,11 @@ class SampleBatch(Batch):
                 f"compressed as a whole, so it has no rows to take; decompress_if_needed([{names!r}])", names
             )
 
+    def _flat(self: S) -> tuple[S, Layout]:
+        """The batch without padding, and its layout."""
+        self._require_uncompressed()
+        return flat(self, layout_of(self.__dict__))
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """One dict per step; nested columns are dicts too, and ``seq_lens`` is 1."""
         for row in self:
@@ -187,7 +193,7 @@ class SampleBatch(Batch):
             return super().split(size, shuffle, merge_last, rng=rng)
         if shuffle:
             raise StructureError("sequences cannot be shuffled step by step; split(size, shuffle=False)", SEQ_LENS)
-        tree, layout = flat(self, layout_of(self.__dict__))
+        tree, layout = self._flat()
         pieces = list(bounds(layout.steps, size, merge_last))
         return (slice_steps(tree, layout, *piece) for piece in pieces)
 
@@ -273,8 +279,7 @@ class SampleBatch(Batch):
             MissingFieldError: no such column, or none of these (a ``KeyError``).
         """
         by = key or (EPISODE_ID if EPISODE_ID in self.__dict__ else None)
-        self._require_uncompressed()
-        tree, layout = flat(self, layout_of(self.__dict__))
+        tree, layout = self._flat()
         ends = np.cumsum(lengths_by(tree.__dict__, by, layout.steps))
         pieces = [slice_steps(tree, layout, start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
         ids = None if by is None else np.asarray(conversion.leaf_to_numpy(tree.__dict__[by]))
@@ -299,8 +304,7 @@ class SampleBatch(Batch):
         start, end = at_least(-sys.maxsize, start, "start"), at_least(0, end, "end")
         if (state_start is None) != (state_end is None):
             raise StructureError("slice() takes state_start and state_end together, or neither")
-        self._require_uncompressed()
-        tree, layout = flat(self, layout_of(self.__dict__))
+        tree, layout = self._flat()
         stop = max(min(end, layout.steps), start) if start >= 0 else min(end, layout.steps)
         if state_start is not None:
             require_sequences(layout, start, stop, state_start, state_end)
@@ -325,8 +329,7 @@ class SampleBatch(Batch):
         if len(given) != 1:
             raise SettingError("timeslices() takes either size or num_slices")
         number = at_least(1, given[0], "size" if num_slices is None else "num_slices")
-        self._require_uncompressed()
-        tree, layout = flat(self, layout_of(self.__dict__))
+        tree, layout = self._flat()
         if num_slices is None:
             pieces = list(bounds(layout.steps, number, False))
         else:
@@ -409,8 +412,7 @@ class SampleBatch(Batch):
             MissingFieldError: a column is not there.
             RowIndexError: there is no such step.
         """
-        self._require_uncompressed()
-        tree, layout = flat(self, layout_of(self.__dict__))
+        tree, layout = self._flat()
         columns = single_step_input(tree, layout, view_requirements, index)
         columns[SEQ_LENS] = np.ones(1, np.int32)
         one_step: S = new_tree(type(self), columns)

@@ -14,6 +14,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from typedbatch._signals import from_outside
 from typedbatch.errors import DeclarationError
 
@@ -204,16 +206,10 @@ def broadcast(known: Several | None, sizes: tuple[int, ...], may: bool) -> Sever
     may_too, before = known
     if not may and not may_too:
         return known if sizes == before else None
-    together = _broadcast_shapes(before, sizes)
-    if together is None:
+    try:
+        together = np.broadcast_shapes(before, sizes)
+    except ValueError:
         return None
     if may_too:
         return (may, together) if may or together == sizes else None
     return known if together == before else None
-
-
-def _broadcast_shapes(one: tuple[int, ...], two: tuple[int, ...]) -> tuple[int, ...] | None:
-    longer = max(len(one), len(two))
-    pairs = zip((1,) * (longer - len(one)) + one, (1,) * (longer - len(two)) + two, strict=True)
-    out = tuple(b if a == 1 else a if b in (1, a) else -1 for a, b in pairs)
-    return None if -1 in out else out

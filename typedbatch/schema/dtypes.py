@@ -69,7 +69,11 @@ class Dtypes(dict[Any, bool]):
 
     def __missing__(self, dtype: Any) -> bool:
         spellings = names_of(dtype)
-        answer = any(_matches(name, spelling) for name in self.names for spelling in spellings)
+        answer = any(
+            name == spelling if isinstance(name, str) else name.match(spelling) is not None
+            for name in self.names
+            for spelling in spellings
+        )
         answer = answer or (isinstance(dtype, np.dtype) and self._has_scalar(dtype))
         if len(self) < _MOST and is_own_dtype(dtype):
             self[dtype] = answer
@@ -101,10 +105,6 @@ def names_of(dtype: Any) -> tuple[str, ...]:
             return (str(dtype),)
         return dtype.type.__name__, dtype.name
     return (str(dtype).removeprefix("torch."),)
-
-
-def _matches(name: str | re.Pattern[str], spelling: str) -> bool:
-    return name == spelling if isinstance(name, str) else name.match(spelling) is not None
 
 
 def jaxtyping_dtypes(annotation: Any) -> Dtypes | None:

@@ -139,7 +139,10 @@ class _Walker:
             path = Path(outer, field.name)
             value = fields.get(field.name, _ABSENT)
             if field.name in from_properties:
-                value = self.property(batch, field, path)
+                value = _UNREADABLE
+                with self.readable(path, f"{field.name} is a property of {type(batch).__name__}"):
+                    value = getattr(batch, field.name)
+                    self.kept.append(value)
             if value is _UNREADABLE:
                 continue
             if value is not _ABSENT:
@@ -157,30 +160,18 @@ class _Walker:
         self.report(path, "TB104 endless-nesting", "", depth.SAYS, depth.HINT)
         return True
 
-    def property(self, batch: Any, field: Field, path: Path) -> Any:
-        """What a property of the batch's class gives in place of a field."""
-        try:
-            value = getattr(batch, field.name)
-        except Exception as error:  # it is the user's own code
-            if from_outside(error):
-                raise
-            hint = f"{field.name} is a property of {type(batch).__name__}"
-            self.report(path, "TB105 unreadable-field", "", _raises(error), hint)
-            return _UNREADABLE
-        self.kept.append(value)
-        return value
-
     @contextmanager
-    def readable(self, path: Path) -> Generator[None]:
-        """Reports what a value of a foreign class raises when it is looked at."""
+    def readable(self, path: Path, hint: str = _ODD_CLASS) -> Generator[None]:
+        """Reports what a property, or a value of a foreign class, raises when it is looked at."""
         try:
             yield
         except _MisfitError:
             raise
-        except Exception as error:  # a property of the value may raise anything
+        except Exception as error:  # it is the user's own code
             if from_outside(error):
                 raise
-            self.report(path, "TB105 unreadable-field", "", _raises(error), _ODD_CLASS)
+            says = f"raises {type(error).__name__} when it is looked at"
+            self.report(path, "TB105 unreadable-field", "", says, hint)
 
     def value(self, value: Any, field: Field, path: Path, computed: list[_Size]) -> None:
         """One field: which alternative it is, and what is wrong with it then."""
@@ -378,10 +369,6 @@ class _Spare:
         where = f"declared in {field.declared_in.rpartition('.')[2]}, {field.place}" if field.place else ""
         where = where or f"declared in {field.declared_in}"
         return f"did you mean {near!r}?  ({where})" if near else where
-
-
-def _raises(error: Exception) -> str:
-    return f"raises {type(error).__name__} when it is looked at"
 
 
 def _cast(option: Option, path: Path) -> str:

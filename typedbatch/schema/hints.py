@@ -67,18 +67,11 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
         return Union[tuple(resolve(arg, types_, scope) for arg in args)]  # noqa: UP007  # the parts are only known now
     if not args or not isinstance(origin, type):
         return hint
-    return _rebuild(hint, origin, tuple(_argument(arg, types_, scope) for arg in args))
-
-
-def _argument(arg: Any, types_: Types, scope: Scope) -> Any:
-    # In Callable[[int], str] an argument may be no type at all.
-    return arg if isinstance(arg, list) or arg is Ellipsis else resolve(arg, types_, scope)
-
-
-def _rebuild(hint: Any, origin: type, args: tuple[Any, ...]) -> Any:
-    if args == get_args(hint):
+    # in Callable[[int], str] an argument may be no type at all
+    new = tuple(a if isinstance(a, list) or a is Ellipsis else resolve(a, types_, scope) for a in args)
+    if new == args:
         return hint
-    return hint.copy_with(args) if hasattr(hint, "copy_with") else origin[args]  # type: ignore[index]
+    return hint.copy_with(new) if hasattr(hint, "copy_with") else origin[new]  # type: ignore[index]
 
 
 def _variable(variable: Any, types_: Types, scope: Scope) -> Any:

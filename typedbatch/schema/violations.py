@@ -75,28 +75,20 @@ def _option(value: Any, field: Field, taken: Alternatives) -> Option | None:
 
 
 def _ask(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
-    try:
-        wrong = _wrong(rule.holds(values))
-    except Exception as error:  # a predicate is the user's own code, and may not like what it gets
-        if from_outside(error):
-            raise
-        yield Problem(path, "TB403 rule-raised", rule.words, f"{rule.words}: {_raises(error)}", schema)
-        return
-    if wrong is not None:
+    wrong = _answer(rule, values)
+    if isinstance(wrong, str):
+        yield Problem(path, "TB403 rule-raised", rule.words, wrong, schema)
+    elif wrong is not None:
         says = f"{_some(wrong)} not {rule.words}{wrong.where}"
         yield Problem(path, "TB401 wrong-values", rule.words, says, schema)
 
 
 def _across(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -> Iterator[Problem]:
     hint = f"the rule {schema.name}.{rule.name}"
-    try:
-        wrong = _wrong(rule.holds(view(batch, schema.target)))
-    except Exception as error:  # as above
-        if from_outside(error):
-            raise
-        yield Problem(path, "TB403 rule-raised", rule.words, f"{rule.words}: {_raises(error)}", root, hint)
-        return
-    if wrong is not None:
+    wrong = _answer(rule, view(batch, schema.target))
+    if isinstance(wrong, str):
+        yield Problem(path, "TB403 rule-raised", rule.words, wrong, root, hint)
+    elif wrong is not None:
         each = "rows" if wrong.dims == 1 else "places"
         says = f"not so: {rule.words}" if wrong.total is None else f"not so in {wrong.count} of {wrong.total} {each}: "
         says += "" if wrong.total is None else f"{rule.words}{wrong.where}"
@@ -111,6 +103,18 @@ class _Wrong:
     total: int | None = None
     where: str = ""
     dims: int = 0
+
+
+def _answer(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
+    """What does not hold, or in words that the rule raises an error."""
+    try:
+        return _wrong(rule.holds(values))
+    except Exception as error:  # a predicate is the user's own code, and may not like what it gets
+        if from_outside(error):
+            raise
+        # The text of these is about types and names; that of other errors may hold values.
+        says = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
+        return f"{rule.words}: raises {type(error).__name__}{': ' if says else ''}{cut(says, 100)}"
 
 
 def _wrong(answer: Any) -> _Wrong | None:
@@ -134,9 +138,3 @@ def _some(wrong: _Wrong) -> str:
     if wrong.total is None:
         return "values are"
     return f"{wrong.count} of {wrong.total} values {'is' if wrong.count == 1 else 'are'}"
-
-
-def _raises(error: Exception) -> str:
-    # Their text is about types and names; that of other errors may hold values.
-    says = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
-    return f"raises {type(error).__name__}{': ' if says else ''}{cut(says, 100)}"
