@@ -31,6 +31,7 @@ SLOW = (
     "tests/test_infer.py::test_a_checker_reads_it",
     "tests/test_pytest_plugin.py",
     "tests/test_sdist.py",
+    "tests/training/test_examples.py",
     "tests/typing",
 )
 """What takes long, as it starts processes: language servers, six type checkers, programs that are killed."""
@@ -39,6 +40,7 @@ QUICK = (
     "tests/buffers/test_killed_process.py::test_a_dropnull_that_is_killed_leaves_only_rows_that_were_there[ReplayBuffer]",
     "tests/buffers/test_two_processes.py::test_the_lock_of_another_process_goes_when_it_is_killed",
     "tests/test_from_tianshou.py::test_both_programs_learn_the_same[ppo]",
+    "tests/training/test_examples.py::test_ppo[1]",
     "tests/typing/plugin/test_near.py",
     "tests/typing/plugin/test_places.py",
 )

@@ -117,6 +117,10 @@ class EmptyBufferError(TypedBatchError, ValueError):
     """Rows were asked of a buffer that has none."""
 
 
+class EnvironmentFailedError(TypedBatchError, RuntimeError):
+    """An environment has raised an error, or does not answer; what it raised is the cause of this."""
+
+
 class StorageError(TypedBatchError, ValueError):
     """A folder or file that cannot be used, or that is not what it should be. Nothing in it was executed."""
 

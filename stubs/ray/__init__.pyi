@@ -1,1 +1,19 @@
-"""What typedbatch uses of RLlib, which is installed for benchmarks and a few tests only."""
+"""What typedbatch uses of Ray."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+from ray import exceptions as exceptions
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+class ObjectRef(Generic[T_co]): ...
+
+@overload
+def get(object_refs: list[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
+@overload
+def get(object_refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
+def put(value: T) -> ObjectRef[T]: ...
+def remote(*args: Any, **kwargs: Any) -> Callable[..., Any]: ...
+def kill(actor: Any, *, no_restart: bool = True) -> None: ...

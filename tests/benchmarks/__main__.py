@@ -18,6 +18,7 @@ from .peers import MODULES, installed
 from .report import Report
 from .sample_batches import measure_sample_batches
 from .timing import measure
+from .training import measure_training
 from .validation import measure_validation
 
 DESCRIPTIONS = {
@@ -26,7 +27,7 @@ DESCRIPTIONS = {
 }
 
 
-TABLES = ("memory", "validation", "buffers", "rllib", "files", "import", "checking", "branches")
+TABLES = ("memory", "validation", "buffers", "training", "rllib", "files", "import", "checking", "branches")
 
 
 def main() -> int:
@@ -65,6 +66,8 @@ def main() -> int:
             wrong |= not all(check.right for check in checks)
     if arguments.only in "buffers":
         report.buffers(measure_buffers(), buffer_memory())
+    if arguments.only in "training":
+        report.training(measure_training())
     if arguments.only in "rllib":
         report.sample_batches(measure_sample_batches())
     if arguments.only in "files":

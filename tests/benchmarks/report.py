@@ -19,6 +19,7 @@ from .imports import BAR, HEAVY, Imports
 from .memory import Memory
 from .sample_batches import Row as SampleRow
 from .timing import Measured, Ratio
+from .training import STEPS
 from .validation import BAR as VALIDATION_BAR
 from .validation import FAILURE_BAR, Validation
 
@@ -111,17 +112,26 @@ class Report:
             table.add_row(name, _own(ratio, missed), "" if limit is None else f"{limit:.2f}", "", "", "")
         self._print(table)
 
-    def buffers(self, rows: list[Row], memory: dict[str, float]) -> None:
-        title = f"replay buffers: a row of 7 fields; the floor is a ring of arrays; add {ENVS} is per call"
+    def training(self, rows: list[Row]) -> None:
+        title = f"collectors: {STEPS} steps of each environment; the floor is a loop that writes arrays"
         table = self._table(title, "operation", "floor, us", "typedbatch", "bar", "tianshou")
+        self._add_rows(table, "training", rows)
+        self._print(table)
+
+    def _add_rows(self, table: Table, what: str, rows: list[Row]) -> None:
         for row in rows:
             behind = row.tianshou is not None and row.own.median > row.tianshou.median
             missed = behind or (row.bar is not None and row.own.median > row.bar)
             if missed:
-                self.missed.setdefault(f"buffers: {row.name}", [])
+                self.missed.setdefault(f"{what}: {row.name}", [])
             bar = "ahead" if row.bar is None else f"{row.bar:.2f}"
             theirs = "" if row.tianshou is None else f"{row.tianshou.median:.2f}"
             table.add_row(row.name, f"{row.floor * 1e6:.2f}", _own(row.own, missed), bar, theirs)
+
+    def buffers(self, rows: list[Row], memory: dict[str, float]) -> None:
+        title = f"replay buffers: a row of 7 fields; the floor is a ring of arrays; add {ENVS} is per call"
+        table = self._table(title, "operation", "floor, us", "typedbatch", "bar", "tianshou")
+        self._add_rows(table, "buffers", rows)
         for name, share in memory.items():
             missed = share > MEMORY_BAR
             if missed:

@@ -12,7 +12,8 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from typedbatch import Batch, BatchRecord, RolloutBatchProtocol, SchemaError, validate
-from typedbatch.bridges.gymnasium import nested, transitions
+from typedbatch._spaces import nested
+from typedbatch.bridges.gymnasium import transitions
 from typedbatch.bridges.spaces import schema_from_spaces
 from typedbatch.errors import FieldNameError, LeafError
 from typedbatch.schema import schema_of

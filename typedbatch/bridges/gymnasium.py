@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch._ops.copying import deep_leaf
+from typedbatch._spaces import nested, with_final
 from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import TENSOR, describe, kind_of
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, RowAssignmentError, StructureError
+from typedbatch.errors import LeafError
 from typedbatch.records import ObsBatch, RolloutBatch
 
 _FINAL = ("final_obs", "_final_obs")
@@ -65,7 +65,7 @@ def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
         rew=_numbers("rew", rew),
         terminated=_numbers("terminated", terminated),
         truncated=_numbers("truncated", truncated),
-        obs_next=_with_final(nested(obs_next), info),
+        obs_next=with_final(nested(obs_next), info),
         info=_info({name: value for name, value in info.items() if name not in _FINAL}),
     )
 
@@ -82,65 +82,3 @@ def _numbers(name: str, value: Any) -> Any:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
         raise LeafError(f"{describe(value)} is not an array: {error}", name) from error
-
-
-def nested(value: Any) -> Any:
-    """A value of a space as leaves: dicts and tuples as nested batches, fields of a tuple called by their place.
-
-    Raises:
-        StructureError: they are nested more than 100 deep.
-    """
-    value = named(value)
-    return Batch(value) if isinstance(value, dict) else value
-
-
-def named(value: Any) -> Any:
-    """The same as dicts.
-
-    Raises:
-        StructureError: they are nested more than 100 deep.
-    """
-    require_depth(value, _parts)
-    return _named(value)
-
-
-def _named(value: Any) -> Any:
-    parts = _parts(value)
-    return value if parts is None else {name: _named(part) for name, part in parts.items()}
-
-
-def _parts(value: Any) -> Mapping[Any, Any] | None:
-    if isinstance(value, tuple):
-        return {str(i): part for i, part in enumerate(value)}
-    return value if isinstance(value, Mapping) else None
-
-
-def unnested(value: Any) -> Any:
-    """A leaf, or a nested batch, as the value of a space: the inverse of :func:`nested`.
-
-    Fields ``"0"``, ``"1"``, ... are taken for those of a tuple, even where they came from a dict with such names.
-    """
-    if not isinstance(value, Batch):
-        return value
-    parts = {name: unnested(part) for name, part in value.items()}
-    is_tuple = bool(parts) and list(parts) == [str(i) for i in range(len(parts))]
-    return tuple(parts.values()) if is_tuple else parts
-
-
-def _with_final(obs: Any, info: Mapping[str, Any]) -> Any:
-    if "final_obs" not in info:
-        return obs
-    if "_final_obs" not in info:
-        raise StructureError("the mask of them, '_final_obs', is not in the info", "final_obs")
-    try:
-        ended = np.flatnonzero(info["_final_obs"])
-        last = [info["final_obs"][i] for i in ended]
-        if not last:
-            return obs
-        if any(one is None for one in last):
-            raise StructureError("an episode has ended, but its last observation is None", "final_obs")
-        rows = Batch(obs=deep_leaf(obs, {}))
-        rows[ended] = Batch.stack([{"obs": nested(one)} for one in last])
-    except (LookupError, TypeError, RowAssignmentError) as error:
-        raise StructureError(f"these last observations do not fit those of the step: {error}", "final_obs") from error
-    return rows["obs"]

@@ -10,10 +10,10 @@ from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
 from typedbatch._ops.padding import after_zeros
+from typedbatch._spaces import nested, unnested
 from typedbatch._tree.leaves import ARRAY, BATCH, describe, is_reserved, kind_of
 from typedbatch._tree.rows import count_rows, equal_rows, leaves, require_bounded
 from typedbatch.batch import Batch
-from typedbatch.bridges.gymnasium import nested, unnested
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import RolloutBatch

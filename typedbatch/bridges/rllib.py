@@ -9,10 +9,10 @@ from ray.rllib.policy import sample_batch as rllib
 
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._spaces import named
 from typedbatch._tree.leaves import BATCH, KINDS, Tree, describe, is_reserved, new_tree, object_array
 from typedbatch._tree.rows import require_bounded
 from typedbatch.batch import Batch
-from typedbatch.bridges.gymnasium import named
 from typedbatch.errors import LeafError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.sample_batches.layout import layout_of

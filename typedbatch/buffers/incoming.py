@@ -24,7 +24,6 @@ from typedbatch._tree.leaves import (
     object_array,
 )
 from typedbatch.buffers.columns import Fields, Lead, Plan
-from typedbatch.buffers.rings import Added
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
 
 if TYPE_CHECKING:
@@ -177,17 +176,3 @@ def validate_added(state: State, batch: Tree, fields: Fields, plan: Plan) -> Non
         if not state.save_obs_next:
             rows.setdefault("obs_next", rows["obs"])
         declared.validate_added(rows, not plan.lead)
-
-
-def add_in_turns(state: State, plan: Plan, ids: NDArray[np.intp], rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-    """Add rows of which some go into the same ring, each after the one before it."""
-    turns: list[list[int]] = []
-    met = dict.fromkeys(ids.tolist(), 0)
-    for row, ring in enumerate(ids.tolist()):
-        if met[ring] == len(turns):
-            turns.append([])
-        turns[met[ring]].append(row)
-        met[ring] += 1
-    parts = [state.add_many(plan.part(rows), ids[rows], rew[rows], done[rows]) for rows in turns]
-    order = np.argsort(np.concatenate(turns))
-    return Added(*(np.concatenate(column)[order] for column in zip(*parts, strict=True)))

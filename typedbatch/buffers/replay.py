@@ -237,7 +237,7 @@ class ReplayBuffer(Generic[R, S]):
         fields, done, rew = incoming.to_store(state, batch, (rows,))
         plan = state.plan(batch, fields, (rows,))
         if isinstance(ids, ndarray) and len(ids) > 1 and np.bincount(ids).max() > 1:
-            return incoming.add_in_turns(state, plan, ids, rew, done)
+            return state.add_block(plan, ids, rew, done)
         return state.add_many(plan, ids, rew, done)
 
     # ---- sampling -------------------------------------------------------------------------------------------------

@@ -109,15 +109,15 @@ class Rings:
     def advance(self, ids: Ids, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Count in one row for each of the rings ``ids``, which must differ, at the slots that ``target`` names."""
         offset, capacity = self.offset[ids], self.capacity[ids]
-        index = offset + self.insertion[ids]
-        self.ep_return[ids] += rew
-        self.ep_len[ids] += 1
+        counts = self.counts[:3, ids]  # insertion, length and ep_len: a view for a slice, a copy for numbers
+        index = offset + counts[0]
         added = Added(index, np.zeros(np.shape(rew)), np.zeros(len(index), np.intp), offset + self.ep_start[ids])
-        following = self.insertion[ids] + 1
-        following[following == capacity] = 0
-        self.insertion[ids] = following
-        self.length[ids] = np.minimum(self.length[ids] + 1, capacity)
-        if done.any():
+        counts += 1
+        counts[0] %= capacity
+        np.minimum(counts[1], capacity, out=counts[1])
+        self.counts[:3, ids] = counts
+        self.ep_return[ids] += rew
+        if True in done.tolist():
             ended = np.arange(len(self.capacity))[ids][done]
             added.ep_return[done], added.ep_len[done] = self.ep_return[ended], self.ep_len[ended]
             self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
@@ -140,6 +140,40 @@ class Rings:
         self.ep_return[0], self.ep_len[0] = total, steps
         return Added(slots, _ZERO.copy() if not rew.ndim else np.zeros((1, *rew.shape)), _NONE.copy(), start)
 
+    def advance_block(self, ids: Slots, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        """Count in several rows for each of some rings; ``ids`` is the ring of each row, in rising order."""
+        first = np.append(True, ids[1:] != ids[:-1])  # of its ring
+        begins = np.flatnonzero(first | np.append(False, done[:-1]))
+        counts = np.bincount(ids, minlength=len(self.capacity))
+        rank = np.arange(len(ids)) - (np.cumsum(counts) - counts)[ids]
+        local = (self.insertion[ids] + rank) % self.capacity[ids]
+        goes_on = np.flatnonzero(first[begins])  # the episodes that the rings are in
+        rings = ids[begins[goes_on]]
+        total = np.array(rew, np.float64)
+        total[begins[goes_on]] += self.ep_return[rings]
+        returns = np.add.reduceat(total, begins)
+        steps = np.diff(np.append(begins, len(ids)))
+        steps[goes_on] += self.ep_len[rings]
+        starts = local[begins]
+        starts[goes_on] = self.ep_start[rings]
+        episode = np.cumsum(first | np.append(False, done[:-1])) - 1
+        last = np.flatnonzero(np.append(first[1:], True))
+        over, now = done[last], episode[last]
+        self.insertion[:] = (self.insertion + counts) % np.maximum(self.capacity, 1)
+        self.length[:] = np.minimum(self.length + counts, self.capacity)
+        self.ep_return[rings], self.ep_len[rings] = returns[now], steps[now]
+        self.ep_return[rings[over]] = self.ep_len[rings[over]] = 0
+        self.ep_start[rings] = np.where(over, self.insertion[rings], starts[now])
+        ended = np.flatnonzero(done)
+        added = Added(
+            local + self.offset[ids],
+            np.zeros(rew.shape),
+            np.zeros(len(ids), np.intp),
+            starts[episode] + self.offset[ids],
+        )
+        added.ep_return[ended], added.ep_len[ended] = returns[episode[ended]], steps[episode[ended]]
+        return added
+
     def push(self, ring: int, count: int) -> Slots:
         """The slots of ``count`` more rows of one ring, oldest first, which are counted in; episodes are not."""
         capacity = self.capacity.item(ring)
@@ -148,8 +182,8 @@ class Rings:
         self.length[ring] = min(self.length[ring] + count, capacity)
         return slots
 
-    def drop_oldest(self, ids: Ids, count: int = 1) -> None:
-        """Let the rows go that ``count`` more in each ring will overwrite."""
+    def drop_oldest(self, ids: Ids, count: Any = 1) -> None:
+        """Let the rows go that ``count`` more in each ring will overwrite; one number for all, or one for each."""
         self.length[ids] = np.minimum(self.length[ids], self.capacity[ids] - count)
 
     def reset(self, ids: Ids = slice(None), *, keep_statistics: bool = False) -> None:

@@ -279,6 +279,26 @@ class State:
         self.on_rows_written(added.slots)
         return added
 
+    def add_block(self, plan: Plan, ids: Slots, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        """Add rows of which several go into the same ring, one after the other; one write for each column."""
+        counts = np.bincount(ids, minlength=len(self.rings.capacity))
+        room = np.minimum(counts, self.rings.capacity)
+        return self.change(self.undoing(slice(None), room), self._write_block, plan, ids, counts, room, rew, done)
+
+    def _write_block(
+        self, plan: Plan, ids: Slots, counts: Slots, room: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
+    ) -> Added:
+        self.make_room(slice(None), room)
+        order = ids.argsort(kind="stable")
+        ids = ids[order]
+        added = self.rings.advance_block(ids, rew[order], done[order])
+        kept = np.flatnonzero(np.arange(len(ids)) >= (np.cumsum(counts) - room)[ids])  # the last ones that have room
+        slots = added.slots[kept]
+        plan.part(order[kept]).write(slots)
+        self.on_rows_written(slots)
+        back = order.argsort()
+        return Added(*(column[back] for column in added))
+
     def forget(self, keep_statistics: bool = False) -> None:
         """Forget every row."""
         self.rings.reset(keep_statistics=keep_statistics)
@@ -301,14 +321,14 @@ class State:
             raise
         return out
 
-    def undoing(self, ids: Any = None, count: int = 1, *, structure: bool = False) -> Callable[[], None]:
+    def undoing(self, ids: Any = None, count: Any = 1, *, structure: bool = False) -> Callable[[], None]:
         """What undoes a change that is about to begin, and may itself be called again if it is interrupted.
 
         On disk that is to read the folder, which is what it would be if the process had been killed.
 
         Args:
             ids: the rings that rows will be written to, if any; those that they overwrite are gone then.
-            count: how many rows each.
+            count: how many rows each; one number, or one for each ring.
             structure: whether there may be other columns.
         """
         owner = self.owner()
@@ -320,7 +340,7 @@ class State:
         positions = rings.counts.tobytes(), returns, returns.tobytes()
         return partial(owner.put_back, positions, columns, self.rings, ids, count)
 
-    def put_back(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: int) -> None:
+    def put_back(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: Any) -> None:
         """Go back to positions and columns, without the rows that ``count`` more in rings would have overwritten."""
         counts, returns, values = positions
         self.rings.counts.ravel()[:] = np.frombuffer(counts, np.int64)
@@ -333,12 +353,12 @@ class State:
         self.share_columns()
         self.on_rows_dropped()
 
-    def make_room(self, ids: Any, count: int = 1) -> None:
+    def make_room(self, ids: Any, count: Any = 1) -> None:
         """Called before rows are written: on disk, those that will be overwritten no longer count."""
         if self.durable:
             self.rings.drop_oldest(ids, count)
             owner = self.owner()
-            owner.storage.commit(owner.numbers(), count, begun=True)
+            owner.storage.commit(owner.numbers(), int(np.max(count)), begun=True)
 
     def announce_overwriting(self, count: int) -> None:
         """Called when so many slots of a ring may be written to next, whichever they are: on disk, others are told."""

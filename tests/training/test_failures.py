@@ -1,0 +1,202 @@
+"""What goes wrong: environments that fail, hang or are interrupted, and what does not fit, before a step is made."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from tests.training.environments import Count, in_processes, sync, zeros
+from typedbatch import ActBatch, Batch, checking, errors
+from typedbatch.buffers import VectorReplayBuffer
+from typedbatch.training import Collector, evaluate
+
+GONE = pytest.mark.filterwarnings("ignore:.*(Received the following error|Traceback|Raising the last)")
+"""What gymnasium warns of when a process of an environment ends."""
+
+
+def test_an_environment_that_raises_is_named_and_nothing_collected_is_lost():
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(sync(Count(3), Count(5, fails_at=8)), zeros)
+    with pytest.raises(
+        errors.EnvironmentFailedError,
+        match=r"^environment 1 raised ValueError: the simulator is gone; the next call begins new episodes$",
+    ) as raised:
+        collector.collect(buffer, 40)
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert len(buffer) == collector.steps == collector.stats.steps == 14
+    assert (buffer[:].obs_next == buffer[:].obs + 1).all()
+    collector.collect(buffer, 10)
+    assert len(buffer) == 24
+    assert (buffer[:].obs[:, 0] % 100 == 0).sum() == 8, "new episodes have begun"
+
+
+@GONE
+def test_an_environment_in_a_process_that_raises_is_made_anew_by_a_function():
+    made = []
+
+    def make():
+        made.append(in_processes(Count(3), Count(5, fails_at=8 if not made else 0)))
+        return made[-1]
+
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(make, zeros)
+    with pytest.raises(errors.EnvironmentFailedError, match=r"^environment 1 raised ValueError: the simulator is gone"):
+        collector.collect(buffer, 40)
+    assert len(buffer) == 14
+    collector.collect(buffer, 10)
+    assert (len(buffer), len(made)) == (24, 2)
+    collector.envs.close()
+
+
+@GONE
+def test_without_a_function_it_says_that_these_cannot_go_on():
+    envs = in_processes(Count(3), Count(5, fails_at=2))
+    with pytest.raises(errors.EnvironmentFailedError, match="give the Collector a function that makes them"):
+        Collector(envs, zeros).rollout(40)
+    envs.close()
+
+
+def test_an_environment_that_hangs_is_named():
+    made = []
+
+    def make():
+        made.append(in_processes(Count(3), Count(5, fails_at=4 if not made else 0, with_="hang")))
+        return made[-1]
+
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(make, zeros, timeout=3)
+    with pytest.raises(errors.EnvironmentFailedError, match=r"^environment 1 has not answered within 3 s"):
+        collector.collect(buffer, 40)
+    assert len(buffer) == 6
+    collector.collect(buffer, 10)
+    assert len(buffer) == 16
+    collector.envs.close()
+
+
+def test_an_interruption_keeps_what_was_collected():
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(sync(Count(3), Count(5, fails_at=8, with_="interrupt")), zeros)
+    with pytest.raises(KeyboardInterrupt):
+        collector.collect(buffer, 40)
+    assert len(buffer) == collector.steps == 14
+    collector.collect(buffer, 10)
+    assert (buffer[:].obs_next == buffer[:].obs + 1).all()
+
+
+def test_a_reward_that_is_not_a_number_is_named_where_values_are_looked_at():
+    class Endless(Count):
+        def step(self, action):
+            obs, rew, *rest = super().step(action)
+            return obs, np.nan if self.steps == 5 else rew, *rest
+
+    Collector(sync(Count(3), Endless(3)), zeros).rollout(20)
+    with (
+        checking("values"),
+        pytest.raises(errors.StructureError, match="field 'rew': environment 1 gave nan for step 2 of its episode"),
+    ):
+        Collector(sync(Count(3), Endless(3)), zeros).rollout(20)
+
+
+def test_an_environment_that_fails_at_once():
+    class Broken(Count):
+        def reset(self, **_):
+            raise OSError("no display")
+
+    with pytest.raises(errors.EnvironmentFailedError, match="environment 1 raised OSError: no display"):
+        Collector(sync(Count(3), Broken(3)), zeros).rollout(2)
+
+
+# ---- what does not fit ----------------------------------------------------------------------------------------------
+
+
+def test_a_single_environment_is_refused():
+    with pytest.raises(
+        errors.SettingError, match=r"a gymnasium.vector.VectorEnv is expected.*make_vec\(id, num_envs=8"
+    ):
+        Collector(Count(3), zeros)
+    with pytest.raises(errors.SettingError, match="VectorEnv is expected"):
+        evaluate(lambda: Count(3), zeros, 1)
+
+
+def test_a_vector_that_does_not_say_how_it_resets_is_refused():
+    envs = sync(Count(3))
+    envs.metadata = {}
+    with pytest.raises(errors.SettingError, match=r"SyncVectorEnv does not say how.*AutoresetMode.SAME_STEP"):
+        Collector(envs, zeros)
+
+
+def test_something_that_is_not_a_policy():
+    with pytest.raises(errors.SettingError, match="a policy is called with observations, got int"):
+        Collector(sync(Count(3)), 3)
+    with pytest.raises(errors.LeafError, match="a policy gives a batch with act, got i64"):
+        Collector(sync(Count(3)), lambda batch: np.zeros(1, np.int64)).rollout(1)
+
+
+BOX = gym.spaces.Box(-1, 1, (2,))
+PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
+
+
+@pytest.mark.parametrize(
+    ("space", "act", "error", "text"),
+    [
+        (gym.spaces.Discrete(3), np.zeros(2), errors.LeafError, r"Discrete\(3\) takes int64, got f64\[2\]"),
+        (gym.spaces.Discrete(3), np.zeros((2, 1), int), errors.StructureError, r"shape \[2\] is expected, for 2 env"),
+        (gym.spaces.Discrete(3), np.array([0, 3]), errors.StructureError, r"out of Discrete\(3\): .* 0 to 3"),
+        (gym.spaces.Discrete(3, start=1), np.array([0, 1]), errors.StructureError, "they reach from 0 to 1"),
+        (gym.spaces.Discrete(3), np.zeros(3, int), errors.StructureError, r"got i64\[3\]"),
+        (BOX, np.zeros(2, np.float32), errors.StructureError, r"shape \[2, 2\] is expected"),
+        (BOX, np.full((2, 2), 1.5), errors.StructureError, "to 1.5; gymnasium.wrappers.vector.ClipAction"),
+        (BOX, torch.zeros(2, 2, dtype=torch.complex64), errors.LeafError, "takes float32, got c64"),
+        (PAIR, np.zeros(2), errors.StructureError, r"a batch of arm, grip is expected, got f64\[2\]"),
+        (PAIR, Batch(arm=np.zeros((2, 2))), errors.StructureError, "a batch of arm, grip is expected, got arm"),
+        (PAIR, Batch(arm=np.zeros((2, 3)), grip=np.zeros(2, int)), errors.StructureError, "'act.arm': shape"),
+    ],
+)
+def test_actions_that_are_not_those_of_the_environments_are_refused_before_a_step(space, act, error, text):
+    class Spaced(Count):
+        def __init__(self):
+            super().__init__(3)
+            self.action_space = space
+
+    envs = sync(Spaced(), Spaced())
+    with pytest.raises(error, match=text):
+        Collector(envs, lambda batch: Batch(act=act)).rollout(2)
+    assert [env.steps for env in envs.envs] == [0, 0]
+
+
+def test_what_a_policy_gives_beside_the_action_has_a_row_for_each_environment():
+    def policy(batch):
+        return Batch(act=np.zeros(2, np.int64), value=np.zeros(3))
+
+    with pytest.raises(errors.StructureError, match="field 'value': a row for each of 2 environments"):
+        Collector(sync(Count(3), Count(3)), policy, lambda rollout, out: rollout).rollout(2)
+
+
+def test_what_a_policy_gives_stays_of_one_kind():
+    sizes = iter([2, 3])
+
+    def policy(batch):
+        return Batch(act=np.zeros(2, np.int64), value=np.zeros((2, next(sizes))))
+
+    with pytest.raises(
+        errors.StructureError, match=r"field 'value': f64\[2,3\] does not fit the steps of before: could not"
+    ):
+        Collector(sync(Count(3), Count(3)), policy, lambda rollout, out: rollout).rollout(4)
+
+
+def test_a_buffer_of_something_else_refuses_the_rows():
+    class Spaced(Count):
+        def obs(self):
+            return np.zeros(2, np.float32)
+
+        def __init__(self):
+            super().__init__(3)
+            self.observation_space = gym.spaces.Box(0, 1, (2,))
+
+    buffer = VectorReplayBuffer(10, 1)
+    Collector(sync(Count(3)), zeros).collect(buffer, 2)
+    with pytest.raises(errors.RowAssignmentError, match="field 'obs'"):
+        Collector(sync(Spaced()), lambda batch: ActBatch(act=np.zeros(1, np.int64))).collect(buffer, 2)
+    assert len(buffer) == 2

@@ -1,0 +1,81 @@
+"""Policies by themselves, and how good they are."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from tests.training.environments import MODES, Count, Nested, sync, zeros
+from typedbatch import ActBatch, Batch, errors
+from typedbatch.training import CollectStats, compute_action, evaluate, random_policy
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_short_episodes_are_not_more_likely_than_long_ones(mode):
+    envs = sync(*[Count(1) for _ in range(4)], *[Count(49) for _ in range(4)], mode=mode)
+    stats = evaluate(envs, zeros, 16)
+    assert sorted(stats.lengths.tolist()) == [1] * 8 + [49] * 8
+    assert (stats.mean, stats.episodes, stats.steps) == (25, 16, 8 * 50)
+
+
+def test_evaluation_begins_anew_with_its_seed():
+    def first_of(seed):
+        seen = []
+
+        def policy(batch):
+            seen.append(batch.obs.copy())
+            return ActBatch(act=np.zeros(2, np.int64))
+
+        evaluate(gym.make_vec("CartPole-v1", 2), policy, 2, seed=seed)
+        return seen[0]
+
+    assert (first_of(3) == first_of(3)).all()
+    assert (first_of(3) != first_of(4)).any()
+    with pytest.raises(errors.SizeError, match="n_episode is 1 or more"):
+        evaluate(sync(Count(1)), zeros, 0)
+
+
+def test_policies_are_called_without_gradients():
+    net = torch.nn.Linear(1, 3)
+
+    def policy(batch):
+        logits = net(torch.as_tensor(batch.obs))
+        assert not logits.requires_grad
+        return ActBatch(act=logits.argmax(-1).numpy())
+
+    assert evaluate(sync(Count(2)), policy, 1).episodes == 1
+
+
+def test_random_actions_are_of_the_space():
+    envs = sync(Nested(3), Nested(3))
+    policy = random_policy(envs, seed=1)
+    batch = Batch(obs=np.zeros((2, 1)))
+    first, second, again = policy(batch).act, policy(batch).act, random_policy(envs, seed=1)(batch).act
+    assert first == again != second
+    assert (abs(first.arm) <= 1).all()
+    assert first.arm.shape == (2, 2)
+    assert first.grip.dtype == np.int64
+
+
+def test_one_action_for_one_observation():
+    def policy(batch):
+        assert batch.obs.shape == (1, 4)
+        return ActBatch(act=torch.as_tensor(batch.obs).sum(-1).long())
+
+    assert compute_action(policy, np.arange(4.0)) == 6
+    nested = compute_action(
+        lambda batch: ActBatch(act=Batch(arm=batch.obs.place["0"], grip=np.array([1]))),
+        {"place": (np.ones(2), 3), "goal": np.zeros(1)},
+        {"lives": 3},
+    )
+    assert nested["arm"].tolist() == [1, 1]
+    assert nested["grip"] == 1
+
+
+def test_statistics_of_several_as_one():
+    one = CollectStats(5, np.array([1.0, 2.0]), np.array([2, 3]), 0.5)
+    both = CollectStats.sum([one, CollectStats(3, np.array([6.0]), np.array([3]), 0.25, lost=2)])
+    assert (both.steps, both.mean, both.episodes, both.seconds, both.lost) == (8, 3, 3, 0.75, 2)
+    assert np.isnan(CollectStats.sum([]).mean)

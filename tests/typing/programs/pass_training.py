@@ -1,0 +1,136 @@
+"""Right pipelines: collectors, epochs and policies, with the types that they hand on."""
+
+from typing import Any, assert_type
+
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from typedbatch import (
+    ActBatch,
+    ActStateBatch,
+    Batch,
+    BatchWithAdvantages,
+    BatchWithReturns,
+    LogpOldBatch,
+    ObsBatch,
+    ObsBatchProtocol,
+    PrioBatch,
+    RolloutBatch,
+    RolloutBatchProtocol,
+    convert,
+    extend,
+)
+from typedbatch.buffers import PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from typedbatch.training import (
+    Collector,
+    CollectStats,
+    Losses,
+    ObsStateBatch,
+    Policy,
+    Source,
+    compute_action,
+    evaluate,
+    off_policy,
+    on_policy,
+    random_policy,
+)
+
+Envs = VectorEnv[Any, Any, Any]
+Slots = NDArray[np.intp]
+
+
+class Choice(ActBatch[Tensor]):
+    logp: Tensor
+    value: Tensor
+
+
+class Rollout(RolloutBatch[Tensor]):
+    logp: Tensor
+    value: Tensor
+
+
+def record(rollout: RolloutBatch, out: Choice) -> Rollout:
+    return extend(convert(rollout, RolloutBatch[Tensor]), Rollout, logp=out.logp, value=out.value)
+
+
+class Actor(nn.Module):
+    def sample(self, batch: ObsBatch) -> Choice:
+        obs = torch.as_tensor(batch.obs)
+        return Choice(act=obs, logp=obs, value=obs)
+
+    def greedy(self, batch: ObsBatchProtocol) -> ActBatch:
+        return ActBatch(act=batch.obs)
+
+    def process(self, batch: Rollout) -> LogpOldBatch[Tensor]:
+        with_returns = extend(batch, BatchWithReturns[Tensor], returns=batch.rew)
+        with_adv = extend(with_returns, BatchWithAdvantages[Tensor], adv=batch.rew, v_s=batch.value)
+        return extend(with_adv, LogpOldBatch[Tensor], logp_old=batch.logp)
+
+    def learn(self, batch: LogpOldBatch[Tensor]) -> Losses:
+        return {"loss": batch.adv.mean().item()}
+
+    def update(self, batch: Rollout) -> Losses:
+        return self.learn(self.process(batch))
+
+
+def on(envs: Envs, tests: Envs, actor: Actor) -> None:
+    collector = Collector(envs, actor.sample, record)
+    assert_type(collector.rollout(128), Rollout)
+    for epoch in on_policy(collector, actor.update, n_step=256, epoch_steps=5000, epochs=10):
+        assert_type(epoch.collected, CollectStats)
+        print(epoch.losses["loss"], epoch.metrics())
+        if evaluate(tests, actor.greedy, 10).mean > 475:
+            break
+
+
+def plain(envs: Envs, actor: Actor) -> None:
+    collector = Collector(envs, actor.greedy)
+    assert_type(collector.rollout(128), RolloutBatch)
+    source: Source[RolloutBatch] = collector
+    policy: Policy[ActBatch] = random_policy(envs)
+    print(compute_action(actor.greedy, np.zeros(4)), source.stats.mean, policy)
+
+
+class Learner:
+    def __init__(self, buffer: ReplayBuffer[RolloutBatch, Any]) -> None:
+        self.buffer = buffer
+
+    def update(self, batch: RolloutBatchProtocol, slots: Slots) -> Losses:
+        return {"td": float(batch.rew.mean())}
+
+
+def off(envs: Envs, actor: Actor) -> None:
+    buffer = VectorReplayBuffer[RolloutBatch](1000, 8)
+    learner = Learner(buffer)
+    collector = Collector(envs, actor.greedy)
+    stats = collector.collect(buffer, 1000, random=True)
+    assert_type(stats, CollectStats)
+    collector.collect(buffer, n_episode=8)
+    training = off_policy(
+        collector, buffer, learner.update, n_step=8, updates_per_step=0.25, batch_size=64, epoch_steps=1000, epochs=5
+    )
+    for epoch in training:
+        print(epoch.number, training.step)
+    training.load_state_dict(training.state_dict())
+
+
+def prioritized(envs: Envs, actor: Actor) -> None:
+    buffer = PrioritizedVectorReplayBuffer[RolloutBatch, PrioBatch](1000, 8, 0.6, 0.4)
+
+    def update(batch: PrioBatch, slots: Slots) -> Losses:
+        buffer.update_weight(slots, batch.weight)
+        return {}
+
+    off_policy(
+        Collector(envs, actor.greedy), buffer, update, n_step=8, updates_per_step=1, batch_size=64, epoch_steps=9, epochs=5
+    )
+
+
+def recurrent(envs: Envs) -> None:
+    def policy(batch: ObsStateBatch) -> ActStateBatch:
+        return ActStateBatch(act=batch.obs, state=Batch(h=batch.obs))
+
+    assert_type(Collector(envs, policy, state=Batch(h=np.zeros(8))).rollout(10), RolloutBatch)

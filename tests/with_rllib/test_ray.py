@@ -1,0 +1,197 @@
+"""Collectors in processes of Ray's, typed calls, Ray Data: on a local Ray."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+import torch
+from numpy.typing import NDArray
+
+from tests.training.environments import Count, sync
+from typedbatch import (
+    ActBatch,
+    Batch,
+    BatchRecord,
+    BatchWithReturns,
+    RolloutBatch,
+    RolloutBatchProtocol,
+    conforms,
+    errors,
+    extend,
+)
+from typedbatch.bridges.arrow import from_arrow
+from typedbatch.bridges.ray import RayCollectors, from_batches, get, map_batches, remote, value_of
+from typedbatch.buffers import VectorReplayBuffer
+from typedbatch.training import Source, on_policy
+
+Array = NDArray[Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_ray():
+    # the processes import the tests from where this one does
+    paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": paths})
+    yield
+    ray.shutdown()
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = torch.nn.Linear(1, 3)
+
+    def act(self, batch):
+        return ActBatch(act=self.net(torch.as_tensor(batch.obs)).argmax(-1).numpy())
+
+    def prefer(self, action: int) -> None:
+        with torch.no_grad():
+            self.net.weight.zero_()
+            self.net.bias.copy_(torch.eye(3)[action])
+
+
+def envs():
+    return sync(Count(3), Count(5))
+
+
+@pytest.fixture
+def collectors():
+    net = Net()
+    made = RayCollectors(envs, net.act, 2, options={"num_cpus": 1})
+    made.net = net
+    yield made
+    made.close()
+
+
+def test_rollouts_of_all_workers_in_their_order(collectors):
+    rollout = collectors.rollout(24)
+    assert rollout.obs[:, 0].astype(int).tolist() == 2 * [100, 101, 102, 200, 201, 202, 100, 101, 102, 103, 104, 200]
+    assert (rollout.obs_next == rollout.obs + 1).all()
+    assert (collectors.stats.steps, collectors.stats.episodes, collectors.num_envs) == (24, 6, 4)
+
+
+def test_workers_have_the_newest_weights(collectors):
+    for action in (2, 0, 1, 1):
+        collectors.net.prefer(action)
+        assert set(collectors.rollout(8).act.tolist()) == {action}
+
+
+def test_it_fits_wherever_a_collector_does(collectors):
+    source: Source[RolloutBatch] = collectors
+    epochs = list(on_policy(source, lambda batch: {"rows": len(batch)}, n_step=16, epoch_steps=30, epochs=2))
+    assert [(epoch.step, epoch.losses) for epoch in epochs] == [(32, {"rows": 16}), (64, {"rows": 16})]
+
+
+def test_each_environment_of_each_worker_has_its_ring(collectors):
+    buffer = VectorReplayBuffer(200, 4)
+    collectors.reset(seed=1)
+    for random in (True, False):
+        assert collectors.collect(buffer, 40, random=random).steps == 40
+    assert len(buffer) == 80
+    assert (buffer[:].obs_next == buffer[:].obs + 1).all()
+    assert [ring[:].obs[:3, 0].tolist() for ring in buffer.buffers] == [[100, 101, 102]] * 4
+    with pytest.raises(errors.SettingError, match="a ring for each of 4 environments is expected"):
+        collectors.collect(VectorReplayBuffer(20, 2), 4)
+
+
+def test_a_worker_that_dies_is_replaced_and_its_steps_are_lost(collectors):
+    collectors.rollout(8)
+    victim = collectors.pids()[0]
+    os.kill(victim, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        while True:
+            os.kill(victim, 0)
+            time.sleep(0.05)
+    assert len(collectors.rollout(8)) == 4
+    assert (collectors.stats.steps, collectors.stats.lost) == (4, 4)
+    assert len(collectors.rollout(8)) == 8
+    assert collectors.stats.lost == 0
+
+
+def test_an_environment_that_raises_is_named():
+    made = RayCollectors(lambda: sync(Count(3), Count(5, fails_at=4)), Net().act, 1)
+    with pytest.raises(errors.EnvironmentFailedError, match="environment 1 raised ValueError: the simulator is gone"):
+        made.rollout(40)
+    made.close()
+
+
+def test_what_is_refused():
+    with pytest.raises(errors.SettingError, match="a function that makes environments is expected, got SyncVectorEnv"):
+        RayCollectors(envs(), Net().act, 2)
+    with pytest.raises(errors.SizeError, match="n_workers is 1 or more"):
+        RayCollectors(envs, Net().act, 0)
+
+
+# ---- typed calls ----------------------------------------------------------------------------------------------------
+
+
+def add_returns(batch: RolloutBatchProtocol) -> BatchWithReturns:
+    return extend(batch, BatchWithReturns, returns=batch.rew)
+
+
+def total(batch: BatchWithReturns, scale: float = 1.0) -> float:
+    return float(batch.returns.sum()) * scale
+
+
+def rollout(rows: int = 4) -> RolloutBatch:
+    column = np.ones(rows)
+    return RolloutBatch(
+        obs=column, act=column, rew=column, terminated=column > 1, truncated=column > 1, obs_next=column, info=Batch()
+    )
+
+
+def test_a_call_has_the_types_of_its_function():
+    with_returns = remote(add_returns).remote(rollout())
+    assert type(get(with_returns)) is BatchWithReturns
+    assert remote(total, num_cpus=1)(value_of(with_returns), scale=2.0) == 8
+
+
+def test_what_a_function_is_handed_is_validated_where_it_arrives():
+    with pytest.raises(errors.SchemaError, match=r"(?s)argument `batch` of .*total\(\).*batch.returns  missing"):
+        remote(total)(rollout())
+
+
+def test_arrays_are_not_copied_and_cannot_be_written_to():
+    batch = get(remote(add_returns).remote(rollout()))
+    assert not batch.rew.flags.writeable
+    with pytest.raises(errors.RowAssignmentError, match="field 'obs': the array is read-only"):
+        batch[0] = batch[1]
+    own = copy.deepcopy(batch)
+    own[0] = own[1]
+
+
+# ---- Ray Data -------------------------------------------------------------------------------------------------------
+
+
+class Pixels(BatchRecord):
+    cam: Array
+    pose: Batch
+
+
+class Scored(Pixels):
+    score: Array
+
+
+def score(batch: Pixels) -> Scored:
+    return extend(batch, Scored, score=batch.cam.reshape(len(batch), -1).sum(-1))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray Data, by itself
+def test_datasets_map_batches_to_batches():
+    pixels = Pixels(cam=np.ones((6, 3, 4), np.float32), pose=Batch(x=np.arange(6.0)))
+    out = map_batches(from_batches(pixels, pixels), score, batch_size=4)
+    (table,) = out.iter_batches(batch_format="pyarrow", batch_size=12)
+    batch = from_arrow(table)
+    assert conforms(batch, Scored)
+    assert batch.score.tolist() == [12] * 12
+    assert batch.pose.x.tolist() == [0, 1, 2, 3, 4, 5] * 2
+    assert batch.cam.shape == (12, 3, 4)

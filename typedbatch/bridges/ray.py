@@ -1,0 +1,354 @@
+"""Collectors in other processes, and typed calls of functions in them, with Ray. Needs the extra ``ray``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast, get_type_hints, overload
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from ray.exceptions import RayActorError, RayTaskError
+from typing_extensions import ParamSpec, TypeVar
+
+from typedbatch._tree.leaves import describe
+from typedbatch._tree.rows import at_least
+from typedbatch._validation.checked import checked
+from typedbatch._validation.validate import validate
+from typedbatch.batch import Batch
+from typedbatch.buffers import ReplayBuffer
+from typedbatch.errors import EnvironmentFailedError, SettingError
+from typedbatch.protocols import ActBatchProtocol, BatchProtocol
+from typedbatch.records import RolloutBatch
+from typedbatch.training.collector import Collector
+from typedbatch.training.policy import Policy
+from typedbatch.training.stats import CollectStats
+from typedbatch.training.vector import Envs
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+    from ray.data import Dataset
+
+B = TypeVar("B", bound=BatchProtocol)
+A = TypeVar("A", bound=ActBatchProtocol[Any, Any])
+R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Weights(Protocol):
+    """What has weights that actions depend on, such as a torch module."""
+
+    def state_dict(self) -> Any:
+        """The weights."""
+        ...
+
+    def load_state_dict(self, state_dict: Any, /) -> object:
+        """Take over weights."""
+        ...
+
+
+class _Worker:
+    """A collector in a process of its own."""
+
+    def __init__(self, made_of: Any) -> None:
+        envs, policy, record, self._weights, options = made_of
+        self._collector: Collector[Any] = (
+            Collector(envs, policy, **options) if record is None else Collector(envs, policy, record, **options)
+        )
+
+    def num_envs(self) -> int:
+        return self._collector.num_envs
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def reset(self, seed: int | None) -> None:
+        self._collector.reset(seed)
+
+    def rollout(self, weights: Any, n_step: int) -> tuple[Any, CollectStats]:
+        self._load(weights)
+        rows = self._collector.rollout(n_step)
+        return rows, self._collector.stats
+
+    def rows(self, weights: Any, n_step: int, random: bool) -> tuple[Any, NDArray[np.intp], CollectStats]:
+        self._load(weights)
+        batch, envs = self._collector.rows(n_step, random=random)
+        return batch, envs, self._collector.stats
+
+    def _load(self, weights: Any) -> None:
+        if weights is not None:
+            self._weights.load_state_dict(weights)
+
+
+class RayCollectors(Generic[R_co]):
+    """Collectors in processes of Ray's, each with environments of its own; used as a :class:`Collector` is.
+
+    Each call hands all workers the newest weights, which go into Ray's object store once, and again only when they have
+    changed. Their steps come back as read-only arrays in that store, without a copy. A worker whose process has died is
+    replaced; its steps of that call are missing, and are counted in ``stats.lost``.
+
+    Args:
+        make_envs: makes the environments of a worker, in its process.
+        policy: what chooses the actions. It is copied to the workers with the object that it is a method of.
+        n_workers: how many processes.
+        record: as for a Collector.
+        weights: what the policy's weights are in; None for the object that the policy is a method of, if it has
+            ``state_dict`` and ``load_state_dict``.
+        options: for the processes, as ``ray.remote`` takes them: ``{"num_cpus": 1}``.
+        **more: ``state``, ``infos``, ``timeout``, as for a Collector.
+
+    Raises:
+        SizeError: fewer than one worker.
+        SettingError: what :class:`Collector` refuses.
+    """
+
+    stats: CollectStats
+
+    @overload
+    def __init__(
+        self: RayCollectors[RolloutBatch],
+        make_envs: Callable[[], Envs],
+        policy: Policy[ActBatchProtocol[Any, Any]],
+        n_workers: int,
+        *,
+        weights: Weights | None = ...,
+        options: dict[str, Any] | None = ...,
+        **more: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        make_envs: Callable[[], Envs],
+        policy: Policy[A],
+        n_workers: int,
+        record: Callable[[RolloutBatch, A], R_co],
+        *,
+        weights: Weights | None = ...,
+        options: dict[str, Any] | None = ...,
+        **more: Any,
+    ) -> None: ...
+    def __init__(
+        self,
+        make_envs: Callable[[], Envs],
+        policy: Any,
+        n_workers: int,
+        record: Any = None,
+        *,
+        weights: Weights | None = None,
+        options: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        if not callable(make_envs):
+            raise SettingError(f"a function that makes environments is expected, got {describe(make_envs)}")
+        owner = getattr(policy, "__self__", None)
+        has_weights = hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
+        self._weights: Any = owner if weights is None and has_weights else weights
+        self._sent: tuple[Any, Any] = (None, None)
+        # in one object, so that the policy of a worker is a method of the very object that its weights are loaded into
+        self._made_of: Any = ray.put((make_envs, policy, record, self._weights, more))
+        self._remote: Any = ray.remote(**{"num_cpus": 1, **(options or {})})(_Worker)
+        self._workers = [self._start() for _ in range(at_least(1, n_workers, "n_workers"))]
+        self._each: int = _got([self._workers[0].num_envs.remote()])[0]
+        self.stats = CollectStats()
+        self.steps: int = 0
+        """Steps of all calls."""
+
+    def _start(self) -> Any:
+        return self._remote.remote(self._made_of)
+
+    @property
+    def num_envs(self) -> int:
+        """How many environments, of all workers."""
+        return self._each * len(self._workers)
+
+    def reset(self, seed: int | None = None) -> None:
+        """As :meth:`Collector.reset`; the seeds of a worker's environments follow those of the worker before."""
+        seeds = [None if seed is None else seed + self._each * place for place in range(len(self._workers))]
+        _got([worker.reset.remote(one) for worker, one in zip(self._workers, seeds, strict=True)])
+
+    def rollout(self, n_step: int) -> R_co:
+        """So many steps, an equal share of each worker; as :meth:`Collector.rollout`.
+
+        Raises:
+            EnvironmentFailedError: an environment has raised an error, or every worker has died.
+        """
+        begun, share = time.perf_counter(), self._share(n_step)
+        weights = self._newest()
+        done = self._all([worker.rollout.remote(weights, share) for worker in self._workers])
+        self._count([stats for _, (_, stats) in done], share, begun)
+        rows: R_co = Batch.cat([rows for _, (rows, _) in done])
+        return rows
+
+    def collect(self, into: ReplayBuffer[R_co, Any], n_step: int, *, random: bool = False) -> CollectStats:
+        """Add so many steps to a buffer with a ring for each environment of each worker; as :meth:`Collector.collect`.
+
+        Raises:
+            SettingError: a buffer with another number of rings.
+            EnvironmentFailedError: an environment has raised an error, or every worker has died.
+        """
+        if (rings := into.buffer_num) != self.num_envs:
+            envs = self.num_envs
+            raise SettingError(
+                f"a buffer with a ring for each of {envs} environments is expected, this one has {rings}"
+            )
+        begun, share = time.perf_counter(), self._share(n_step)
+        weights = self._newest()
+        done = self._all([worker.rows.remote(weights, share, random) for worker in self._workers])
+        for place, (rows, envs, _) in done:
+            into.add(rows, envs + place * self._each)
+        self._count([stats for _, (_, _, stats) in done], share, begun)
+        return self.stats
+
+    def pids(self) -> list[int]:
+        """The numbers of the workers' processes."""
+        return _got([worker.pid.remote() for worker in self._workers])
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            ray.kill(worker)
+
+    def _share(self, n_step: int) -> int:
+        return -(-at_least(1, n_step, "n_step") // len(self._workers))
+
+    def _newest(self) -> Any:
+        """The weights in the object store."""
+        if self._weights is None:
+            return None
+        state = self._weights.state_dict()
+        version = _version(state)
+        if version is None or version != self._sent[0]:
+            self._sent = (version, ray.put(state))
+        return self._sent[1]
+
+    def _all(self, calls: list[Any]) -> list[tuple[int, Any]]:
+        """What each worker gave, with its place; those that died are replaced, and give nothing."""
+        done: list[tuple[int, Any]] = []
+        for place, call in enumerate(calls):
+            try:
+                done.append((place, ray.get(call)))
+            except RayActorError:
+                self._workers[place] = self._start()
+            except RayTaskError as error:
+                raise _cause(error) from None
+        if not done:
+            raise EnvironmentFailedError("every worker has died; new ones are there for the next call")
+        return done
+
+    def _count(self, parts: Sequence[CollectStats], share: int, begun: float) -> None:
+        lost = (len(self._workers) - len(parts)) * share
+        found = CollectStats.sum(parts)
+        self.stats = CollectStats(found.steps, found.returns, found.lengths, time.perf_counter() - begun, lost)
+        self.steps += found.steps
+
+
+def _version(state: Any) -> Any:
+    """What differs when tensors have been written to since; None if it cannot be told."""
+    if not isinstance(state, dict):
+        return None
+    tensors = list(state.values())
+    if not all(hasattr(tensor, "_version") and hasattr(tensor, "data_ptr") for tensor in tensors):
+        return None
+    return [(tensor.data_ptr(), getattr(tensor, "_version")) for tensor in tensors]  # noqa: B009  # torch's only counter
+
+
+def _got(refs: list[Any]) -> list[Any]:
+    try:
+        out: list[Any] = ray.get(refs)
+    except RayTaskError as error:
+        raise _cause(error) from None
+    return out
+
+
+def _cause(error: Any) -> BaseException:
+    cause: BaseException = getattr(error, "cause", None) or error
+    return cause
+
+
+# ---- typed calls ----------------------------------------------------------------------------------------------------
+
+
+class Remote(Generic[P, T]):
+    """A function that runs in another process; what it takes and gives is what the function does.
+
+    Args:
+        function: called there with the arguments that are given here.
+        options: as ``ray.remote`` takes them.
+    """
+
+    def __init__(self, function: Callable[P, T], options: dict[str, Any]) -> None:
+        decorate: Any = ray.remote(**options) if options else ray.remote
+        self._remote: Any = decorate(checked(function))
+
+    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[T]:
+        """Call it; :func:`value_of` makes an argument of what is still being computed."""
+        ref: ObjectRef[T] = self._remote.remote(*args, **kwargs)
+        return ref
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call it, and wait for the result; an error that it raises is raised here as it was there."""
+        out: T = get(self.remote(*args, **kwargs))
+        return out
+
+
+def remote(function: Callable[P, T], **options: Any) -> Remote[P, T]:
+    """A function for other processes, whose batches are validated there, with its name in the report.
+
+    Args:
+        function: as :func:`typedbatch.checked` takes it; arguments and results that are declared as protocols or
+            records are validated, once, in the process that runs it.
+        **options: as ``ray.remote`` takes them, for example ``num_cpus=2``.
+    """
+    return Remote(function, options)
+
+
+def get(ref: ObjectRef[T]) -> T:
+    """The value of a reference. Arrays of a batch are those in the store, read-only; ``copy.deepcopy`` gives own ones.
+
+    Raises:
+        SchemaError: a function was handed, or gave, what it is not declared to; and whatever else it raised.
+    """
+    try:
+        out: T = ray.get(ref)
+    except RayTaskError as error:
+        raise _cause(error) from None
+    return out
+
+
+def value_of(ref: ObjectRef[T]) -> T:
+    """A reference as an argument of a remote function: Ray hands the function its value, and so types it."""
+    return cast("T", ref)
+
+
+# ---- Ray Data -------------------------------------------------------------------------------------------------------
+
+
+def map_batches(dataset: Dataset, function: Callable[[B], BatchProtocol], **options: Any) -> Dataset:
+    """``dataset.map_batches`` for a function from batch to batch; nested fields and arrays of any shape stay whole.
+
+    Args:
+        dataset: of Ray Data; :func:`from_batches` makes one.
+        function: what it is declared to take is made of each block, a record too, and validated, as what it gives is.
+        **options: as ``Dataset.map_batches`` takes them, for example ``batch_size=256``.
+    """
+    from typedbatch.bridges.arrow import from_arrow, to_arrow
+
+    schema = next(iter(get_type_hints(function).values()), Batch)
+    whole: Callable[[Any], BatchProtocol] = checked(function)
+
+    def call(table: Any) -> Any:
+        return to_arrow(whole(validate(from_arrow(table), schema)))
+
+    return dataset.map_batches(call, batch_format="pyarrow", **options)
+
+
+def from_batches(*batches: BatchProtocol) -> Dataset:
+    """A dataset of Ray Data with the rows of batches, a block for each."""
+    from ray.data import from_arrow
+
+    from typedbatch.bridges.arrow import to_arrow
+
+    return from_arrow([to_arrow(batch) for batch in batches])

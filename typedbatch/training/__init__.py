@@ -1,0 +1,24 @@
+"""From environments to updates: collectors, evaluation, epochs. No base class; what each function takes is its type."""
+
+from typedbatch.training.collector import Collector, evaluate
+from typedbatch.training.epochs import Epoch, Losses, Source, Training, Writer, off_policy, on_policy
+from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, compute_action, random_policy
+from typedbatch.training.stats import CollectStats
+
+__all__ = [
+    "CollectStats",
+    "Collector",
+    "Epoch",
+    "Losses",
+    "ObsStateBatch",
+    "Policy",
+    "RecurrentPolicy",
+    "Source",
+    "Training",
+    "Writer",
+    "compute_action",
+    "evaluate",
+    "off_policy",
+    "on_policy",
+    "random_policy",
+]

@@ -1,0 +1,167 @@
+"""A block of steps, as they are gathered: all of the first environment in the order of time, then the second, ...."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch._spaces import nested
+from typedbatch._tree.leaves import new_tree
+from typedbatch.batch import Batch
+from typedbatch.errors import TypedBatchError
+from typedbatch.records import RolloutBatch
+from typedbatch.training.columns import Columns
+from typedbatch.training.vector import Mask, Step, copied
+
+_AFTER = ("obs_next", "rew", "terminated", "truncated")
+"""What a step has, in its order."""
+
+
+class Rows(NamedTuple):
+    """What a block holds."""
+
+    rollout: Any
+    """A ``RolloutBatch``; None without rows."""
+    out: Any
+    """What the policy gave for each row; None if nobody wants it."""
+    envs: NDArray[np.intp]
+    """The environment of each row."""
+
+
+class Block:
+    """Room for some steps of each environment.
+
+    Args:
+        envs: how many environments.
+        steps: how many steps.
+        infos: names in the info that are kept.
+        keeps_out: whether all that the policy gives is kept.
+    """
+
+    def __init__(self, envs: int, steps: int, infos: Sequence[str], *, keeps_out: bool) -> None:
+        self.count: int = 0
+        """Whole steps so far."""
+        self.steps: int = steps
+        self._envs = envs
+        self._columns: dict[str, Columns] = {name: Columns(envs, steps) for name in ("obs", "act", *_AFTER)}
+        self._infos = {name: Columns(envs, steps) for name in infos}
+        self._out = Columns(envs, steps) if keeps_out else None
+        self._live: NDArray[np.bool_] | None = None
+        self._numbers: NDArray[np.intp] = np.repeat(np.arange(envs), steps)
+
+    def begin(self) -> None:
+        """Forget the steps so far; those that come are written over them."""
+        self.count, self._live = 0, None
+
+    def choose(self, obs: Any, act: Any, out: Any) -> None:
+        """Take over what the next step begins with, before it is made: environments may write into what they gave."""
+        name, columns, step = "obs", self._columns, self.count
+        try:
+            columns["obs"].write(step, obs)
+            name = "act"
+            columns["act"].write(step, act)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        if self._out is not None:
+            self._out.write(step, out)
+
+    def add(self, step: Step, left_out: Mask | None) -> None:
+        """Take over a step.
+
+        Args:
+            step: what it led to.
+            left_out: environments whose row is not kept; None if all are.
+        """
+        name = "obs_next"
+        try:
+            for name, value in zip(_AFTER, step[:4], strict=True):
+                self._columns[name].write(self.count, value)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        for name, column in self._infos.items():
+            column.write(self.count, _info(step.info, name, self._envs))
+        if left_out is not None:
+            if self._live is None:
+                self._live = np.ones((self._envs, self.steps), bool)
+            self._live[:, self.count] = ~left_out
+        self.count += 1
+
+    def rows(self, *, cut: bool = False) -> Rows:
+        """What was gathered; with ``cut``, episodes that go on count as truncated where the block ends."""
+        if not self.count:
+            return Rows(None, None, self._numbers[:0])
+        live = None if self._live is None else self._live[:, : self.count]
+        kept = None if live is None else np.flatnonzero(live.reshape(-1))
+        fields = {name: column.flat(self.count, kept) for name, column in self._columns.items()}
+        envs = self._numbers if self.count == self.steps else np.repeat(np.arange(self._envs), self.count)
+        envs = envs if kept is None else envs[kept]
+        if cut and len(envs):
+            last = np.append(envs[1:] != envs[:-1], True)
+            fields["truncated"][last] |= ~fields["terminated"][last]
+        info = {name: column.flat(self.count, kept) for name, column in self._infos.items()}
+        rollout = RolloutBatch(info=new_tree(Batch, info), **fields)
+        return Rows(rollout, None if self._out is None else self._out.flat(self.count, kept), envs)
+
+
+class OneStep:
+    """A block of a single step, which is not copied but where environments write into the observations they gave.
+
+    Args:
+        envs: how many environments.
+    """
+
+    steps: int = 1
+
+    def __init__(self, envs: int) -> None:
+        self.count: int = 0
+        self._numbers: NDArray[np.intp] = np.arange(envs)
+        self._obs: Any = None
+        self._given: Any = None
+        self._act: Any = None
+        self._step: Step | None = None
+        self._left_out: Mask | None = None
+
+    def begin(self) -> None:
+        """Forget the step."""
+        self.count, self._step = 0, None
+
+    def choose(self, obs: Any, act: Any, out: Any) -> None:
+        """As :meth:`Block.choose`."""
+        reused = self._given is None or obs is self._given  # the very object again: it is written into
+        self._given = obs
+        self._obs, self._act = copied(obs) if reused else obs, act
+
+    def add(self, step: Step, left_out: Mask | None) -> None:
+        """As :meth:`Block.add`."""
+        self._step, self._left_out, self.count = step, left_out, 1
+
+    def rows(self) -> Rows:
+        """As :meth:`Block.rows`."""
+        if self._step is None:
+            return Rows(None, None, self._numbers[:0])
+        obs_next, rew, terminated, truncated = self._step[:4]
+        rollout = RolloutBatch(
+            obs=_leaf(self._obs),
+            act=_leaf(self._act),
+            rew=rew,
+            terminated=terminated,
+            truncated=truncated,
+            obs_next=_leaf(obs_next),
+            info=new_tree(Batch, {}),
+        )
+        if self._left_out is None:
+            return Rows(rollout, None, self._numbers)
+        kept = np.flatnonzero(~self._left_out)
+        return Rows(rollout[kept], None, kept)
+
+
+def _leaf(value: Any) -> Any:
+    return value if type(value) is ndarray else nested(value)
+
+
+def _info(info: Mapping[str, Any], name: str, envs: int) -> Any:
+    return info[name] if name in info else np.zeros(envs)

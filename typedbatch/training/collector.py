@@ -1,0 +1,427 @@
+"""``Collector``: steps environments with a policy, and hands out what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, Generic, overload
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy import ndarray
+from numpy.typing import NDArray
+from typing_extensions import TypeVar
+
+from typedbatch._level import current_level
+from typedbatch._ops.conversion import to_numpy
+from typedbatch._spaces import nested, unnested
+from typedbatch._tree.leaves import describe
+from typedbatch._tree.rows import at_least
+from typedbatch.batch import Batch
+from typedbatch.buffers import CachedReplayBuffer, ReplayBuffer
+from typedbatch.errors import LeafError, SettingError, StructureError
+from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
+from typedbatch.records import ObsBatch, RolloutBatch
+from typedbatch.training.block import Block, OneStep, Rows
+from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, random_policy
+from typedbatch.training.spaces import require_fit
+from typedbatch.training.stats import CollectStats, Episodes
+from typedbatch.training.vector import Envs, Vector, no_grad
+
+A = TypeVar("A", bound=ActBatchProtocol[Any, Any])
+AS = TypeVar("AS", bound=ActStateBatchProtocol[Any, Any])
+R = TypeVar("R", bound=BatchProtocol)
+R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
+
+_BLOCK = 128
+"""Steps that are gathered before they go into a buffer together."""
+
+
+class Collector(Generic[R_co]):
+    """Steps environments with a policy. What it hands out is a ``RolloutBatch``, or what ``record`` makes of it.
+
+    Each call goes on where the last one stopped. Steps on which gymnasium resets an environment
+    (``AutoresetMode.NEXT_STEP``) are left out, and ``obs_next`` is what a step led to, also where an episode ended. The
+    policy is called without gradients. Arrays have the dtypes of the environments.
+
+    Args:
+        envs: a vector of environments, in whichever mode of resetting; or a function that makes one, which is called
+            again when a process of it has died or hangs.
+        policy: what chooses the actions; with ``state=`` a recurrent one.
+        record: called once for each collection with all its rows, and with all that the policy gave beside the actions:
+            ``record(rollout, out)``; gives what is to be handed out.
+        state: what a recurrent policy is handed at the beginning of an episode: one row, without a row dimension.
+        infos: names in the environments' info to be kept, in ``batch.info``; zero where one says nothing.
+        timeout: seconds that a step of environments in other processes may take; None for ever.
+
+    Raises:
+        SettingError: a single environment, or a vector that does not say how it resets its environments.
+    """
+
+    @overload
+    def __init__(
+        self: Collector[RolloutBatch],
+        envs: Envs | Callable[[], Envs],
+        policy: Policy[ActBatchProtocol[Any, Any]],
+        *,
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        envs: Envs | Callable[[], Envs],
+        policy: Policy[A],
+        record: Callable[[RolloutBatch, A], R_co],
+        *,
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Collector[RolloutBatch],
+        envs: Envs | Callable[[], Envs],
+        policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]],
+        *,
+        state: Any,
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        envs: Envs | Callable[[], Envs],
+        policy: RecurrentPolicy[AS],
+        record: Callable[[RolloutBatch, AS], R_co],
+        *,
+        state: Any,
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
+    def __init__(
+        self,
+        envs: Any,
+        policy: Any,
+        record: Any = None,
+        *,
+        state: Any = None,
+        infos: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> None:
+        if not callable(policy):
+            raise SettingError(f"a policy is called with observations, got {describe(policy)}")
+        self._vector = Vector(envs, timeout)
+        self._policy = policy
+        self._record: Callable[[Any, Any], Any] | None = record
+        self._infos = tuple(infos)
+        self._first: Any = None if state is None else _rows_of(state, self.num_envs)
+        self._state: Any = None
+        self._episodes = Episodes(self.num_envs)
+        self._fits = False
+        self._spare: Block | OneStep | None = None
+        self._random: Policy[Any] | None = None
+        self.seed: int | None = None
+        """The seed that environments were reset with last; None before."""
+        self.stats: CollectStats = CollectStats()
+        """What the last call has brought."""
+        self.steps: int = 0
+        """Steps of all calls."""
+
+    @property
+    def num_envs(self) -> int:
+        """How many environments."""
+        return self._vector.num_envs
+
+    @property
+    def envs(self) -> VectorEnv[Any, Any, Any]:
+        """The environments."""
+        return self._vector.envs
+
+    # ---- what happens ---------------------------------------------------------------------------------------------
+
+    def reset(self, seed: int | None = None) -> None:
+        """Begin an episode in each environment.
+
+        Args:
+            seed: of the first environment; the others have the next ones. Random actions have it too. None for others
+                each time.
+
+        Raises:
+            EnvironmentFailedError: an environment has raised an error.
+        """
+        if seed is not None or self.seed is None:
+            self.seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+            self._random = random_policy(self.envs, self.seed)
+            seed = self.seed
+        self._vector.reset(seed)
+        self._episodes.forget()
+        self._state = self._first
+
+    def rollout(self, n_step: int) -> R_co:
+        """So many steps: all of the first environment in the order of time, then those of the second, and so on.
+
+        An episode that goes on behind them counts as ``truncated`` at its last row, as nothing is to be summed across
+        the border to the next environment; the next call goes on with it. The arrays are new.
+
+        Args:
+            n_step: steps of all environments together; rounded up to the same number for each.
+
+        Raises:
+            SizeError: fewer than 1.
+            EnvironmentFailedError: an environment has raised an error; nothing is kept of this call.
+            StructureError: the policy's actions are not those of the environments, or not one for each.
+        """
+        steps = -(-at_least(1, n_step, "n_step") // self.num_envs)
+        block = self._block(steps)
+        begun = time.perf_counter()
+        try:
+            self._gather(block, steps, self._policy)
+        finally:
+            rows = block.rows(cut=True)
+            self._count(len(rows.envs), begun)
+        batch: R_co = self._recorded(rows)
+        return batch
+
+    def collect(
+        self,
+        into: ReplayBuffer[R_co, Any],
+        n_step: int | None = None,
+        n_episode: int | None = None,
+        *,
+        random: bool = False,
+    ) -> CollectStats:
+        """Add so many steps, or episodes, to a buffer, each environment's to its ring. Nothing is cut.
+
+        What was gathered before an error, or before Ctrl-C, is in the buffer.
+
+        Args:
+            into: a buffer with a ring for each environment.
+            n_step: steps of all environments together; rounded up to the same number for each.
+            n_episode: whole episodes. All environments begin anew, each brings its share, the first ones one more where
+                it does not divide; so short episodes are not more likely than long ones.
+            random: choose random actions instead of the policy's; only without ``record``.
+
+        Raises:
+            SettingError: ``n_step`` and ``n_episode``, or neither; a buffer with another number of rings; random
+                actions where ``record`` needs what the policy says.
+            SizeError: fewer than 1 of them.
+            EnvironmentFailedError: an environment has raised an error.
+            StructureError: the policy's actions are not those of the environments, or not one for each.
+        """
+        self.require_rings(into)
+        if (n_step is None) == (n_episode is None):
+            raise SettingError("either n_step or n_episode is given, the steps or the episodes to collect")
+        policy = self._chosen(random)
+        begun, added = time.perf_counter(), 0
+        if n_step is not None:
+            left, quota = -(-at_least(1, n_step, "n_step") // self.num_envs), None
+        else:
+            left, quota = -1, shares(at_least(1, n_episode, "n_episode"), self.num_envs)
+            self.reset()
+        try:
+            while left and (quota is None or quota.any()):
+                block = self._reused(_BLOCK if left < 0 else min(left, _BLOCK))
+                try:
+                    self._gather(block, block.steps, policy, quota)
+                finally:
+                    added += self._add(into, block)
+                left -= block.steps if left > 0 else 0
+        finally:
+            self._count(added, begun)
+        return self.stats
+
+    def rows(self, n_step: int, *, random: bool = False) -> tuple[R_co, NDArray[np.intp]]:
+        """So many steps of which nothing is cut, and the environment of each row; for who adds them to a buffer.
+
+        Raises:
+            SizeError: fewer than 1.
+            SettingError: random actions where ``record`` needs what the policy says.
+            EnvironmentFailedError: an environment has raised an error.
+        """
+        steps = -(-at_least(1, n_step, "n_step") // self.num_envs)
+        begun, block = time.perf_counter(), self._block(steps)
+        self._gather(block, steps, self._chosen(random))
+        rows = block.rows()
+        self._count(len(rows.envs), begun)
+        batch: R_co = self._recorded(rows)
+        return batch, rows.envs
+
+    def evaluate(self, n_episode: int, seed: int | None = None) -> CollectStats:
+        """The returns and lengths of so many whole episodes, in these environments; see :func:`evaluate`.
+
+        All environments begin anew, and nothing is kept of the episodes.
+        """
+        quota = shares(at_least(1, n_episode, "n_episode"), self.num_envs)
+        begun = time.perf_counter()
+        self.reset(seed)
+        while quota.any():
+            self._gather(None, _BLOCK, self._policy, quota)
+        stats = CollectStats(0, *self._episodes.taken(), time.perf_counter() - begun)
+        self.stats = replace(stats, steps=int(stats.lengths.sum()))
+        return self.stats
+
+    # ---- how ------------------------------------------------------------------------------------------------------
+
+    def _chosen(self, random: bool) -> Any:
+        """What chooses the actions."""
+        if not random:
+            return self._policy
+        if self._record is not None:
+            raise SettingError("record() needs what the policy gives, which random actions do not have")
+        if self._random is None:
+            self.reset()
+        return self._random
+
+    def _block(self, steps: int) -> Block:
+        return Block(self.num_envs, steps, self._infos, keeps_out=self._record is not None)
+
+    def _reused(self, steps: int) -> Block | OneStep:
+        """Room for so many steps, the same as before if nobody else can have it."""
+        if self._spare is None or self._spare.steps != steps or self._record is not None:
+            plain = self._record is None and not self._infos
+            self._spare = OneStep(self.num_envs) if steps == 1 and plain else self._block(steps)
+        self._spare.begin()
+        return self._spare
+
+    def _gather(
+        self, block: Block | OneStep | None, steps: int, policy: Any, quota: NDArray[np.intp] | None = None
+    ) -> None:
+        """Make steps; with ``quota``, until each environment has ended so many episodes."""
+        vector, episodes = self._vector, self._episodes
+        values = current_level() == "values"
+        if vector.obs is None:
+            self.reset()
+        with no_grad():
+            for _ in range(steps):
+                out = policy(self._seen(vector.obs))
+                act = self._action(out)
+                if block is not None:
+                    block.choose(vector.obs, act, out)
+                step = vector.step(act)
+                if values:
+                    _require_numbers(step.rew, episodes)
+                left_out = step.skipped
+                if quota is not None:
+                    left_out = (quota == 0) if left_out is None else left_out | (quota == 0)
+                if block is not None:
+                    block.add(step, left_out)
+                episodes.add(step.rew, left_out, step.ended)
+                if self._first is not None:
+                    self._state = _next_state(out, self._first, step.begins)
+                if quota is not None and step.ended is not None:
+                    quota -= step.ended & (quota > 0)
+                    if not quota.any():
+                        vector.obs = None  # the others are in the middle of episodes that nobody wants
+                        return
+
+    def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
+        obs = obs if type(obs) is ndarray else nested(obs)
+        if self._first is None:
+            return ObsBatch(obs=obs, info=_NOTHING)
+        return ObsStateBatch(obs=obs, info=_NOTHING, state=self._state)
+
+    def _action(self, out: Any) -> Any:
+        try:
+            act = out.act
+        except AttributeError:
+            raise LeafError(f"a policy gives a batch with act, got {describe(out)}") from None
+        act = act if type(act) is ndarray else to_numpy(act)
+        if not self._fits:
+            require_fit(unnested(act), self.envs.single_action_space, self.num_envs)
+            self._fits = True
+        return act
+
+    def _recorded(self, rows: Rows) -> Any:
+        return rows.rollout if self._record is None else self._record(rows.rollout, rows.out)
+
+    def _add(self, into: Any, block: Block | OneStep) -> int:
+        rows = block.rows()
+        if not len(rows.envs):
+            return 0
+        batch = self._recorded(rows)
+        if not isinstance(into, CachedReplayBuffer):
+            into.add(batch, None if block.count == 1 and len(rows.envs) == self.num_envs > 1 else rows.envs)
+            return len(rows.envs)
+        place = np.arange(len(rows.envs)) - np.searchsorted(rows.envs, rows.envs)
+        for step in range(place.max() + 1):  # a cache takes one row at a time, as its episode may end and move
+            now = np.flatnonzero(place == step)
+            into.add(batch[now], rows.envs[now])
+        return len(rows.envs)
+
+    def _count(self, steps: int, begun: float) -> None:
+        self.steps += steps
+        self.stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
+
+    def require_rings(self, into: Any) -> None:
+        """Raise an error unless a buffer has a ring for each environment.
+
+        Raises:
+            LeafError: it is not a buffer.
+            SettingError: it has more rings, or fewer.
+        """
+        if not isinstance(into, ReplayBuffer):
+            raise LeafError(f"collect() takes a buffer, got {describe(into)}")
+        rings = into.cached_buffer_num if isinstance(into, CachedReplayBuffer) else into.buffer_num
+        if rings != self.num_envs:
+            raise SettingError(
+                f"a buffer with a ring for each of {self.num_envs} environments is expected, this one has {rings}; "
+                f"VectorReplayBuffer(total_size, {self.num_envs}) makes one"
+            )
+
+
+def evaluate(
+    envs: Envs | Callable[[], Envs],
+    policy: Policy[ActBatchProtocol[Any, Any]],
+    n_episode: int,
+    *,
+    seed: int | None = None,
+) -> CollectStats:
+    """The returns and lengths of so many whole episodes, in environments that begin anew.
+
+    Each environment brings its share of them, so short episodes are not more likely than long ones. Environments that a
+    Collector steps are not to be used here: it would go on in the middle of these episodes.
+
+    Args:
+        envs: a vector of environments, or a function that makes one.
+        policy: what chooses the actions; called without gradients.
+        n_episode: how many.
+        seed: of the first environment; the others have the next ones.
+
+    Raises:
+        SizeError: fewer than 1.
+        EnvironmentFailedError: an environment has raised an error.
+    """
+    return Collector(envs, policy).evaluate(n_episode, seed)
+
+
+_NOTHING = Batch()
+
+
+def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
+    wrong = np.flatnonzero(~np.isfinite(rew))
+    if len(wrong):
+        env = int(wrong[0])
+        raise StructureError(
+            f"environment {env} gave {rew[env]} for step {episodes.ep_len[env] + 1} of its episode", "rew"
+        )
+
+
+def shares(count: int, envs: int) -> NDArray[np.intp]:
+    """So many episodes among environments, as evenly as can be."""
+    return (count + np.arange(envs)[::-1]) // envs
+
+
+def _rows_of(state: Any, envs: int) -> Any:
+    """The state of one row, for each environment."""
+    return Batch.stack([Batch(state=state)] * envs)["state"]
+
+
+def _next_state(out: Any, first: Any, begins: Any) -> Any:
+    state = out.state
+    if begins is None:
+        return state
+    rows = deepcopy(Batch(state=state))
+    rows[begins] = Batch(state=first)[begins]
+    return rows["state"]

@@ -1,0 +1,59 @@
+"""Whether what a policy chooses is an action of the environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, Space, Tuple
+from numpy import ndarray
+
+from typedbatch._spaces import named
+from typedbatch._tree.leaves import describe
+from typedbatch.errors import LeafError, StructureError
+
+
+def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> None:
+    """Raise an error unless there is an action of a space for each environment.
+
+    Args:
+        act: arrays, as nested as the space.
+        space: that of one environment.
+        envs: how many environments.
+        path: what an error names.
+
+    Raises:
+        LeafError: an action of another dtype.
+        StructureError: of another shape, or out of range.
+    """
+    if isinstance(space, (Dict, Tuple)):
+        spaces = named(tuple(space.spaces) if isinstance(space, Tuple) else dict(space.spaces))
+        parts = named(act)
+        if not isinstance(parts, dict) or parts.keys() != spaces.keys():
+            given = ", ".join(parts) if isinstance(parts, dict) else describe(act)
+            raise StructureError(f"a batch of {', '.join(spaces)} is expected, got {given}", path)
+        for name, part in parts.items():
+            require_fit(part, spaces[name], envs, f"{path}.{name}")
+        return
+    if not isinstance(act, ndarray):
+        raise LeafError(f"an array is expected, got {describe(act)}", path)
+    if act.shape != (envs, *(space.shape or ())):
+        shape = [envs, *(space.shape or ())]
+        raise StructureError(
+            f"shape {shape} is expected, for {envs} environments of {space}, got {describe(act)}", path
+        )
+    if space.dtype is not None and not np.can_cast(act.dtype, space.dtype, "same_kind"):
+        raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}", path)
+    _require_range(act, space, path)
+
+
+def _require_range(act: Any, space: Space[Any], path: str) -> None:
+    if isinstance(space, Discrete):
+        low, high, hint = space.start, space.start + space.n - 1, ""
+    elif isinstance(space, Box):
+        low, high = space.low, space.high
+        hint = "; gymnasium.wrappers.vector.ClipAction and RescaleAction fit them"
+    else:
+        return
+    if not ((act >= low) & (act <= high)).all():
+        raise StructureError(f"actions out of {space}: they reach from {act.min()} to {act.max()}{hint}", path)

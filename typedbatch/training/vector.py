@@ -1,0 +1,200 @@
+"""Vectors of gymnasium's environments, in whichever way they reset themselves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from multiprocessing import TimeoutError as PoolTimeoutError
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy import ndarray
+from numpy.typing import NDArray
+
+from typedbatch._spaces import nested, unnested, with_final
+from typedbatch._tree.leaves import describe
+from typedbatch.errors import EnvironmentFailedError, SettingError
+
+Envs: TypeAlias = VectorEnv[Any, Any, Any]
+Mask = NDArray[np.bool_]
+
+
+class Step(NamedTuple):
+    """A step of all environments; masks are None where no environment is in them."""
+
+    obs_next: Any
+    """What each step led to: of an episode that ended, its last observation."""
+    rew: NDArray[np.float64]
+    terminated: Mask
+    truncated: Mask
+    obs: Any
+    """What the next action is chosen for."""
+    info: Mapping[str, Any]
+    skipped: Mask | None
+    """Environments that were reset instead of stepped."""
+    ended: Mask | None
+    """Environments whose episode ended."""
+    begins: Mask | None
+    """Environments whose next observation is the first of an episode."""
+
+
+class Vector:
+    """Environments that are stepped together, behind one way to end and begin episodes.
+
+    Args:
+        envs: them, or a function that makes them; with a function they are made anew after one of them has failed.
+        timeout: seconds that a step of environments in other processes may take; None for ever.
+
+    Raises:
+        SettingError: a single environment, or a vector that does not say how it resets its environments.
+    """
+
+    def __init__(self, envs: Envs | Callable[[], Envs], timeout: float | None = None) -> None:
+        self._make: Callable[[], Envs] | None = None
+        if not isinstance(envs, VectorEnv) and callable(envs):
+            self._make = envs
+            envs = envs()
+        self.envs: Envs = _required(envs)
+        self._mode = _mode(envs)
+        self._timeout = timeout
+        self._over: Mask | None = None
+        self._has_processes: bool = hasattr(envs.unwrapped, "parent_pipes")
+        self._broken: bool = False
+        self.obs: Any = None
+        """What the next action is for; None before the first reset, and after a failure."""
+
+    @property
+    def num_envs(self) -> int:
+        """How many environments."""
+        return self.envs.num_envs
+
+    def reset(self, seed: int | None = None) -> tuple[Any, Mapping[str, Any]]:
+        """Begin an episode in each environment, those with the seeds ``seed``, ``seed + 1``, ....
+
+        Raises:
+            EnvironmentFailedError: one of them has raised an error.
+        """
+        if self._broken and self._make is not None:
+            self.envs.close(terminate=True)
+            self.envs = _required(self._make())
+        self._broken = False
+        try:
+            self.obs, info = self.envs.reset(seed=seed)
+        except Exception as error:
+            raise self._failure(error) from error
+        self._over = None
+        if seed is not None:
+            self.envs.action_space.seed(seed)
+        return self.obs, info
+
+    def step(self, act: Any) -> Step:
+        """Step each environment.
+
+        Raises:
+            EnvironmentFailedError: one of them has raised an error, or takes too long. All begin anew after that.
+        """
+        skipped = self._over
+        try:
+            self.obs, self._broken = None, self._has_processes
+            obs, rew, terminated, truncated, info = self._stepped(act if type(act) is ndarray else unnested(act))
+            ended = terminated | truncated
+            done = ended if True in ended.tolist() else None  # quicker than numpy for few
+            obs_next = begins = None
+            if done is not None and self._mode is AutoresetMode.SAME_STEP:
+                obs_next, begins = _with_final(obs, info), done
+            elif done is not None and self._mode is AutoresetMode.DISABLED:
+                obs_next, begins = copied(obs), done
+                obs, _ = self.envs.reset(options={"reset_mask": done.copy()})
+            elif self._mode is AutoresetMode.NEXT_STEP:
+                self._over, begins = done, skipped
+        except Exception as error:
+            raise self._failure(error) from error
+        self.obs, self._broken = obs, False
+        return Step(obs if obs_next is None else obs_next, rew, terminated, truncated, obs, info, skipped, done, begins)
+
+    def _stepped(self, act: Any) -> Any:
+        if self._timeout is None or not self._has_processes:
+            return self.envs.step(act)
+        envs: Any = self.envs
+        envs.step_async(act)
+        return envs.step_wait(self._timeout)
+
+    def _failure(self, error: Exception) -> Exception:
+        """What to raise for what an environment has raised; with a function, the vector is made anew."""
+        number = _number_of(self.envs, error)
+        which = "an environment" if number is None else f"environment {number}"
+        reason = f"{which} raised {type(error).__name__}: {error}"
+        if isinstance(error, (TimeoutError, PoolTimeoutError)):
+            reason = f"{which} has not answered within {self._timeout} s"
+        then = "; the next call begins new episodes"
+        if self._broken and self._make is None:
+            then = (
+                "; these environments cannot go on: give the Collector a function that makes them, to be called again"
+            )
+        return EnvironmentFailedError(reason + then)
+
+
+def no_grad() -> AbstractContextManager[Any]:
+    """``torch.no_grad()``, if torch is there."""
+    torch: Any = sys.modules.get("torch")
+    context: AbstractContextManager[Any] = nullcontext() if torch is None else torch.no_grad()
+    return context
+
+
+def _with_final(obs: Any, info: Mapping[str, Any]) -> Any:
+    """Observations with the last ones of episodes that ended put in; as :func:`with_final`, and quicker for arrays."""
+    last = info.get("final_obs")
+    if type(obs) is ndarray and obs.dtype != object and type(last) is ndarray and "_final_obs" in info:
+        rows = obs.copy()
+        for row in np.flatnonzero(info["_final_obs"]).tolist():
+            rows[row] = last[row]
+        return rows
+    return with_final(nested(obs), info)
+
+
+def copied(obs: Any) -> Any:
+    """Observations in memory of their own."""
+    if isinstance(obs, np.ndarray):
+        return obs.copy()
+    if isinstance(obs, Mapping):
+        return {name: copied(part) for name, part in obs.items()}
+    return tuple(map(copied, obs)) if isinstance(obs, tuple) else obs
+
+
+def _required(envs: Any) -> Envs:
+    if not isinstance(envs, VectorEnv):
+        raise SettingError(
+            f"a gymnasium.vector.VectorEnv is expected, got {describe(envs)}; gymnasium.make_vec(id, num_envs=8) makes "
+            "one, gymnasium.vector.SyncVectorEnv([lambda: env]) one of an environment"
+        )
+    return envs
+
+
+def _mode(envs: Envs) -> AutoresetMode:
+    said = (envs.metadata or {}).get("autoreset_mode")
+    try:
+        return AutoresetMode(said)
+    except ValueError:
+        modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
+        raise SettingError(
+            f"{type(envs).__name__} does not say how it resets its environments: set "
+            f"envs.metadata['autoreset_mode'] to one of {modes}"
+        ) from None
+
+
+def _number_of(envs: Any, error: BaseException) -> int | None:
+    """Which environment raised: the one whose worker is gone, or whose code is in the traceback."""
+    inner = envs.unwrapped
+    pipes = getattr(inner, "parent_pipes", None)
+    if pipes is not None:
+        late = isinstance(error, (TimeoutError, PoolTimeoutError))
+        gone = [i for i, pipe in enumerate(pipes) if pipe is None or (late and not pipe.closed and not pipe.poll(0))]
+        return gone[0] if gone else None
+    known = {id(layer): i for i, env in enumerate(getattr(inner, "envs", ())) for layer in (env, env.unwrapped)}
+    trace, found = error.__traceback__, None
+    while trace is not None:
+        found = known.get(id(trace.tb_frame.f_locals.get("self")), found)
+        trace = trace.tb_next
+    return found
