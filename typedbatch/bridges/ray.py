@@ -28,7 +28,6 @@ from typedbatch.training.stats import CollectStats
 from typedbatch.training.vector import Envs
 
 if TYPE_CHECKING:
-    from ray import ObjectRef
     from ray.data import Dataset
 
 B = TypeVar("B", bound=BatchProtocol)
@@ -283,9 +282,9 @@ class Remote(Generic[P, T]):
         decorate: Any = ray.remote(**options) if options else ray.remote
         self._remote: Any = decorate(checked(function))
 
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[T]:
+    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ray.ObjectRef[T]:
         """Call it; :func:`value_of` makes an argument of what is still being computed."""
-        ref: ObjectRef[T] = self._remote.remote(*args, **kwargs)
+        ref: ray.ObjectRef[T] = self._remote.remote(*args, **kwargs)
         return ref
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -305,7 +304,7 @@ def remote(function: Callable[P, T], **options: Any) -> Remote[P, T]:
     return Remote(function, options)
 
 
-def get(ref: ObjectRef[T]) -> T:
+def get(ref: ray.ObjectRef[T]) -> T:
     """The value of a reference. Arrays of a batch are those in the store, read-only; ``copy.deepcopy`` gives own ones.
 
     Raises:
@@ -318,7 +317,7 @@ def get(ref: ObjectRef[T]) -> T:
     return out
 
 
-def value_of(ref: ObjectRef[T]) -> T:
+def value_of(ref: ray.ObjectRef[T]) -> T:
     """A reference as an argument of a remote function: Ray hands the function its value, and so types it."""
     return cast("T", ref)
 

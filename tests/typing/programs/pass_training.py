@@ -19,7 +19,6 @@ from typedbatch import (
     ObsBatchProtocol,
     PrioBatch,
     RolloutBatch,
-    RolloutBatchProtocol,
     convert,
     extend,
 )
@@ -29,7 +28,6 @@ from typedbatch.training import (
     CollectStats,
     Losses,
     ObsStateBatch,
-    Policy,
     Source,
     compute_action,
     evaluate,
@@ -90,15 +88,14 @@ def plain(envs: Envs, actor: Actor) -> None:
     collector = Collector(envs, actor.greedy)
     assert_type(collector.rollout(128), RolloutBatch)
     source: Source[RolloutBatch] = collector
-    policy: Policy[ActBatch] = random_policy(envs)
-    print(compute_action(actor.greedy, np.zeros(4)), source.stats.mean, policy)
+    print(compute_action(actor.greedy, np.zeros(4)), source.stats.mean, evaluate(envs, random_policy(envs), 5))
 
 
 class Learner:
     def __init__(self, buffer: ReplayBuffer[RolloutBatch, Any]) -> None:
         self.buffer = buffer
 
-    def update(self, batch: RolloutBatchProtocol, slots: Slots) -> Losses:
+    def update(self, batch: RolloutBatch, slots: Slots) -> Losses:
         return {"td": float(batch.rew.mean())}
 
 
