@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import ARRAY, KINDS, NONE, TENSOR, Tree, blank, describe, leading_shape
+from typedbatch._tree.leaves import ARRAY, KINDS, NONE, TENSOR, Tree, blank, describe, leading_shape, new_tree
 from typedbatch.errors import RowIndexError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -84,5 +85,18 @@ def _take_tensor_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np
 
 
 def after_zeros(tree: T, zeros: int, rows: int) -> T:
-    """The first rows of a tree behind so many of zeros."""
-    return take_or_zeros(tree, np.concatenate([np.full(zeros, NO_ROW), np.arange(rows)]))
+    """The first rows of a tree behind so many of zeros; for arrays quicker than :func:`take_or_zeros`."""
+    out = object.__new__(type(tree))
+    others: dict[str, Any] = {}
+    for name, value in tree.__dict__.items():
+        out.__dict__[name] = None  # its place in the order
+        if type(value) is ndarray and value.shape and len(value) >= rows and not value.dtype.hasobject:
+            filled = np.zeros((zeros + rows, *value.shape[1:]), value.dtype)
+            filled[zeros:] = value[:rows]
+            out.__dict__[name] = filled
+        else:
+            others[name] = value
+    if others:
+        numbers = np.concatenate([np.full(zeros, NO_ROW), np.arange(rows)])
+        out.__dict__.update(take_or_zeros(new_tree(type(tree), others), numbers).__dict__)
+    return out
