@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,6 +61,13 @@ def to_torch_as(x: Any, y: torch.Tensor) -> Any:
 
 
 @cache
+def no_grad() -> AbstractContextManager[Any]:
+    """``torch.no_grad()``, if torch is there."""
+    torch: Any = sys.modules.get("torch")
+    context: AbstractContextManager[Any] = nullcontext() if torch is None else torch.no_grad()
+    return context
+
+
 def torch_side() -> Any:
     """``typedbatch._tree.tensors``, imported when the first tensor is made or met, and cheap to come by after that."""
     try:

@@ -150,7 +150,7 @@ class RayCollectors(Generic[R_co]):
         self._made_of: Any = ray.put((make_envs, policy, record, self._weights, more))
         self._remote: Any = ray.remote(**{"num_cpus": 1, **(options or {})})(_Worker)
         self._workers = [self._start() for _ in range(at_least(1, n_workers, "n_workers"))]
-        self._each: int = _got([self._workers[0].num_envs.remote()])[0]
+        self._each: int = get(self._workers[0].num_envs.remote())
         self.stats = CollectStats()
         self.steps: int = 0
         """Steps of all calls."""
@@ -166,7 +166,8 @@ class RayCollectors(Generic[R_co]):
     def reset(self, seed: int | None = None) -> None:
         """As :meth:`Collector.reset`; the seeds of a worker's environments follow those of the worker before."""
         seeds = [None if seed is None else seed + self._each * place for place in range(len(self._workers))]
-        _got([worker.reset.remote(one) for worker, one in zip(self._workers, seeds, strict=True)])
+        for ref in [worker.reset.remote(one) for worker, one in zip(self._workers, seeds, strict=True)]:
+            get(ref)
 
     def rollout(self, n_step: int) -> R_co:
         """So many steps, an equal share of each worker; as :meth:`Collector.rollout`.
@@ -203,7 +204,7 @@ class RayCollectors(Generic[R_co]):
 
     def pids(self) -> list[int]:
         """The numbers of the workers' processes."""
-        return _got([worker.pid.remote() for worker in self._workers])
+        return [get(worker.pid.remote()) for worker in self._workers]
 
     def close(self) -> None:
         """End the processes."""
@@ -228,11 +229,9 @@ class RayCollectors(Generic[R_co]):
         done: list[tuple[int, Any]] = []
         for place, call in enumerate(calls):
             try:
-                done.append((place, ray.get(call)))
+                done.append((place, get(call)))
             except RayActorError:
                 self._workers[place] = self._start()
-            except RayTaskError as error:
-                raise _cause(error) from None
         if not done:
             raise EnvironmentFailedError("every worker has died; new ones are there for the next call")
         return done
@@ -252,19 +251,6 @@ def _version(state: Any) -> Any:
     if not all(hasattr(tensor, "_version") and hasattr(tensor, "data_ptr") for tensor in tensors):
         return None
     return [(tensor.data_ptr(), getattr(tensor, "_version")) for tensor in tensors]  # noqa: B009  # torch's only counter
-
-
-def _got(refs: list[Any]) -> list[Any]:
-    try:
-        out: list[Any] = ray.get(refs)
-    except RayTaskError as error:
-        raise _cause(error) from None
-    return out
-
-
-def _cause(error: Any) -> BaseException:
-    cause: BaseException = getattr(error, "cause", None) or error
-    return cause
 
 
 # ---- typed calls ----------------------------------------------------------------------------------------------------
@@ -313,7 +299,8 @@ def get(ref: ray.ObjectRef[T]) -> T:
     try:
         out: T = ray.get(ref)
     except RayTaskError as error:
-        raise _cause(error) from None
+        cause: BaseException = getattr(error, "cause", None) or error
+        raise cause from None
     return out
 
 

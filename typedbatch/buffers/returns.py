@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._ops.conversion import leaf_to_numpy, to_numpy, to_torch_as
+from typedbatch._ops.conversion import leaf_to_numpy, no_grad, to_numpy, to_torch_as
 from typedbatch._ops.copying import shallow
 from typedbatch._tree.leaves import TENSOR, describe, kind_of
 from typedbatch._tree.rows import at_least
@@ -73,7 +71,7 @@ def compute_nstep_return(
     slots = ahead[0]
     if len(slots) != len(batch):
         raise StructureError(f"{len(slots)} indices for a batch of {len(batch)} rows")
-    with _no_grad():
+    with no_grad():
         target_q: Any = target_q_fn(buffer, ahead[-1])
     values = np.asarray(to_numpy(target_q))
     if values.shape[:1] != slots.shape:
@@ -219,9 +217,3 @@ def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:
         return to_torch_as(values, given if given.is_floating_point() else given.double())
     given = np.asarray(given)
     return values if keep or given.dtype.kind != "f" else values.astype(given.dtype, copy=False)
-
-
-def _no_grad() -> AbstractContextManager[Any]:
-    torch: Any = sys.modules.get("torch")
-    context: AbstractContextManager[Any] = nullcontext() if torch is None else torch.no_grad()
-    return context

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from typedbatch._level import current_level
-from typedbatch._ops.conversion import to_numpy
+from typedbatch._ops.conversion import no_grad, to_numpy
 from typedbatch._spaces import nested, unnested
 from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
@@ -28,7 +28,7 @@ from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, random_policy
 from typedbatch.training.spaces import require_fit
 from typedbatch.training.stats import CollectStats, Episodes
-from typedbatch.training.vector import Envs, Vector, no_grad
+from typedbatch.training.vector import Envs, Vector
 
 A = TypeVar("A", bound=ActBatchProtocol[Any, Any])
 AS = TypeVar("AS", bound=ActStateBatchProtocol[Any, Any])

@@ -8,12 +8,11 @@ from typing import Any, Protocol
 from gymnasium.vector import VectorEnv
 from typing_extensions import TypeVar
 
-from typedbatch._ops.conversion import to_numpy
+from typedbatch._ops.conversion import no_grad, to_numpy
 from typedbatch._spaces import nested, unnested
 from typedbatch.batch import Batch
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol
 from typedbatch.records import ActBatch, ObsBatch
-from typedbatch.training.vector import no_grad
 
 A_co = TypeVar("A_co", bound=ActBatchProtocol[Any, Any], covariant=True)
 AS_co = TypeVar("AS_co", bound=ActStateBatchProtocol[Any, Any], covariant=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import TimeoutError as PoolTimeoutError
 from typing import Any, NamedTuple, TypeAlias
 
@@ -134,13 +132,6 @@ class Vector:
                 "; these environments cannot go on: give the Collector a function that makes them, to be called again"
             )
         return EnvironmentFailedError(reason + then)
-
-
-def no_grad() -> AbstractContextManager[Any]:
-    """``torch.no_grad()``, if torch is there."""
-    torch: Any = sys.modules.get("torch")
-    context: AbstractContextManager[Any] = nullcontext() if torch is None else torch.no_grad()
-    return context
 
 
 def _with_final(obs: Any, info: Mapping[str, Any]) -> Any:
