@@ -10,6 +10,7 @@ from .branches import measure_branches
 from .buffers import buffer_memory, measure_buffers
 from .checking import measure_checking
 from .data import data_sets
+from .distributed import measure_distributed
 from .files import measure_files
 from .imports import measure_imports
 from .memory import check_memory
@@ -18,6 +19,7 @@ from .peers import MODULES, installed
 from .report import Report
 from .sample_batches import measure_sample_batches
 from .timing import measure
+from .trained import DQN_STEPS, measure_trained
 from .training import measure_training
 from .validation import measure_validation
 
@@ -27,7 +29,9 @@ DESCRIPTIONS = {
 }
 
 
-TABLES = ("memory", "validation", "buffers", "training", "rllib", "files", "import", "checking", "branches")
+TABLES = (
+    "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "branches",
+)  # fmt: skip
 
 
 def main() -> int:
@@ -68,6 +72,12 @@ def main() -> int:
         report.buffers(measure_buffers(), buffer_memory())
     if arguments.only in "training":
         report.training(measure_training())
+    if arguments.only in "trained":
+        ppo, dqn = measure_trained()
+        report.trained("PPO on CartPole to a mean of 475, seeds 0, 1, 2", ppo)
+        report.trained(f"3-step double DQN on CartPole, {DQN_STEPS:,} steps", dqn)
+    if arguments.only in "ray":
+        report.distributed(measure_distributed())
     if arguments.only in "rllib":
         report.sample_batches(measure_sample_batches())
     if arguments.only in "files":

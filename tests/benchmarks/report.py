@@ -14,11 +14,13 @@ from .branches import COUNTS, GROWTH_BAR, Branches
 from .buffers import ENVS, MEMORY_BAR, Row
 from .checking import BAR as CHECKING_BAR
 from .checking import SHARE_BAR, Checking
+from .distributed import Distributed
 from .files import Row as FilesRow
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
 from .sample_batches import Row as SampleRow
 from .timing import Measured, Ratio
+from .trained import SCRIPT_BAR, TIANSHOU_BAR, Trained
 from .training import STEPS
 from .validation import BAR as VALIDATION_BAR
 from .validation import FAILURE_BAR, Validation
@@ -116,6 +118,35 @@ class Report:
         title = f"collectors: {STEPS} steps of each environment; the floor is a loop that writes arrays"
         table = self._table(title, "operation", "floor, us", "typedbatch", "bar", "tianshou")
         self._add_rows(table, "training", rows)
+        self._print(table)
+
+    def trained(self, title: str, rows: list[Trained]) -> None:
+        """The floor is the first row; of Tianshou the time counts, as its steps are not the same."""
+        table = self._table(title, "trainer", "steps", "CPU, s", "median, s", "a step, us", "beside the script, a step")
+        script = rows[0]
+        for row in rows:
+            ratio = row.a_step / script.a_step
+            missed = row.name == "typedbatch" and ratio > SCRIPT_BAR
+            if row.name == "tianshou":
+                missed = rows[1].median > TIANSHOU_BAR * row.median
+            if missed:
+                self.missed.setdefault(f"training: {title}", [])
+            cell = f"[bold red]{ratio:.2f} ![/]" if missed else f"{ratio:.2f}"
+            steps, seconds = (", ".join(map(str, row.steps)), ", ".join(f"{one:.1f}" for one in row.seconds))
+            table.add_row(row.name, steps, seconds, f"{row.median:.2f}", f"{row.a_step * 1e6:.0f}", cell)
+        self._print(table)
+
+    def distributed(self, rows: list[Distributed]) -> None:
+        if not rows:
+            self.say("Ray is not installed, so it is left out; make bench installs it")
+            return
+        table = self._table("Ray, in this machine", "operation", "floor, ms", "typedbatch", "bar")
+        for row in rows:
+            if row.missed:
+                self.missed.setdefault(f"Ray: {row.name}", [])
+            bar = f"{'at least ' if row.more_is_better else ''}{row.bar:.2f}"
+            cell = f"[bold red]{row.ratio:.2f} ![/]" if row.missed else f"{row.ratio:.2f}"
+            table.add_row(row.name, f"{row.floor:.1f}", cell, bar)
         self._print(table)
 
     def _add_rows(self, table: Table, what: str, rows: list[Row]) -> None:

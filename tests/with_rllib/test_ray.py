@@ -29,9 +29,9 @@ from typedbatch import (
     extend,
 )
 from typedbatch.bridges.arrow import from_arrow
-from typedbatch.bridges.ray import RayCollectors, from_batches, get, map_batches, remote, value_of
-from typedbatch.buffers import VectorReplayBuffer
-from typedbatch.training import Source, on_policy
+from typedbatch.bridges.ray import Actor, RayCollectors, from_batches, get, map_batches, remote, value_of
+from typedbatch.buffers import CachedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from typedbatch.training import Source, off_policy, on_policy
 
 Array = NDArray[Any]
 
@@ -103,6 +103,35 @@ def test_each_environment_of_each_worker_has_its_ring(collectors):
         collectors.collect(VectorReplayBuffer(20, 2), 4)
 
 
+def test_episodes_in_equal_shares(collectors):
+    buffer = VectorReplayBuffer(200, 4)
+    stats = collectors.collect(buffer, n_episode=7)
+    assert (stats.episodes, sorted(stats.lengths.tolist()), stats.steps) == (7, [3] * 4 + [5] * 3, len(buffer))
+    assert [len(ring) for ring in buffer.buffers] == [6, 10, 6, 5]
+    assert collectors.collect(buffer, n_episode=1).episodes == 1
+    with pytest.raises(errors.SettingError, match="either n_step or n_episode is given"):
+        collectors.collect(buffer, 4, 4)
+
+
+def test_a_buffer_with_a_cache_is_filled_too(collectors):
+    buffer = CachedReplayBuffer(ReplayBuffer(100), 4, 20)
+    assert collectors.collect(buffer, n_episode=8).episodes == 8
+    assert len(buffer) == 4 * (3 + 5)
+
+
+def test_off_policy_training(collectors):
+    buffer = VectorReplayBuffer(400, 4)
+
+    def update(batch: RolloutBatch, slots: Array) -> dict[str, float]:
+        return {"rows": len(batch)}
+
+    made = off_policy(
+        collectors, buffer, update,
+        n_step=16, updates_per_step=0.25, batch_size=8, epoch_steps=32, epochs=2, warmup=20,
+    )  # fmt: skip
+    assert [(epoch.step, epoch.updates) for epoch in made] == [(36, 4), (68, 12)]
+
+
 def test_a_worker_that_dies_is_replaced_and_its_steps_are_lost(collectors):
     collectors.rollout(8)
     victim = collectors.pids()[0]
@@ -158,6 +187,44 @@ def test_a_call_has_the_types_of_its_function():
 def test_what_a_function_is_handed_is_validated_where_it_arrives():
     with pytest.raises(errors.SchemaError, match=r"(?s)argument `batch` of .*total\(\).*batch.returns  missing"):
         remote(total)(rollout())
+
+
+class Learner:
+    """Lives in a process of its own."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale, self.seen = scale, 0
+
+    def learn(self, batch: BatchWithReturns) -> float:
+        self.seen += len(batch)
+        return float(batch.returns.sum()) * self.scale
+
+    def label(self, batch: RolloutBatchProtocol) -> BatchWithReturns:
+        return extend(batch, BatchWithReturns, returns=batch.rew * self.scale)
+
+    def fail(self) -> None:
+        raise ValueError(f"after {self.seen} rows")
+
+
+@pytest.fixture
+def learner():
+    made = Actor(lambda: Learner(scale=2.0), num_cpus=1)
+    yield made
+    made.close()
+
+
+def test_methods_of_an_object_elsewhere(learner):
+    labelled = learner.remote(Learner.label, rollout())
+    assert learner.call(Learner.learn, value_of(labelled)) == 16
+    with pytest.raises(ValueError, match="after 4 rows"):
+        learner.call(Learner.fail)
+
+
+def test_what_a_method_is_handed_is_validated_where_it_arrives(learner):
+    with pytest.raises(errors.SchemaError, match=r"(?s)argument `batch` of .*learn\(\).*batch.returns  missing"):
+        learner.call(Learner.learn, rollout())
+    with pytest.raises(errors.SettingError, match="a function that makes an object is expected, got Learner"):
+        Actor(Learner())
 
 
 def test_arrays_are_not_copied_and_cannot_be_written_to():

@@ -1,11 +1,12 @@
 """From environments to updates: collectors, evaluation, epochs. No base class; what each function takes is its type."""
 
 from typedbatch.training.collector import Collector, evaluate
-from typedbatch.training.epochs import Epoch, Losses, Source, Training, Writer, off_policy, on_policy
+from typedbatch.training.epochs import BufferSource, Epoch, Losses, Source, Training, Writer, off_policy, on_policy
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, compute_action, random_policy
 from typedbatch.training.stats import CollectStats
 
 __all__ = [
+    "BufferSource",
     "CollectStats",
     "Collector",
     "Epoch",

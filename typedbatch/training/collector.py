@@ -20,12 +20,13 @@ from typedbatch._spaces import nested, unnested
 from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
 from typedbatch.batch import Batch
-from typedbatch.buffers import CachedReplayBuffer, ReplayBuffer
+from typedbatch.buffers import ReplayBuffer
 from typedbatch.errors import LeafError, SettingError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, random_policy
+from typedbatch.training.rings import add_rows, require_rings
 from typedbatch.training.spaces import require_fit
 from typedbatch.training.stats import CollectStats, Episodes
 from typedbatch.training.vector import Envs, Vector
@@ -210,43 +211,47 @@ class Collector(Generic[R_co]):
             EnvironmentFailedError: an environment has raised an error.
             StructureError: the policy's actions are not those of the environments, or not one for each.
         """
-        self.require_rings(into)
-        if (n_step is None) == (n_episode is None):
-            raise SettingError("either n_step or n_episode is given, the steps or the episodes to collect")
-        policy = self._chosen(random)
-        begun, added = time.perf_counter(), 0
-        if n_step is not None:
-            left, quota = -(-at_least(1, n_step, "n_step") // self.num_envs), None
-        else:
-            left, quota = -1, shares(at_least(1, n_episode, "n_episode"), self.num_envs)
-            self.reset()
+        require_rings(into, self.num_envs)
+        added, begun = 0, time.perf_counter()
+
+        def keep(block: Block | OneStep) -> None:
+            nonlocal added
+            added += self._add(into, block)
+
         try:
-            while left and (quota is None or quota.any()):
-                block = self._reused(_BLOCK if left < 0 else min(left, _BLOCK))
-                try:
-                    self._gather(block, block.steps, policy, quota)
-                finally:
-                    added += self._add(into, block)
-                left -= block.steps if left > 0 else 0
+            self._fill(n_step, n_episode, random, self._reused, keep)
         finally:
             self._count(added, begun)
         return self.stats
 
-    def rows(self, n_step: int, *, random: bool = False) -> tuple[R_co, NDArray[np.intp]]:
-        """So many steps of which nothing is cut, and the environment of each row; for who adds them to a buffer.
+    def rows(
+        self, n_step: int | None = None, n_episode: int | None = None, *, random: bool = False
+    ) -> tuple[R_co, NDArray[np.intp]]:
+        """What :meth:`collect` adds to a buffer, and the environment of each row; for who adds it elsewhere.
 
         Raises:
-            SizeError: fewer than 1.
-            SettingError: random actions where ``record`` needs what the policy says.
-            EnvironmentFailedError: an environment has raised an error.
+            SettingError: ``n_step`` and ``n_episode``, or neither; random actions where ``record`` needs what the
+                policy says.
+            SizeError: fewer than 1 of them.
+            EnvironmentFailedError: an environment has raised an error; nothing is kept of this call.
+            StructureError: the policy's actions are not those of the environments, or not one for each.
         """
-        steps = -(-at_least(1, n_step, "n_step") // self.num_envs)
-        begun, block = time.perf_counter(), self._block(steps)
-        self._gather(block, steps, self._chosen(random))
-        rows = block.rows()
-        self._count(len(rows.envs), begun)
-        batch: R_co = self._recorded(rows)
-        return batch, rows.envs
+        batches: list[Any] = []
+        envs: list[NDArray[np.intp]] = []
+        begun = time.perf_counter()
+
+        def keep(block: Block | OneStep) -> None:
+            if block.count:
+                rows = block.rows()
+                batches.append(self._recorded(rows))
+                envs.append(rows.envs)
+
+        try:
+            self._fill(n_step, n_episode, random, self._block, keep)
+        finally:
+            self._count(sum(map(len, envs)), begun)
+        batch: R_co = batches[0] if len(batches) == 1 else Batch.cat(batches)
+        return batch, np.concatenate(envs)
 
     def evaluate(self, n_episode: int, seed: int | None = None) -> CollectStats:
         """The returns and lengths of so many whole episodes, in these environments; see :func:`evaluate`.
@@ -263,6 +268,30 @@ class Collector(Generic[R_co]):
         return self.stats
 
     # ---- how ------------------------------------------------------------------------------------------------------
+
+    def _fill(
+        self,
+        n_step: int | None,
+        n_episode: int | None,
+        random: bool,
+        room: Callable[[int], Block | OneStep],
+        keep: Callable[[Block | OneStep], None],
+    ) -> None:
+        """Make so many steps, or episodes; each block is kept, also the one in which an error was raised."""
+        require_one_of(n_step, n_episode)
+        policy = self._chosen(random)
+        if n_step is not None:
+            left, quota = -(-at_least(1, n_step, "n_step") // self.num_envs), None
+        else:
+            left, quota = _BLOCK, shares(at_least(1, n_episode, "n_episode"), self.num_envs)
+            self.reset()
+        while left if quota is None else quota.any():
+            block = room(min(left, _BLOCK))
+            try:
+                self._gather(block, block.steps, policy, quota)
+            finally:
+                keep(block)
+            left -= block.steps if quota is None else 0
 
     def _chosen(self, random: bool) -> Any:
         """What chooses the actions."""
@@ -338,37 +367,14 @@ class Collector(Generic[R_co]):
 
     def _add(self, into: Any, block: Block | OneStep) -> int:
         rows = block.rows()
-        if not len(rows.envs):
-            return 0
-        batch = self._recorded(rows)
-        if not isinstance(into, CachedReplayBuffer):
-            into.add(batch, None if block.count == 1 and len(rows.envs) == self.num_envs > 1 else rows.envs)
-            return len(rows.envs)
-        place = np.arange(len(rows.envs)) - np.searchsorted(rows.envs, rows.envs)
-        for step in range(place.max() + 1):  # a cache takes one row at a time, as its episode may end and move
-            now = np.flatnonzero(place == step)
-            into.add(batch[now], rows.envs[now])
+        if len(rows.envs):
+            one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
+            add_rows(into, self._recorded(rows), rows.envs, one_each=one_each)
         return len(rows.envs)
 
     def _count(self, steps: int, begun: float) -> None:
         self.steps += steps
         self.stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
-
-    def require_rings(self, into: Any) -> None:
-        """Raise an error unless a buffer has a ring for each environment.
-
-        Raises:
-            LeafError: it is not a buffer.
-            SettingError: it has more rings, or fewer.
-        """
-        if not isinstance(into, ReplayBuffer):
-            raise LeafError(f"collect() takes a buffer, got {describe(into)}")
-        rings = into.cached_buffer_num if isinstance(into, CachedReplayBuffer) else into.buffer_num
-        if rings != self.num_envs:
-            raise SettingError(
-                f"a buffer with a ring for each of {self.num_envs} environments is expected, this one has {rings}; "
-                f"VectorReplayBuffer(total_size, {self.num_envs}) makes one"
-            )
 
 
 def evaluate(
@@ -406,6 +412,12 @@ def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
         raise StructureError(
             f"environment {env} gave {rew[env]} for step {episodes.ep_len[env] + 1} of its episode", "rew"
         )
+
+
+def require_one_of(n_step: int | None, n_episode: int | None) -> None:
+    """Raise an error unless one of them is given."""
+    if (n_step is None) == (n_episode is None):
+        raise SettingError("either n_step or n_episode is given, the steps or the episodes to collect")
 
 
 def shares(count: int, envs: int) -> NDArray[np.intp]:

@@ -19,6 +19,7 @@ from typedbatch.errors import LeafError, SettingError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.training.bar import Bar
 from typedbatch.training.collector import Collector
+from typedbatch.training.rings import require_rings
 from typedbatch.training.seeds import Random
 from typedbatch.training.stats import CollectStats
 
@@ -38,6 +39,19 @@ class Source(Protocol[R_co]):
 
     def rollout(self, n_step: int) -> R_co:
         """So many steps."""
+        ...
+
+
+class BufferSource(Protocol[R_co]):
+    """What fills a buffer: a :class:`Collector`, or several in other processes."""
+
+    @property
+    def num_envs(self) -> int:
+        """How many environments."""
+        ...
+
+    def collect(self, into: ReplayBuffer[R_co, Any], n_step: int, *, random: bool = ...) -> CollectStats:
+        """Add so many steps."""
         ...
 
 
@@ -249,7 +263,7 @@ def on_policy(
 
 
 def off_policy(
-    collector: Collector[R],
+    collector: BufferSource[R],
     buffer: ReplayBuffer[R, S],
     update: Callable[[S, Slots], Losses],
     *,
@@ -266,7 +280,7 @@ def off_policy(
     """Collect into a buffer, then so many updates on samples of it.
 
     Args:
-        collector: what fills the buffer.
+        collector: what fills the buffer, a collector.
         buffer: with a ring for each environment.
         update: takes what was sampled, and its slots, and gives numbers by name, as losses.
         n_step: steps of each collection, of all environments together.
@@ -282,7 +296,7 @@ def off_policy(
     Raises:
         SizeError: a number of steps or epochs below 1.
     """
-    collector.require_rings(buffer)
+    require_rings(buffer, collector.num_envs)
     settings = {
         "training": "off_policy",
         "n_step": at_least(1, n_step, "n_step"),
@@ -304,5 +318,5 @@ def off_policy(
         for _ in range(int(whole)):
             training.update(update, *buffer.sample(batch_size))
 
-    random = Random(collector, buffer)
+    random = Random(collector if isinstance(collector, Collector) else None, buffer)
     return Training(settings, once, epochs=epochs, epoch_steps=epoch_steps, parts=random, log=log, progress=progress)

@@ -24,6 +24,7 @@ from typedbatch import (
 )
 from typedbatch.buffers import PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from typedbatch.training import (
+    BufferSource,
     Collector,
     CollectStats,
     Losses,
@@ -88,6 +89,8 @@ def plain(envs: Envs, actor: Actor) -> None:
     collector = Collector(envs, actor.greedy)
     assert_type(collector.rollout(128), RolloutBatch)
     source: Source[RolloutBatch] = collector
+    filler: BufferSource[RolloutBatch] = collector
+    print(filler.num_envs)
     print(compute_action(actor.greedy, np.zeros(4)), source.stats.mean, evaluate(envs, random_policy(envs), 5))
 
 

@@ -1,34 +1,34 @@
-"""Collectors in other processes, and typed calls of functions in them, with Ray. Needs the extra ``ray``."""
+"""``RayCollectors``: collectors in other processes."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, cast, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
 
 import numpy as np
 import ray
 from numpy.typing import NDArray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError
 from typing_extensions import ParamSpec, TypeVar
 
 from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
-from typedbatch._validation.checked import checked
-from typedbatch._validation.validate import validate
 from typedbatch.batch import Batch
+from typedbatch.bridges.ray.calls import get
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.errors import EnvironmentFailedError, SettingError
 from typedbatch.protocols import ActBatchProtocol, BatchProtocol
 from typedbatch.records import RolloutBatch
-from typedbatch.training.collector import Collector
+from typedbatch.training.collector import Collector, require_one_of, shares
 from typedbatch.training.policy import Policy
+from typedbatch.training.rings import add_rows, require_rings
 from typedbatch.training.stats import CollectStats
 from typedbatch.training.vector import Envs
 
 if TYPE_CHECKING:
-    from ray.data import Dataset
+    pass
 
 B = TypeVar("B", bound=BatchProtocol)
 A = TypeVar("A", bound=ActBatchProtocol[Any, Any])
@@ -72,9 +72,9 @@ class _Worker:
         rows = self._collector.rollout(n_step)
         return rows, self._collector.stats
 
-    def rows(self, weights: Any, n_step: int, random: bool) -> tuple[Any, NDArray[np.intp], CollectStats]:
+    def rows(self, weights: Any, steps: Any, episodes: Any, random: bool) -> tuple[Any, NDArray[np.intp], CollectStats]:
         self._load(weights)
-        batch, envs = self._collector.rows(n_step, random=random)
+        batch, envs = self._collector.rows(steps, episodes, random=random)
         return batch, envs, self._collector.stats
 
     def _load(self, weights: Any) -> None:
@@ -177,29 +177,45 @@ class RayCollectors(Generic[R_co]):
         """
         begun, share = time.perf_counter(), self._share(n_step)
         weights = self._newest()
-        done = self._all([worker.rollout.remote(weights, share) for worker in self._workers])
-        self._count([stats for _, (_, stats) in done], share, begun)
-        rows: R_co = Batch.cat([rows for _, (rows, _) in done])
+        done = self._all({place: one.rollout.remote(weights, share) for place, one in enumerate(self._workers)})
+        self._count([stats for _, stats in done.values()], share * (len(self._workers) - len(done)), begun)
+        rows: R_co = Batch.cat([rows for rows, _ in done.values()])
         return rows
 
-    def collect(self, into: ReplayBuffer[R_co, Any], n_step: int, *, random: bool = False) -> CollectStats:
-        """Add so many steps to a buffer with a ring for each environment of each worker; as :meth:`Collector.collect`.
+    def collect(
+        self,
+        into: ReplayBuffer[R_co, Any],
+        n_step: int | None = None,
+        n_episode: int | None = None,
+        *,
+        random: bool = False,
+    ) -> CollectStats:
+        """Add so many steps, or episodes, to a buffer with a ring for each environment of each worker.
+
+        Args:
+            into: a buffer with a ring for each environment.
+            n_step: as for :meth:`Collector.collect`, an equal share of each worker.
+            n_episode: whole episodes; each worker brings its share, the first ones one more where it does not divide.
+            random: choose random actions instead of the policy's.
 
         Raises:
-            SettingError: a buffer with another number of rings.
+            SettingError: what :meth:`Collector.collect` refuses.
             EnvironmentFailedError: an environment has raised an error, or every worker has died.
         """
-        if (rings := into.buffer_num) != self.num_envs:
-            envs = self.num_envs
-            raise SettingError(
-                f"a buffer with a ring for each of {envs} environments is expected, this one has {rings}"
-            )
-        begun, share = time.perf_counter(), self._share(n_step)
-        weights = self._newest()
-        done = self._all([worker.rows.remote(weights, share, random) for worker in self._workers])
-        for place, (rows, envs, _) in done:
-            into.add(rows, envs + place * self._each)
-        self._count([stats for _, (_, _, stats) in done], share, begun)
+        require_rings(into, self.num_envs)
+        require_one_of(n_step, n_episode)
+        begun, weights, count = time.perf_counter(), self._newest(), len(self._workers)
+        asked: list[tuple[int | None, int | None]]
+        if n_step is not None:
+            asked = [(self._share(n_step), None)] * count
+        else:
+            asked = [(None, share) for share in shares(at_least(1, n_episode, "n_episode"), count).tolist()]
+        places = [place for place, one in enumerate(asked) if any(one)]
+        done = self._all({place: self._workers[place].rows.remote(weights, *asked[place], random) for place in places})
+        for place, (rows, envs, _) in done.items():
+            add_rows(into, rows, envs + place * self._each)
+        lost = sum(steps or episodes or 0 for place, (steps, episodes) in enumerate(asked) if place not in done)
+        self._count([stats for _, _, stats in done.values()], lost, begun)
         return self.stats
 
     def pids(self) -> list[int]:
@@ -224,20 +240,19 @@ class RayCollectors(Generic[R_co]):
             self._sent = (version, ray.put(state))
         return self._sent[1]
 
-    def _all(self, calls: list[Any]) -> list[tuple[int, Any]]:
-        """What each worker gave, with its place; those that died are replaced, and give nothing."""
-        done: list[tuple[int, Any]] = []
-        for place, call in enumerate(calls):
+    def _all(self, calls: dict[int, Any]) -> dict[int, Any]:
+        """What each worker gave, by its place; those that died are replaced, and give nothing."""
+        done: dict[int, Any] = {}
+        for place, call in calls.items():
             try:
-                done.append((place, get(call)))
+                done[place] = get(call)
             except RayActorError:
                 self._workers[place] = self._start()
         if not done:
             raise EnvironmentFailedError("every worker has died; new ones are there for the next call")
         return done
 
-    def _count(self, parts: Sequence[CollectStats], share: int, begun: float) -> None:
-        lost = (len(self._workers) - len(parts)) * share
+    def _count(self, parts: Sequence[CollectStats], lost: int, begun: float) -> None:
         found = CollectStats.sum(parts)
         self.stats = CollectStats(found.steps, found.returns, found.lengths, time.perf_counter() - begun, lost)
         self.steps += found.steps
@@ -251,90 +266,3 @@ def _version(state: Any) -> Any:
     if not all(hasattr(tensor, "_version") and hasattr(tensor, "data_ptr") for tensor in tensors):
         return None
     return [(tensor.data_ptr(), getattr(tensor, "_version")) for tensor in tensors]  # noqa: B009  # torch's only counter
-
-
-# ---- typed calls ----------------------------------------------------------------------------------------------------
-
-
-class Remote(Generic[P, T]):
-    """A function that runs in another process; what it takes and gives is what the function does.
-
-    Args:
-        function: called there with the arguments that are given here.
-        options: as ``ray.remote`` takes them.
-    """
-
-    def __init__(self, function: Callable[P, T], options: dict[str, Any]) -> None:
-        decorate: Any = ray.remote(**options) if options else ray.remote
-        self._remote: Any = decorate(checked(function))
-
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ray.ObjectRef[T]:
-        """Call it; :func:`value_of` makes an argument of what is still being computed."""
-        ref: ray.ObjectRef[T] = self._remote.remote(*args, **kwargs)
-        return ref
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call it, and wait for the result; an error that it raises is raised here as it was there."""
-        out: T = get(self.remote(*args, **kwargs))
-        return out
-
-
-def remote(function: Callable[P, T], **options: Any) -> Remote[P, T]:
-    """A function for other processes, whose batches are validated there, with its name in the report.
-
-    Args:
-        function: as :func:`typedbatch.checked` takes it; arguments and results that are declared as protocols or
-            records are validated, once, in the process that runs it.
-        **options: as ``ray.remote`` takes them, for example ``num_cpus=2``.
-    """
-    return Remote(function, options)
-
-
-def get(ref: ray.ObjectRef[T]) -> T:
-    """The value of a reference. Arrays of a batch are those in the store, read-only; ``copy.deepcopy`` gives own ones.
-
-    Raises:
-        SchemaError: a function was handed, or gave, what it is not declared to; and whatever else it raised.
-    """
-    try:
-        out: T = ray.get(ref)
-    except RayTaskError as error:
-        cause: BaseException = getattr(error, "cause", None) or error
-        raise cause from None
-    return out
-
-
-def value_of(ref: ray.ObjectRef[T]) -> T:
-    """A reference as an argument of a remote function: Ray hands the function its value, and so types it."""
-    return cast("T", ref)
-
-
-# ---- Ray Data -------------------------------------------------------------------------------------------------------
-
-
-def map_batches(dataset: Dataset, function: Callable[[B], BatchProtocol], **options: Any) -> Dataset:
-    """``dataset.map_batches`` for a function from batch to batch; nested fields and arrays of any shape stay whole.
-
-    Args:
-        dataset: of Ray Data; :func:`from_batches` makes one.
-        function: what it is declared to take is made of each block, a record too, and validated, as what it gives is.
-        **options: as ``Dataset.map_batches`` takes them, for example ``batch_size=256``.
-    """
-    from typedbatch.bridges.arrow import from_arrow, to_arrow
-
-    schema = next(iter(get_type_hints(function).values()), Batch)
-    whole: Callable[[Any], BatchProtocol] = checked(function)
-
-    def call(table: Any) -> Any:
-        return to_arrow(whole(validate(from_arrow(table), schema)))
-
-    return dataset.map_batches(call, batch_format="pyarrow", **options)
-
-
-def from_batches(*batches: BatchProtocol) -> Dataset:
-    """A dataset of Ray Data with the rows of batches, a block for each."""
-    from ray.data import from_arrow
-
-    from typedbatch.bridges.arrow import to_arrow
-
-    return from_arrow([to_arrow(batch) for batch in batches])

@@ -1,0 +1,17 @@
+"""Collectors in other processes, typed calls of functions and methods in them, Ray Data. Needs the extra ``ray``."""
+
+from typedbatch.bridges.ray.calls import Actor, Remote, get, remote, value_of
+from typedbatch.bridges.ray.collectors import RayCollectors, Weights
+from typedbatch.bridges.ray.data import from_batches, map_batches
+
+__all__ = [
+    "Actor",
+    "RayCollectors",
+    "Remote",
+    "Weights",
+    "from_batches",
+    "get",
+    "map_batches",
+    "remote",
+    "value_of",
+]
