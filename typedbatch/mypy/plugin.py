@@ -8,7 +8,9 @@ from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mypy.options import Options
 from mypy.plugin import (
+    AnalyzeTypeContext,
     AttributeContext,
     ClassDefContext,
     FunctionContext,
@@ -24,6 +26,9 @@ from typedbatch.mypy import arguments, attributes, construct, declare, extend
 from typedbatch.mypy.fields import BATCH
 from typedbatch.mypy.methods import METHODS, numbered
 from typedbatch.mypy.reworded import Rewording
+from typedbatch.mypy.settings import wants_shapes
+from typedbatch.mypy.shapes.declared import ANNOTATED, annotated
+from typedbatch.mypy.shapes.pending import CALLED, look, note
 
 _rewording = Rewording()
 C = TypeVar("C", AttributeContext, FunctionContext, MethodContext, FunctionSigContext, MethodSigContext)
@@ -36,7 +41,11 @@ def plugin(version: str) -> type[Plugin]:
 
 
 class TypedBatchPlugin(Plugin):
-    """Knows the fields of every plain ``Batch``."""
+    """Knows the fields of every plain ``Batch``, and shapes that are declared."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._shapes = wants_shapes(options)
 
     def report_config_data(self, ctx: ReportConfigContext) -> str:
         """A digest of the plugin's code: what an older one left in mypy's cache is not used. Asked for every file."""
@@ -50,14 +59,21 @@ class TypedBatchPlugin(Plugin):
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         return declare.close if fullname == BATCH else None
 
+    def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        return annotated if fullname in ANNOTATED and self._shapes else None
+
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
         return _FUNCTIONS.get(fullname)
 
     def get_function_signature_hook(self, fullname: str) -> Hook[FunctionSigContext] | None:
-        return None if fullname.startswith(_ELSEWHERE) else _check_function
+        if fullname.startswith(_ELSEWHERE):
+            return _see_function if self._shapes and fullname.startswith(_ARRAYS) else None
+        return _check_function
 
     def get_method_signature_hook(self, fullname: str) -> Hook[MethodSigContext] | None:
-        return None if fullname.startswith(_ELSEWHERE) else _check_method
+        if fullname.startswith(_ELSEWHERE):
+            return _see_method if self._shapes and fullname.startswith(_ARRAYS) else None
+        return _check_method
 
     def get_attribute_hook(self, fullname: str) -> Hook[AttributeContext] | None:
         owner, _, name = fullname.rpartition(".")
@@ -77,7 +93,7 @@ class TypedBatchPlugin(Plugin):
 @cache
 def _digest() -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -89,6 +105,7 @@ def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
     def safe(ctx: C) -> Any:
         try:
             _rewording.watch(ctx.api)
+            note(ctx.api)
             return hook(ctx)
         except Exception:  # whatever mypy's internals do, a user's run must go on
             if ctx.api.options.show_traceback:
@@ -109,11 +126,15 @@ def _active(ctx: FunctionContext) -> Type:
 _set_field = _or_default(attributes.set_field, "default_attr_type")
 _check_function: Hook[FunctionSigContext] = _or_default(arguments.check, "default_signature")
 _check_method: Hook[MethodSigContext] = _or_default(arguments.check, "default_signature")
+_see_function: Hook[FunctionSigContext] = _or_default(lambda ctx: ctx.default_signature, "default_signature")
+_see_method: Hook[MethodSigContext] = _or_default(lambda ctx: ctx.default_signature, "default_signature")
+_ARRAYS = ("numpy.", "torch.")
 _ELSEWHERE = ("builtins.", "typing.", "numpy.", "torch.")  # nothing there asks for a protocol of batches
 _MEMBERS = frozenset({"shape"})
 _METHODS = {name: _or_default(hook) for name, hook in METHODS.items()}
 _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
     BATCH: _or_default(construct.construct),
+    CALLED: _or_default(look),
     "builtins.enumerate": _or_default(numbered),
     "typedbatch.batch.cat": _or_default(construct.cat),
     "typedbatch.batch.stack": _or_default(construct.stack),

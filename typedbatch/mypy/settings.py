@@ -1,0 +1,37 @@
+"""What a project's configuration of mypy says to the plugin."""
+
+from __future__ import annotations
+
+import tomllib
+from configparser import ConfigParser, Error
+from pathlib import Path
+from typing import Any
+
+from mypy.options import Options
+
+SECTION = "typedbatch-mypy"
+
+
+def wants_shapes(options: Options) -> bool:
+    """Are shapes to be checked: yes, unless the section ``[typedbatch-mypy]`` says ``shapes = false``."""
+    said = _section(options.config_file).get("shapes", True)
+    return str(said).strip().lower() not in ("false", "no", "off", "0")
+
+
+def _section(config_file: str | None) -> dict[str, Any]:
+    path = Path(config_file) if config_file else None
+    if path is None or not path.is_file():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        try:
+            found: Any = tomllib.loads(text).get("tool", {}).get(SECTION, {})
+        except tomllib.TOMLDecodeError:  # mypy itself has said so
+            return {}
+        return found if isinstance(found, dict) else {}
+    parser = ConfigParser()
+    try:
+        parser.read_string(text)
+    except Error:
+        return {}
+    return dict(parser[SECTION]) if parser.has_section(SECTION) else {}

@@ -1,0 +1,1 @@
+"""Shapes, ranks and dtypes of arrays, as far as declarations and operations tell them."""

@@ -1,0 +1,350 @@
+"""Calls: of operations that have a table, of functions with declared shapes, of records, of batches' own methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mypy.nodes import (
+    ARG_NAMED,
+    ARG_OPT,
+    ARG_POS,
+    ARG_STAR,
+    CallExpr,
+    Expression,
+    FuncBase,
+    MemberExpr,
+    MypyFile,
+    NameExpr,
+    RefExpr,
+)
+from mypy.types import CallableType, Instance, Type, get_proper_type
+
+from typedbatch.mypy.internals import known_type
+from typedbatch.mypy.shapes.declared import bind, declared_by
+from typedbatch.mypy.shapes.known import field_declared, is_batch, rows_name
+from typedbatch.mypy.shapes.sizes import Name, Size, named, number
+from typedbatch.mypy.shapes.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
+from typedbatch.mypy.shapes.values import (
+    Arguments,
+    Array,
+    DType,
+    Literal,
+    Many,
+    MisfitError,
+    Record,
+    Several,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from typedbatch.mypy.shapes.reading import Reading
+
+_WRITTEN = frozenset({"numpy", "torch", "torch.nn.functional"})
+_HOMES = frozenset({"numpy", "torch", "torch.functional", "torch.nn.functional", "torch._C._VariableFunctions"})
+_INSIDE = ("numpy._core.", "numpy.core.", "numpy.lib.", "torch._C.")
+_SAME_ROWS = frozenset({"to_torch", "to_numpy", "copy", "apply_values_transform"})
+_SPLITS = frozenset({"split"})
+_JOINS = frozenset({"cat", "concatenate"})
+
+
+class Calls:
+    """Reads calls.
+
+    Args:
+        reading: what reads their arguments.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def read(self, node: CallExpr) -> Value:
+        """What a call gives."""
+        reading, callee = self._reading, node.callee
+        if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
+            owner = reading.read(callee.expr)
+            if isinstance(owner, Array):
+                return self._method(node, owner, callee.name)
+            if isinstance(owner, Record) and is_batch(owner.type.type):
+                found = self._of_batch(node, owner, callee.name)
+                if found is not None:
+                    return found
+        elif isinstance(callee, (NameExpr, MemberExpr)):
+            name = _function(callee) or ""
+            if name in FUNCTIONS:
+                return self._operation(node, FUNCTIONS[name], (), torch=_is_torchs(callee))
+            if callee.fullname in _BUILTINS:
+                return _BUILTINS[callee.fullname](self, node)
+        else:
+            reading.read(callee)
+        return self._of_users(node)
+
+    # ---- operations -----------------------------------------------------------------------------------------------
+
+    def _method(self, node: CallExpr, array: Array, name: str) -> Value:
+        if name in RESHAPED_IN_PLACE:
+            self._arguments(node, (), torch=array.torch)
+            self._reading.known.forget_arrays()
+            return array.shaped(None)
+        if name in ("size", "dim", "item", "tolist", "numel", "to", "astype", "type", "numpy", "float", "long", "bool",
+                    "int", "double", "half", "short", "byte", "bfloat16"):  # fmt: skip
+            return self._plain(node, array, name)
+        operation = METHODS.get(name)
+        if operation is None:
+            self._arguments(node, (), torch=array.torch)
+            return None
+        return self._operation(node, operation, (array,), torch=array.torch)
+
+    def _operation(
+        self, node: CallExpr, operation: Callable[[Arguments], Value], given: tuple[Value, ...], *, torch: bool
+    ) -> Value:
+        arguments = self._arguments(node, given, torch=torch)
+        if arguments is None:
+            return None
+        return self._reading.tried(node, lambda: operation(arguments))
+
+    def _arguments(self, node: CallExpr, given: tuple[Value, ...], *, torch: bool) -> Arguments | None:
+        """The arguments; None if some are behind a ``*``."""
+        by_place, by_name, certain = list(given), {}, True
+        for argument, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True):
+            value = self._reading.read(argument)
+            if kind == ARG_POS:
+                by_place.append(value)
+            elif kind == ARG_NAMED and name is not None:
+                by_name[name] = value
+            elif kind == ARG_STAR and isinstance(value, Several):
+                by_place += value.items
+            else:
+                certain = False
+        return Arguments(tuple(by_place), by_name, torch) if certain else None
+
+    def _plain(self, node: CallExpr, array: Array, name: str) -> Value:
+        arguments = self._arguments(node, (), torch=array.torch)
+        if name == "numpy":
+            return Array(array.axes, array.dtypes, torch=False)
+        if name == "size" and array.torch and arguments is not None and array.axes is not None:
+            if not arguments.has(0, "dim"):
+                return Several(tuple(axis.size for axis in array.axes))
+            at = arguments.whole(0, "dim")
+            ok = at is not None and -len(array.axes) <= at < len(array.axes)
+            return array.axes[at].size if ok and at is not None else None
+        if name == "dim" and array.axes is not None:
+            return number(len(array.axes))
+        if name in ("size", "dim", "item", "tolist", "numel"):
+            return None
+        if name in ("to", "astype", "type"):
+            return self._converted(array, arguments)
+        dtypes = None if not array.torch else _SHORT.get(name)
+        return array.typed(frozenset({dtypes}) if dtypes else None)
+
+    def _converted(self, array: Array, arguments: Arguments | None) -> Array:
+        """``.to(torch.float32)``, ``.to("cuda")``, ``.astype(np.float32)``, ``.to(other)``."""
+        if arguments is None:
+            return array.typed(None)
+        every = [*arguments.given, *arguments.named.values()]
+        dtypes = [value for value in every if isinstance(value, DType)]
+        if len(dtypes) == 1:
+            return array.typed(dtypes[0].dtypes)
+        moved = array.torch and all(isinstance(value, Literal) for value in every)
+        return array if moved else array.typed(None)
+
+    # ---- functions and classes of users ---------------------------------------------------------------------------
+
+    def _of_users(self, node: CallExpr) -> Value:
+        reading = self._reading
+        type_ = get_proper_type(known_type(reading.api, node.callee))
+        if isinstance(type_, Instance):
+            type_ = _forward(type_)
+        written = isinstance(node.callee, RefExpr) and isinstance(type_, CallableType) and type_.definition is not None
+        if not isinstance(type_, CallableType) or not written:  # what vmap(f) takes is not what f was declared to take
+            self._arguments(node, (), torch=False)
+            return None
+        sizes: dict[str, Size | None] = {}
+        owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes)
+        self._bind(node, type_, owner, sizes)
+        if type_.is_type_obj() and isinstance(owner.type, Instance):
+            return owner
+        declared = reading.known.declared(type_.ret_type, owner, (node, "result"))
+        converted = self._converted_batch(node, type_)
+        return converted if converted is not None else declared
+
+    def _bind(self, node: CallExpr, type_: CallableType, owner: Record, sizes: dict[str, Size | None]) -> None:
+        """Hold each argument against what is declared of it; the names mean the same in one call."""
+        for argument, name, expected in _pairs(node, type_):
+            value = self._reading.read(argument)
+            declared = declared_by(expected) if expected is not None else None
+            if expected is None and name is not None and type_.is_type_obj() and is_batch(type_.type_object()):
+                declared = field_declared(owner, name)
+            if declared is None or not isinstance(value, Array):
+                continue
+            try:
+                bind(declared, value, owner, sizes)
+            except MisfitError as error:
+                what = f'Argument "{name}"' if name else "Argument"
+                to = f" of {type_.name}" if type_.name else ""
+                self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
+
+    def _converted_batch(self, node: CallExpr, type_: CallableType) -> Value:
+        """``convert(batch, Other)`` and ``extend(batch, Other, ...)``: the sizes are those of the batch."""
+        definition = type_.definition.fullname if type_.definition is not None else ""
+        if definition.rpartition(".")[2] not in ("extend", "convert") or not definition.startswith("typedbatch."):
+            return None
+        source = self._reading.read(node.args[0]) if node.args else None
+        result = get_proper_type(known_type(self._reading.api, node))
+        if not isinstance(source, Record) or not isinstance(result, Instance):
+            return None
+        out = Record(result, source.scope, dict(source.sizes), source.other)
+        if definition.endswith(".extend"):
+            for argument, name in zip(node.args, node.arg_names, strict=True):
+                if name is not None:
+                    self._require_field(out, name, self._reading.read(argument), argument)
+        return out
+
+    def set_field(self, target: MemberExpr, value: Value) -> None:
+        """``batch.name = value``."""
+        owner = self._reading.read(target.expr)
+        if isinstance(owner, Record):
+            self._require_field(owner, target.name, value, target)
+
+    def _require_field(self, owner: Record, name: str, value: Value, node: Expression) -> None:
+        declared = field_declared(owner, name)
+        if declared is None or not isinstance(value, Array):
+            return
+        sizes = {text: owner.size(text, declared.rows) for text in declared.names}
+        try:
+            bind(declared, value, owner, sizes)
+        except MisfitError as error:
+            self._reading.report.misfit(MisfitError(f'Field "{name}" {error}', dtype=error.dtype), node)
+
+    # ---- batches --------------------------------------------------------------------------------------------------
+
+    def _of_batch(self, node: CallExpr, owner: Record, name: str) -> Value:
+        reading = self._reading
+        if name in _SPLITS:
+            self._arguments(node, (), torch=False)
+            return Many(Record(owner.type, reading.known.scope(node), {}, other=owner))
+        if name in _SAME_ROWS:
+            self._arguments(node, (), torch=False)
+            result = get_proper_type(known_type(reading.api, node))
+            return Record(result, owner.scope, owner.sizes, owner.other) if isinstance(result, Instance) else None
+        return None
+
+    # ---- Python's own ---------------------------------------------------------------------------------------------
+
+    def length(self, node: CallExpr) -> Value:
+        """``len(x)``."""
+        value = self._reading.read(node.args[0]) if len(node.args) == 1 else None
+        if isinstance(value, Array) and value.axes:
+            return value.axes[0].size
+        if isinstance(value, Several):
+            return number(len(value.items))
+        if isinstance(value, Record) and is_batch(value.type.type):
+            rows = rows_name(value)
+            return value.size(rows, rows) if rows is not None else None
+        return None
+
+    def zipped(self, node: CallExpr) -> Value:
+        """``zip(a, b)``, ``enumerate(a)``."""
+        from typedbatch.mypy.shapes.reading import item_of
+
+        items = [item_of(self._reading.read(argument)) for argument in node.args]
+        if any(kind not in (ARG_POS, ARG_NAMED) for kind in node.arg_kinds):
+            return None
+        if isinstance(node.callee, NameExpr) and node.callee.name == "enumerate":
+            index = named(Name("i", self._reading.known.scope(node)))
+            return Many(Several((index, *items[:1])))
+        named_ = [kind == ARG_NAMED for kind in node.arg_kinds]
+        return Many(Several(tuple(item for item, extra in zip(items, named_, strict=True) if not extra)))
+
+    def counted(self, node: CallExpr) -> Value:
+        """``range(n)``."""
+        for argument in node.args:
+            self._reading.read(argument)
+        return Many(named(Name("i", self._reading.known.scope(node))))
+
+    def passed(self, node: CallExpr) -> Value:
+        """``list(x)``, ``tuple(x)``, ``reversed(x)``, ``iter(x)``."""
+        value = self._reading.read(node.args[0]) if len(node.args) == 1 else None
+        if isinstance(value, Array) and value.axes:
+            return Many(value.shaped(value.axes[1:]))
+        if isinstance(value, Several):
+            reverse = isinstance(node.callee, NameExpr) and node.callee.name == "reversed"
+            return Several(value.items[::-1] if reverse else value.items, value.listed)
+        return value if isinstance(value, Many) else None
+
+    def whole(self, node: CallExpr) -> Value:
+        """``int(x)``."""
+        value = self._reading.read(node.args[0]) if len(node.args) == 1 else None
+        return value if isinstance(value, Size) else None
+
+
+_BUILTINS: dict[str, Callable[[Calls, CallExpr], Value]] = {
+    "builtins.len": Calls.length,
+    "builtins.zip": Calls.zipped,
+    "builtins.enumerate": Calls.zipped,
+    "builtins.range": Calls.counted,
+    "builtins.list": Calls.passed,
+    "builtins.tuple": Calls.passed,
+    "builtins.reversed": Calls.passed,
+    "builtins.int": Calls.whole,
+}
+_SHORT = {
+    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
+    "short": "int16", "byte": "uint8", "bool": "bool",
+}  # fmt: skip
+
+
+def _is_module(node: Expression) -> bool:
+    return isinstance(node, RefExpr) and isinstance(node.node, MypyFile)
+
+
+def _function(callee: NameExpr | MemberExpr) -> str | None:
+    """The name of a function of numpy's or torch's; None for all others."""
+    if isinstance(callee, MemberExpr):
+        module = callee.expr.node.fullname if isinstance(callee.expr, RefExpr) and callee.expr.node is not None else ""
+        return callee.name if module in _WRITTEN else None
+    home = callee.fullname.rpartition(".")[0]
+    inside = home in _HOMES or home.startswith(_INSIDE)
+    return callee.fullname.rpartition(".")[2] if inside else None
+
+
+def _is_torchs(callee: NameExpr | MemberExpr) -> bool:
+    if isinstance(callee, MemberExpr) and isinstance(callee.expr, RefExpr) and callee.expr.node is not None:
+        return callee.expr.node.fullname.startswith("torch")
+    return callee.fullname.startswith("torch")
+
+
+def _forward(type_: Instance) -> CallableType | None:
+    """What calling a module of torch's calls: its ``forward``, if that is declared."""
+    found = type_.type.get("forward") if type_.type.has_base("torch.nn.modules.module.Module") else None
+    node: Any = found.node if found is not None else None
+    signature = node.type if isinstance(node, FuncBase) else None
+    if not isinstance(signature, CallableType) or not signature.arg_types:
+        return None
+    return signature.copy_modified(
+        arg_types=signature.arg_types[1:], arg_kinds=signature.arg_kinds[1:], arg_names=signature.arg_names[1:]
+    )
+
+
+def _pairs(node: CallExpr, type_: CallableType) -> list[tuple[Expression, str | None, Type | None]]:
+    """Each argument, with the name and the type of what takes it; None where that cannot be told."""
+    out: list[tuple[Expression, str | None, Type | None]] = []
+    places = [at for at, kind in enumerate(type_.arg_kinds) if kind in (ARG_POS, ARG_OPT)]
+    by_name = {name: at for at, name in enumerate(type_.arg_names) if name is not None}
+    at, certain = 0, True
+    for argument, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True):
+        found: int | None = None
+        if kind == ARG_POS and certain:
+            found = places[at] if at < len(places) else None
+            at += 1
+        elif kind == ARG_NAMED:
+            found = by_name.get(name or "")
+        else:
+            certain = False
+        taker = None if found is None or type_.arg_kinds[found].is_star() else found
+        out.append((argument, name if taker is None else type_.arg_names[taker], _taken(type_, taker)))
+    return out
+
+
+def _taken(type_: CallableType, taker: int | None) -> Type | None:
+    return None if taker is None else type_.arg_types[taker]

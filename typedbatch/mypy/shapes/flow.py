@@ -1,0 +1,373 @@
+"""Through a function, statement by statement: branches, loops, assignments, what it returns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from mypy import nodes
+from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
+from mypy.types import CallableType, TupleType, Type, get_proper_type
+
+from typedbatch.mypy.internals import known_type
+from typedbatch.mypy.shapes.declared import bind, declared_by
+from typedbatch.mypy.shapes.elementwise import in_place
+from typedbatch.mypy.shapes.known import Known
+from typedbatch.mypy.shapes.names import asked_about, assigned_in, compared_sizes
+from typedbatch.mypy.shapes.reading import Reading, item_of, operate
+from typedbatch.mypy.shapes.report import Report
+from typedbatch.mypy.shapes.sizes import Size
+from typedbatch.mypy.shapes.values import Array, MisfitError, Record, Several, Value
+
+_DEEPEST_LOOP = 3
+"""A loop in so many others is gone through once, with nothing known of what it assigns to."""
+
+
+class Flow:
+    """Goes through the body of a function or module.
+
+    Args:
+        api: mypy's checker.
+        report: what takes mistakes.
+        known: what is known at the beginning.
+        result: what the function is declared to return; None if nothing is.
+        owner: of the names in its declarations.
+        often: names that are assigned to more than once.
+    """
+
+    def __init__(
+        self,
+        api: Any,
+        report: Report,
+        known: Known,
+        result: Type | None = None,
+        owner: Record | None = None,
+        often: Collection[Any] = (),
+    ) -> None:
+        self._api = api
+        self._report = report
+        self._known = known
+        self._reading = Reading(api, report, known)
+        self._result = result
+        self._owner = owner
+        self._often = often
+        self._loops = 0
+        self._ended = False
+        self._kinds: dict[type[Statement], Callable[[Any], None]] = {
+            nodes.ExpressionStmt: lambda node: self._expression(node.expr),
+            nodes.AssignmentStmt: self._assignment,
+            nodes.OperatorAssignmentStmt: self._in_place,
+            nodes.ReturnStmt: self._return,
+            nodes.IfStmt: self._if,
+            nodes.ForStmt: self._for,
+            nodes.WhileStmt: self._while,
+            nodes.WithStmt: self._with,
+            nodes.TryStmt: self._try,
+            nodes.MatchStmt: self._match,
+            nodes.Block: lambda node: self.block(node),
+            nodes.AssertStmt: self._assert,
+            nodes.RaiseStmt: self._end,
+            nodes.BreakStmt: self._end,
+            nodes.ContinueStmt: self._end,
+            nodes.DelStmt: self._delete,
+            FuncDef: self._inner,
+            Decorator: lambda node: self._inner(node.func),
+            OverloadedFuncDef: lambda node: None,
+            ClassDef: lambda node: self._body_of_class(node),
+        }
+
+    def block(self, block: nodes.Block) -> None:
+        """Each statement in turn."""
+        if not block.is_unreachable:
+            self.statements(block.body)
+
+    def statements(self, body: Sequence[Statement]) -> None:
+        """Each statement in turn, up to one that leaves."""
+        for statement in body:
+            if self._ended:
+                return
+            kind = self._kinds.get(type(statement))
+            if kind is not None:
+                kind(statement)
+
+    # ---- assignments ----------------------------------------------------------------------------------------------
+
+    def _expression(self, node: Expression) -> None:
+        if isinstance(node, nodes.CallExpr) and isinstance(node.analyzed, nodes.RevealExpr):
+            self._reveal(node)
+            return
+        self._reading.read(node)
+
+    def _reveal(self, node: nodes.CallExpr) -> None:
+        value = self._reading.read(node.args[0]) if node.args else None
+        if isinstance(value, Array) and value.axes is not None:
+            self._report.note(f"Shape is {value}{_dtype(value)}", node)
+
+    def _assignment(self, node: nodes.AssignmentStmt) -> None:
+        if node.is_alias_def or isinstance(node.rvalue, nodes.TempNode):
+            return
+        value = self._reading.read(node.rvalue)
+        if node.type is not None and self._owner is not None and declared_by(node.type) is not None:
+            value = self._annotated(node, node.type, value)
+        for target in node.lvalues:
+            self._reading.bind(target, value, node.rvalue)
+
+    def _annotated(self, node: nodes.AssignmentStmt, type_: Type, value: Value) -> Value:
+        """``x: Float[Tensor, "N 4"] = ...``: the names are the function's."""
+        declared = declared_by(type_)
+        assert declared is not None
+        assert self._owner is not None
+        if not isinstance(value, Array) or value.axes is None:
+            return self._known.declared(type_, self._owner, node)
+        try:
+            bind(declared, value, self._owner, self._names())
+        except MisfitError as error:
+            what = node.lvalues[0]
+            name = f'"{what.name}" ' if isinstance(what, nodes.NameExpr) else ""
+            self._report.misfit(MisfitError(f"Assignment: {name}{error}", dtype=error.dtype), node)
+        return value
+
+    def _names(self) -> dict[str, Size | None]:
+        """Sizes of the names in the function's declarations, to which others may be added."""
+        assert self._owner is not None
+        assert isinstance(self._owner.sizes, dict)
+        return self._owner.sizes
+
+    def _in_place(self, node: nodes.OperatorAssignmentStmt) -> None:
+        target, value = self._reading.read(node.lvalue), self._reading.read(node.rvalue)
+        if isinstance(target, Array):
+            out = self._reading.tried(node, lambda: in_place(node.op, target, value))
+            if isinstance(node.lvalue, nodes.NameExpr):
+                self._known.put(node.lvalue.node, out if out is not None else target)
+        elif isinstance(node.lvalue, nodes.NameExpr):
+            self._known.put(node.lvalue.node, self._reading.tried(node, lambda: operate(node.op, target, value)))
+
+    def _delete(self, node: nodes.DelStmt) -> None:
+        if isinstance(node.expr, nodes.NameExpr):
+            self._known.put(node.expr.node, None)
+
+    # ---- ways -----------------------------------------------------------------------------------------------------
+
+    def _end(self, node: Statement) -> None:
+        if isinstance(node, nodes.RaiseStmt) and node.expr is not None:
+            self._reading.read(node.expr)
+        self._ended = True
+
+    def _way(self, known: Known, call: Callable[[], None]) -> Known | None:
+        """What is known after a way that begins with ``known``; None if it leaves."""
+        before, self._ended = self._known.values, False
+        self._known.values = known.values
+        call()
+        after = None if self._ended else Known(self._known.values, known.scopes)
+        self._known.values, self._ended = before, False
+        return after
+
+    def _meet(self, ways: Iterable[Known | None]) -> None:
+        """Go on with what is known on all ways that do not leave."""
+        open_ = [way for way in ways if way is not None]
+        if not open_:
+            self._ended = True
+            return
+        open_[0].merge(open_[1:])
+        self._known.become(open_[0])
+
+    def _if(self, node: nodes.IfStmt) -> None:
+        ways: list[Known | None] = []
+        for condition, body in zip(node.expr, node.body, strict=True):
+            self._condition(condition)
+            ways.append(self._way(self._known.copy(), lambda body=body: self.block(body)))  # type: ignore[misc]  # bound now
+            if body.is_unreachable:
+                ways.pop()
+        other = node.else_body
+        if other is None:
+            ways.append(self._known.copy())
+        elif not other.is_unreachable:
+            ways.append(self._way(self._known.copy(), lambda: self.block(other)))
+        self._meet(ways)
+
+    def _condition(self, node: Expression) -> None:
+        """Read a condition; sizes that it compares may be one another from here on."""
+        self._reading.read(node)
+        self._report.quiet += 1
+        names = compared_sizes(node, self._reading)
+        self._report.quiet -= 1
+        self._known.forget(names)
+        for name in asked_about(node):
+            self._known.put(name, None)
+
+    def _assert(self, node: nodes.AssertStmt) -> None:
+        self._condition(node.expr)
+
+    def _loop(self, body: Callable[[], None]) -> None:
+        """A body that is gone through any number of times."""
+        self._loops += 1
+        start = self._known.copy()
+        if self._loops > _DEEPEST_LOOP:
+            body()
+            self._known.merge([start])
+        else:
+            self._report.quiet += 1
+            once = self._way(self._known.copy(), body)
+            self._report.quiet -= 1
+            if once is not None:
+                self._known.merge([once])
+            self._known.scopes = self._reading.known.scopes = {}
+            after = self._way(self._known.copy(), body)
+            if after is not None:
+                self._known.merge([after])
+        self._loops -= 1
+        self._ended = False
+
+    def _for(self, node: nodes.ForStmt) -> None:
+        each = item_of(self._reading.read(node.expr))
+        assigned = assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ()
+        for name in assigned:
+            self._known.put(name, None)
+
+        def body() -> None:
+            self._reading.bind(node.index, each, node.expr)
+            self.block(node.body)
+
+        self._loop(body)
+        if node.else_body is not None:
+            self.block(node.else_body)
+
+    def _while(self, node: nodes.WhileStmt) -> None:
+        assigned = assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ()
+        for name in assigned:
+            self._known.put(name, None)
+
+        def body() -> None:
+            self._condition(node.expr)
+            self.block(node.body)
+
+        self._loop(body)
+        if node.else_body is not None:
+            self.block(node.else_body)
+
+    def _with(self, node: nodes.WithStmt) -> None:
+        for expression, target in zip(node.expr, node.target, strict=True):
+            self._reading.read(expression)
+            if target is not None:
+                self._reading.bind(target, None, expression)
+        self.block(node.body)
+
+    def _try(self, node: nodes.TryStmt) -> None:
+        before = self._known.copy()
+        for name in assigned_in(node.body):
+            before.put(name, None)  # a handler may come at any line
+        ways = [self._way(self._known.copy(), lambda: self.block(node.body))]
+        if node.else_body is not None and ways[0] is not None:
+            other = node.else_body
+            ways = [self._way(ways[0], lambda: self.block(other))]
+        for handler in node.handlers:
+            ways.append(self._way(before.copy(), lambda handler=handler: self.block(handler)))  # type: ignore[misc]  # bound now
+        self._meet(ways)
+        if node.finally_body is not None:
+            ended, self._ended = self._ended, False
+            self.block(node.finally_body)
+            self._ended = self._ended or ended
+
+    def _match(self, node: nodes.MatchStmt) -> None:
+        self._reading.read(node.subject)
+        ways: list[Known | None] = [self._known.copy()]
+        for body in node.bodies:
+            ways.append(self._way(self._known.copy(), lambda body=body: self.block(body)))  # type: ignore[misc]  # bound now
+        self._meet(ways)
+
+    # ---- functions ------------------------------------------------------------------------------------------------
+
+    def _return(self, node: nodes.ReturnStmt) -> None:
+        value = self._reading.read(node.expr) if node.expr is not None else None
+        if self._result is not None and self._owner is not None and node.expr is not None:
+            self._require(self._result, value, node.expr, dict(self._owner.sizes))
+        self._ended = True
+
+    def _require(self, expected: Type, value: Value, node: Expression, sizes: dict[str, Size | None]) -> None:
+        proper = get_proper_type(expected)
+        if isinstance(proper, TupleType) and isinstance(value, Several) and len(value.items) == len(proper.items):
+            for item, part in zip(proper.items, value.items, strict=True):
+                self._require(item, part, node, sizes)
+            return
+        declared = declared_by(proper)
+        if declared is None or not isinstance(value, Array) or self._owner is None:
+            return
+        owner = Record(self._owner.type, self._owner.scope, sizes)
+        try:
+            bind(declared, value, owner, sizes)
+        except MisfitError as error:
+            text = str(error).replace("takes", "is declared as", 1)
+            self._report.misfit(MisfitError(f"Result {text}", dtype=error.dtype), node)
+
+    def _inner(self, function: FuncDef) -> None:
+        """A function inside: it sees names that are bound once, as they are now."""
+        outer = {name: value for name, value in self._known.values.items() if name not in self._often}
+        go_through(self._api, self._report, function, outer)
+
+    def _body_of_class(self, node: ClassDef) -> None:
+        for statement in node.defs.body:
+            if isinstance(statement, (FuncDef, Decorator, OverloadedFuncDef)):
+                for function in functions_of(statement):
+                    self._inner(function)
+
+
+def go_through(api: Any, report: Report, function: FuncDef, outer: Mapping[Any, Value] | None = None) -> None:
+    """Read a function's body, and report what does not fit in it.
+
+    Args:
+        api: mypy's checker.
+        report: what takes mistakes.
+        function: the function.
+        outer: what is known of names outside of it.
+    """
+    if function.is_dynamic() and not api.options.check_untyped_defs:
+        return
+    type_ = function.type if isinstance(function.type, CallableType) else None
+    known = Known(dict(outer or {}))
+    sizes: dict[str, Size | None] = {}
+    owner = Record(type_, known.scope(function), sizes)
+    for argument in function.arguments:
+        var, declared = argument.variable, argument.variable.type
+        starred = argument.kind in (nodes.ARG_STAR, nodes.ARG_STAR2)
+        if declared is None and var.is_self:
+            declared = known_type(api, argument.initializer) if argument.initializer is not None else None
+        value = None if declared is None or starred else known.declared(declared, owner, var)
+        known.put(var, value)
+    _learn_names(owner, sizes, type_)
+    result = None if type_ is None or function.is_generator or function.is_coroutine else type_.ret_type
+    assigned = Counter([*assigned_in(function.body), *(argument.variable for argument in function.arguments)])
+    often = {name for name, times in assigned.items() if times > 1}
+    Flow(api, report, known, result, owner, often).block(function.body)
+
+
+def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None) -> None:
+    """The names in what a function takes are sizes when it is called; those in its result alone are not."""
+    for expected in type_.arg_types if type_ is not None else ():
+        declared = declared_by(expected)
+        for text in declared.names if declared is not None else ():
+            sizes.setdefault(text, owner.size(text, None))
+
+
+def functions_of(statement: Statement) -> list[FuncDef]:
+    """The functions with a body in a definition."""
+    if isinstance(statement, FuncDef):
+        return [statement]
+    if isinstance(statement, Decorator):
+        return [statement.func]
+    if isinstance(statement, OverloadedFuncDef):
+        parts = [*statement.items, *([statement.impl] if statement.impl is not None else [])]
+        return [function for part in parts for function in functions_of(part)]
+    return []
+
+
+def of_module(api: Any, report: Report, tree: MypyFile) -> None:
+    """Read what is at the top of a module, without its functions."""
+    plain = [statement for statement in tree.defs if not isinstance(statement, (FuncDef, Decorator, ClassDef))]
+    Flow(api, report, Known()).statements([one for one in plain if not isinstance(one, OverloadedFuncDef)])
+
+
+def _dtype(value: Array) -> str:
+    from typedbatch.mypy.shapes.dtypes import told
+
+    return "" if value.dtypes is None else f", {told(value.dtypes)}"

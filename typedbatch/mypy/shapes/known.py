@@ -1,0 +1,174 @@
+"""What is known of names on one way through a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
+from mypy.types import CallableType, Instance, LiteralType, TupleType, Type, get_proper_type
+
+from typedbatch.mypy.fields import BATCH
+from typedbatch.mypy.shapes.declared import Declared, array_of, declared_by, is_array
+from typedbatch.mypy.shapes.sizes import Name, Size, named, new_scope, number
+from typedbatch.mypy.shapes.values import (
+    UNKNOWN,
+    Array,
+    Many,
+    Record,
+    Scalar,
+    Several,
+    Value,
+    join,
+)
+
+PROTOCOL = "typedbatch._typing.BatchProtocol"
+_LOOPED = frozenset({"builtins.list", "typing.Sequence", "typing.Iterable", "typing.Iterator", "typing.Generator"})
+
+
+class Known:
+    """Values of names; a copy for each branch.
+
+    Args:
+        values: to begin with.
+        scopes: of values that were met at a place in the program, so that it has the same one each time.
+    """
+
+    def __init__(self, values: dict[Any, Value] | None = None, scopes: dict[Any, int] | None = None) -> None:
+        self.values: dict[Any, Value] = values if values is not None else {}
+        self.scopes: dict[Any, int] = scopes if scopes is not None else {}
+
+    def copy(self) -> Known:
+        """For another way, from here on."""
+        return Known(dict(self.values), self.scopes)
+
+    def get(self, name: Any) -> Value:
+        """What a name is."""
+        return self.values.get(name)
+
+    def put(self, name: Any, value: Value) -> None:
+        """From here on, a name is that."""
+        self.values[name] = value
+
+    def become(self, other: Known) -> None:
+        """Take over what is known on another way."""
+        self.values = other.values
+
+    def merge(self, others: Iterable[Known]) -> None:
+        """Keep what is the same on all ways."""
+        for other in others:
+            self.values = {
+                name: join(value, other.values[name]) for name, value in self.values.items() if name in other.values
+            }
+
+    def forget(self, names: set[Name]) -> None:
+        """Sizes that were compared with others may be those, from here on."""
+        if names:
+            self.values = {key: _without(value, names) for key, value in self.values.items()}
+
+    def forget_arrays(self) -> None:
+        """An array has got another shape in place, under whatever names it is known."""
+        self.values = {key: None if isinstance(value, Array) else value for key, value in self.values.items()}
+
+    def scope(self, node: Any) -> int:
+        """Of names that belong to what a place in the program gives."""
+        if node not in self.scopes:
+            self.scopes[node] = new_scope()
+        return self.scopes[node]
+
+    # ---- by type --------------------------------------------------------------------------------------------------
+
+    def of_type(self, type_: Type, node: Any) -> Value:
+        """What is known of a value by its type, which may have been inferred: no sizes."""
+        proper = get_proper_type(type_)
+        if is_array(proper) and isinstance(proper, Instance):
+            return Array(None, None, proper.type.fullname != "numpy.ndarray")
+        if isinstance(proper, LiteralType) and type(proper.value) is int:
+            return number(proper.value)
+        if not isinstance(proper, Instance):
+            return None
+        if proper.type.fullname in ("builtins.float", "builtins.bool"):
+            return Scalar()
+        if proper.type.fullname == "builtins.int":
+            final = node.node.final_value if isinstance(node, RefExpr) and isinstance(node.node, Var) else None
+            return number(final) if type(final) is int else self._some_size(node)
+        return Record(proper, self.scope(node)) if _is_users(proper.type) else None
+
+    def _some_size(self, node: Any) -> Size:
+        text = node.name if isinstance(node, (NameExpr, MemberExpr, Var)) else "?"
+        return named(Name(text, self.scope(node)))
+
+    def declared(self, type_: Type, owner: Record, node: Any) -> Value:
+        """What a declaration says of a value; the names in it belong to ``owner``."""
+        proper = get_proper_type(type_)
+        declared = declared_by(proper)
+        if declared is not None:
+            return array_of(declared, owner)
+        if isinstance(proper, TupleType):
+            return Several(tuple(self.declared(item, owner, (node, at)) for at, item in enumerate(proper.items)))
+        if isinstance(proper, Instance) and proper.type.fullname in _LOOPED and proper.args:
+            item = self.declared(proper.args[0], owner, (node, "item"))
+            return Many(_each(item)) if item is not None else None
+        return self.of_type(proper, node)
+
+    def rows_of(self, record: Record, type_: Type | None, node: Node) -> Value:
+        """Some rows of a batch: another number of them, and else the same sizes. None if it is no batch any more."""
+        proper = get_proper_type(type_) if type_ is not None else None
+        if not isinstance(proper, Instance) or not is_batch(proper.type) or not is_batch(record.type.type):
+            return None
+        return Record(proper, self.scope(node), {}, other=record)
+
+
+def _each(item: Value) -> Value:
+    """An item of many: sizes with names are those of each, and may differ."""
+    if isinstance(item, Array) and item.axes is not None:
+        return item.shaped(
+            [axis if axis.size is None or axis.size.number is not None else UNKNOWN for axis in item.axes]
+        )
+    return item
+
+
+def _without(value: Value, names: set[Name]) -> Value:
+    if isinstance(value, Size):
+        return None if value.names() & names else value
+    if isinstance(value, Array) and value.axes is not None:
+        axes = [UNKNOWN if axis.size is not None and axis.size.names() & names else axis for axis in value.axes]
+        return value.shaped(axes)
+    if isinstance(value, Several):
+        return Several(tuple(_without(item, names) for item in value.items), value.listed)
+    if isinstance(value, Many):
+        return Many(_without(value.item, names))
+    if isinstance(value, Record) and any(name.scope == value.scope for name in names):
+        return None
+    return value
+
+
+def is_batch(info: TypeInfo) -> bool:
+    """Is it a batch, a record, or a protocol of batches."""
+    return info.has_base(BATCH) or any(base.fullname.endswith(".BatchProtocol") for base in info.mro)
+
+
+def _is_users(info: TypeInfo) -> bool:
+    """Is it a class whose fields may be declared: none of Python's, numpy's or torch's."""
+    return info.fullname.partition(".")[0] not in ("builtins", "typing", "numpy", "torch", "collections", "types")
+
+
+def field_declared(owner: Record, name: str) -> Declared | None:
+    """What a class declares of a field in so many words; None for what was inferred."""
+    info: TypeInfo = owner.type.type
+    found = info.get(name)
+    if found is None:
+        return None
+    if isinstance(found.node, Var):
+        return None if found.node.is_inferred else declared_by(found.node.type)
+    if isinstance(found.node, Decorator) and isinstance(found.node.func.type, CallableType):
+        return declared_by(found.node.func.type.ret_type) if found.node.func.is_property else None
+    return None
+
+
+def rows_name(owner: Record) -> str | None:
+    """The name of the first axis of a batch's fields; None if there is none, or several."""
+    info: TypeInfo = owner.type.type
+    names = {name for base in info.mro for name in base.names if not name.startswith("_")}
+    firsts = {declared.rows for name in names if (declared := field_declared(owner, name)) is not None}
+    return firsts.pop() if len(firsts) == 1 else None

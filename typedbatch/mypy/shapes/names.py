@@ -1,0 +1,79 @@
+"""Which names a part of a program assigns to, and which sizes a condition compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from mypy import nodes
+from mypy.nodes import Expression, Node
+
+from typedbatch.mypy.nodes import last_name, nodes_in
+from typedbatch.mypy.shapes.sizes import Name, Size
+from typedbatch.mypy.shapes.values import Several, Value
+
+if TYPE_CHECKING:
+    from typedbatch.mypy.shapes.reading import Reading
+
+_ASKS = frozenset({"ndim", "dim", "dtype", "is_floating_point", "is_complex", "issubdtype", "isscalar", "is_scalar"})
+
+
+def assigned_in(body: Node) -> list[Any]:
+    """Names that are assigned to, each as often as it is; those of a loop twice."""
+    return [name for node in nodes_in(body) for target in _targets(node) for name in _names(target)]
+
+
+def _targets(node: Node) -> list[Expression]:
+    if isinstance(node, nodes.AssignmentStmt):
+        return node.lvalues
+    if isinstance(node, nodes.OperatorAssignmentStmt):
+        return [node.lvalue]
+    if isinstance(node, nodes.ForStmt):
+        return [node.index, node.index]
+    if isinstance(node, nodes.AssignmentExpr):
+        return [node.target]
+    return [target for target in node.target if target is not None] if isinstance(node, nodes.WithStmt) else []
+
+
+def _names(target: Expression) -> Iterator[Any]:
+    if isinstance(target, nodes.NameExpr):
+        yield target.node
+    elif isinstance(target, (nodes.TupleExpr, nodes.ListExpr)):
+        for item in target.items:
+            yield from _names(item)
+    elif isinstance(target, nodes.StarExpr):
+        yield from _names(target.expr)
+
+
+def compared_sizes(condition: Expression, reading: Reading) -> set[Name]:
+    """Names of sizes that a condition compares, with anything but 0."""
+    found: set[Name] = set()
+    for node in nodes_in(condition):
+        if isinstance(node, nodes.ComparisonExpr) and any(
+            sign in ("==", "!=", "in", "not in") for sign in node.operators
+        ):
+            values = [reading.read(operand) for operand in node.operands]
+            if not any(isinstance(value, Size) and value.number == 0 for value in values):
+                found.update(name for value in values for name in _names_of(value))
+    return found
+
+
+def _names_of(value: Value) -> Iterator[Name]:
+    if isinstance(value, Size):
+        yield from value.names()
+    elif isinstance(value, Several):
+        for item in value.items:
+            yield from _names_of(item)
+
+
+def asked_about(condition: Expression) -> list[Any]:
+    """Names of arrays of which a condition asks the number of axes or the dtype: they may not be as declared."""
+    found = []
+    for node in nodes_in(condition):
+        if isinstance(node, nodes.MemberExpr) and node.name in _ASKS:
+            found.append(node.expr)
+        elif isinstance(node, nodes.CallExpr) and last_name(node.callee) == "len":
+            found += [one.expr for one in node.args if isinstance(one, nodes.MemberExpr) and one.name == "shape"]
+        elif isinstance(node, nodes.CallExpr) and last_name(node.callee) in _ASKS:
+            found += node.args
+    return [node.node for node in found if isinstance(node, nodes.NameExpr)]
