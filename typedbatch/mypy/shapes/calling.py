@@ -197,20 +197,24 @@ class Calls:
         if definition.endswith(".extend"):
             for argument, name in zip(node.args, node.arg_names, strict=True):
                 if name is not None:
-                    self._require_field(out, name, self._reading.read(argument), argument)
+                    self._require_field(out, name, self._reading.read(argument), argument, bound=True)
         return out
 
     def set_field(self, target: MemberExpr, value: Value) -> None:
         """``batch.name = value``."""
         owner = self._reading.read(target.expr)
         if isinstance(owner, Record):
-            self._require_field(owner, target.name, value, target)
+            self._require_field(owner, target.name, value, target, bound=False)
 
-    def _require_field(self, owner: Record, name: str, value: Value, node: Expression) -> None:
+    def _require_field(self, owner: Record, name: str, value: Value, node: Expression, *, bound: bool) -> None:
+        """Hold a value against a field; with ``bound``, the names in it have the sizes that they have in the others."""
         declared = field_declared(owner, name)
         if declared is None or not isinstance(value, Array):
             return
-        sizes = {text: owner.size(text, declared.rows) for text in declared.names}
+        sizes = {text: owner.size(text, declared.rows) for text in declared.names} if bound else {}
+        owner = owner if bound else Record(owner.type, owner.scope, sizes)
+        if not bound:  # an object that grows is given its fields one after the other
+            self._reading.known.forget_names_of(owner.scope)
         try:
             bind(declared, value, owner, sizes)
         except MisfitError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
@@ -66,6 +66,10 @@ class Known:
         if names:
             self.values = {key: _without(value, names) for key, value in self.values.items()}
 
+    def forget_names_of(self, scope: int) -> None:
+        """What belongs to an object is given other sizes."""
+        self.forget({name for value in self.values.values() for name in names_of(value) if name.scope == scope})
+
     def forget_arrays(self) -> None:
         """An array has got another shape in place, under whatever names it is known."""
         self.values = {key: None if isinstance(value, Array) else value for key, value in self.values.items()}
@@ -126,6 +130,20 @@ def _each(item: Value) -> Value:
             [axis if axis.size is None or axis.size.number is not None else UNKNOWN for axis in item.axes]
         )
     return item
+
+
+def names_of(value: Value) -> Iterator[Name]:
+    """Names of all sizes in a value."""
+    if isinstance(value, Size):
+        yield from value.names()
+    elif isinstance(value, Array):
+        for axis in value.axes or ():
+            yield from names_of(axis.size)
+    elif isinstance(value, Several):
+        for item in value.items:
+            yield from names_of(item)
+    elif isinstance(value, Many):
+        yield from names_of(value.item)
 
 
 def _without(value: Value, names: set[Name]) -> Value:

@@ -9,8 +9,9 @@ from mypy import nodes
 from mypy.nodes import Expression, Node
 
 from typedbatch.mypy.nodes import last_name, nodes_in
+from typedbatch.mypy.shapes.known import names_of
 from typedbatch.mypy.shapes.sizes import Name, Size
-from typedbatch.mypy.shapes.values import Several, Value
+from typedbatch.mypy.shapes.values import Array
 
 if TYPE_CHECKING:
     from typedbatch.mypy.shapes.reading import Reading
@@ -54,16 +55,8 @@ def compared_sizes(condition: Expression, reading: Reading) -> set[Name]:
         ):
             values = [reading.read(operand) for operand in node.operands]
             if not any(isinstance(value, Size) and value.number == 0 for value in values):
-                found.update(name for value in values for name in _names_of(value))
+                found.update(name for value in values if not isinstance(value, Array) for name in names_of(value))
     return found
-
-
-def _names_of(value: Value) -> Iterator[Name]:
-    if isinstance(value, Size):
-        yield from value.names()
-    elif isinstance(value, Several):
-        for item in value.items:
-            yield from _names_of(item)
 
 
 def asked_about(condition: Expression) -> list[Any]:
