@@ -27,7 +27,8 @@ def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> No
         StructureError: of another shape, or out of range.
     """
     if isinstance(space, (Dict, Tuple)):
-        spaces = named(tuple(space.spaces) if isinstance(space, Tuple) else dict(space.spaces))
+        # not named(): a Dict of spaces is a mapping itself, and would be taken apart all the way down
+        spaces = {str(i): one for i, one in enumerate(space.spaces)} if isinstance(space, Tuple) else space.spaces
         parts = named(act)
         if not isinstance(parts, dict) or parts.keys() != spaces.keys():
             given = ", ".join(parts) if isinstance(parts, dict) else describe(act)
