@@ -21,10 +21,12 @@ from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
+from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.block import Block, OneStep, Rows
+from typedbatch.training.following import Following
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, random_policy
 from typedbatch.training.rings import add_rows, require_rings
 from typedbatch.training.spaces import require_fit
@@ -120,6 +122,8 @@ class Collector(Generic[R_co]):
         self._first: Any = None if state is None else _rows_of(state, self.num_envs)
         self._state: Any = None
         self._episodes = Episodes(self.num_envs)
+        self._following = Following()
+        self._rows = Following()
         self._fits = False
         self._spare: Block | OneStep | None = None
         self._random: Policy[Any] | None = None
@@ -129,6 +133,8 @@ class Collector(Generic[R_co]):
         """What the last call has brought."""
         self.steps: int = 0
         """Steps of all calls."""
+        self.continues: bool = False
+        """Whether what :meth:`rows` gave last goes on where what it had given before ended."""
 
     @property
     def num_envs(self) -> int:
@@ -156,6 +162,7 @@ class Collector(Generic[R_co]):
             self.seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
             self._random = random_policy(self.envs, self.seed)
             seed = self.seed
+        self._following.lose()
         self._vector.reset(seed)
         self._episodes.forget()
         self._state = self._first
@@ -177,6 +184,7 @@ class Collector(Generic[R_co]):
         steps = -(-at_least(1, n_step, "n_step") // self.num_envs)
         block = self._block(steps)
         begun = time.perf_counter()
+        self._following.lose()
         try:
             self._gather(block, steps, self._policy)
         finally:
@@ -195,7 +203,9 @@ class Collector(Generic[R_co]):
     ) -> CollectStats:
         """Add so many steps, or episodes, to a buffer, each environment's to its ring. Nothing is cut.
 
-        What was gathered before an error, or before Ctrl-C, is in the buffer.
+        If what is added does not go on where this collector has ended in the buffer, the last rows there count as
+        ``truncated`` from then on, so that no episode goes on into another one. What was gathered before an error, or
+        before Ctrl-C, is in the buffer.
 
         Args:
             into: a buffer with a ring for each environment.
@@ -248,6 +258,11 @@ class Collector(Generic[R_co]):
 
         try:
             self._fill(n_step, n_episode, random, self._block, keep)
+            self.continues = self._following.follows(self._rows)
+            self._following.taken(self._rows)
+        except BaseException:
+            self._following.lose()
+            raise
         finally:
             self._count(sum(map(len, envs)), begun)
         batch: R_co = batches[0] if len(batches) == 1 else Batch.cat(batches)
@@ -322,28 +337,35 @@ class Collector(Generic[R_co]):
         values = current_level() == "values"
         if vector.obs is None:
             self.reset()
-        with no_grad():
-            for _ in range(steps):
-                out = policy(self._seen(vector.obs))
-                act = self._action(out)
-                if block is not None:
-                    block.choose(vector.obs, act, out)
-                step = vector.step(act)
-                if values:
-                    _require_numbers(step.rew, episodes)
-                left_out = step.skipped
-                if quota is not None:
-                    left_out = (quota == 0) if left_out is None else left_out | (quota == 0)
-                if block is not None:
-                    block.add(step, left_out)
-                episodes.add(step.rew, left_out, step.ended)
-                if self._first is not None:
-                    self._state = _next_state(out, self._first, step.begins)
-                if quota is not None and step.ended is not None:
-                    quota -= step.ended & (quota > 0)
-                    if not quota.any():
-                        vector.obs = None  # the others are in the middle of episodes that nobody wants
-                        return
+        whole = True
+        try:
+            with no_grad():
+                for _ in range(steps):
+                    out = policy(self._seen(vector.obs))
+                    act = self._action(out)
+                    if block is not None:
+                        block.choose(vector.obs, act, out)
+                    whole = False
+                    step = vector.step(act)
+                    if values:
+                        _require_numbers(step.rew, episodes)
+                    left_out = step.skipped
+                    if quota is not None:
+                        left_out = (quota == 0) if left_out is None else left_out | (quota == 0)
+                    if block is not None:
+                        block.add(step, left_out)
+                    episodes.add(step.rew, left_out, step.ended)
+                    if self._first is not None:
+                        self._state = _next_state(out, self._first, step.begins)
+                    whole = True
+                    if quota is not None and step.ended is not None:
+                        quota -= step.ended & (quota > 0)
+                        if not quota.any():
+                            vector.obs = None  # the others are in the middle of episodes that nobody wants
+                            return
+        finally:
+            if not whole:
+                vector.obs = None  # a step was made that is nowhere, so nothing can go on after it
 
     def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
         obs = obs if type(obs) is ndarray else nested(obs)
@@ -368,8 +390,12 @@ class Collector(Generic[R_co]):
     def _add(self, into: Any, block: Block | OneStep) -> int:
         rows = block.rows()
         if len(rows.envs):
+            state, following = state_of(into), self._following
+            anew = None if following.follows(state) else np.arange(self.num_envs)
+            following.lose()  # what is not added is gone
             one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
-            add_rows(into, self._recorded(rows), rows.envs, one_each=one_each)
+            add_rows(into, self._recorded(rows), rows.envs, one_each=one_each, anew=anew)
+            following.taken(state)
         return len(rows.envs)
 
     def _count(self, steps: int, begun: float) -> None:
