@@ -108,6 +108,29 @@ def test_an_environment_that_fails_at_once():
         Collector(sync(Count(3), Broken(3)), zeros).rollout(2)
 
 
+class Lossy(gym.vector.VectorWrapper):
+    """Hands on a part of the info, as vectors do that translate those of other libraries."""
+
+    def __init__(self, envs, kept):
+        super().__init__(envs)
+        self.kept = kept
+
+    def step(self, actions):
+        *out, info = self.env.step(actions)
+        return *out, {name: info[name] for name in self.kept if name in info}
+
+
+@pytest.mark.parametrize("kept", [(), ("final_obs",), ("_final_obs",)])
+def test_last_observations_that_are_not_there_are_missed(kept):
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(Lossy(sync(Count(5), Count(3)), kept), zeros)
+    for _ in range(2):
+        with pytest.raises(errors.StructureError, match=r"^field 'final_obs': the episode of environment 1 has ended"):
+            collector.collect(buffer, 40)
+    assert len(buffer) == 8, "nothing that is wrong is kept"
+    assert len(Collector(Lossy(sync(Count(5), Count(3)), ("final_obs", "_final_obs")), zeros).rollout(40)) == 40
+
+
 # ---- what does not fit ----------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typedbatch._spaces import nested, unnested, with_final
 from typedbatch._tree.leaves import describe
-from typedbatch.errors import EnvironmentFailedError, SettingError
+from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
 Mask = NDArray[np.bool_]
@@ -92,6 +92,7 @@ class Vector:
 
         Raises:
             EnvironmentFailedError: one of them has raised an error, or takes too long. All begin anew after that.
+            StructureError: the last observation of an episode is not there. All begin anew after that too.
         """
         skipped = self._over
         try:
@@ -100,16 +101,18 @@ class Vector:
             ended = terminated | truncated
             done = ended if True in ended.tolist() else None  # quicker than numpy for few
             obs_next = begins = None
-            if done is not None and self._mode is AutoresetMode.SAME_STEP:
-                obs_next, begins = _with_final(obs, info), done
-            elif done is not None and self._mode is AutoresetMode.DISABLED:
+            if done is not None and self._mode is AutoresetMode.DISABLED:
                 obs_next, begins = copied(obs), done
                 obs, _ = self.envs.reset(options={"reset_mask": done.copy()})
             elif self._mode is AutoresetMode.NEXT_STEP:
                 self._over, begins = done, skipped
         except Exception as error:
             raise self._failure(error) from error
-        self.obs, self._broken = obs, False
+        self._broken = False
+        if done is not None and self._mode is AutoresetMode.SAME_STEP:
+            _require_final(info, done)
+            obs_next, begins = _with_final(obs, info), done
+        self.obs = obs
         return Step(obs if obs_next is None else obs_next, rew, terminated, truncated, obs, info, skipped, done, begins)
 
     def _stepped(self, act: Any) -> Any:
@@ -132,6 +135,17 @@ class Vector:
                 "; these environments cannot go on: give the Collector a function that makes them, to be called again"
             )
         return EnvironmentFailedError(reason + then)
+
+
+def _require_final(info: Mapping[str, Any], ended: Mask) -> None:
+    there = np.asarray(info.get("_final_obs", False)) & ("final_obs" in info)
+    if (lacking := np.flatnonzero(ended & ~there)).size:
+        raise StructureError(
+            f"the episode of environment {lacking[0]} has ended, and its last observation is not in the info; with "
+            "AutoresetMode.SAME_STEP a vector puts it there, and its mask as '_final_obs'. A vector or a wrapper that "
+            "drops it has to hand it on, or is to be made with AutoresetMode.NEXT_STEP",
+            "final_obs",
+        )
 
 
 def _with_final(obs: Any, info: Mapping[str, Any]) -> Any:
