@@ -186,15 +186,6 @@ def test_the_state_of_a_recurrent_policy_begins_anew_with_each_episode(mode):
     assert (collector.rollout(2).h == 1).all()
 
 
-def test_what_the_environments_say_besides_is_kept_where_it_is_asked_for():
-    rollout = Collector(sync(Count(3), Count(5)), zeros, infos=["lives", "never"]).rollout(12)
-    step = rollout.obs[:, 0] % 100 + 1
-    length = np.where(np.arange(12) < 6, 3, 5)
-    assert (rollout.info.lives == np.where(step % 2, length - step, 0)).all()
-    assert (rollout.info.never == 0).all()
-    assert Collector(sync(Count(3)), zeros).rollout(3).info == Batch()
-
-
 # ---- into a buffer --------------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchP
 from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.following import Following
+from typedbatch.training.infos import Infos
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, random_policy
 from typedbatch.training.rings import add_rows, require_rings
 from typedbatch.training.spaces import require_fit
@@ -56,7 +57,8 @@ class Collector(Generic[R_co]):
         record: called once for each collection with all its rows, and with all that the policy gave beside the actions:
             ``record(rollout, out)``; gives what is to be handed out.
         state: what a recurrent policy is handed at the beginning of an episode: one row, without a row dimension.
-        infos: names in the environments' info to be kept, in ``batch.info``; zero where one says nothing.
+        infos: names in the environments' info to be kept, in ``batch.info``; zero where one says nothing. Rows in a
+            buffer have those that have come so far.
         timeout: seconds that a step of environments in other processes may take; None for ever.
 
     Raises:
@@ -118,7 +120,7 @@ class Collector(Generic[R_co]):
         self._vector = Vector(envs, timeout)
         self._policy = policy
         self._record: Callable[[Any, Any], Any] | None = record
-        self._infos = tuple(infos)
+        self._infos = Infos(infos)
         self._first: Any = None if state is None else _rows_of(state, self.num_envs)
         self._state: Any = None
         self._episodes = Episodes(self.num_envs)
@@ -190,6 +192,7 @@ class Collector(Generic[R_co]):
         finally:
             rows = block.rows(cut=True)
             self._count(len(rows.envs), begun)
+        self._require_infos()
         batch: R_co = self._recorded(rows)
         return batch
 
@@ -232,6 +235,7 @@ class Collector(Generic[R_co]):
             self._fill(n_step, n_episode, random, self._reused, keep)
         finally:
             self._count(added, begun)
+        self._require_infos()
         return self.stats
 
     def rows(
@@ -265,6 +269,7 @@ class Collector(Generic[R_co]):
             raise
         finally:
             self._count(sum(map(len, envs)), begun)
+        self._require_infos()
         batch: R_co = batches[0] if len(batches) == 1 else Batch.cat(batches)
         return batch, np.concatenate(envs)
 
@@ -324,7 +329,7 @@ class Collector(Generic[R_co]):
     def _reused(self, steps: int) -> Block | OneStep:
         """Room for so many steps, the same as before if nobody else can have it."""
         if self._spare is None or self._spare.steps != steps or self._record is not None:
-            plain = self._record is None and not self._infos
+            plain = self._record is None and not self._infos.names
             self._spare = OneStep(self.num_envs) if steps == 1 and plain else self._block(steps)
         self._spare.begin()
         return self._spare
@@ -397,6 +402,10 @@ class Collector(Generic[R_co]):
             add_rows(into, self._recorded(rows), rows.envs, one_each=one_each, anew=anew)
             following.taken(state)
         return len(rows.envs)
+
+    def _require_infos(self) -> None:
+        if self._infos.names and self.stats.episodes:
+            self._infos.require()
 
     def _count(self, steps: int, begun: float) -> None:
         self.steps += steps

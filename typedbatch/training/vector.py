@@ -30,12 +30,17 @@ class Step(NamedTuple):
     obs: Any
     """What the next action is chosen for."""
     info: Mapping[str, Any]
+    """What comes with ``obs``."""
     skipped: Mask | None
     """Environments that were reset instead of stepped."""
     ended: Mask | None
     """Environments whose episode ended."""
     begins: Mask | None
     """Environments whose next observation is the first of an episode."""
+    last_info: Mapping[str, Any] | None
+    """What came with ``obs_next`` where episodes ended, if that is not in ``info``."""
+    first_info: Mapping[str, Any] | None
+    """What came with ``obs`` where they ended, if that is not in ``info``."""
 
 
 class Vector:
@@ -100,10 +105,10 @@ class Vector:
             obs, rew, terminated, truncated, info = self._stepped(act if type(act) is ndarray else unnested(act))
             ended = terminated | truncated
             done = ended if True in ended.tolist() else None  # quicker than numpy for few
-            obs_next = begins = None
+            obs_next = begins = last = first = None
             if done is not None and self._mode is AutoresetMode.DISABLED:
                 obs_next, begins = copied(obs), done
-                obs, _ = self.envs.reset(options={"reset_mask": done.copy()})
+                obs, first = self.envs.reset(options={"reset_mask": done.copy()})
             elif self._mode is AutoresetMode.NEXT_STEP:
                 self._over, begins = done, skipped
         except Exception as error:
@@ -111,9 +116,10 @@ class Vector:
         self._broken = False
         if done is not None and self._mode is AutoresetMode.SAME_STEP:
             _require_final(info, done)
-            obs_next, begins = _with_final(obs, info), done
+            obs_next, begins, last = _with_final(obs, info), done, info.get("final_info")
         self.obs = obs
-        return Step(obs if obs_next is None else obs_next, rew, terminated, truncated, obs, info, skipped, done, begins)
+        led_to = obs if obs_next is None else obs_next
+        return Step(led_to, rew, terminated, truncated, obs, info, skipped, done, begins, last, first)
 
     def _stepped(self, act: Any) -> Any:
         if self._timeout is None or not self._has_processes:
