@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -15,7 +16,7 @@ from typedbatch.buffers import (
     VectorReplayBuffer,
     compute_nstep_return,
 )
-from typedbatch.training import Collector, off_policy
+from typedbatch.training import Collector, evaluate, off_policy
 
 BUFFERS = {
     "vector": lambda _: VectorReplayBuffer(200, 2),
@@ -149,6 +150,23 @@ def test_rows_that_did_not_fit():
     size = 2
     collector.collect(buffer, 4)
     assert (unmarked(buffer), len(buffer)) == ([], 8)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_environments_that_something_else_has_stepped(mode, wrapped):
+    envs = sync(Count(30), Count(30), mode=mode)
+    other = gym.wrappers.vector.RecordEpisodeStatistics(envs) if wrapped else envs
+    buffer = VectorReplayBuffer(200, 2)
+    collector = Collector(envs, zeros)
+    collector.collect(buffer, 4)
+    evaluate(other, zeros, 2)
+    collector.collect(buffer, 4)
+    assert (unmarked(buffer), cuts(buffer)) == ([], 2)
+    assert (collector.rollout(4).obs_next[:, 0] % 100).tolist() == [3, 4, 3, 4], "its own environments again"
+    second = Collector(envs, zeros)
+    assert (second.rollout(4).obs_next[:, 0] % 100).tolist() == [1, 2, 1, 2]
+    assert (collector.rollout(4).obs_next[:, 0] % 100).tolist() == [1, 2, 1, 2]
 
 
 def test_several_collectors_and_buffers():

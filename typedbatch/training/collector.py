@@ -340,7 +340,7 @@ class Collector(Generic[R_co]):
         """Make steps; with ``quota``, until each environment has ended so many episodes."""
         vector, episodes = self._vector, self._episodes
         values = current_level() == "values"
-        if vector.obs is None:
+        if not vector.goes_on:
             self.reset()
         whole = True
         try:
@@ -421,8 +421,8 @@ def evaluate(
 ) -> CollectStats:
     """The returns and lengths of so many whole episodes, in environments that begin anew.
 
-    Each environment brings its share of them, so short episodes are not more likely than long ones. Environments that a
-    Collector steps are not to be used here: it would go on in the middle of these episodes.
+    Each environment brings its share of them, so short episodes are not more likely than long ones. A Collector of the
+    same environments begins new episodes when it is called next.
 
     Args:
         envs: a vector of environments, or a function that makes one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from multiprocessing import TimeoutError as PoolTimeoutError
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -43,6 +44,10 @@ class Step(NamedTuple):
     """What came with ``obs`` where they ended, if that is not in ``info``."""
 
 
+_steps_last: WeakKeyDictionary[Envs, list[object]] = WeakKeyDictionary()
+"""What has reset each vector last: several may step the same one."""
+
+
 class Vector:
     """Environments that are stepped together, behind one way to end and begin episodes.
 
@@ -62,6 +67,8 @@ class Vector:
         self.envs: Envs = _required(envs)
         self._mode = _mode(envs)
         self._timeout = timeout
+        self._me = object()
+        self._steps_last = _steps_last.setdefault(envs.unwrapped, [])
         self._over: Mask | None = None
         self._has_processes: bool = hasattr(envs.unwrapped, "parent_pipes")
         self._broken: bool = False
@@ -73,6 +80,11 @@ class Vector:
         """How many environments."""
         return self.envs.num_envs
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the environments are where this has left them, as far as it can tell."""
+        return self.obs is not None and self._steps_last[0] is self._me
+
     def reset(self, seed: int | None = None) -> tuple[Any, Mapping[str, Any]]:
         """Begin an episode in each environment, those with the seeds ``seed``, ``seed + 1``, ....
 
@@ -82,7 +94,9 @@ class Vector:
         if self._broken and self._make is not None:
             self.envs.close(terminate=True)
             self.envs = _required(self._make())
+            self._steps_last = _steps_last.setdefault(self.envs.unwrapped, [])
         self._broken = False
+        self._steps_last[:] = [self._me]
         try:
             self.obs, info = self.envs.reset(seed=seed)
         except Exception as error:
