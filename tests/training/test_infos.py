@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.training.environments import MODES, Count, sync, zeros
-from typedbatch import Batch, errors
+from typedbatch import ActBatch, ActStateBatch, Batch, errors
 from typedbatch.buffers import VectorReplayBuffer
-from typedbatch.training import Collector
+from typedbatch.training import Collector, evaluate
 
 
 class Says(Count):
@@ -90,7 +90,7 @@ def test_rows_of_a_collection_of_which_the_first_block_has_nothing():
 def test_a_name_that_never_comes():
     collector = Collector(sync(Says(3), Says(5)), zeros, infos=["step", "succes"])
     assert collector.rollout(4).info.succes.tolist() == [0, 0, 0, 0], "no episode has ended yet"
-    text = r"^infos= asks for 'succes', an episode has ended, and no .* they say step, mask, end, begins, success$"
+    text = r"^infos= asks for 'succes', an episode has ended, and no .* they say step, begins, mask, end, success$"
     with pytest.raises(errors.SettingError, match=text):
         collector.rollout(20)
     with pytest.raises(errors.SettingError, match="they say nothing"):
@@ -104,3 +104,48 @@ def test_what_is_no_row_for_each_environment():
 
     with pytest.raises(errors.LeafError, match=r"field 'info\.word\.one': a row for each of 1 environments"):
         Collector(Talks(sync(Count(30))), zeros, infos=["word"]).rollout(4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_policy_is_handed_what_came_with_the_observations(mode):
+    seen = []
+
+    def policy(batch):
+        step = batch.obs[:, 0].astype(int) % 100
+        seen.append(step.tolist())
+        assert batch.info.step.tolist() == step.tolist()
+        assert (batch.info.mask[:, 0] == (step == 0)).all()
+        assert (batch.info.begins == (step == 0) * batch.obs[:, 0] // 100).all()
+        assert "never" not in batch.info
+        return zeros(batch)
+
+    names = ["step", "mask", "begins"]
+    Collector(sync(Says(3), Says(5), mode=mode), policy, infos=names).rollout(20)
+    evaluate(sync(Says(3), Says(5), mode=mode), policy, 4, infos=names)
+    assert len(seen) >= 20
+    assert [0, 0] in seen
+
+
+def test_an_action_mask():
+    def policy(batch):
+        return ActBatch(act=batch.info.action_mask.argmax(1))
+
+    envs = gym.make_vec(next(name for name in gym.registry if name.startswith("Taxi")), 2)
+    rollout = Collector(envs, policy, infos=["action_mask"]).rollout(40)
+    assert (rollout.act[1:] == rollout.info.action_mask[:-1].argmax(1))[rollout.obs[1:] == rollout.obs_next[:-1]].all()
+
+
+def test_a_recurrent_policy_is_handed_them_too():
+    def policy(batch):
+        assert (batch.info.step == batch.obs[:, 0] % 100).all()
+        return ActStateBatch(act=np.zeros(2, np.int64), state=batch.state)
+
+    Collector(sync(Says(3), Says(5)), policy, state=np.zeros(1), infos=["step"]).rollout(20)
+
+
+def test_without_infos_a_policy_is_handed_none():
+    def policy(batch):
+        assert batch.info == Batch()
+        return zeros(batch)
+
+    Collector(sync(Says(3)), policy).rollout(5)

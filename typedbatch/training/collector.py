@@ -58,7 +58,7 @@ class Collector(Generic[R_co]):
             ``record(rollout, out)``; gives what is to be handed out.
         state: what a recurrent policy is handed at the beginning of an episode: one row, without a row dimension.
         infos: names in the environments' info to be kept, in ``batch.info``; zero where one says nothing. Rows in a
-            buffer have those that have come so far.
+            buffer have those that have come so far. The policy is handed those of the step before, or of the reset.
         timeout: seconds that a step of environments in other processes may take; None for ever.
 
     Raises:
@@ -121,6 +121,7 @@ class Collector(Generic[R_co]):
         self._policy = policy
         self._record: Callable[[Any, Any], Any] | None = record
         self._infos = Infos(infos)
+        self._said = _NOTHING
         self._first: Any = None if state is None else _rows_of(state, self.num_envs)
         self._state: Any = None
         self._episodes = Episodes(self.num_envs)
@@ -165,7 +166,8 @@ class Collector(Generic[R_co]):
             self._random = random_policy(self.envs, self.seed)
             seed = self.seed
         self._following.lose()
-        self._vector.reset(seed)
+        _, info = self._vector.reset(seed)
+        self._hear(info)
         self._episodes.forget()
         self._state = self._first
 
@@ -339,7 +341,7 @@ class Collector(Generic[R_co]):
     ) -> None:
         """Make steps; with ``quota``, until each environment has ended so many episodes."""
         vector, episodes = self._vector, self._episodes
-        values = current_level() == "values"
+        values, asks = current_level() == "values", bool(self._infos.names)
         if not vector.goes_on:
             self.reset()
         whole = True
@@ -359,6 +361,8 @@ class Collector(Generic[R_co]):
                         left_out = (quota == 0) if left_out is None else left_out | (quota == 0)
                     if block is not None:
                         block.add(step, left_out)
+                    if asks:
+                        self._hear(step.info, step.first_info, step.ended)
                     episodes.add(step.rew, left_out, step.ended)
                     if self._first is not None:
                         self._state = _next_state(out, self._first, step.begins)
@@ -372,11 +376,16 @@ class Collector(Generic[R_co]):
             if not whole:
                 vector.obs = None  # a step was made that is nowhere, so nothing can go on after it
 
+    def _hear(self, info: Any, first: Any = None, begins: Any = None) -> None:
+        """Take note of what comes with the next observation, for the policy."""
+        if self._infos.names:
+            self._said = Batch(self._infos.of(info, first, begins))
+
     def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
         obs = obs if type(obs) is ndarray else nested(obs)
         if self._first is None:
-            return ObsBatch(obs=obs, info=_NOTHING)
-        return ObsStateBatch(obs=obs, info=_NOTHING, state=self._state)
+            return ObsBatch(obs=obs, info=self._said)
+        return ObsStateBatch(obs=obs, info=self._said, state=self._state)
 
     def _action(self, out: Any) -> Any:
         try:
@@ -418,6 +427,7 @@ def evaluate(
     n_episode: int,
     *,
     seed: int | None = None,
+    infos: Sequence[str] = (),
 ) -> CollectStats:
     """The returns and lengths of so many whole episodes, in environments that begin anew.
 
@@ -429,12 +439,13 @@ def evaluate(
         policy: what chooses the actions; called without gradients.
         n_episode: how many.
         seed: of the first environment; the others have the next ones.
+        infos: names in the environments' info that the policy is handed, in ``batch.info``.
 
     Raises:
         SizeError: fewer than 1.
         EnvironmentFailedError: an environment has raised an error.
     """
-    return Collector(envs, policy).evaluate(n_episode, seed)
+    return Collector(envs, policy, infos=infos).evaluate(n_episode, seed)
 
 
 _NOTHING = Batch()
