@@ -30,7 +30,7 @@ from typedbatch.training.following import Following
 from typedbatch.training.infos import Infos
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, random_policy
 from typedbatch.training.rings import add_rows, require_rings
-from typedbatch.training.spaces import require_fit
+from typedbatch.training.spaces import require_fit, require_rows
 from typedbatch.training.stats import CollectStats, Episodes
 from typedbatch.training.vector import Envs, Vector
 
@@ -62,7 +62,8 @@ class Collector(Generic[R_co]):
         timeout: seconds that a step of environments in other processes may take; None for ever.
 
     Raises:
-        SettingError: a single environment, or a vector that does not say how it resets its environments.
+        SettingError: a single environment, a vector that does not say how it resets its environments or what their
+            spaces are, or observations that arrays cannot be made of.
     """
 
     @overload
@@ -118,6 +119,7 @@ class Collector(Generic[R_co]):
         if not callable(policy):
             raise SettingError(f"a policy is called with observations, got {describe(policy)}")
         self._vector = Vector(envs, timeout)
+        require_rows(self._vector.envs.single_observation_space)
         self._policy = policy
         self._record: Callable[[Any, Any], Any] | None = record
         self._infos = Infos(infos)
@@ -392,6 +394,8 @@ class Collector(Generic[R_co]):
             act = out.act
         except AttributeError:
             raise LeafError(f"a policy gives a batch with act, got {describe(out)}") from None
+        if self._first is not None and getattr(out, "state", None) is None:
+            raise LeafError("a recurrent policy gives what it is to be handed in the next step, got none", "state")
         act = act if type(act) is ndarray else to_numpy(act)
         if not self._fits:
             require_fit(unnested(act), self.envs.single_action_space, self.num_envs)

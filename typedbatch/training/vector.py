@@ -20,6 +20,9 @@ Envs: TypeAlias = VectorEnv[Any, Any, Any]
 Mask = NDArray[np.bool_]
 
 
+_PARTS = ("num_envs", "single_observation_space", "single_action_space", "action_space")
+
+
 class Step(NamedTuple):
     """A step of all environments; masks are None where no environment is in them."""
 
@@ -56,7 +59,8 @@ class Vector:
         timeout: seconds that a step of environments in other processes may take; None for ever.
 
     Raises:
-        SettingError: a single environment, or a vector that does not say how it resets its environments.
+        SettingError: a single environment, or a vector that does not say how it resets its environments, or what their
+            spaces are.
     """
 
     def __init__(self, envs: Envs | Callable[[], Envs], timeout: float | None = None) -> None:
@@ -194,6 +198,8 @@ def _required(envs: Any) -> Envs:
             f"a gymnasium.vector.VectorEnv is expected, got {describe(envs)}; gymnasium.make_vec(id, num_envs=8) makes "
             "one, gymnasium.vector.SyncVectorEnv([lambda: env]) one of an environment"
         )
+    if lacking := [name for name in _PARTS if not hasattr(envs, name)]:
+        raise SettingError(f"{type(envs).__name__} has no {lacking[0]}, which each vector has: {', '.join(_PARTS)}")
     return envs
 
 
