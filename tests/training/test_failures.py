@@ -6,9 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode
 
 from tests.training.environments import Count, in_processes, sync, zeros
-from typedbatch import ActBatch, Batch, checking, errors
+from typedbatch import ActBatch, ActStateBatch, Batch, checking, errors
 from typedbatch.buffers import VectorReplayBuffer
 from typedbatch.training import Collector, evaluate
 
@@ -108,6 +109,32 @@ def test_an_environment_that_fails_at_once():
         Collector(sync(Count(3), Broken(3)), zeros).rollout(2)
 
 
+class Lossy(gym.vector.VectorWrapper):
+    """Hands on a part of the info, as vectors do that translate those of other libraries."""
+
+    def __init__(self, envs, kept):
+        super().__init__(envs)
+        self.kept = kept
+
+    def step(self, actions):
+        *out, info = self.env.step(actions)
+        return *out, {name: info[name] for name in self.kept if name in info}
+
+
+@pytest.mark.parametrize("kept", [(), ("final_obs",), ("_final_obs",)])
+def test_last_observations_that_are_not_there_are_missed(kept):
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(Lossy(sync(Count(5), Count(3)), kept), zeros)
+    for _ in range(2):
+        with pytest.raises(errors.StructureError, match=r"^field 'final_obs': the episode of environment 1 has ended"):
+            collector.collect(buffer, 40)
+    assert len(buffer) == 8, "nothing that is wrong is kept"
+    assert len(Collector(Lossy(sync(Count(5), Count(3)), ("final_obs", "_final_obs")), zeros).rollout(40)) == 40
+
+
+BOX = gym.spaces.Box(-1, 1, (2,))
+
+
 # ---- what does not fit ----------------------------------------------------------------------------------------------
 
 
@@ -127,6 +154,49 @@ def test_a_vector_that_does_not_say_how_it_resets_is_refused():
         Collector(envs, zeros)
 
 
+def test_a_vector_that_does_not_say_what_its_spaces_are_is_refused():
+    class Foreign(gym.vector.VectorEnv):
+        num_envs, metadata = 1, {"autoreset_mode": AutoresetMode.SAME_STEP}
+        action_space, single_observation_space = gym.spaces.Discrete(2), BOX
+
+    with pytest.raises(
+        errors.SettingError, match=r"^Foreign has no single_action_space, which each vector has: num_envs"
+    ):
+        Collector(Foreign(), zeros)
+
+
+WORD, WORDS = gym.spaces.Text(4), gym.spaces.Sequence(gym.spaces.Discrete(2))
+
+
+@pytest.mark.parametrize(
+    ("space", "text"),
+    [
+        (WORD, "^obs is of Text, which arrays with a row"),
+        (WORDS, "^obs is of Sequence, "),
+        (gym.spaces.Graph(gym.spaces.Box(0, 1, (2,)), None), "^obs is of Graph, "),
+        (gym.spaces.OneOf([gym.spaces.Discrete(2), gym.spaces.Discrete(3)]), "^obs is of OneOf, "),
+        (gym.spaces.Dict(a=gym.spaces.Discrete(2), b=gym.spaces.Dict(c=WORD)), r"^obs\.b\.c is of Text, .*Filter"),
+        (gym.spaces.Tuple((gym.spaces.Discrete(2), WORDS)), r"^obs\.1 is of Sequence, "),
+    ],
+)
+def test_observations_that_arrays_cannot_be_made_of_are_refused(space, text):
+    class Odd(Count):
+        def __init__(self):
+            super().__init__(3)
+            self.observation_space = space
+
+    with pytest.raises(errors.SettingError, match=text):
+        Collector(sync(Odd(), Odd()), zeros)
+
+
+@pytest.mark.parametrize("out", [ActStateBatch(act=np.zeros(1, int), state=None), ActBatch(act=np.zeros(1, int))])
+def test_a_recurrent_policy_that_gives_no_state(out):
+    envs = sync(Count(3))
+    with pytest.raises(errors.LeafError, match="field 'state': a recurrent policy gives what it is to be handed"):
+        Collector(envs, lambda batch: out, state=np.zeros(2)).rollout(3)
+    assert envs.envs[0].steps == 0
+
+
 def test_something_that_is_not_a_policy():
     with pytest.raises(errors.SettingError, match="a policy is called with observations, got int"):
         Collector(sync(Count(3)), 3)
@@ -134,7 +204,6 @@ def test_something_that_is_not_a_policy():
         Collector(sync(Count(3)), lambda batch: np.zeros(1, np.int64)).rollout(1)
 
 
-BOX = gym.spaces.Box(-1, 1, (2,))
 PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
 
 
@@ -146,6 +215,13 @@ PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
         (gym.spaces.Discrete(3), np.array([0, 3]), errors.StructureError, r"out of Discrete\(3\): .* 0 to 3"),
         (gym.spaces.Discrete(3, start=1), np.array([0, 1]), errors.StructureError, "they reach from 0 to 1"),
         (gym.spaces.Discrete(3), np.zeros(3, int), errors.StructureError, r"got i64\[3\]"),
+        (gym.spaces.Discrete(2), np.zeros(2, bool), errors.LeafError, r"takes int64, got bool\[2\]; .astype\(np.int64"),
+        (
+            gym.spaces.MultiDiscrete([2]),
+            np.zeros((2, 1), bool),
+            errors.LeafError,
+            r"Discrete\(\[2\]\) takes int64, got b",
+        ),
         (BOX, np.zeros(2, np.float32), errors.StructureError, r"shape \[2, 2\] is expected"),
         (BOX, np.full((2, 2), 1.5), errors.StructureError, "to 1.5; gymnasium.wrappers.vector.ClipAction"),
         (BOX, torch.zeros(2, 2, dtype=torch.complex64), errors.LeafError, "takes float32, got c64"),

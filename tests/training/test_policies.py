@@ -9,7 +9,7 @@ import torch
 
 from tests.training.environments import MODES, Count, Nested, sync, zeros
 from typedbatch import ActBatch, Batch, errors
-from typedbatch.training import CollectStats, compute_action, evaluate, random_policy
+from typedbatch.training import Collector, CollectStats, compute_action, evaluate, random_policy
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -79,3 +79,25 @@ def test_statistics_of_several_as_one():
     both = CollectStats.sum([one, CollectStats(3, np.array([6.0]), np.array([3]), 0.25, lost=2)])
     assert (both.steps, both.mean, both.episodes, both.seconds, both.lost) == (8, 3, 3, 0.75, 2)
     assert np.isnan(CollectStats.sum([]).mean)
+
+
+def test_random_actions_of_spaces_in_spaces():
+    spaces = gym.spaces
+    inner = spaces.Dict(grip=spaces.Discrete(2), turn=spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,)))))
+    space = spaces.Dict(arm=inner, leg=spaces.Discrete(2))
+
+    class Arm(Count):
+        def __init__(self, length):
+            super().__init__(length)
+            self.action_space = space
+
+        def step(self, action):
+            assert space.contains(action)
+            return super().step(0)
+
+    envs = sync(Arm(3), Arm(3))
+    rollout = Collector(envs, random_policy(envs, 0)).rollout(4)
+    assert rollout.act.arm.grip.shape == (4,)
+    assert rollout.act.arm.turn["1"].shape == (4, 2)
+    with pytest.raises(errors.StructureError, match=r"act\.arm.*grip, turn is expected, got grip"):
+        Collector(envs, lambda _: ActBatch(act={"arm": {"grip": np.zeros(2, int)}, "leg": np.zeros(2, int)})).rollout(2)

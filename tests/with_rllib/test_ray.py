@@ -146,6 +146,23 @@ def test_a_worker_that_dies_is_replaced_and_its_steps_are_lost(collectors):
     assert collectors.stats.lost == 0
 
 
+def test_an_abandoned_episode_ends_where_it_was_left(collectors):
+    buffer = VectorReplayBuffer(200, collectors.num_envs)
+    cuts = []
+    for before in (list, list, lambda: collectors.rollout(8), list, collectors.reset):
+        before()
+        collectors.collect(buffer, 8)
+        cuts.append(int(buffer.truncated.sum()))
+    assert cuts == [0, 0, 4, 4, 6], "when the environments begin anew, two of them have just ended their episodes"
+    os.kill(collectors.pids()[0], signal.SIGKILL)
+    while collectors.collect(buffer, 8).lost == 0:
+        pass
+    collectors.collect(buffer, 8)
+    for ring in buffer.buffers:
+        rows = ring[:]
+        assert (rows.done[:-1] | (rows.obs[1:] == rows.obs_next[:-1])[:, 0]).all()
+
+
 def test_an_environment_that_raises_is_named():
     made = RayCollectors(lambda: sync(Count(3), Count(5, fails_at=4)), Net().act, 1)
     with pytest.raises(errors.EnvironmentFailedError, match="environment 1 raised ValueError: the simulator is gone"):

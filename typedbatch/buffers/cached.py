@@ -16,7 +16,7 @@ from typedbatch.buffers.declared import Declared, library_class
 from typedbatch.buffers.guard import changing
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Added
+from typedbatch.buffers.rings import Added, Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import LeafError, StructureError
 
@@ -130,6 +130,11 @@ class CachedState(State):
     def declared_elsewhere(self) -> Declared:
         """What the main buffer is declared to hold."""
         return Declared(self.main_hint)
+
+    def cut_episodes(self, ids: Slots) -> None:
+        """As :meth:`State.cut_episodes`, for caches; their episodes are moved then."""
+        super().cut_episodes(ids + 1)
+        self.change(self.on_reopened, self.on_reopened)
 
     def on_reopened(self) -> None:
         """Move the episodes that have ended, if the process was killed before it did."""

@@ -8,7 +8,8 @@ too, the next call begins with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -98,6 +99,20 @@ def require_writer(guard: Guard, name: str) -> None:
     """
     if guard.reader is not None:
         raise StorageError(f"{name}() changes the buffer, and this one is open for reading, with mode='r'")
+
+
+@contextmanager
+def held_for_changes(guard: Guard, name: str) -> Generator[None]:
+    """No other thread's call comes in between of several that change a buffer.
+
+    Raises:
+        StorageError: the buffer is open for reading.
+    """
+    with guard.lock:
+        if guard.unfinished:
+            guard.settle()
+        require_writer(guard, name)
+        yield
 
 
 def exclusive(method: M, *, at: bool = False) -> M:

@@ -102,6 +102,8 @@ class State:
         self.durable: bool = False
         """Whether the rows, maybe those of the buffer that this one is a ring of, are on disk."""
         self.declared: Declared | None = None
+        self.mark: object = None
+        """What a collector left that has added the last rows; see ``typedbatch.training.following``."""
 
     @property
     def done(self) -> Any:
@@ -298,6 +300,26 @@ class State:
         self.on_rows_written(slots)
         back = order.argsort()
         return Added(*(column[back] for column in added))
+
+    def cut_episodes(self, ids: Slots) -> None:
+        """Let the episodes that rings are in count as truncated at their last rows, as what follows is of others.
+
+        If it is interrupted, what is left of it is done; if the process is killed, the next call does it.
+        """
+        ids = ids[self.rings.length[ids] > 0]
+        if len(ids):
+            ids = ids[~self.done[self.rings.last[ids]]]
+        if len(ids):
+            cut = partial(self._cut, ids, self.rings.last[ids])
+            self.change(cut, cut)
+
+    def _cut(self, ids: Slots, last: Slots) -> None:
+        rings, columns = self.rings, self.columns.__dict__
+        rings.ep_return[ids] = rings.ep_len[ids] = 0
+        rings.ep_start[ids] = rings.insertion[ids]
+        self.on_rows_written(last[:0])  # first, as an episode that is marked as ended has no statistics
+        columns["truncated"][last] = True
+        columns["done"][last] = True
 
     def forget(self, keep_statistics: bool = False) -> None:
         """Forget every row."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from mypy.expandtype import expand_type
-from mypy.nodes import ARG_NAMED, CallExpr, Decorator, Expression, TypeInfo, Var
+from mypy.nodes import ARG_NAMED, CallExpr, Decorator, Expression, MemberExpr, TypeInfo, Var
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Instance, ProperType, Type, TypeVarId, get_proper_type
 
@@ -41,6 +41,7 @@ def extend(ctx: FunctionContext) -> Type:
             _report_value(ctx.api, into, name, value)
     if complete:
         _report_incomplete(ctx, call, into, {name for name, required in declared.items() if required} - given, "extend")
+        _report_carried(ctx.api, call, into, declared.keys() - given)
     return ctx.default_return_type
 
 
@@ -112,6 +113,33 @@ def _report_value(api: Api, into: Instance, name: str, value: Expression) -> Non
     if not fits(got, expected):
         text = messages.wrong(api, f'"{name}" of {into.type.name}', expected, got)
         api.fail(text, value, code=messages.EXTEND)
+
+
+def _report_carried(api: Api, call: CallExpr, into: Instance, names: Set[str]) -> None:
+    """Reports arrays that are carried over into tensors, or the other way around; whatever may fit goes unnoticed."""
+    source, scope = get_proper_type(type_here(api, call.args[0], type_of(api, call.args[0]))), scope_around(api)
+    if not isinstance(source, Instance) or is_batch(source) or scope is None:
+        return
+    if any(isinstance(node, MemberExpr) and node.name[-1:] == "_" != node.name[:1] for node in scope.nodes):
+        return  # as b.to_torch_(), which no type follows
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(names - scope.made):
+        got, expected = _kind(member_of(source, name)), _kind(member_of(into, name))
+        if got and expected and got != expected:
+            wrong.setdefault((got, expected), []).append(name)
+    for (got, expected), carried in wrong.items():
+        messages.report_carried(api, into.type.name, carried, expected, got, call)
+
+
+_KINDS = {"numpy.ndarray": "ndarray", "torch._tensor.Tensor": "Tensor", "torch.Tensor": "Tensor"}
+
+
+def _kind(type_: Type | None) -> str | None:
+    """Whether values of a type are arrays, or tensors, for sure."""
+    proper = get_proper_type(type_)
+    if not isinstance(proper, Instance):
+        return None
+    return next((_KINDS[base.fullname] for base in proper.type.mro if base.fullname in _KINDS), None)
 
 
 def _report_incomplete(ctx: FunctionContext, call: CallExpr, into: Instance, needed: set[str], function: str) -> None:

@@ -75,6 +75,12 @@ def report_unfilled(api: Api, what: str, names: Collection[str], node: Expressio
     api.fail(f"{what} lacks {_listed(names)}", node, code=EXTEND)
 
 
+def report_carried(api: Api, into: str, names: Collection[str], expected: str, got: str, node: Expression) -> None:
+    """Fields of another kind than the target of ``extend`` declares, that it takes over from the batch."""
+    text = f'extend() to {into} carries over {_listed(names)} as "{got}", and it takes "{expected}"'
+    api.fail(f"{text}; convert() the batch first", node, code=EXTEND)
+
+
 def lacking(asked: str, names: Collection[str], fields: Fields, given: str = "Batch") -> str:
     """A batch without fields that a protocol asks for."""
     if fields.rest is Rest.DECLARED:

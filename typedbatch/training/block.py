@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +11,10 @@ from numpy.typing import NDArray
 from typedbatch._spaces import nested
 from typedbatch._tree.leaves import new_tree
 from typedbatch.batch import Batch
-from typedbatch.errors import TypedBatchError
+from typedbatch.errors import TypedBatchError, under
 from typedbatch.records import RolloutBatch
 from typedbatch.training.columns import Columns
+from typedbatch.training.infos import Infos
 from typedbatch.training.vector import Mask, Step, copied
 
 _AFTER = ("obs_next", "rew", "terminated", "truncated")
@@ -38,17 +38,18 @@ class Block:
     Args:
         envs: how many environments.
         steps: how many steps.
-        infos: names in the info that are kept.
+        infos: what is kept of the info.
         keeps_out: whether all that the policy gives is kept.
     """
 
-    def __init__(self, envs: int, steps: int, infos: Sequence[str], *, keeps_out: bool) -> None:
+    def __init__(self, envs: int, steps: int, infos: Infos, *, keeps_out: bool) -> None:
         self.count: int = 0
         """Whole steps so far."""
         self.steps: int = steps
         self._envs = envs
         self._columns: dict[str, Columns] = {name: Columns(envs, steps) for name in ("obs", "act", *_AFTER)}
-        self._infos = {name: Columns(envs, steps) for name in infos}
+        self._infos = infos
+        self._said = {name: Columns(envs, steps, late=True) for name in infos.names}
         self._out = Columns(envs, steps) if keeps_out else None
         self._live: NDArray[np.bool_] | None = None
         self._numbers: NDArray[np.intp] = np.repeat(np.arange(envs), steps)
@@ -82,8 +83,10 @@ class Block:
                 self._columns[name].write(self.count, value)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-        for name, column in self._infos.items():
-            column.write(self.count, _info(step.info, name, self._envs))
+        if self._said:
+            for name, value in self._infos.of(step.info, step.last_info, step.ended).items():
+                with under(f"info.{name}"):
+                    self._said[name].write(self.count, value)
         if left_out is not None:
             if self._live is None:
                 self._live = np.ones((self._envs, self.steps), bool)
@@ -91,7 +94,12 @@ class Block:
         self.count += 1
 
     def rows(self, *, cut: bool = False) -> Rows:
-        """What was gathered; with ``cut``, episodes that go on count as truncated where the block ends."""
+        """What was gathered.
+
+        Args:
+            cut: whether the rows stand for themselves: episodes that go on count as truncated where the block ends, and
+                infos that have not come are zeros, where a buffer would fill in zeros of their dtype later.
+        """
         if not self.count:
             return Rows(None, None, self._numbers[:0])
         live = None if self._live is None else self._live[:, : self.count]
@@ -102,7 +110,9 @@ class Block:
         if cut and len(envs):
             last = np.append(envs[1:] != envs[:-1], True)
             fields["truncated"][last] |= ~fields["terminated"][last]
-        info = {name: column.flat(self.count, kept) for name, column in self._infos.items()}
+        info = {name: column.flat(self.count, kept) for name, column in self._said.items() if column.laid_out}
+        if cut:
+            info |= {name: np.zeros(len(envs)) for name in self._said.keys() - info.keys()}
         rollout = RolloutBatch(info=new_tree(Batch, info), **fields)
         return Rows(rollout, None if self._out is None else self._out.flat(self.count, kept), envs)
 
@@ -161,7 +171,3 @@ class OneStep:
 
 def _leaf(value: Any) -> Any:
     return value if type(value) is ndarray else nested(value)
-
-
-def _info(info: Mapping[str, Any], name: str, envs: int) -> Any:
-    return info[name] if name in info else np.zeros(envs)

@@ -21,13 +21,16 @@ from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
+from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.block import Block, OneStep, Rows
+from typedbatch.training.following import Following
+from typedbatch.training.infos import Infos
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, random_policy
 from typedbatch.training.rings import add_rows, require_rings
-from typedbatch.training.spaces import require_fit
+from typedbatch.training.spaces import require_fit, require_rows
 from typedbatch.training.stats import CollectStats, Episodes
 from typedbatch.training.vector import Envs, Vector
 
@@ -54,11 +57,13 @@ class Collector(Generic[R_co]):
         record: called once for each collection with all its rows, and with all that the policy gave beside the actions:
             ``record(rollout, out)``; gives what is to be handed out.
         state: what a recurrent policy is handed at the beginning of an episode: one row, without a row dimension.
-        infos: names in the environments' info to be kept, in ``batch.info``; zero where one says nothing.
+        infos: names in the environments' info to be kept, in ``batch.info``; zero where one says nothing. Rows in a
+            buffer have those that have come so far. The policy is handed those of the step before, or of the reset.
         timeout: seconds that a step of environments in other processes may take; None for ever.
 
     Raises:
-        SettingError: a single environment, or a vector that does not say how it resets its environments.
+        SettingError: a single environment, a vector that does not say how it resets its environments or what their
+            spaces are, or observations that arrays cannot be made of.
     """
 
     @overload
@@ -114,12 +119,16 @@ class Collector(Generic[R_co]):
         if not callable(policy):
             raise SettingError(f"a policy is called with observations, got {describe(policy)}")
         self._vector = Vector(envs, timeout)
+        require_rows(self._vector.envs.single_observation_space)
         self._policy = policy
         self._record: Callable[[Any, Any], Any] | None = record
-        self._infos = tuple(infos)
+        self._infos = Infos(infos)
+        self._said = _NOTHING
         self._first: Any = None if state is None else _rows_of(state, self.num_envs)
         self._state: Any = None
         self._episodes = Episodes(self.num_envs)
+        self._following = Following()
+        self._rows = Following()
         self._fits = False
         self._spare: Block | OneStep | None = None
         self._random: Policy[Any] | None = None
@@ -129,6 +138,8 @@ class Collector(Generic[R_co]):
         """What the last call has brought."""
         self.steps: int = 0
         """Steps of all calls."""
+        self.continues: bool = False
+        """Whether what :meth:`rows` gave last goes on where what it had given before ended."""
 
     @property
     def num_envs(self) -> int:
@@ -156,7 +167,9 @@ class Collector(Generic[R_co]):
             self.seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
             self._random = random_policy(self.envs, self.seed)
             seed = self.seed
-        self._vector.reset(seed)
+        self._following.lose()
+        _, info = self._vector.reset(seed)
+        self._hear(info)
         self._episodes.forget()
         self._state = self._first
 
@@ -177,11 +190,13 @@ class Collector(Generic[R_co]):
         steps = -(-at_least(1, n_step, "n_step") // self.num_envs)
         block = self._block(steps)
         begun = time.perf_counter()
+        self._following.lose()
         try:
             self._gather(block, steps, self._policy)
         finally:
             rows = block.rows(cut=True)
             self._count(len(rows.envs), begun)
+        self._require_infos()
         batch: R_co = self._recorded(rows)
         return batch
 
@@ -195,7 +210,9 @@ class Collector(Generic[R_co]):
     ) -> CollectStats:
         """Add so many steps, or episodes, to a buffer, each environment's to its ring. Nothing is cut.
 
-        What was gathered before an error, or before Ctrl-C, is in the buffer.
+        If what is added does not go on where this collector has ended in the buffer, the last rows there count as
+        ``truncated`` from then on, so that no episode goes on into another one. What was gathered before an error, or
+        before Ctrl-C, is in the buffer.
 
         Args:
             into: a buffer with a ring for each environment.
@@ -222,6 +239,7 @@ class Collector(Generic[R_co]):
             self._fill(n_step, n_episode, random, self._reused, keep)
         finally:
             self._count(added, begun)
+        self._require_infos()
         return self.stats
 
     def rows(
@@ -248,8 +266,14 @@ class Collector(Generic[R_co]):
 
         try:
             self._fill(n_step, n_episode, random, self._block, keep)
+            self.continues = self._following.follows(self._rows)
+            self._following.taken(self._rows)
+        except BaseException:
+            self._following.lose()
+            raise
         finally:
             self._count(sum(map(len, envs)), begun)
+        self._require_infos()
         batch: R_co = batches[0] if len(batches) == 1 else Batch.cat(batches)
         return batch, np.concatenate(envs)
 
@@ -309,7 +333,7 @@ class Collector(Generic[R_co]):
     def _reused(self, steps: int) -> Block | OneStep:
         """Room for so many steps, the same as before if nobody else can have it."""
         if self._spare is None or self._spare.steps != steps or self._record is not None:
-            plain = self._record is None and not self._infos
+            plain = self._record is None and not self._infos.names
             self._spare = OneStep(self.num_envs) if steps == 1 and plain else self._block(steps)
         self._spare.begin()
         return self._spare
@@ -319,43 +343,59 @@ class Collector(Generic[R_co]):
     ) -> None:
         """Make steps; with ``quota``, until each environment has ended so many episodes."""
         vector, episodes = self._vector, self._episodes
-        values = current_level() == "values"
-        if vector.obs is None:
+        values, asks = current_level() == "values", bool(self._infos.names)
+        if not vector.goes_on:
             self.reset()
-        with no_grad():
-            for _ in range(steps):
-                out = policy(self._seen(vector.obs))
-                act = self._action(out)
-                if block is not None:
-                    block.choose(vector.obs, act, out)
-                step = vector.step(act)
-                if values:
-                    _require_numbers(step.rew, episodes)
-                left_out = step.skipped
-                if quota is not None:
-                    left_out = (quota == 0) if left_out is None else left_out | (quota == 0)
-                if block is not None:
-                    block.add(step, left_out)
-                episodes.add(step.rew, left_out, step.ended)
-                if self._first is not None:
-                    self._state = _next_state(out, self._first, step.begins)
-                if quota is not None and step.ended is not None:
-                    quota -= step.ended & (quota > 0)
-                    if not quota.any():
-                        vector.obs = None  # the others are in the middle of episodes that nobody wants
-                        return
+        whole = True
+        try:
+            with no_grad():
+                for _ in range(steps):
+                    out = policy(self._seen(vector.obs))
+                    act = self._action(out)
+                    if block is not None:
+                        block.choose(vector.obs, act, out)
+                    whole = False
+                    step = vector.step(act)
+                    if values:
+                        _require_numbers(step.rew, episodes)
+                    left_out = step.skipped
+                    if quota is not None:
+                        left_out = (quota == 0) if left_out is None else left_out | (quota == 0)
+                    if block is not None:
+                        block.add(step, left_out)
+                    if asks:
+                        self._hear(step.info, step.first_info, step.ended)
+                    episodes.add(step.rew, left_out, step.ended)
+                    if self._first is not None:
+                        self._state = _next_state(out, self._first, step.begins)
+                    whole = True
+                    if quota is not None and step.ended is not None:
+                        quota -= step.ended & (quota > 0)
+                        if not quota.any():
+                            vector.obs = None  # the others are in the middle of episodes that nobody wants
+                            return
+        finally:
+            if not whole:
+                vector.obs = None  # a step was made that is nowhere, so nothing can go on after it
+
+    def _hear(self, info: Any, first: Any = None, begins: Any = None) -> None:
+        """Take note of what comes with the next observation, for the policy."""
+        if self._infos.names:
+            self._said = Batch(self._infos.of(info, first, begins))
 
     def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
         obs = obs if type(obs) is ndarray else nested(obs)
         if self._first is None:
-            return ObsBatch(obs=obs, info=_NOTHING)
-        return ObsStateBatch(obs=obs, info=_NOTHING, state=self._state)
+            return ObsBatch(obs=obs, info=self._said)
+        return ObsStateBatch(obs=obs, info=self._said, state=self._state)
 
     def _action(self, out: Any) -> Any:
         try:
             act = out.act
         except AttributeError:
             raise LeafError(f"a policy gives a batch with act, got {describe(out)}") from None
+        if self._first is not None and getattr(out, "state", None) is None:
+            raise LeafError("a recurrent policy gives what it is to be handed in the next step, got none", "state")
         act = act if type(act) is ndarray else to_numpy(act)
         if not self._fits:
             require_fit(unnested(act), self.envs.single_action_space, self.num_envs)
@@ -368,9 +408,17 @@ class Collector(Generic[R_co]):
     def _add(self, into: Any, block: Block | OneStep) -> int:
         rows = block.rows()
         if len(rows.envs):
+            state, following = state_of(into), self._following
+            anew = None if following.follows(state) else np.arange(self.num_envs)
+            following.lose()  # what is not added is gone
             one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
-            add_rows(into, self._recorded(rows), rows.envs, one_each=one_each)
+            add_rows(into, self._recorded(rows), rows.envs, one_each=one_each, anew=anew)
+            following.taken(state)
         return len(rows.envs)
+
+    def _require_infos(self) -> None:
+        if self._infos.names and self.stats.episodes:
+            self._infos.require()
 
     def _count(self, steps: int, begun: float) -> None:
         self.steps += steps
@@ -383,23 +431,25 @@ def evaluate(
     n_episode: int,
     *,
     seed: int | None = None,
+    infos: Sequence[str] = (),
 ) -> CollectStats:
     """The returns and lengths of so many whole episodes, in environments that begin anew.
 
-    Each environment brings its share of them, so short episodes are not more likely than long ones. Environments that a
-    Collector steps are not to be used here: it would go on in the middle of these episodes.
+    Each environment brings its share of them, so short episodes are not more likely than long ones. A Collector of the
+    same environments begins new episodes when it is called next.
 
     Args:
         envs: a vector of environments, or a function that makes one.
         policy: what chooses the actions; called without gradients.
         n_episode: how many.
         seed: of the first environment; the others have the next ones.
+        infos: names in the environments' info that the policy is handed, in ``batch.info``.
 
     Raises:
         SizeError: fewer than 1.
         EnvironmentFailedError: an environment has raised an error.
     """
-    return Collector(envs, policy).evaluate(n_episode, seed)
+    return Collector(envs, policy, infos=infos).evaluate(n_episode, seed)
 
 
 _NOTHING = Batch()

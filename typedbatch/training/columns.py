@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,11 @@ class Columns:
     Args:
         envs: how many environments.
         steps: how many steps there is room for.
+        late: whether values, or fields of them, may come in later steps only; they are zero before.
     """
 
-    def __init__(self, envs: int, steps: int) -> None:
-        self._envs, self._steps = envs, steps
+    def __init__(self, envs: int, steps: int, *, late: bool = False) -> None:
+        self._envs, self._steps, self._late = envs, steps, late
         self._room: Any = None
 
     def write(self, step: int, value: Any) -> None:
@@ -40,7 +41,12 @@ class Columns:
             return
         if self._room is None:
             self._room = self._made(value)
-        _write(self._room, step, value)
+        _write(self._room, step, value, self._made if self._late else None)
+
+    @property
+    def laid_out(self) -> bool:
+        """Whether anything was written."""
+        return self._room is not None
 
     def flat(self, steps: int, rows: Any = None) -> Any:
         """What was written in the first so many steps: ``(environments * steps, ...)``, or the rows of that at some."""
@@ -67,7 +73,16 @@ class Columns:
         if not leaf.ndim or leaf.shape[0] != self._envs:
             raise StructureError(f"a row for each of {self._envs} environments is expected, got {describe(leaf)}")
         shape = (self._envs, self._steps, *leaf.shape[1:])
+        if self._late:
+            return zeros_of(leaf, shape)
         return leaf.new_empty(shape) if kind is TENSOR else np.empty(shape, leaf.dtype)
+
+
+def zeros_of(leaf: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros, or ``None``, with the dtype of a leaf, an array or a tensor."""
+    if KINDS[type(leaf)] is TENSOR:
+        return leaf.new_zeros(shape)
+    return np.full(shape, None, object) if leaf.dtype.hasobject else np.zeros(shape, leaf.dtype)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
@@ -76,11 +91,13 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     return iter((value.__dict__ if isinstance(value, Tree) else value).items())
 
 
-def _write(room: Any, step: int, value: Any) -> None:
+def _write(room: Any, step: int, value: Any, made: Callable[[Any], Any] | None) -> None:
     if isinstance(room, Tree):
         for name, part in _parts(value):
             try:
-                _write(room.__dict__[name], step, part)
+                if made is not None and name not in room.__dict__:
+                    room.__dict__[name] = made(part)
+                _write(room.__dict__[name], step, part, made)
             except KeyError:
                 raise StructureError("it was not there in the first step", name) from None
             except TypedBatchError as error:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from typedbatch._tree.leaves import describe
 from typedbatch.buffers import CachedReplayBuffer, ReplayBuffer
+from typedbatch.buffers.guard import held_for_changes
+from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError
 
 
@@ -29,7 +31,14 @@ def require_rings(into: Any, num_envs: int) -> None:
         )
 
 
-def add_rows(into: ReplayBuffer[Any, Any], batch: Any, envs: NDArray[np.intp], *, one_each: bool = False) -> None:
+def add_rows(
+    into: ReplayBuffer[Any, Any],
+    batch: Any,
+    envs: NDArray[np.intp],
+    *,
+    one_each: bool = False,
+    anew: NDArray[np.intp] | None = None,
+) -> None:
     """Add rows to the rings of their environments; all of them, or none if one does not fit.
 
     Args:
@@ -37,7 +46,18 @@ def add_rows(into: ReplayBuffer[Any, Any], batch: Any, envs: NDArray[np.intp], *
         batch: the rows, those of one environment in the order of time.
         envs: the environment of each row.
         one_each: they are one row of each environment, in order.
+        anew: environments whose rows do not follow the last ones in their rings; those count as truncated then.
     """
+    if anew is not None:
+        state = state_of(into)
+        with held_for_changes(state.guard, "collect"):
+            state.cut_episodes(anew)
+            _add(into, batch, envs, one_each)
+    else:
+        _add(into, batch, envs, one_each)
+
+
+def _add(into: ReplayBuffer[Any, Any], batch: Any, envs: NDArray[np.intp], one_each: bool) -> None:
     if not isinstance(into, CachedReplayBuffer):
         into.add(batch, None if one_each else envs)
         return

@@ -1,16 +1,37 @@
-"""Whether what a policy chooses is an action of the environments."""
+"""Whether observations can be rows, and what a policy chooses is an action of the environments."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, Space, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiDiscrete, OneOf, Sequence, Space, Text, Tuple
 from numpy import ndarray
 
 from typedbatch._spaces import named
 from typedbatch._tree.leaves import describe
-from typedbatch.errors import LeafError, StructureError
+from typedbatch.errors import LeafError, SettingError, StructureError
+
+
+def require_rows(space: Space[Any], path: str = "obs") -> None:
+    """Raise an error unless observations of a space are arrays of one shape.
+
+    Args:
+        space: that of one environment.
+        path: what an error names.
+
+    Raises:
+        SettingError: they are text, or of different sizes.
+    """
+    if isinstance(space, (Dict, Tuple)):
+        spaces = space.spaces if isinstance(space, Dict) else {str(i): one for i, one in enumerate(space.spaces)}
+        for name, part in spaces.items():
+            require_rows(part, f"{path}.{name}")
+    elif isinstance(space, (Text, Sequence, Graph, OneOf)):
+        raise SettingError(
+            f"{path} is of {type(space).__name__}, which arrays with a row for each environment cannot be made of; "
+            "gymnasium.wrappers.FilterObservation leaves it out of a Dict, TransformObservation makes a Box of it"
+        )
 
 
 def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> None:
@@ -27,7 +48,8 @@ def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> No
         StructureError: of another shape, or out of range.
     """
     if isinstance(space, (Dict, Tuple)):
-        spaces = named(tuple(space.spaces) if isinstance(space, Tuple) else dict(space.spaces))
+        # not named(): a Dict of spaces is a mapping itself, and would be taken apart all the way down
+        spaces = {str(i): one for i, one in enumerate(space.spaces)} if isinstance(space, Tuple) else space.spaces
         parts = named(act)
         if not isinstance(parts, dict) or parts.keys() != spaces.keys():
             given = ", ".join(parts) if isinstance(parts, dict) else describe(act)
@@ -41,6 +63,10 @@ def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> No
         shape = [envs, *(space.shape or ())]
         raise StructureError(
             f"shape {shape} is expected, for {envs} environments of {space}, got {describe(act)}", path
+        )
+    if act.dtype == bool and isinstance(space, (Discrete, MultiDiscrete)):
+        raise LeafError(
+            f"{space} takes {space.dtype}, got {describe(act)}; .astype(np.int64) makes numbers of it", path
         )
     if space.dtype is not None and not np.can_cast(act.dtype, space.dtype, "same_kind"):
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}", path)

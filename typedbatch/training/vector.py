@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from multiprocessing import TimeoutError as PoolTimeoutError
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -13,10 +14,13 @@ from numpy.typing import NDArray
 
 from typedbatch._spaces import nested, unnested, with_final
 from typedbatch._tree.leaves import describe
-from typedbatch.errors import EnvironmentFailedError, SettingError
+from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
 Mask = NDArray[np.bool_]
+
+
+_PARTS = ("num_envs", "single_observation_space", "single_action_space", "action_space")
 
 
 class Step(NamedTuple):
@@ -30,12 +34,21 @@ class Step(NamedTuple):
     obs: Any
     """What the next action is chosen for."""
     info: Mapping[str, Any]
+    """What comes with ``obs``."""
     skipped: Mask | None
     """Environments that were reset instead of stepped."""
     ended: Mask | None
     """Environments whose episode ended."""
     begins: Mask | None
     """Environments whose next observation is the first of an episode."""
+    last_info: Mapping[str, Any] | None
+    """What came with ``obs_next`` where episodes ended, if that is not in ``info``."""
+    first_info: Mapping[str, Any] | None
+    """What came with ``obs`` where they ended, if that is not in ``info``."""
+
+
+_steps_last: WeakKeyDictionary[Envs, list[object]] = WeakKeyDictionary()
+"""What has reset each vector last: several may step the same one."""
 
 
 class Vector:
@@ -46,7 +59,8 @@ class Vector:
         timeout: seconds that a step of environments in other processes may take; None for ever.
 
     Raises:
-        SettingError: a single environment, or a vector that does not say how it resets its environments.
+        SettingError: a single environment, or a vector that does not say how it resets its environments, or what their
+            spaces are.
     """
 
     def __init__(self, envs: Envs | Callable[[], Envs], timeout: float | None = None) -> None:
@@ -57,6 +71,8 @@ class Vector:
         self.envs: Envs = _required(envs)
         self._mode = _mode(envs)
         self._timeout = timeout
+        self._me = object()
+        self._steps_last = _steps_last.setdefault(envs.unwrapped, [])
         self._over: Mask | None = None
         self._has_processes: bool = hasattr(envs.unwrapped, "parent_pipes")
         self._broken: bool = False
@@ -68,6 +84,11 @@ class Vector:
         """How many environments."""
         return self.envs.num_envs
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the environments are where this has left them, as far as it can tell."""
+        return self.obs is not None and self._steps_last[0] is self._me
+
     def reset(self, seed: int | None = None) -> tuple[Any, Mapping[str, Any]]:
         """Begin an episode in each environment, those with the seeds ``seed``, ``seed + 1``, ....
 
@@ -77,7 +98,9 @@ class Vector:
         if self._broken and self._make is not None:
             self.envs.close(terminate=True)
             self.envs = _required(self._make())
+            self._steps_last = _steps_last.setdefault(self.envs.unwrapped, [])
         self._broken = False
+        self._steps_last[:] = [self._me]
         try:
             self.obs, info = self.envs.reset(seed=seed)
         except Exception as error:
@@ -92,6 +115,7 @@ class Vector:
 
         Raises:
             EnvironmentFailedError: one of them has raised an error, or takes too long. All begin anew after that.
+            StructureError: the last observation of an episode is not there. All begin anew after that too.
         """
         skipped = self._over
         try:
@@ -99,18 +123,21 @@ class Vector:
             obs, rew, terminated, truncated, info = self._stepped(act if type(act) is ndarray else unnested(act))
             ended = terminated | truncated
             done = ended if True in ended.tolist() else None  # quicker than numpy for few
-            obs_next = begins = None
-            if done is not None and self._mode is AutoresetMode.SAME_STEP:
-                obs_next, begins = _with_final(obs, info), done
-            elif done is not None and self._mode is AutoresetMode.DISABLED:
+            obs_next = begins = last = first = None
+            if done is not None and self._mode is AutoresetMode.DISABLED:
                 obs_next, begins = copied(obs), done
-                obs, _ = self.envs.reset(options={"reset_mask": done.copy()})
+                obs, first = self.envs.reset(options={"reset_mask": done.copy()})
             elif self._mode is AutoresetMode.NEXT_STEP:
                 self._over, begins = done, skipped
         except Exception as error:
             raise self._failure(error) from error
-        self.obs, self._broken = obs, False
-        return Step(obs if obs_next is None else obs_next, rew, terminated, truncated, obs, info, skipped, done, begins)
+        self._broken = False
+        if done is not None and self._mode is AutoresetMode.SAME_STEP:
+            _require_final(info, done)
+            obs_next, begins, last = _with_final(obs, info), done, info.get("final_info")
+        self.obs = obs
+        led_to = obs if obs_next is None else obs_next
+        return Step(led_to, rew, terminated, truncated, obs, info, skipped, done, begins, last, first)
 
     def _stepped(self, act: Any) -> Any:
         if self._timeout is None or not self._has_processes:
@@ -132,6 +159,17 @@ class Vector:
                 "; these environments cannot go on: give the Collector a function that makes them, to be called again"
             )
         return EnvironmentFailedError(reason + then)
+
+
+def _require_final(info: Mapping[str, Any], ended: Mask) -> None:
+    there = np.asarray(info.get("_final_obs", False)) & ("final_obs" in info)
+    if (lacking := np.flatnonzero(ended & ~there)).size:
+        raise StructureError(
+            f"the episode of environment {lacking[0]} has ended, and its last observation is not in the info; with "
+            "AutoresetMode.SAME_STEP a vector puts it there, and its mask as '_final_obs'. A vector or a wrapper that "
+            "drops it has to hand it on, or is to be made with AutoresetMode.NEXT_STEP",
+            "final_obs",
+        )
 
 
 def _with_final(obs: Any, info: Mapping[str, Any]) -> Any:
@@ -160,6 +198,8 @@ def _required(envs: Any) -> Envs:
             f"a gymnasium.vector.VectorEnv is expected, got {describe(envs)}; gymnasium.make_vec(id, num_envs=8) makes "
             "one, gymnasium.vector.SyncVectorEnv([lambda: env]) one of an environment"
         )
+    if lacking := [name for name in _PARTS if not hasattr(envs, name)]:
+        raise SettingError(f"{type(envs).__name__} has no {lacking[0]}, which each vector has: {', '.join(_PARTS)}")
     return envs
 
 

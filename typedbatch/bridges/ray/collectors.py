@@ -18,10 +18,12 @@ from typedbatch._tree.rows import at_least
 from typedbatch.batch import Batch
 from typedbatch.bridges.ray.calls import get
 from typedbatch.buffers import ReplayBuffer
+from typedbatch.buffers.state import state_of
 from typedbatch.errors import EnvironmentFailedError, SettingError
 from typedbatch.protocols import ActBatchProtocol, BatchProtocol
 from typedbatch.records import RolloutBatch
 from typedbatch.training.collector import Collector, require_one_of, shares
+from typedbatch.training.following import Following
 from typedbatch.training.policy import Policy
 from typedbatch.training.rings import add_rows, require_rings
 from typedbatch.training.stats import CollectStats
@@ -72,10 +74,12 @@ class _Worker:
         rows = self._collector.rollout(n_step)
         return rows, self._collector.stats
 
-    def rows(self, weights: Any, steps: Any, episodes: Any, random: bool) -> tuple[Any, NDArray[np.intp], CollectStats]:
+    def rows(
+        self, weights: Any, steps: Any, episodes: Any, random: bool
+    ) -> tuple[Any, NDArray[np.intp], bool, CollectStats]:
         self._load(weights)
         batch, envs = self._collector.rows(steps, episodes, random=random)
-        return batch, envs, self._collector.stats
+        return batch, envs, self._collector.continues, self._collector.stats
 
     def _load(self, weights: Any) -> None:
         if weights is not None:
@@ -151,6 +155,7 @@ class RayCollectors(Generic[R_co]):
         self._remote: Any = ray.remote(**{"num_cpus": 1, **(options or {})})(_Worker)
         self._workers = [self._start() for _ in range(at_least(1, n_workers, "n_workers"))]
         self._each: int = get(self._workers[0].num_envs.remote())
+        self._following = Following()
         self.stats = CollectStats()
         self.steps: int = 0
         """Steps of all calls."""
@@ -211,11 +216,15 @@ class RayCollectors(Generic[R_co]):
         else:
             asked = [(None, share) for share in shares(at_least(1, n_episode, "n_episode"), count).tolist()]
         places = [place for place, one in enumerate(asked) if any(one)]
+        goes_on = self._following.follows(state_of(into))
+        self._following.lose()  # what is not added is gone
         done = self._all({place: self._workers[place].rows.remote(weights, *asked[place], random) for place in places})
-        for place, (rows, envs, _) in done.items():
-            add_rows(into, rows, envs + place * self._each)
+        for place, (rows, envs, continues, _) in done.items():
+            its_own = place * self._each + np.arange(self._each)
+            add_rows(into, rows, its_own[envs], anew=None if goes_on and continues else its_own)
+        self._following.taken(state_of(into))
         lost = sum(steps or episodes or 0 for place, (steps, episodes) in enumerate(asked) if place not in done)
-        self._count([stats for _, _, stats in done.values()], lost, begun)
+        self._count([stats for *_, stats in done.values()], lost, begun)
         return self.stats
 
     def pids(self) -> list[int]:

@@ -65,6 +65,23 @@ def extensions(b: RolloutBatchProtocol, r: BatchWithReturnsProtocol, a: Array, t
     print(extend(r, BatchWithAdvantagesProtocol, adv=a, v_s=a).logp_old)  # E: not-yet: logp_old
 
 
+class Rated(RolloutBatch[Tensor]):
+    logp: Tensor
+    note: str
+
+
+def carried_over(b: RolloutBatch, p: RolloutBatchProtocol, t: RolloutBatch[Tensor], x: Tensor, y: Array) -> None:
+    extend(b, Rated, logp=x, note="")  # E: extend-carries: "act", "obs", "obs_next", "rew"
+    extend(p, BatchWithReturnsProtocol[Tensor], returns=x)  # E: extend-carries: as "ndarray", and it takes "Tensor"
+    extend(t, BatchWithReturns, returns=y)  # E: extend-carries: as "Tensor", and it takes "ndarray"
+    extend(t, BatchWithReturns[Tensor], returns=x)
+    extend(convert(p, RolloutBatch[Tensor]), Rated, logp=x, note="")
+
+
+def carried_over_but_for_some(b: RolloutBatch, x: Tensor) -> None:
+    extend(b, Rated, logp=x, note="", rew=x, act=x)  # E: extend-carries: "obs", "obs_next", "terminated", "truncated" as
+
+
 def plain_extensions(n: int) -> None:
     b = Batch(obs=np.zeros((n, 2)), act=np.zeros(n), rew=np.ones(n), info=Batch())
     extend(b, RolloutBatch, terminated=[False] * n, truncated=np.zeros(n, bool))  # E: extend-forgotten: obs_next

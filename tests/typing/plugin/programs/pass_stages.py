@@ -1,6 +1,6 @@
 """From stage to stage with ``extend`` and ``convert``, starting from plain batches; protocols of one's own."""
 
-from typing import Any, Protocol, TypeAlias, assert_type
+from typing import Any, Protocol, TypeAlias, TypeVar, assert_type
 
 import numpy as np
 import torch
@@ -10,12 +10,14 @@ from torch import Tensor
 from typedbatch import (
     ActBatchProtocol,
     ActStateBatchProtocol,
+    ArrayOrTensor,
     Batch,
     BatchProtocol,
     BatchRecord,
     BatchWithAdvantagesProtocol,
     BatchWithReturns,
     BatchWithReturnsProtocol,
+    DynamicBatch,
     LogpOldBatch,
     LogpOldProtocol,
     ObsBatchProtocol,
@@ -29,6 +31,7 @@ from typedbatch import (
 )
 
 Array = NDArray[Any]
+Kind = TypeVar("Kind", bound=ArrayOrTensor)
 
 # aliases, because of mypy#19192 before 2.2
 TensorRollout: TypeAlias = RolloutBatchProtocol[Tensor]
@@ -65,6 +68,40 @@ def rollout(n: int) -> RolloutBatchProtocol:
     b = Batch(obs=np.zeros((n, 2)), obs_next=np.zeros((n, 2)), act=[0] * n, rew=[1.0] * n, info={"id": list(range(n))})
     b.terminated = b.truncated = [False] * n
     return b
+
+
+class EitherKind(RolloutBatch[Array | Tensor]):
+    logp: Tensor
+
+
+class Anything(RolloutBatch[Any]):
+    logp: Tensor
+
+
+def carried_over_where_it_may_fit(
+    a: RolloutBatch, e: RolloutBatch[Array | Tensor], n: RolloutBatch[Any], d: DynamicBatch, p: BatchProtocol, x: Tensor
+) -> None:
+    extend(a, EitherKind, logp=x)
+    extend(a, Anything, logp=x)
+    extend(e, BatchWithReturns[Tensor], returns=x)
+    extend(n, BatchWithReturns[Tensor], returns=x)
+    extend(d, BatchWithReturns[Tensor], returns=x)
+    extend(p, BatchWithReturns[Tensor], returns=x)
+
+
+def carried_over_of_a_parameter(r: RolloutBatch[Kind], x: Tensor) -> None:
+    extend(r, BatchWithReturns[Tensor], returns=x)
+
+
+def carried_over_after_a_change_in_place(r: RolloutBatch, x: Tensor) -> None:
+    r.to_torch_()
+    extend(r, BatchWithReturns[Tensor], returns=x)
+
+
+def carried_over_after_fields_were_set(r: RolloutBatch, x: Tensor) -> None:
+    for name in ("obs", "act", "rew", "terminated", "truncated", "obs_next"):
+        r[name] = x
+    extend(r, BatchWithReturns[Tensor], returns=x)
 
 
 def with_returns(b: RolloutBatchProtocol) -> BatchWithReturnsProtocol:
