@@ -22,8 +22,9 @@ from mypy.types import CallableType, Instance, Type, get_proper_type
 
 from typedbatch.mypy.internals import known_type
 from typedbatch.mypy.shapes.declared import bind, declared_by
-from typedbatch.mypy.shapes.known import field_declared, is_batch, rows_name
-from typedbatch.mypy.shapes.sizes import Name, Size, named, number
+from typedbatch.mypy.shapes.known import field_declared, is_batch
+from typedbatch.mypy.shapes.pythons import PYTHONS
+from typedbatch.mypy.shapes.sizes import Size, number
 from typedbatch.mypy.shapes.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
 from typedbatch.mypy.shapes.values import (
     Arguments,
@@ -73,8 +74,10 @@ class Calls:
             name = _function(callee) or ""
             if name in FUNCTIONS:
                 return self._operation(node, FUNCTIONS[name], (), torch=_is_torchs(callee))
-            if callee.fullname in _BUILTINS:
-                return _BUILTINS[callee.fullname](self, node)
+            if callee.fullname in PYTHONS:
+                return PYTHONS[callee.fullname](reading, node)
+            if callee.fullname in _CONVERTS:
+                return self._converted_batch(node, extended=_CONVERTS[callee.fullname])
         else:
             reading.read(callee)
         return self._of_users(node)
@@ -155,8 +158,7 @@ class Calls:
         type_ = get_proper_type(known_type(reading.api, node.callee))
         if isinstance(type_, Instance):
             type_ = _forward(type_)
-        written = isinstance(node.callee, RefExpr) and isinstance(type_, CallableType) and type_.definition is not None
-        if not isinstance(type_, CallableType) or not written:  # what vmap(f) takes is not what f was declared to take
+        if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
             self._arguments(node, (), torch=False)
             return None
         sizes: dict[str, Size | None] = {}
@@ -164,9 +166,7 @@ class Calls:
         self._bind(node, type_, owner, sizes)
         if type_.is_type_obj() and isinstance(owner.type, Instance):
             return owner
-        declared = reading.known.declared(type_.ret_type, owner, (node, "result"))
-        converted = self._converted_batch(node, type_)
-        return converted if converted is not None else declared
+        return reading.known.declared(type_.ret_type, owner, (node, "result"))
 
     def _bind(self, node: CallExpr, type_: CallableType, owner: Record, sizes: dict[str, Size | None]) -> None:
         """Hold each argument against what is declared of it; the names mean the same in one call."""
@@ -184,20 +184,17 @@ class Calls:
                 to = f" of {type_.name}" if type_.name else ""
                 self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
 
-    def _converted_batch(self, node: CallExpr, type_: CallableType) -> Value:
+    def _converted_batch(self, node: CallExpr, *, extended: bool) -> Value:
         """``convert(batch, Other)`` and ``extend(batch, Other, ...)``: the sizes are those of the batch."""
-        definition = type_.definition.fullname if type_.definition is not None else ""
-        if definition.rpartition(".")[2] not in ("extend", "convert") or not definition.startswith("typedbatch."):
-            return None
-        source = self._reading.read(node.args[0]) if node.args else None
+        values = [self._reading.read(argument) for argument in node.args]
         result = get_proper_type(known_type(self._reading.api, node))
-        if not isinstance(source, Record) or not isinstance(result, Instance):
+        if not values or not isinstance(values[0], Record) or not isinstance(result, Instance):
             return None
-        out = Record(result, source.scope, dict(source.sizes), source.other)
-        if definition.endswith(".extend"):
-            for argument, name in zip(node.args, node.arg_names, strict=True):
+        out = Record(result, values[0].scope, dict(values[0].sizes), values[0].other)
+        if extended:
+            for argument, name, value in zip(node.args, node.arg_names, values, strict=True):
                 if name is not None:
-                    self._require_field(out, name, self._reading.read(argument), argument, bound=True)
+                    self._require_field(out, name, value, argument, bound=True)
         return out
 
     def set_field(self, target: MemberExpr, value: Value) -> None:
@@ -233,65 +230,8 @@ class Calls:
             return Record(result, owner.scope, owner.sizes, owner.other) if isinstance(result, Instance) else None
         return None
 
-    # ---- Python's own ---------------------------------------------------------------------------------------------
 
-    def length(self, node: CallExpr) -> Value:
-        """``len(x)``."""
-        value = self._reading.read(node.args[0]) if len(node.args) == 1 else None
-        if isinstance(value, Array) and value.axes:
-            return value.axes[0].size
-        if isinstance(value, Several):
-            return number(len(value.items))
-        if isinstance(value, Record) and is_batch(value.type.type):
-            rows = rows_name(value)
-            return value.size(rows, rows) if rows is not None else None
-        return None
-
-    def zipped(self, node: CallExpr) -> Value:
-        """``zip(a, b)``, ``enumerate(a)``."""
-        from typedbatch.mypy.shapes.reading import item_of
-
-        items = [item_of(self._reading.read(argument)) for argument in node.args]
-        if any(kind not in (ARG_POS, ARG_NAMED) for kind in node.arg_kinds):
-            return None
-        if isinstance(node.callee, NameExpr) and node.callee.name == "enumerate":
-            index = named(Name("i", self._reading.known.scope(node)))
-            return Many(Several((index, *items[:1])))
-        named_ = [kind == ARG_NAMED for kind in node.arg_kinds]
-        return Many(Several(tuple(item for item, extra in zip(items, named_, strict=True) if not extra)))
-
-    def counted(self, node: CallExpr) -> Value:
-        """``range(n)``."""
-        for argument in node.args:
-            self._reading.read(argument)
-        return Many(named(Name("i", self._reading.known.scope(node))))
-
-    def passed(self, node: CallExpr) -> Value:
-        """``list(x)``, ``tuple(x)``, ``reversed(x)``, ``iter(x)``."""
-        value = self._reading.read(node.args[0]) if len(node.args) == 1 else None
-        if isinstance(value, Array) and value.axes:
-            return Many(value.shaped(value.axes[1:]))
-        if isinstance(value, Several):
-            reverse = isinstance(node.callee, NameExpr) and node.callee.name == "reversed"
-            return Several(value.items[::-1] if reverse else value.items, value.listed)
-        return value if isinstance(value, Many) else None
-
-    def whole(self, node: CallExpr) -> Value:
-        """``int(x)``."""
-        value = self._reading.read(node.args[0]) if len(node.args) == 1 else None
-        return value if isinstance(value, Size) else None
-
-
-_BUILTINS: dict[str, Callable[[Calls, CallExpr], Value]] = {
-    "builtins.len": Calls.length,
-    "builtins.zip": Calls.zipped,
-    "builtins.enumerate": Calls.zipped,
-    "builtins.range": Calls.counted,
-    "builtins.list": Calls.passed,
-    "builtins.tuple": Calls.passed,
-    "builtins.reversed": Calls.passed,
-    "builtins.int": Calls.whole,
-}
+_CONVERTS = {"typedbatch._validation.validate.extend": True, "typedbatch._validation.convert.convert": False}
 _SHORT = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
     "short": "int16", "byte": "uint8", "bool": "bool",
@@ -316,6 +256,11 @@ def _is_torchs(callee: NameExpr | MemberExpr) -> bool:
     if isinstance(callee, MemberExpr) and isinstance(callee.expr, RefExpr) and callee.expr.node is not None:
         return callee.expr.node.fullname.startswith("torch")
     return callee.fullname.startswith("torch")
+
+
+def _is_as_written(node: CallExpr, type_: CallableType) -> bool:
+    """Is it a function or class itself: what ``vmap(f)`` takes is not what ``f`` was declared to take."""
+    return isinstance(node.callee, RefExpr) and (type_.is_type_obj() or type_.definition is not None)
 
 
 def _forward(type_: Instance) -> CallableType | None:

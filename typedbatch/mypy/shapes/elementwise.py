@@ -223,7 +223,8 @@ _KEPT = (
     "abs", "absolute", "neg", "negative", "clone", "detach", "contiguous", "copy", "relu", "leaky_relu", "dropout",
     "cpu", "cuda", "requires_grad_", "nan_to_num", "square", "clamp_", "flip", "fliplr", "flipud", "roll", "zero_",
     "fill_", "sort_", "positive", "ascontiguousarray", "copy_", "detach_", "fill_diagonal_", "masked_fill_", "tril",
-    "triu", "lerp_", "add_", "sub_", "mul_", "div_", "index_fill_", "scatter_", "scatter_add_", "index_add_", "index_copy_",
+    "triu", "lerp_", "add_", "sub_", "mul_", "div_", "index_fill_", "scatter_", "scatter_add_", "index_add_",
+    "index_copy_",
 )  # fmt: skip
 _FLAGS = ("isnan", "isfinite", "isinf", "logical_not", "signbit")
 

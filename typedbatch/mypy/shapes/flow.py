@@ -15,10 +15,10 @@ from typedbatch.mypy.shapes.declared import bind, declared_by
 from typedbatch.mypy.shapes.elementwise import in_place
 from typedbatch.mypy.shapes.known import Known
 from typedbatch.mypy.shapes.names import asked_about, assigned_in, compared_sizes
-from typedbatch.mypy.shapes.reading import Reading, item_of, operate
+from typedbatch.mypy.shapes.reading import Reading, operate
 from typedbatch.mypy.shapes.report import Report
 from typedbatch.mypy.shapes.sizes import Size
-from typedbatch.mypy.shapes.values import Array, MisfitError, Record, Several, Value
+from typedbatch.mypy.shapes.values import Array, MisfitError, Record, Several, Value, item_of
 
 _DEEPEST_LOOP = 3
 """A loop in so many others is gone through once, with nothing known of what it assigns to."""
@@ -207,9 +207,7 @@ class Flow:
             body()
             self._known.merge([start])
         else:
-            self._report.quiet += 1
-            once = self._way(self._known.copy(), body)
-            self._report.quiet -= 1
+            once = self._way(self._known.copy(), body)  # as the first time, and then as any time
             if once is not None:
                 self._known.merge([once])
             self._known.scopes = self._reading.known.scopes = {}

@@ -30,6 +30,7 @@ from typedbatch.mypy.shapes.values import (
     Several,
     Span,
     Value,
+    item_of,
     join,
 )
 
@@ -315,20 +316,6 @@ def _repeated(items: Several, times: Size) -> Value:
     if count is not None and 0 <= count * len(items.items) <= 64:
         return Several(items.items * count, items.listed)
     return Many(items.items[0]) if len(items.items) == 1 else None
-
-
-def item_of(value: Value) -> Value:
-    """What a loop over a value has each time."""
-    if isinstance(value, Array):
-        return value.shaped(None if value.axes is None else value.axes[1:])
-    if isinstance(value, Many):
-        return value.item
-    if isinstance(value, Several) and value.items:
-        out = value.items[0]
-        for item in value.items[1:]:
-            out = join(out, item)
-        return out
-    return None
 
 
 def _item_of(base: Several, index: Value) -> Value:

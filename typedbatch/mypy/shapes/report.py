@@ -14,7 +14,7 @@ DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else
 
 
 class Report:
-    """Reports of one function; quiet while a loop is only looked through.
+    """Reports of one function, one at a place; quiet while something is only looked at.
 
     Args:
         api: mypy's checker.
@@ -23,13 +23,16 @@ class Report:
     def __init__(self, api: Any) -> None:
         self._api = api
         self.quiet = 0
+        self._said: set[Context] = set()
 
     def misfit(self, error: MisfitError, context: Context) -> None:
         """Say what does not fit."""
-        if not self.quiet:
+        if not self.quiet and context not in self._said:
+            self._said.add(context)
             self._api.fail(str(error), context, code=DTYPE if error.dtype else SHAPE)
 
     def note(self, text: str, context: Context) -> None:
         """Say something that is not a mistake."""
-        if not self.quiet:
+        if not self.quiet and context not in self._said:
+            self._said.add(context)
             self._api.note(text, context)

@@ -237,3 +237,17 @@ def join(one: Value, other: Value) -> Value:
     if isinstance(one, Many) and isinstance(other, Many):
         return Many(join(one.item, other.item))
     return None
+
+
+def item_of(value: Value) -> Value:
+    """What a loop over a value has each time."""
+    if isinstance(value, Array):
+        return value.shaped(None if value.axes is None else value.axes[1:])
+    if isinstance(value, Many):
+        return value.item
+    if isinstance(value, Several) and value.items:
+        out = value.items[0]
+        for item in value.items[1:]:
+            out = join(out, item)
+        return out
+    return None
