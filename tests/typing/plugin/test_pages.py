@@ -13,11 +13,12 @@ import typedbatch
 from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import run_tool
 from typedbatch.mypy import messages
+from typedbatch.mypy.shapes import report
 
 DOCS = Path(typedbatch.__file__).parent.parent / "docs"
 ERRORS = DOCS / "errors"
-CODES = {value.code for value in vars(messages).values() if isinstance(value, ErrorCode)}
-PAGES = [DOCS.parent / "README.md", DOCS / "plugin.md", *sorted(ERRORS.glob("batch-*.md"))]
+CODES = {value.code for room in (messages, report) for value in vars(room).values() if isinstance(value, ErrorCode)}
+PAGES = [DOCS.parent / "README.md", DOCS / "plugin.md", DOCS / "shapes.md", *sorted(ERRORS.glob("batch-*.md"))]
 BEFORE = """\
 import numpy as np
 from typedbatch import Batch, RolloutBatchProtocol

@@ -1,4 +1,4 @@
-"""What is said of each mistake, of none that is right, and of programs that people wrote who had not seen the checker."""
+"""What is said of each mistake, and of none that is right; in programs of people too who had not seen the checker."""
 
 from __future__ import annotations
 

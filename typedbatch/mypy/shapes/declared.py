@@ -52,7 +52,8 @@ class Declared:
     def names(self) -> list[str]:
         """Every name of one size in it."""
         dims = self.shape.dims if self.shape is not None else ()
-        return [name for dim in dims if dim.sort in (Sort.NAMED, Sort.COMPUTED) for name in dim.names]
+        computed = [name for dim in dims if dim.sort is Sort.COMPUTED for name in dim.names]
+        return [*(dim.text for dim in dims if dim.sort is Sort.NAMED), *computed]
 
     @property
     def rows(self) -> str | None:

@@ -1,0 +1,155 @@
+"""One verdict: cold, from the cache, in parallel, in the daemon; and no crash, whatever is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.typing.caches import PLUGIN, warm
+from tests.typing.plugin import runs
+from tests.typing.plugin.runs import CONFIG, by_command, check, fill
+
+DECLARED = """\
+from jaxtyping import Float
+from torch import Tensor
+def loss(logp: Float[Tensor, "N"], adv: Float[Tensor, "N"]) -> Float[Tensor, ""]:
+    return -(logp * adv).mean()
+class Net:
+    weight: Float[Tensor, "A D"]
+"""
+USED = """\
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from declared import Net, loss
+def train(logp: Float[Tensor, "N"], adv: Float[Tensor, "N 1"], net: Net) -> Tensor:
+    x: Float[Tensor, "N 4"] = torch.zeros(len(logp), 4)
+    y = x @ net.weight[:, :3].T
+    return loss(logp, adv)
+def other(a: Float[Tensor, "T B"], b: Float[Tensor, "T+1 B"]) -> Tensor:
+    return a - b
+a = torch.zeros(3) + torch.zeros(4)
+"""
+
+
+def steps() -> Iterator[tuple[str, dict[str, str]]]:
+    """The files after each change; each changes a report."""
+    files = {"mypy.ini": CONFIG, "declared.py": DECLARED, "used.py": USED}
+    yield "at first", files
+    files = {**files, "used.py": USED.replace("return a - b", "return a - b[1:]")}
+    yield "a function is mended", files
+    files = {**files, "declared.py": DECLARED.replace('adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]')}
+    yield "only the text of a declaration in another file changes", files
+    files = {**files, "declared.py": files["declared.py"].replace('"A D"', '"A 5"')}
+    yield "that of an attribute in another file", files
+    files = {**files, "used.py": files["used.py"].replace("torch.zeros(4)", "torch.zeros(3)")}
+    yield "the top of the module is mended", files
+
+
+def test_reports_are_those_of_a_cold_run(kept: Path, tmp_path: Path) -> None:
+    run_cold = runs.cold(tmp_path / "cold", warm(kept, PLUGIN, tmp_path / "base"))
+    caches = [warm(kept, PLUGIN, tmp_path / name) for name in ("warm", "parallel", "daemon")]
+    changes = list(steps())
+    expected = [run_cold(files) for _, files in changes]
+    assert all(one != other for one, other in pairwise(expected))
+    assert "[batch-shape]" in str(expected[0])
+    with ExitStack() as stack:
+        ways = {
+            "from its cache": by_command(tmp_path / "a", caches[0]),
+            "in parallel": by_command(tmp_path / "b", caches[1], "--num-workers=2"),
+            "in the daemon": stack.enter_context(runs.in_daemon(tmp_path / "c", caches[2], "--use-fine-grained-cache")),
+        }
+        for name, way in ways.items():
+            for (says, files), report in zip(changes, expected, strict=True):
+                assert runs.differences(report, way(files)) == "", f"{says}, {name}"
+
+
+def test_it_is_turned_off(kept: Path, tmp_path: Path) -> None:
+    _, files = next(steps())
+    for number, section in enumerate(("[typedbatch-mypy]\nshapes = false\n", "[typedbatch-mypy]\nshapes = no\n")):
+        fill(tmp_path / str(number), {**files, "mypy.ini": f"{CONFIG}\n{section}"})
+        assert "batch-" not in str(check(tmp_path / str(number), warm(kept, PLUGIN, tmp_path / f"cache{number}")))
+
+
+ODD = """\
+from __future__ import annotations
+import numpy as np
+import torch
+from typing import Annotated, Any, Generic, TypeVar, Union
+import jaxtyping
+import jaxtyping as jt
+from jaxtyping import Float, Float as F, Int, Shaped
+from torch import Tensor
+T = TypeVar("T")
+D = 4
+Alias = Float[Tensor, "N class"]
+Annotated[Tensor, "N"]
+class Node:
+    left: Node
+    items: list[Node]
+    x: Float[Tensor, "N"]
+    def walk(self, other: Node) -> Float[Tensor, "N"]:
+        return self.left.left.x + other.items[0].left.x
+def f(
+    a: Float[Tensor, ""], b: F[Tensor, "   "], c: jaxtyping.Int[np.ndarray, "N"], d: jt.Shaped[Tensor, "..."],
+    e: Float[Tensor, "{self.n} ?x *y"], g: Float[Tensor, "99999999999999999999999 N**N N//0"], h: Float[Any, "N"],
+    i: Union[Float[Tensor, "N"], Float[Tensor, "M 2"]], j: Float[T, "N"], k: Alias, *more: Float[Tensor, "N"],
+    m: Float[Tensor, "def while N"] = torch.zeros(1), **rest: Float[Tensor, "N"],
+) -> tuple[Float[Tensor, "N"], ...]:
+    x = a[...][None][:, None].T.mT.reshape(-1).reshape(-1, -1).view(3, *a.shape)[0][::2][::-1][5:1:-1]
+    y = torch.zeros(10**30, -5) + torch.zeros(0) + torch.zeros((2,) * 70)
+    z = torch.einsum("->", a) + torch.einsum("ij->", a, a) + np.einsum("i", c)  # type: ignore
+    del x
+    x.foo.bar  # type: ignore
+    x = x[x[x]] = x  # type: ignore
+    (p, (q, *r)), s = d.shape, 3  # type: ignore
+    for (u, v), in [[d]]:  # type: ignore
+        u += v @ v @ 3  # type: ignore
+    with torch.no_grad() as w, open("x") as o:
+        w = o = 1  # type: ignore
+    try:
+        n = torch.stack([a for a in more if (t := a) is not None]) if more else torch.cat([])
+    except* ValueError as error:
+        n = error  # type: ignore
+    match d:
+        case Tensor(): pass
+        case [aa, *bb]: aa + bb  # type: ignore
+    lambda: (yield)
+    def inner(n: int = len(c)) -> None:
+        nonlocal y
+        y = inner  # type: ignore
+    async def co() -> None:
+        await co() @ a  # type: ignore
+        async for _ in a: pass  # type: ignore
+    return tuple(x for x in (a,) * 1000000)
+f(*[], **{})  # type: ignore
+f(f, f=f)  # type: ignore
+"""
+
+
+def test_odd_declarations_and_uses_crash_nothing(kept: Path, tmp_path: Path) -> None:
+    fill(tmp_path / "odd", {"mypy.ini": CONFIG, "odd.py": ODD})
+    check(tmp_path / "odd", warm(kept, PLUGIN, tmp_path / "cache"))
+
+
+def test_deep_programs_crash_nothing(kept: Path, tmp_path: Path) -> None:
+    deep = "import torch\nx = torch.zeros(3)\ny = " + "(" * 60 + "x" + " + x)" * 60 + "\n"
+    loops = "def f(x: torch.Tensor) -> None:\n" + "".join(
+        f"{'    ' * depth}for i{depth} in range(3):\n{'    ' * (depth + 1)}x = x + x[None]\n" for depth in range(1, 15)
+    )
+    fill(tmp_path / "deep", {"mypy.ini": CONFIG, "deep.py": deep + loops})
+    check(tmp_path / "deep", warm(kept, PLUGIN, tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("shape", ["N (2", "*a *b", "N+", "4.5", "a.b"])
+def test_what_cannot_be_read_is_said_where_it_is_declared(shape: str, kept: Path, tmp_path: Path) -> None:
+    program = (
+        f'from jaxtyping import Float\nfrom torch import Tensor\ndef f(x: Float[Tensor, "{shape}"]) -> None: ...\n'
+    )
+    fill(tmp_path / "bad", {"mypy.ini": CONFIG, "bad.py": program})
+    said = str(check(tmp_path / "bad", warm(kept, PLUGIN, tmp_path / "cache")))
+    assert f"bad.py:3: error: the shape '{shape}' has " in said
