@@ -65,12 +65,6 @@ def understood(most: int, *names: str, array: bool = True) -> Callable[[Operatio
     return wrap
 
 
-def nothing(arguments: Arguments) -> Value:
-    """An operation that is not followed."""
-    del arguments
-    return None
-
-
 def of_torch(operation: Operation) -> Operation:
     """Makes it one of torch alone."""
 
@@ -144,30 +138,30 @@ def of_numbers(values: Sequence[Value], arguments: Arguments) -> Dtypes | None:
     return {bool: frozenset({"bool"}), float: floats(arguments)}.get(kinds.pop())
 
 
-def place_in(axes: Axes, at: int, what: str, torch: bool) -> int:
+def place_in(axes: Axes, at: int, what: str) -> int:
     """An axis counted from the front.
 
     Raises:
         MisfitError: there is none.
-        UnsureError: torch takes 0 and -1 for an array without axes.
+        UnsureError: many operations take 0 and -1 for an array without axes.
     """
     found = axis_at(axes, at)
     if found is None:
-        if torch and not axes and at in (0, -1):
+        if not axes and at in (0, -1):
             raise UnsureError
         raise MisfitError(f"{what}: no axis {at} in {shown(axes)}")
     return found
 
 
-def places_in(axes: Axes, value: Value, what: str, torch: bool) -> list[int]:
+def places_in(axes: Axes, value: Value, what: str) -> list[int]:
     """Axes counted from the front: one, a tuple of them, or all for None."""
     if is_none(value):
         return list(range(len(axes)))
     if isinstance(value, Several):
         if not value.items:
             raise UnsureError
-        return [place_in(axes, whole(item), what, torch) for item in value.items]
-    return [place_in(axes, whole(value), what, torch)]
+        return [place_in(axes, whole(item), what) for item in value.items]
+    return [place_in(axes, whole(value), what)]
 
 
 def sizes_from(arguments: Arguments, first: int, *names: str) -> Axes:
@@ -199,6 +193,11 @@ def product(axes: Sequence[Axis]) -> Size | None:
     return out
 
 
+def apart(one: Axis, other: Axis) -> bool:
+    """Is it certain that two axes have not the same size."""
+    return one.size is not None and other.size is not None and differ(one.size, other.size)
+
+
 def same_axis(one: Axis, other: Axis) -> Axis:
     """What is known of two axes that have one size."""
     return one if one == other else Axis(one.size if one.size is not None else other.size)
@@ -215,7 +214,7 @@ def nonzero(size: Size) -> bool:
 
 
 def not_negative(size: Size) -> bool:
-    """Is it certain to be 0 or more; a size that was computed in a way that is not followed is taken to be so."""
+    """Is it certain to be 0 or more; an opaque name is taken to be."""
     least = size.replaced({name: named(name) + number(0 if name.opaque else 1) for name in size.names()})
     return least is not None and all(times > 0 for _, times in least.terms)
 

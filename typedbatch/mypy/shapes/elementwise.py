@@ -21,6 +21,7 @@ from typedbatch.mypy.shapes.values import (
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 BITS = frozenset({"&", "|", "^"})
+_ODD = frozenset({"out", "where", "dtype"})
 
 
 def broadcast(shapes: Sequence[tuple[Axis, ...] | None], what: str) -> tuple[Axis, ...] | None:
@@ -127,7 +128,7 @@ def _dtypes(sign: str, one: Value, other: Value) -> Dtypes | None:
         both = of_arithmetic(a, b)
         return of_mean(both) if sign == "/" else None if both == BOOL else both
     array, plain = (a, other) if isinstance(one, Array) else (b, one)
-    if array is None:
+    if array is None or (isinstance(plain, Literal) and isinstance(plain.value, complex)):
         return None
     if array <= FLOATS:
         return array
@@ -153,29 +154,80 @@ def invert(value: Array) -> Array:
     return value
 
 
+def _array(arguments: Arguments) -> Array | None:
+    """The first argument; ``out=``, ``where=`` and ``dtype=`` are not followed."""
+    return None if _ODD & arguments.named.keys() else arguments.array(0, "input", "x", "a")
+
+
 def same(arguments: Arguments) -> Value:
     """A function that leaves the shape as it is; the dtype is not known."""
-    array = arguments.array(0, "input", "x", "a")
+    array = _array(arguments)
     return None if array is None else array.typed(None)
 
 
 def kept(arguments: Arguments) -> Value:
     """One that leaves shape and dtype as they are."""
-    return arguments.array(0, "input", "x", "a")
+    return _array(arguments)
 
 
 def floating(arguments: Arguments) -> Value:
     """One that gives floats: those of the array, or the usual ones."""
-    array = arguments.array(0, "input", "x", "a")
+    array = _array(arguments)
     return None if array is None else array.typed(of_mean(array.dtypes))
+
+
+def absolute(arguments: Arguments) -> Value:
+    """One that gives complex numbers another dtype."""
+    array = _array(arguments)
+    return array if array is None or is_in(array.dtypes, INTS | FLOATS | BOOL) else array.typed(None)
+
+
+def squared(arguments: Arguments) -> Value:
+    """One that gives flags another dtype."""
+    array = _array(arguments)
+    return array if array is None or is_in(array.dtypes, NUMBERS) else array.typed(None)
+
+
+def at_least(rank: int) -> Operation:
+    """One that leaves shape and dtype as they are, but makes numpy's arrays of fewer axes into those of so many."""
+
+    def call(arguments: Arguments) -> Value:
+        array = arguments.array(0, "input", "a", "m")
+        few = array is not None and not array.torch and (array.axes is None or len(array.axes) < rank)
+        return array.shaped(None) if few and array is not None else array
+
+    return call
+
+
+def broadcasting(what: str, count: int, *names: str, keeps: bool = False) -> Operation:
+    """One of so many arrays or numbers.
+
+    Args:
+        what: its name.
+        count: of arguments.
+        names: those of all but the first one.
+        keeps: it keeps the dtype of the first one.
+    """
+
+    def call(arguments: Arguments) -> Value:
+        array = _array(arguments)
+        if array is None:
+            return None
+        others = [arguments.get(at, names[at - 1]) for at in range(1, count)]
+        if not all(isinstance(other, (Array, Size, Literal, Scalar)) for other in others):
+            return array.shaped(None).typed(None)
+        shapes = [array.axes, *(other.axes for other in others if isinstance(other, Array))]
+        return array.shaped(broadcast(shapes, what)).typed(array.dtypes if keeps else None)
+
+    return call
 
 
 def _binary_function(sign: str) -> Operation:
     def call(arguments: Arguments) -> Value:
         one, other = arguments.get(0, "input", "x1"), arguments.get(1, "other", "x2")
-        if not isinstance(one, Array) and not isinstance(other, Array):
+        if _ODD & arguments.named.keys() or (not isinstance(one, Array) and not isinstance(other, Array)):
             return None
-        return binary(sign, one, other)
+        return binary("//" if "rounding_mode" in arguments.named else sign, one, other)
 
     return call
 
@@ -186,12 +238,28 @@ def _flags(arguments: Arguments) -> Value:
 
 
 def _clamp(arguments: Arguments) -> Value:
-    array = arguments.array(0, "input", "a")
+    array = _array(arguments)
     if array is None:
         return None
-    bounds = [arguments.array(1, "min", "a_min"), arguments.array(2, "max", "a_max")]
-    shapes = [array.axes, *(bound.axes for bound in bounds if bound is not None)]
-    return array.shaped(broadcast(shapes, "clamp")).typed(array.dtypes if is_in(array.dtypes, NUMBERS) else None)
+    bounds = [
+        arguments.get(at, *names)
+        for at, names in ((1, ("min", "a_min")), (2, ("max", "a_max")))
+        if arguments.has(at, *names)
+    ]
+    if not all(isinstance(bound, (Array, Size, Literal, Scalar)) for bound in bounds):
+        return array.shaped(None).typed(None)
+    shapes = [array.axes, *(bound.axes for bound in bounds if isinstance(bound, Array))]
+    keeps = all(_keeps(array.dtypes, bound) for bound in bounds)
+    return array.shaped(broadcast(shapes, "clamp")).typed(array.dtypes if keeps else None)
+
+
+def _keeps(dtypes: Dtypes | None, bound: Value) -> bool:
+    """Is the dtype of an array with such a bound certain to be as it was."""
+    if isinstance(bound, Array):
+        return bound.dtypes == dtypes and dtypes is not None and len(dtypes) == 1
+    if isinstance(bound, Size) or (isinstance(bound, Literal) and bound.value is None):
+        return is_in(dtypes, INTS | FLOATS)
+    return is_in(dtypes, FLOATS)
 
 
 def where(arguments: Arguments) -> Value:
@@ -210,7 +278,7 @@ def where(arguments: Arguments) -> Value:
 _SIGNS = {
     "add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "*", "div": "/", "divide": "/",
     "true_divide": "/", "floor_divide": "//", "remainder": "%", "pow": "**", "power": "**",
-    "eq": "==", "equal_": "==", "ne": "!=", "not_equal": "!=", "lt": "<", "less": "<", "le": "<=", "less_equal": "<=",
+    "eq": "==", "ne": "!=", "not_equal": "!=", "lt": "<", "less": "<", "le": "<=", "less_equal": "<=",
     "gt": ">", "greater": ">", "ge": ">=", "greater_equal": ">=",
     "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
 }  # fmt: skip
@@ -220,11 +288,10 @@ _FLOATING = (
     "softplus", "gelu", "silu", "logsigmoid", "erf", "elu", "mish", "celu", "selu", "softsign",
 )  # fmt: skip
 _KEPT = (
-    "abs", "absolute", "neg", "negative", "clone", "detach", "contiguous", "copy", "relu", "leaky_relu", "dropout",
-    "cpu", "cuda", "requires_grad_", "nan_to_num", "square", "clamp_", "flip", "fliplr", "flipud", "roll", "zero_",
-    "fill_", "sort_", "positive", "ascontiguousarray", "copy_", "detach_", "fill_diagonal_", "masked_fill_", "tril",
-    "triu", "lerp_", "add_", "sub_", "mul_", "div_", "index_fill_", "scatter_", "scatter_add_", "index_add_",
-    "index_copy_",
+    "neg", "negative", "clone", "detach", "contiguous", "copy", "relu", "leaky_relu", "dropout", "cpu", "cuda",
+    "requires_grad_", "nan_to_num", "clamp_", "flip", "fliplr", "flipud", "roll", "zero_", "fill_", "positive", "copy_",
+    "detach_", "fill_diagonal_", "masked_fill_", "lerp_", "add_", "sub_", "mul_", "div_", "index_fill_", "scatter_",
+    "scatter_add_", "index_add_", "index_copy_",
 )  # fmt: skip
 _FLAGS = ("isnan", "isfinite", "isinf", "logical_not", "signbit")
 
@@ -235,11 +302,15 @@ FUNCTIONS: dict[str, Operation] = {
     **dict.fromkeys(_FLOATING, floating),
     **dict.fromkeys(_KEPT, kept),
     **dict.fromkeys(_FLAGS, _flags),
-    **dict.fromkeys(("sign", "floor", "ceil", "round", "trunc", "sgn", "masked_fill", "lerp"), same),
+    **dict.fromkeys(("sign", "floor", "ceil", "round", "trunc", "sgn"), same),
+    **dict.fromkeys(("abs", "absolute"), absolute),
+    "square": squared,
+    **dict.fromkeys(("tril", "triu"), at_least(2)),
+    "ascontiguousarray": at_least(1),
+    "masked_fill": broadcasting("masked_fill", 3, "mask", "value", keeps=True),
+    "lerp": broadcasting("lerp", 3, "end", "weight"),
     "clamp": _clamp,
     "clip": _clamp,
     "where": where,
 }
-METHODS: dict[str, Operation] = {
-    name: call for name, call in FUNCTIONS.items() if name not in {"where", "equal_", "isclose"}
-}
+METHODS: dict[str, Operation] = {name: call for name, call in FUNCTIONS.items() if name not in {"where", "isclose"}}

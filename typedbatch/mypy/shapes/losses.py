@@ -1,116 +1,175 @@
-"""torch's losses: shapes that have to be the same, or a target that has one axis less."""
+"""Losses, which are meant for two arrays of one shape, or for classes."""
 
 from __future__ import annotations
 
-from typedbatch.mypy.shapes.asking import UnsureError, array_of, axes_of, place_in, understood, whole_of
-from typedbatch.mypy.shapes.dtypes import FLOATS, is_in, told
+from collections.abc import Callable
+
+from typedbatch.mypy.shapes.asking import (
+    Axes,
+    UnsureError,
+    apart,
+    array_of,
+    axes_of,
+    of_torch,
+    place_in,
+    same_axis,
+    understood,
+    whole_of,
+)
+from typedbatch.mypy.shapes.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_arithmetic, told
 from typedbatch.mypy.shapes.elementwise import broadcast
-from typedbatch.mypy.shapes.sizes import differ
-from typedbatch.mypy.shapes.values import Arguments, Array, Axis, Literal, MisfitError, Operation, Value
+from typedbatch.mypy.shapes.values import (
+    ASKED,
+    UNKNOWN,
+    Arguments,
+    Array,
+    Axis,
+    Literal,
+    MisfitError,
+    Operation,
+    Value,
+    shown,
+)
 
-_REDUCED = ("reduction", "size_average", "reduce")
+_TARGET = ("target",)
+_NAMES = ("target", "weight", "reduction", "pos_weight", "beta", "delta", "log_target", "ignore_index")
 
 
-def _result(arguments: Arguments, axes: tuple[Axis, ...], dtypes: frozenset[str] | None) -> Array:
-    """One number, unless ``reduction="none"``."""
-    how = arguments.named.get("reduction", Literal("mean"))
-    if not isinstance(how, Literal) or how.value not in ("mean", "sum", "none", "batchmean"):
+def _both(arguments: Arguments) -> tuple[Array, Array]:
+    return array_of(arguments, 0, "input"), array_of(arguments, 1, *_TARGET)
+
+
+def _dtypes(one: Array, other: Array) -> Dtypes | None:
+    both = of_arithmetic(one.dtypes, other.dtypes)
+    return both if is_in(both, FLOATS) else None
+
+
+def _left(arguments: Arguments, axes: Axes) -> Axes:
+    """What ``reduction=`` leaves."""
+    if "reduction" not in arguments.named:
+        return ()
+    said = arguments.named["reduction"]
+    if not isinstance(said, Literal) or not isinstance(said.value, str):
         raise UnsureError
-    kept = dtypes if is_in(dtypes, FLOATS) else None
-    return Array(axes if how.value == "none" else (), kept, torch=True)
+    return axes if said.value == "none" else ()
 
 
-def _same(name: str) -> Operation:
-    """A loss between arrays of one shape."""
-
-    @understood(2, "target", "reduction", "beta", "delta", "weight", "pos_weight", "log_target")
+def _loss(what: str, shape: Callable[[str, Axes, Axes], Axes]) -> Operation:
+    @understood(2, *_NAMES)
     def call(arguments: Arguments) -> Value:
-        if not arguments.torch:
-            raise UnsureError
-        one, other = array_of(arguments), array_of(arguments, 1, "target")
-        axes = axes_of(one)
-        _require_same(one, other, name)
-        return _result(arguments, axes, one.dtypes)
+        one, other = _both(arguments)
+        axes = shape(what, axes_of(one), axes_of(other))
+        return Array(_left(arguments, axes), _dtypes(one, other), torch=True)
 
     return call
 
 
-def _require_same(one: Array, other: Array, name: str) -> None:
-    axes, others = axes_of(one), axes_of(other)
-    text = f"{name}: {one} and {other} are not the same shape"
-    if len(axes) != len(others):
-        if any(axis.asked for axis in (*axes, *others)) or not axes or not others:
-            raise UnsureError
-        raise MisfitError(text)
-    for mine, its in zip(axes, others, strict=True):
-        if mine.size is None or its.size is None or mine.asked or its.asked:
-            continue
-        column = mine.one != its.one and all(axis.one or axis.size is not None for axis in (mine, its))
-        if differ(mine.size, its.size) or (column and _is_name(mine if its.one else its)):
-            raise MisfitError(text)
+def _meant_same(what: str, one: Axes, other: Axes) -> Axes:
+    """Broadcasting them gives a warning: it is never meant, but for one number, and where the 1 was put there.
+
+    Raises:
+        MisfitError: they are not the same.
+    """
+    if not one or not other:
+        return one or other
+    if len(one) != len(other) or any(_mismatch(a, b) for a, b in zip(one, other, strict=True)):
+        if not any(axis.asked for axis in (*one, *other)):
+            raise MisfitError(f"{what}: {shown(one)} and {shown(other)} are not the same shape")
+        return _spread(what, one, other)
+    return tuple(_either(a, b) for a, b in zip(one, other, strict=True))
 
 
-def _is_name(axis: Axis) -> bool:
-    return axis.size is not None and axis.size.number is None
+def _mismatch(one: Axis, other: Axis) -> bool:
+    """A 1 is held against names, too."""
+    for a, b in ((one, other), (other, one)):
+        if a.one and not b.one and b.size is not None and (b.size.number is not None or b.size.name is not None):
+            return b.size.name is None or not b.size.name.opaque
+    return apart(one, other)
 
 
-def _classes(name: str) -> Operation:
-    """Cross entropy: a class for each row, or probabilities of the same shape."""
+def _either(one: Axis, other: Axis) -> Axis:
+    return Axis(one.size) if one.size == other.size else UNKNOWN
 
-    @understood(2, "target", "reduction", "ignore_index", "label_smoothing", "weight")
+
+def _spread(what: str, one: Axes, other: Axes) -> Axes:
+    shapes = [tuple(ASKED if axis.one else axis for axis in axes) for axes in (one, other)]
+    axes = broadcast(shapes, what)
+    assert axes is not None
+    return axes
+
+
+def _must_be_same(what: str, one: Axes, other: Axes) -> Axes:
+    """These refuse to broadcast.
+
+    Raises:
+        MisfitError: they are not the same.
+    """
+    asked = any(axis.asked for axis in (*one, *other))
+    if len(one) != len(other) or any(
+        apart(a, b) or (not asked and _mismatch(a, b)) for a, b in zip(one, other, strict=True)
+    ):
+        raise MisfitError(f"{what}: {shown(one)} and {shown(other)} are not the same shape")
+    return tuple(same_axis(a, b) for a, b in zip(one, other, strict=True))
+
+
+# ---- classes --------------------------------------------------------------------------------------------------------
+
+
+def _classes(what: str, *, probabilities: bool) -> Operation:
+    """Of logits ``(N, C, ...)``, for classes ``(N, ...)``."""
+
+    @understood(3, *_NAMES, "label_smoothing")
     def call(arguments: Arguments) -> Value:
-        if not arguments.torch:
-            raise UnsureError
-        scores, target = array_of(arguments), array_of(arguments, 1, "target")
-        axes, its = axes_of(scores), axes_of(target)
-        if len(axes) == len(its):
-            if name == "nll_loss" or not _may_be_same(axes, its):
-                raise MisfitError(f"{name}: {scores} takes {_expected(axes)} of classes, got {target}")
-            return _result(arguments, (), None) if "reduction" not in arguments.named else Array(None, None, torch=True)
-        rest = axes[:1] + axes[2:] if len(axes) > 1 else ()
-        wanted = _expected(axes)
-        if len(rest) != len(its) or any(_differ(a, b) for a, b in zip(rest, its, strict=True)):
-            raise MisfitError(f"{name}: {scores} takes {wanted} of classes, got {target}")
-        if is_in(target.dtypes, FLOATS):
-            raise MisfitError(f"{name}: classes are integers, got {told(target.dtypes)}", dtype=True)
-        return _result(arguments, its, scores.dtypes)
+        one, other = _both(arguments)
+        axes, target = axes_of(one), axes_of(other)
+        if not axes or (len(axes) == len(target) == 1 and not apart(target[0], ASKED)):
+            raise UnsureError  # one class in an axis of 1 will do
+        if probabilities and len(target) == len(axes):
+            _require_probabilities(what, one, other)
+            left = (*axes[:1], *axes[2:]) if len(axes) > 1 else ()
+            return Array(_left(arguments, left), _dtypes(one, other), torch=True)
+        _require_classes(what, axes, target, other)
+        return Array(_left(arguments, target), one.dtypes if is_in(one.dtypes, FLOATS) else None, torch=True)
 
     return call
 
 
-def _expected(axes: tuple[Axis, ...]) -> str:
-    return str(Array(axes[:1] + axes[2:] if len(axes) > 1 else ()))
+def _require_probabilities(what: str, one: Array, other: Array) -> None:
+    axes, target = axes_of(one), axes_of(other)
+    if is_in(other.dtypes, INTS | BOOL):
+        classes = (*axes[:1], *axes[2:]) if len(axes) > 1 else ()
+        raise MisfitError(f"{what}: classes of {shown(target)} for {shown(axes)}, {shown(classes)} is expected")
+    if any(apart(a, b) for a, b in zip(axes, target, strict=True)):
+        raise MisfitError(f"{what}: probabilities of {shown(target)} for {shown(axes)} are not the same shape")
 
 
-def _differ(one: Axis, other: Axis) -> bool:
-    return one.size is not None and other.size is not None and differ(one.size, other.size)
-
-
-def _may_be_same(one: tuple[Axis, ...], other: tuple[Axis, ...]) -> bool:
-    if any((a.one != b.one) and (_is_name(a) or _is_name(b)) for a, b in zip(one, other, strict=True)):
-        return False
-    return not any(_differ(a, b) for a, b in zip(one, other, strict=True))
+def _require_classes(what: str, axes: Axes, target: Axes, other: Array) -> None:
+    expected = (*axes[:1], *axes[2:]) if len(axes) > 1 else ()
+    if len(target) != len(expected) or any(apart(a, b) for a, b in zip(expected, target, strict=True)):
+        raise MisfitError(f"{what}: classes of {shown(target)} for {shown(axes)}, {shown(expected)} is expected")
+    if is_in(other.dtypes, FLOATS):
+        raise MisfitError(f"{what}: classes are integers, these are {told(other.dtypes)}", dtype=True)
 
 
 @understood(4, "x1", "x2", "dim", "eps")
-def _cosine(arguments: Arguments) -> Value:
+def cosine_similarity(arguments: Arguments) -> Value:
+    """``cosine_similarity(x, y, dim)``."""
     one, other = array_of(arguments, 0, "x1"), array_of(arguments, 1, "x2")
-    axes = broadcast([axes_of(one), axes_of(other)], "cosine_similarity")
-    if axes is None:
-        raise UnsureError
-    at = place_in(axes, whole_of(arguments, 1, 2, "dim"), "cosine_similarity", torch=True)
-    return Array((*axes[:at], *axes[at + 1 :]), None, torch=True)
+    axes = _spread("cosine_similarity", axes_of(one), axes_of(other))
+    at = place_in(axes, whole_of(arguments, 1, 2, "dim"), "cosine_similarity")
+    return Array((*axes[:at], *axes[at + 1 :]), _dtypes(one, other), torch=True)
 
 
 FUNCTIONS: dict[str, Operation] = {
-    **{
-        name: _same(name)
-        for name in (
-            "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div",
-            "binary_cross_entropy", "binary_cross_entropy_with_logits",
-        )
-    },
-    **{name: _classes(name) for name in ("cross_entropy", "nll_loss")},
-    "cosine_similarity": _cosine,
-}  # fmt: skip
+    name: of_torch(call)
+    for name, call in {
+        **{name: _loss(name, _meant_same) for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")},
+        "binary_cross_entropy": _loss("binary_cross_entropy", _must_be_same),
+        "binary_cross_entropy_with_logits": _loss("binary_cross_entropy_with_logits", _must_be_same),
+        "kl_div": _loss("kl_div", _spread),
+        "cross_entropy": _classes("cross_entropy", probabilities=True),
+        "nll_loss": _classes("nll_loss", probabilities=False),
+        "cosine_similarity": cosine_similarity,
+    }.items()
+}
 METHODS: dict[str, Operation] = {}

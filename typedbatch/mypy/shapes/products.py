@@ -1,147 +1,244 @@
-"""Products of matrices: ``@``, ``bmm``, ``einsum``, linear layers."""
+"""Products of matrices and vectors: ``@``, ``einsum``, ``linear``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from typedbatch.mypy.shapes.asking import UnsureError, array_of, axes_of, same_dtypes, understood
-from typedbatch.mypy.shapes.dtypes import Dtypes, of_arithmetic
+from typedbatch.mypy.shapes.asking import Axes, UnsureError, apart, array_of, axes_of, of_torch, product, understood
+from typedbatch.mypy.shapes.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_arithmetic, told
 from typedbatch.mypy.shapes.elementwise import broadcast
-from typedbatch.mypy.shapes.sizes import Size, differ
-from typedbatch.mypy.shapes.values import UNKNOWN, Arguments, Array, Axis, Literal, MisfitError, Operation, Value, shown
+from typedbatch.mypy.shapes.values import (
+    ASKED,
+    UNKNOWN,
+    Arguments,
+    Array,
+    Axis,
+    Literal,
+    MisfitError,
+    Operation,
+    Several,
+    Value,
+    shown,
+)
+
+_CAST = frozenset({"float32", "float16", "bfloat16"})
+"""What torch's autocast makes any of, in products."""
+
+
+def _dtypes(what: str, one: Array, other: Array) -> Dtypes | None:
+    """Torch multiplies one dtype only, and may have cast floats before.
+
+    Raises:
+        MisfitError: integers and floats.
+    """
+    for a, b in ((one, other), (other, one)):
+        if one.torch and is_in(a.dtypes, INTS | BOOL) and is_in(b.dtypes, FLOATS):
+            raise MisfitError(f"{what}: {told(one.dtypes)} and {told(other.dtypes)}", dtype=True)
+    return _cast(of_arithmetic(one.dtypes, other.dtypes), one.torch)
+
+
+def _cast(dtypes: Dtypes | None, torch: bool) -> Dtypes | None:
+    return dtypes | _CAST if torch and dtypes is not None and dtypes & _CAST else dtypes
+
+
+def _require_same(a: Axis, b: Axis, what: str, one: Axes, other: Axes) -> None:
+    if apart(a, b):
+        raise MisfitError(f"{what}: {shown(one)} and {shown(other)} do not fit: {a.size} against {b.size}")
 
 
 def matmul(one: Value, other: Value) -> Value:
     """``one @ other``.
 
     Raises:
-        MisfitError: the inner sizes certainly differ.
+        MisfitError: they do not fit.
     """
     if not isinstance(one, Array) or not isinstance(other, Array) or one.torch != other.torch:
         return None
-    unknown = Array(None, None, one.torch)
-    a, b = one.axes, other.axes
-    if a is None or b is None:
-        return unknown
-    if not a or not b:
-        raise MisfitError(f"@: {one} and {other}: a number is not a matrix")
-    inner, its = a[-1], b[-2:][0]
-    if inner.size is not None and its.size is not None and differ(inner.size, its.size):
-        raise MisfitError(f"@: {one} and {other} do not fit: {inner.size} against {its.size}")
-    front = broadcast([a[:-2], b[:-2]], "@")
-    if front is None:
-        return unknown
-    last = [*([Axis(a[-2].size)] if len(a) > 1 else []), *([Axis(b[-1].size)] if len(b) > 1 else [])]
-    return Array((*front, *last), _dtypes([one, other]), one.torch)
+    dtypes = _dtypes("@", one, other)
+    axes = None if one.axes is None or other.axes is None else _multiplied(one.axes, other.axes, "@")
+    return Array(axes, dtypes, one.torch)
 
 
-def _dtypes(arrays: Sequence[Array]) -> Dtypes | None:
-    return same_dtypes(arrays, of_arithmetic)
+def _multiplied(one: Axes, other: Axes, what: str) -> Axes:
+    if not one or not other:
+        raise MisfitError(f"{what}: {shown(one)} and {shown(other)}: a number has no axes to multiply over")
+    _require_same(one[-1], other[-2 if len(other) > 1 else 0], what, one, other)
+    batches = [tuple(ASKED if axis.one else axis for axis in axes[:-2]) for axes in (one, other)]
+    try:
+        front = broadcast(batches, what)
+    except MisfitError:
+        raise MisfitError(f"{what}: {shown(one)} and {shown(other)} do not fit") from None
+    return (*(front or ()), *(one[-2:-1] if len(one) > 1 else ()), *(other[-1:] if len(other) > 1 else ()))
 
 
-def _product(one_rank: int | None, other_rank: int | None, name: str) -> Operation:
-    """A product of arrays that have so many axes."""
+def _ranks(what: str, *ranks: int) -> Operation:
+    """A product of arrays with so many axes; the first ones of three are those of a batch."""
 
-    @understood(2, "other", "mat2", "vec", "tensor", "b")
+    @understood(2, "mat2", "vec", "tensor", "vec2", "other")
     def call(arguments: Arguments) -> Value:
-        one, other = (
-            array_of(arguments, 0, "input", "a", "self"),
-            array_of(arguments, 1, "other", "mat2", "vec", "tensor", "b"),
-        )
-        for array, rank in ((one, one_rank), (other, other_rank)):
-            if rank is not None and array.rank not in (None, rank):
-                raise MisfitError(f"{name}: {array} has not {rank} axes")
-        if name == "bmm" and one.axes is not None and other.axes is not None:
-            first, second = one.axes[0].size, other.axes[0].size
-            if first is not None and second is not None and differ(first, second):
-                raise MisfitError(f"bmm: {one} and {other} do not fit: {first} against {second}")
-        if not arguments.torch and name == "dot" and (one.rank != 1 or other.rank != 1):
-            raise UnsureError
-        return matmul(one, other)
+        arrays = array_of(arguments), array_of(arguments, 1, "mat2", "vec", "tensor", "vec2", "other")
+        for array, rank in zip(arrays, ranks, strict=True):
+            if array.rank is not None and array.rank != rank:
+                raise MisfitError(f"{what}: {array} has {array.rank} axes, {rank} are expected")
+        dtypes = _dtypes(what, *arrays)
+        one, other = axes_of(arrays[0]), axes_of(arrays[1])
+        if ranks == (3, 3):
+            _require_same(one[0], other[0], what, one, other)
+        return Array(_multiplied(one, other, what), dtypes, arguments.torch)
 
     return call
 
 
+@understood(2, "other", "x1", "x2")
+def _matmul(arguments: Arguments) -> Value:
+    one, other = array_of(arguments, 0, "input", "x1"), array_of(arguments, 1, "other", "x2")
+    return matmul(one, other)
+
+
+_torch_dot = _ranks("dot", 1, 1)
+
+
+@understood(2, "b")
+def dot(arguments: Arguments) -> Value:
+    """``dot(x, y)``: numpy's takes more than vectors."""
+    if arguments.torch:
+        return _torch_dot(arguments)
+    arrays = array_of(arguments), array_of(arguments, 1, "b")
+    one, other = axes_of(arrays[0]), axes_of(arrays[1])
+    dtypes = of_arithmetic(arrays[0].dtypes, arrays[1].dtypes)
+    if not one or not other:
+        return Array(one or other, dtypes)
+    if len(other) == 1:
+        _require_same(one[-1], other[0], "dot", one, other)
+        return Array(one[:-1], dtypes)
+    _require_same(one[-1], other[-2], "dot", one, other)
+    return Array((*one[:-1], *other[:-2], other[-1]), dtypes)
+
+
 @understood(2, "vec2", "b")
-def _outer(arguments: Arguments) -> Value:
-    one, other = array_of(arguments), array_of(arguments, 1, "vec2", "b")
-    if len(axes_of(one)) != 1 or len(axes_of(other)) != 1:
-        raise UnsureError
-    return Array((Axis(axes_of(one)[0].size), Axis(axes_of(other)[0].size)), _dtypes([one, other]), arguments.torch)
+def outer(arguments: Arguments) -> Value:
+    """``outer(x, y)``: numpy takes arrays as if they were flat."""
+    arrays = array_of(arguments), array_of(arguments, 1, "vec2", "b")
+    for array in arrays:
+        if arguments.torch and array.rank not in (None, 1):
+            raise MisfitError(f"outer: {array} has {array.rank} axes, 1 is expected")
+    one, other = (axes_of(array) for array in arrays)
+    axes = tuple(axes[0] if len(axes) == 1 else Axis(product(axes)) for axes in (one, other))
+    return Array(axes, of_arithmetic(arrays[0].dtypes, arrays[1].dtypes), arguments.torch)
+
+
+@understood(2, "other", "b")
+def inner(arguments: Arguments) -> Value:
+    """``inner(x, y)``: over the last axes of both."""
+    arrays = array_of(arguments), array_of(arguments, 1, "other", "b")
+    one, other = (axes_of(array) for array in arrays)
+    dtypes = _cast(of_arithmetic(arrays[0].dtypes, arrays[1].dtypes), arguments.torch)
+    if not one or not other:
+        return Array(one or other, dtypes, arguments.torch)
+    _require_same(one[-1], other[-1], "inner", one, other)
+    return Array((*one[:-1], *other[:-1]), dtypes, arguments.torch)
 
 
 @understood(3, "weight", "bias")
-def _linear(arguments: Arguments) -> Value:
+def linear(arguments: Arguments) -> Value:
+    """``linear(x, weight, bias)``: weights of ``(out, in)``."""
     array, weight = array_of(arguments), array_of(arguments, 1, "weight")
-    axes, sizes = axes_of(array), axes_of(weight)
-    if len(sizes) != 2 or not axes:
+    axes, rows = axes_of(array), axes_of(weight)
+    if len(rows) not in (1, 2) or not axes:
         raise UnsureError
-    if axes[-1].size is not None and sizes[1].size is not None and differ(axes[-1].size, sizes[1].size):
-        raise MisfitError(
-            f"linear: {array} and a weight of {weight} do not fit: {axes[-1].size} against {sizes[1].size}"
-        )
-    return Array((*axes[:-1], Axis(sizes[0].size)), _dtypes([array, weight]), torch=True)
+    _require_same(axes[-1], rows[-1], "linear", axes, rows)
+    return Array((*axes[:-1], *rows[:-1]), _dtypes("linear", array, weight), torch=True)
 
 
-@understood(3, "p", "x1", "x2")
-def _cdist(arguments: Arguments) -> Value:
-    one, other = array_of(arguments, 0, "x1"), array_of(arguments, 1, "x2")
-    a, b = axes_of(one), axes_of(other)
-    if len(a) != 2 or len(b) != 2:
-        raise UnsureError
-    return Array((Axis(a[0].size), Axis(b[0].size)), None, torch=True)
+@understood(3, "x1", "x2", "p")
+def cdist(arguments: Arguments) -> Value:
+    """``cdist(x, y)``: each row against each."""
+    arrays = array_of(arguments, 0, "x1"), array_of(arguments, 1, "x2")
+    one, other = (axes_of(array) for array in arrays)
+    if len(one) < 2 or len(other) < 2:
+        raise MisfitError(f"cdist: {shown(one)} and {shown(other)}: rows are expected")
+    made = _multiplied(one, (*other[:-2], other[-1], other[-2]), "cdist")
+    return Array(made, None, torch=True)
 
 
-@understood(12, "optimize")
-def _einsum(arguments: Arguments) -> Value:
-    """Each letter is one size."""
+# ---- einsum ---------------------------------------------------------------------------------------------------------
+
+
+@understood(64, "optimize")
+def einsum(arguments: Arguments) -> Value:
+    """``einsum("nk,kd->nd", x, y)``."""
     equation = arguments.get(0)
-    arrays = [array_of(arguments, place) for place in range(1, len(arguments.given))]
-    if not isinstance(equation, Literal) or not isinstance(equation.value, str) or not arrays:
+    if not isinstance(equation, Literal) or not isinstance(equation.value, str) or "." in equation.value:
         raise UnsureError
-    text = equation.value.replace(" ", "")
-    inputs, arrow, output = text.partition("->")
-    parts = inputs.split(",")
-    if not arrow or "." in text or len(parts) != len(arrays) or not text.replace("->", "").replace(",", "").isalpha():
+    values: Sequence[Value] = arguments.given[1:]
+    if len(values) == 1 and isinstance(values[0], Several):
+        values = values[0].items
+    arrays = [value for value in values if isinstance(value, Array) and value.torch == arguments.torch]
+    if len(arrays) < len(values) or not arrays:
         raise UnsureError
-    sizes: dict[str, Axis] = {}
-    for part, array in zip(parts, arrays, strict=True):
-        _bind(part, array, sizes, equation.value)
-    if any(letter not in sizes for letter in output):
-        raise MisfitError(f"einsum {equation.value!r}: a letter of the result is in no array")
-    return Array(tuple(sizes[letter] for letter in output), _dtypes(arrays), arguments.torch)
+    terms, result = _parsed(equation.value)
+    if len(terms) != len(arrays):
+        raise MisfitError(f"einsum: {equation.value} is for {len(terms)} arrays, not {len(arrays)}")
+    sizes = _letters(equation.value, terms, arrays)
+    if any(letter not in sizes for letter in result):
+        raise MisfitError(f"einsum: {equation.value} gives a letter that it does not take")
+    dtypes = arrays[0].dtypes
+    for array in arrays[1:]:
+        dtypes = of_arithmetic(dtypes, array.dtypes)
+    return Array(tuple(sizes[letter] for letter in result), _cast(dtypes, arguments.torch), arguments.torch)
 
 
-def _bind(part: str, array: Array, sizes: dict[str, Axis], equation: str) -> None:
-    if array.axes is None:
-        for letter in part:
-            sizes.setdefault(letter, UNKNOWN)
-        return
-    if len(part) != len(array.axes):
-        raise MisfitError(f"einsum {equation!r}: {part!r} has not as many letters as {shown(array.axes)} has axes")
-    for letter, axis in zip(part, array.axes, strict=True):
-        known: Size | None = sizes[letter].size if letter in sizes else None
-        if (
-            known is not None
-            and axis.size is not None
-            and not axis.one
-            and known.number != 1
-            and differ(known, axis.size)
-        ):
-            raise MisfitError(f"einsum {equation!r}: {letter} is {known} and {axis.size}")
-        if known is None or known.number == 1:
-            sizes[letter] = Axis(axis.size)
+def _parsed(equation: str) -> tuple[list[str], str]:
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    if arrow:
+        return left.split(","), right
+    letters = left.replace(",", "")
+    return left.split(","), "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
 
 
-FUNCTIONS: dict[str, Operation] = {
-    "matmul": _product(None, None, "matmul"),
-    "mm": _product(2, 2, "mm"),
-    "bmm": _product(3, 3, "bmm"),
-    "mv": _product(2, 1, "mv"),
-    "dot": _product(None, None, "dot"),
-    "outer": _outer,
-    "linear": _linear,
-    "cdist": _cdist,
-    "einsum": _einsum,
+def _letters(equation: str, terms: list[str], arrays: list[Array]) -> dict[str, Axis]:
+    found: dict[str, Axis] = {}
+    for term, array in zip(terms, arrays, strict=True):
+        axes = array.axes
+        if axes is None:
+            axes = (UNKNOWN,) * len(term)
+        if len(axes) != len(term):
+            raise MisfitError(f"einsum: {term} of {equation} is for {len(term)} axes, not {shown(axes)}")
+        for letter, axis in zip(term, axes, strict=True):
+            found[letter] = _bound(found.get(letter), axis, f"einsum: {letter} of {equation}")
+    return found
+
+
+def _bound(before: Axis | None, axis: Axis, what: str) -> Axis:
+    """A letter's size: one of 1 broadcasts."""
+    if before is None or before.one:
+        return Axis(axis.size)
+    if axis.one or before.size == axis.size:
+        return before
+    if apart(before, axis):
+        raise MisfitError(f"{what} is {before.size} and {axis.size}")
+    for one in (before, axis):
+        if one.size is not None and one.size.number is not None:
+            return one if None in (before.size, axis.size) else UNKNOWN
+    return UNKNOWN
+
+
+_TORCH: dict[str, Callable[[Arguments], Value]] = {
+    "bmm": _ranks("bmm", 3, 3),
+    "mm": _ranks("mm", 2, 2),
+    "mv": _ranks("mv", 2, 1),
 }
-METHODS: dict[str, Operation] = {name: FUNCTIONS[name] for name in ("matmul", "mm", "bmm", "mv", "dot", "outer")}
+_BOTH: dict[str, Operation] = {
+    **{name: of_torch(call) for name, call in _TORCH.items()},
+    "matmul": _matmul,
+    "dot": dot,
+    "outer": outer,
+    "inner": inner,
+}
+FUNCTIONS: dict[str, Operation] = {
+    **_BOTH,
+    "einsum": einsum,
+    "linear": of_torch(linear),
+    "cdist": of_torch(cdist),
+}
+METHODS: dict[str, Operation] = dict(_BOTH)

@@ -1,34 +1,41 @@
-"""Operations along an axis: sums, means, the largest, cumulative ones, softmax."""
+"""Sums, means, the greatest along an axis, sorted, cumulated, softmax: what an axis becomes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from typedbatch.mypy.shapes import elementwise
 from typedbatch.mypy.shapes.asking import (
+    FLOAT64,
     INT64,
+    Axes,
     UnsureError,
     array_of,
     axes_of,
     dtype_of,
     flag_of,
+    greater,
     integers,
+    not_negative,
+    of_torch,
     place_in,
     places_in,
     product,
     understood,
     whole,
+    whole_of,
 )
-from typedbatch.mypy.shapes.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_mean, told
-from typedbatch.mypy.shapes.elementwise import binary
-from typedbatch.mypy.shapes.sizes import Size
+from typedbatch.mypy.shapes.dtypes import BOOL, COMPLEX, FLOATS, INTS, SIGNED, UNSIGNED, Dtypes, is_in, of_mean, told
+from typedbatch.mypy.shapes.sizes import Size, number
 from typedbatch.mypy.shapes.values import (
     ASKED,
-    UNKNOWN,
     Arguments,
     Array,
     Axis,
+    Literal,
     MisfitError,
     Operation,
+    Scalar,
     Several,
     Value,
     is_none,
@@ -36,169 +43,252 @@ from typedbatch.mypy.shapes.values import (
 
 _AXIS = ("dim", "axis")
 _KEEP = ("keepdim", "keepdims")
+_Typed = Callable[[Arguments, Dtypes | None], Dtypes | None]
 
 
-def _reduced(arguments: Arguments, array: Array, what: str, keep: int = 2) -> tuple[Axis, ...]:
-    """The axes that are left."""
-    axes = axes_of(array)
-    if not arguments.has(1, *_AXIS) or is_none(arguments.get(1, *_AXIS)):
-        places = list(range(len(axes)))
-    else:
-        places = places_in(axes, arguments.get(1, *_AXIS), what, arguments.torch)
-    if flag_of(arguments, keep, *_KEEP):
-        return tuple(ASKED if place in places else axis for place, axis in enumerate(axes))
-    return tuple(axis for place, axis in enumerate(axes) if place not in places)
+# ---- dtypes ---------------------------------------------------------------------------------------------------------
 
 
-def _along(name: str, dtypes: Callable[[Arguments, Array], Dtypes | None]) -> Operation:
-    """A reduction that gives one array; numpy's ``keepdims`` is by name only."""
-
-    @understood(3, *_AXIS, *_KEEP, "dtype", "correction", "unbiased", "ddof")
-    def call(arguments: Arguments) -> Value:
-        array = array_of(arguments)
-        if len(arguments.given) > 2 and not arguments.torch:
-            raise UnsureError
-        return Array(_reduced(arguments, array, name), dtypes(arguments, array), arguments.torch)
-
-    return call
-
-
-def _of_sum(arguments: Arguments, array: Array) -> Dtypes | None:
-    usual = array.dtypes
-    if is_in(usual, BOOL):
-        usual = integers(arguments)
-    elif is_in(usual, INTS):
-        usual = INT64 if arguments.torch else None
-    return dtype_of(arguments, usual)
-
-
-def _of_mean(arguments: Arguments, array: Array) -> Dtypes | None:
-    if arguments.torch and is_in(array.dtypes, INTS | BOOL) and not arguments.has(-1, "dtype"):
-        raise MisfitError(f"mean of {told(array.dtypes)} is an error in torch; .float() comes before it", dtype=True)
-    return dtype_of(arguments, of_mean(array.dtypes))
-
-
-def _kept(arguments: Arguments, array: Array) -> Dtypes | None:
+def _kept(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
     del arguments
-    return array.dtypes
+    return dtypes
 
 
-def _floats(arguments: Arguments, array: Array) -> Dtypes | None:
-    del arguments
-    return array.dtypes if is_in(array.dtypes, FLOATS) else None
-
-
-def _indices(arguments: Arguments, array: Array) -> Dtypes | None:
-    del array
+def _whole(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
+    del dtypes
     return integers(arguments)
 
 
-def _flags(arguments: Arguments, array: Array) -> Dtypes | None:
-    return BOOL if not arguments.torch or not is_in(array.dtypes, frozenset({"uint8"})) else None
+def _flags(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
+    """Torch has uint8 of uint8."""
+    if arguments.torch and (dtypes is None or "uint8" in dtypes):
+        return BOOL | {"uint8"}
+    return BOOL
 
 
-def _largest(name: str) -> Operation:
-    """``max`` and its kin: with an axis, torch gives values and indices; of two arrays it is element by element."""
-    one = _along(name, _kept)
+def _summed(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
+    if dtypes is None or dtypes <= FLOATS | COMPLEX:
+        return dtypes
+    if arguments.torch:
+        return INT64 if dtypes <= INTS | BOOL else None
+    return SIGNED if dtypes <= SIGNED | BOOL else UNSIGNED if dtypes <= UNSIGNED else None
 
-    @understood(3, *_AXIS, *_KEEP, "other", array=False)
+
+def _averaged(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
+    return FLOAT64 if not arguments.torch and is_in(dtypes, INTS | BOOL) else of_mean(dtypes)
+
+
+def _real(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
+    found = _averaged(arguments, dtypes)
+    return found if is_in(found, FLOATS) else None
+
+
+def _middle(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
+    return dtypes if arguments.torch else _averaged(arguments, dtypes)
+
+
+# ---- axes that go ---------------------------------------------------------------------------------------------------
+
+
+def _without(axes: Axes, places: Sequence[int], *, keep: bool) -> Axes:
+    if keep:
+        return tuple(ASKED if at in places else axis for at, axis in enumerate(axes))
+    return tuple(axis for at, axis in enumerate(axes) if at not in places)
+
+
+def _reduced(arguments: Arguments, what: str, place: int, keep_place: int) -> Axes:
+    axes = axes_of(array_of(arguments))
+    places = list(range(len(axes)))
+    if arguments.has(place, *_AXIS):
+        found = arguments.get(place, *_AXIS)
+        if isinstance(found, Literal) and isinstance(found.value, bool):  # std(x, unbiased)
+            raise UnsureError
+        places = places_in(axes, found, what)
+    return _without(axes, places, keep=flag_of(arguments, keep_place, *_KEEP))
+
+
+def _reduction(what: str, typed: _Typed, *, floats: bool = False, place: int = 1, most: int = 3) -> Operation:
+    """Over some axes, or all. Torch's takes ``keepdim`` by position, numpy's something else.
+
+    Args:
+        what: its name.
+        typed: the dtype that it gives.
+        floats: torch has it for these only.
+        place: of the axes.
+        most: how many arguments torch's takes by position.
+    """
+
+    @understood(max(most, place + 1), *_AXIS, *_KEEP, "dtype", "p", "ord", "ddof", "unbiased", "correction")
     def call(arguments: Arguments) -> Value:
-        second = arguments.get(1, "other")
-        if isinstance(second, Array):
-            return binary("+", arguments.array(0, "input"), second) if arguments.array(0, "input") else None
-        out = one(arguments)
-        if not arguments.torch or not arguments.has(1, *_AXIS) or not isinstance(out, Array):
-            return out
-        return Several((out, out.typed(INT64)))
+        array = array_of(arguments)
+        if not arguments.torch and len(arguments.given) > 2:
+            raise UnsureError
+        axes = _reduced(arguments, what, place, place + 1 if most == place + 2 else -1)
+        dtypes = dtype_of(arguments, typed(arguments, array.dtypes))
+        if floats and arguments.torch and "dtype" not in arguments.named and is_in(array.dtypes, INTS | BOOL):
+            raise MisfitError(f"{what}: torch has it for floats only, these are {told(array.dtypes)}", dtype=True)
+        return Array(axes, dtypes, arguments.torch)
 
     return call
 
 
-@understood(4, *_AXIS, "dtype", "descending", "stable", "_stacklevel")
-def _same_along(arguments: Arguments) -> Value:
-    """Softmax, cumulative sums: along an axis, of the same shape."""
+def _count(arguments: Arguments) -> Value:
+    if not arguments.torch and not arguments.has(1, *_AXIS):
+        return None  # Python's int
+    return _reduction("count_nonzero", _whole)(arguments)
+
+
+# ---- with the places of what was found ------------------------------------------------------------------------------
+
+
+def _found(what: str, typed: _Typed) -> Operation:
+    """``max``, ``min``, ``median``: with ``dim``, torch's give two arrays; ``max(x, y)`` is element by element."""
+    plain = _reduction(what, typed)
+
+    @understood(3, *_AXIS, *_KEEP, "other", array=False)
+    def two(arguments: Arguments) -> Value:
+        array = array_of(arguments)
+        other = arguments.get(1, "other", *_AXIS)
+        if isinstance(other, Array) and what != "median":
+            return elementwise.FUNCTIONS["maximum"](arguments)
+        if not isinstance(other, Size):
+            return None
+        axes = axes_of(array)
+        at = place_in(axes, whole(other), what)
+        out = _without(axes, [at], keep=flag_of(arguments, 2, *_KEEP))
+        return Several((array.shaped(out), Array(out, INT64, torch=True)))
+
+    def call(arguments: Arguments) -> Value:
+        return two(arguments) if arguments.torch and arguments.has(1, "other", *_AXIS) else plain(arguments)
+
+    return call
+
+
+def _along(arguments: Arguments, what: str, place: int, default: int) -> tuple[Array, Axes, int]:
     array = array_of(arguments)
     axes = axes_of(array)
-    if arguments.has(1, *_AXIS) and not is_none(arguments.get(1, *_AXIS)):
-        place_in(axes, whole(arguments.get(1, *_AXIS)), "axis", arguments.torch)
-    elif not arguments.torch:
-        array = array.shaped([Axis(product(axes))])  # numpy takes them all, one after the other
-    return array.typed(dtype_of(arguments, array.dtypes if is_in(array.dtypes, FLOATS) else None))
+    return array, axes, place_in(axes, whole_of(arguments, default, place, *_AXIS), what)
+
+
+@understood(3, *_AXIS, "descending", "stable", "kind", array=False)
+def sort(arguments: Arguments) -> Value:
+    """``sort(x, dim)``: torch gives where they were, too."""
+    if not arguments.torch and is_none(arguments.get(1, *_AXIS)):
+        return None
+    array, axes, _ = _along(arguments, "sort", 1, -1)
+    return Several((array, Array(axes, INT64, torch=True))) if arguments.torch else array
+
+
+def _sort_method(arguments: Arguments) -> Value:
+    return sort(arguments) if arguments.torch else None
 
 
 @understood(3, *_AXIS, "descending", "stable", "kind")
-def _sort(arguments: Arguments) -> Value:
-    """Torch's gives values and indices, numpy's values."""
-    array = array_of(arguments)
-    axes_of(array)
-    return Several((array, array.typed(INT64))) if arguments.torch else array
-
-
-@understood(3, *_AXIS, "descending", "stable", "kind")
-def _argsort(arguments: Arguments) -> Value:
-    array = array_of(arguments)
-    axes_of(array)
+def argsort(arguments: Arguments) -> Value:
+    """``argsort(x, dim)``."""
+    array, _, _ = _along(arguments, "argsort", 1, -1)
     return array.typed(integers(arguments))
 
 
-@understood(5, "k", "dim", "largest", "sorted", array=False)
-def _topk(arguments: Arguments) -> Value:
-    array = array_of(arguments)
-    axes, count = axes_of(array), arguments.get(1, "k")
-    at = whole(arguments.get(2, "dim")) if arguments.has(2, "dim") else -1
-    place = place_in(axes, at, "topk", torch=True)
-    out = array.shaped([*axes[:place], Axis(count) if isinstance(count, Size) else UNKNOWN, *axes[place + 1 :]])
-    return Several((out, out.typed(INT64)))
+@understood(5, "k", *_AXIS, "largest", "sorted", array=False)
+def topk(arguments: Arguments) -> Value:
+    """``topk(x, k, dim)``."""
+    array, axes, at = _along(arguments, "topk", 2, -1)
+    count, size = arguments.get(1, "k"), axes[at].size
+    if isinstance(count, Size) and size is not None and greater(count, size):
+        raise MisfitError(f"topk: {count} of {size}")
+    out = [*axes[:at], Axis(count if isinstance(count, Size) else None), *axes[at + 1 :]]
+    return Several((array.shaped(out), Array(tuple(out), INT64, torch=True)))
 
 
-@understood(4, "p", "dim", "keepdim", "ord", "axis", "keepdims", "eps")
-def _norm(arguments: Arguments) -> Value:
-    array = array_of(arguments)
-    place = Arguments((array, *arguments.given[2:3]), arguments.named, arguments.torch)
-    if arguments.has(3, *_KEEP) and len(arguments.given) > 3:
-        raise UnsureError
-    if not arguments.torch:
-        raise UnsureError
-    return Array(
-        _reduced(place, array, "norm", keep=-1), array.dtypes if is_in(array.dtypes, FLOATS) else None, torch=True
-    )
+# ---- axes that stay -------------------------------------------------------------------------------------------------
 
 
-@understood(4, "p", "dim", "eps")
-def _normalize(arguments: Arguments) -> Value:
-    return array_of(arguments)
+def _kept_axis(what: str, typed: _Typed, *, default: int | None = None, place: int = 1) -> Operation:
+    """Along an axis, which stays."""
+
+    @understood(place + 1, *_AXIS, "dtype", "p", "eps")
+    def call(arguments: Arguments) -> Value:
+        array = array_of(arguments)
+        axes = axes_of(array)
+        given = arguments.has(place, *_AXIS) and not is_none(arguments.get(place, *_AXIS))
+        if given or default is not None:
+            place_in(axes, whole_of(arguments, default or 0, place, *_AXIS), what)
+        return array.typed(dtype_of(arguments, typed(arguments, array.dtypes)))
+
+    return call
 
 
-@understood(2, "n", *_AXIS)
-def _diff(arguments: Arguments) -> Value:
-    array = array_of(arguments)
-    axes = axes_of(array)
-    if arguments.has(1, "n") and arguments.whole(1, "n") != 1:
-        raise UnsureError
-    at = whole(arguments.get(-1, *_AXIS)) if arguments.has(-1, *_AXIS) else -1
-    place = place_in(axes, at, "diff", arguments.torch)
-    size = axes[place].size
-    less = UNKNOWN if size is None else Axis(size - _ONE)
-    return array.shaped([*axes[:place], less, *axes[place + 1 :]]).typed(None)
+def _cumulated(what: str) -> Operation:
+    """Numpy's is flat without an axis."""
+    along = _kept_axis(what, _summed)
+
+    @understood(2, *_AXIS, "dtype")
+    def flat(arguments: Arguments) -> Value:
+        array = array_of(arguments)
+        dtypes = dtype_of(arguments, _summed(arguments, array.dtypes))
+        return Array((Axis(product(axes_of(array))),), dtypes, torch=False)
+
+    def call(arguments: Arguments) -> Value:
+        without = not arguments.has(1, *_AXIS) or is_none(arguments.get(1, *_AXIS))
+        return flat(arguments) if without and not arguments.torch else along(arguments)
+
+    return call
 
 
-_ONE = Size((((), 1),))
+@understood(3, "n", *_AXIS)
+def diff(arguments: Arguments) -> Value:
+    """``diff(x, n, dim)``."""
+    array, axes, at = _along(arguments, "diff", 2, -1)
+    count, size = arguments.get(1, "n") if arguments.has(1, "n") else number(1), axes[at].size
+    rest = size - count if isinstance(count, Size) and size is not None else None
+    known = rest if rest is not None and not_negative(rest) else None
+    return array.shaped([*axes[:at], Axis(known), *axes[at + 1 :]])
+
+
+_norm = _reduction("norm", _real, floats=True, place=2, most=4)
+
+
+def norm(arguments: Arguments) -> Value:
+    """``norm(x, p, dim)``."""
+    order = arguments.get(1, "p")
+    plain = not arguments.has(1, "p") or is_none(order) or isinstance(order, (Size, Scalar, Literal))
+    return _norm(arguments) if plain else Array(None, None, torch=True)
+
 
 FUNCTIONS: dict[str, Operation] = {
-    **{name: _along(name, _of_sum) for name in ("sum", "prod", "nansum")},
-    **{name: _along(name, _of_mean) for name in ("mean", "nanmean")},
-    **{name: _along(name, _floats) for name in ("std", "var")},
-    **{name: _along(name, _kept) for name in ("amax", "amin")},
-    **{name: _along(name, _floats) for name in ("logsumexp",)},
-    **{name: _along(name, _indices) for name in ("argmax", "argmin", "count_nonzero")},
-    **{name: _along(name, _flags) for name in ("any", "all")},
-    **{name: _largest(name) for name in ("max", "min", "median")},
-    **dict.fromkeys(("softmax", "log_softmax", "softmin", "cumsum", "cumprod", "logcumsumexp"), _same_along),
-    "sort": _sort,
-    "argsort": _argsort,
-    "topk": _topk,
-    "norm": _norm,
-    "normalize": _normalize,
-    "diff": _diff,
+    "sum": _reduction("sum", _summed),
+    "nansum": _reduction("nansum", _summed),
+    "prod": _reduction("prod", _summed),
+    "mean": _reduction("mean", _averaged, floats=True),
+    "nanmean": _reduction("nanmean", _averaged, floats=True),
+    "std": _reduction("std", _real, floats=True, most=2),
+    "var": _reduction("var", _real, floats=True, most=2),
+    "amax": _reduction("amax", _kept),
+    "amin": _reduction("amin", _kept),
+    "argmax": _reduction("argmax", _whole),
+    "argmin": _reduction("argmin", _whole),
+    "any": _reduction("any", _flags),
+    "all": _reduction("all", _flags),
+    "logsumexp": of_torch(_reduction("logsumexp", _averaged)),
+    "count_nonzero": _count,
+    "max": _found("max", _kept),
+    "min": _found("min", _kept),
+    "median": _found("median", _middle),
+    "norm": of_torch(norm),
+    "cumsum": _cumulated("cumsum"),
+    "cumprod": _cumulated("cumprod"),
+    "logcumsumexp": of_torch(_kept_axis("logcumsumexp", _averaged)),
+    "sort": sort,
+    "argsort": argsort,
+    "topk": of_torch(topk),
+    "softmax": of_torch(_kept_axis("softmax", _averaged)),
+    "log_softmax": of_torch(_kept_axis("log_softmax", _averaged)),
+    "softmin": of_torch(_kept_axis("softmin", _averaged)),
+    "normalize": of_torch(_kept_axis("normalize", _averaged, default=1, place=2)),
+    "diff": diff,
 }
-METHODS: dict[str, Operation] = {name: call for name, call in FUNCTIONS.items() if name not in ("normalize", "softmin")}
+METHODS: dict[str, Operation] = {
+    **{name: call for name, call in FUNCTIONS.items() if name not in {"softmin", "normalize", "sort"}},
+    "sort": _sort_method,
+}

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from typedbatch.mypy.shapes import arranging, elementwise, joining, losses, making, picking, products, reducing
+from typedbatch.mypy.shapes import (
+    arranging,
+    elementwise,
+    joining,
+    losses,
+    making,
+    picking,
+    products,
+    reducing,
+    repeating,
+    splitting,
+)
 from typedbatch.mypy.shapes.values import Operation
 
-_ROOMS = (elementwise, making, joining, reducing, arranging, picking, losses, products)
+_ROOMS = (elementwise, making, joining, splitting, repeating, reducing, arranging, picking, losses, products)
 
 FUNCTIONS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.FUNCTIONS.items()}
 """Functions of numpy, torch and torch.nn.functional."""
