@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "design.md"
 BEGIN, END = "<!-- made by: make design-docs -->\n", "<!-- until here -->\n"
 
 ORDER = [
-    ["_active", "_report", "_signals", "_strangers", "_typing", "mypy"],
+    ["_active", "_report", "_signals", "_strangers", "_typing"],
     ["errors"],
     ["_level", "_declaration", "_tree"],
     ["rules", "_ops", "distributions"],
@@ -26,6 +26,7 @@ ORDER = [
     ["records", "sample_batches"],
     ["naming"],
     ["schema"],
+    ["mypy"],
     ["_validation", "infer", "json_schema"],
     ["files"],
     ["buffers"],

@@ -258,6 +258,15 @@ def _is_torchs(callee: NameExpr | MemberExpr) -> bool:
     return callee.fullname.startswith("torch")
 
 
+def is_followed(node: CallExpr) -> bool:
+    """Is it a call of a function that has a table, which does nothing to the lists that it is given."""
+    callee = node.callee
+    if not isinstance(callee, (NameExpr, MemberExpr)):
+        return False
+    module = isinstance(callee, NameExpr) or _is_module(callee.expr)
+    return callee.fullname in PYTHONS or (module and (_function(callee) or "") in FUNCTIONS)
+
+
 def _is_as_written(node: CallExpr, type_: CallableType) -> bool:
     """Is it a function or class itself: what ``vmap(f)`` takes is not what ``f`` was declared to take."""
     return isinstance(node.callee, RefExpr) and (type_.is_type_obj() or type_.definition is not None)

@@ -11,10 +11,11 @@ from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, Overl
 from mypy.types import CallableType, TupleType, Type, get_proper_type
 
 from typedbatch.mypy.internals import known_type
+from typedbatch.mypy.shapes.calling import is_followed
 from typedbatch.mypy.shapes.declared import bind, declared_by
 from typedbatch.mypy.shapes.elementwise import in_place
 from typedbatch.mypy.shapes.known import Known
-from typedbatch.mypy.shapes.names import asked_about, assigned_in, compared_sizes
+from typedbatch.mypy.shapes.names import asked_about, assigned_in, compared_sizes, handed_on
 from typedbatch.mypy.shapes.reading import Reading, operate
 from typedbatch.mypy.shapes.report import Report
 from typedbatch.mypy.shapes.sizes import Size
@@ -159,7 +160,7 @@ class Flow:
         before, self._ended = self._known.values, False
         self._known.values = known.values
         call()
-        after = None if self._ended else Known(self._known.values, known.scopes)
+        after = None if self._ended else known.copy_of(self._known.values)
         self._known.values, self._ended = before, False
         return after
 
@@ -322,7 +323,7 @@ def go_through(api: Any, report: Report, function: FuncDef, outer: Mapping[Any, 
     if function.is_dynamic() and not api.options.check_untyped_defs:
         return
     type_ = function.type if isinstance(function.type, CallableType) else None
-    known = Known(dict(outer or {}))
+    known = Known(dict(outer or {}), None, handed_on(function.body, is_followed))
     sizes: dict[str, Size | None] = {}
     owner = Record(type_, known.scope(function), sizes)
     for argument in function.arguments:
@@ -361,8 +362,9 @@ def functions_of(statement: Statement) -> list[FuncDef]:
 
 def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     """Read what is at the top of a module, without its functions."""
-    plain = [statement for statement in tree.defs if not isinstance(statement, (FuncDef, Decorator, ClassDef))]
-    Flow(api, report, Known()).statements([one for one in plain if not isinstance(one, OverloadedFuncDef)])
+    elsewhere = (FuncDef, Decorator, ClassDef, OverloadedFuncDef)
+    known = Known(None, None, handed_on(tree, is_followed))
+    Flow(api, report, known).statements([one for one in tree.defs if not isinstance(one, elsewhere)])
 
 
 def _dtype(value: Array) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
@@ -32,15 +32,26 @@ class Known:
     Args:
         values: to begin with.
         scopes: of values that were met at a place in the program, so that it has the same one each time.
+        handed_on: names whose lists may be added to.
     """
 
-    def __init__(self, values: dict[Any, Value] | None = None, scopes: dict[Any, int] | None = None) -> None:
+    def __init__(
+        self,
+        values: dict[Any, Value] | None = None,
+        scopes: dict[Any, int] | None = None,
+        handed_on: Collection[Any] = (),
+    ) -> None:
         self.values: dict[Any, Value] = values if values is not None else {}
+        self._handed_on = handed_on
         self.scopes: dict[Any, int] = scopes if scopes is not None else {}
 
     def copy(self) -> Known:
         """For another way, from here on."""
-        return Known(dict(self.values), self.scopes)
+        return Known(dict(self.values), self.scopes, self._handed_on)
+
+    def copy_of(self, values: dict[Any, Value]) -> Known:
+        """The same with other values."""
+        return Known(values, self.scopes, self._handed_on)
 
     def get(self, name: Any) -> Value:
         """What a name is."""
@@ -48,7 +59,8 @@ class Known:
 
     def put(self, name: Any, value: Value) -> None:
         """From here on, a name is that."""
-        self.values[name] = value
+        listed = isinstance(value, Many) or (isinstance(value, Several) and value.listed)
+        self.values[name] = None if listed and name in self._handed_on else value
 
     def become(self, other: Known) -> None:
         """Take over what is known on another way."""
@@ -100,7 +112,7 @@ class Known:
 
     def _some_size(self, node: Any) -> Size:
         text = node.name if isinstance(node, (NameExpr, MemberExpr, Var)) else "?"
-        return named(Name(text, self.scope(node)))
+        return named(Name(text, self.scope(node), opaque=True))  # it may be 0 or -1, which no axis is
 
     def declared(self, type_: Type, owner: Record, node: Any) -> Value:
         """What a declaration says of a value; the names in it belong to ``owner``."""

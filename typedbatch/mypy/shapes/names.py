@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mypy import nodes
 from mypy.nodes import Expression, Node
 
-from typedbatch.mypy.nodes import last_name, nodes_in
+from typedbatch.mypy.nodes import last_name, nodes_in, walk
 from typedbatch.mypy.shapes.known import names_of
 from typedbatch.mypy.shapes.sizes import Name, Size
 from typedbatch.mypy.shapes.values import Array
@@ -16,6 +16,11 @@ from typedbatch.mypy.shapes.values import Array
 if TYPE_CHECKING:
     from typedbatch.mypy.shapes.reading import Reading
 
+_LOOKS = (
+    nodes.ForStmt, nodes.GeneratorExpr, nodes.DictionaryComprehension, nodes.ConditionalExpr, nodes.OpExpr,
+    nodes.UnaryExpr, nodes.ComparisonExpr, nodes.SliceExpr, nodes.ReturnStmt, nodes.IfStmt, nodes.WhileStmt,
+    nodes.AssertStmt,
+)  # fmt: skip
 _ASKS = frozenset({"ndim", "dim", "dtype", "is_floating_point", "is_complex", "issubdtype", "isscalar", "is_scalar"})
 
 
@@ -44,6 +49,31 @@ def _names(target: Expression) -> Iterator[Any]:
             yield from _names(item)
     elif isinstance(target, nodes.StarExpr):
         yield from _names(target.expr)
+
+
+def handed_on(body: Node, reads: Callable[[nodes.CallExpr], bool]) -> set[Any]:
+    """Names that are used in other ways than to look at what they are: lists under them may be added to.
+
+    Args:
+        body: of a function or module.
+        reads: whether a call does nothing to its arguments.
+    """
+    found = set()
+    for node, around in walk(body):
+        if not isinstance(node, nodes.NameExpr) or not around or node.node in found:
+            continue
+        parent, grand = around[-1], around[-2] if len(around) > 1 else None
+        if isinstance(parent, nodes.IndexExpr):
+            looks = parent.base is not node or not (isinstance(grand, nodes.AssignmentStmt) and parent in grand.lvalues)
+        elif isinstance(parent, nodes.CallExpr):
+            looks = node is parent.callee or reads(parent)
+        elif isinstance(parent, nodes.AssignmentStmt):
+            looks = parent.rvalue is not node
+        else:
+            looks = isinstance(parent, _LOOKS)
+        if not looks:
+            found.add(node.node)
+    return found
 
 
 def compared_sizes(condition: Expression, reading: Reading) -> set[Name]:

@@ -52,7 +52,7 @@ def _counted(reading: Reading, node: CallExpr) -> Value:
 
 
 def _index(reading: Reading, node: CallExpr) -> Size:
-    return named(Name("i", reading.known.scope(node)))
+    return named(Name("i", reading.known.scope(node), opaque=True))
 
 
 def _passed(reading: Reading, node: CallExpr) -> Value:

@@ -163,7 +163,6 @@ class Arguments:
         given: by position.
         named: by keyword.
         torch: the function, or the method's array, is torch's.
-        certain: no ``*args`` or ``**kwargs`` hides others.
     """
 
     given: tuple[Value, ...]

@@ -71,6 +71,19 @@ def closures(x: Float[Tensor, "N"]) -> None:
     later()
 
 
+def filled(xs: Float[Tensor, "N 4"]) -> Tensor:
+    rows, others = [], [xs[0]]
+    for x in xs:
+        rows.append(x[None])
+    grow(others)
+    assert np.array(rows)[:, 0, 0].shape
+    return torch.cat(rows) + torch.stack(others)[:1]
+
+
+def grow(tensors: list[Tensor]) -> None:
+    tensors.append(tensors[0])
+
+
 def unpacked(x: Float[Tensor, "*batch d"], y: Float[Tensor, "... d"], mask: Bool[Tensor, "#N L"]) -> None:
     *front, d = x.shape
     x.reshape(-1, d) + y.reshape(-1, d)[:1]
