@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
+from mypy.checker import DeferredNode
 from mypy.literals import literal_hash
 from mypy.lookup import lookup_fully_qualified
-from mypy.nodes import Expression, MypyFile, NameExpr, Node, TypeInfo, Var
+from mypy.nodes import Expression, FuncDef, MypyFile, NameExpr, Node, TypeInfo, Var
 from mypy.plugin import CheckerPluginInterface
 from mypy.subtypes import find_member, is_same_type, is_subtype
 from mypy.types import AnyType, Instance, Type, TypeOfAny, get_proper_type
@@ -107,6 +110,30 @@ def module_around(api: Api) -> MypyFile | None:
     """The file that is being checked."""
     tree: MypyFile | None = getattr(api, "tree", None)
     return tree
+
+
+def is_reported(api: Api) -> bool:
+    """Is anything said of the file that is being checked: not of stubs, nor of packages that are only imported."""
+    tree, silent = module_around(api), getattr(getattr(api, "errors", None), "ignored_files", ())
+    return tree is not None and not tree.is_stub and getattr(api, "path", None) not in silent
+
+
+def put_off(api: Api, name: str, make: Callable[[], FuncDef]) -> None:
+    """Have mypy check a function of our own, once, after all others of the file. Without it, no shapes are checked."""
+    waiting: list[DeferredNode] | None = getattr(api, "deferred_nodes", None)
+    if waiting is not None and not any(deferred.node.name == name for deferred in waiting):
+        waiting.append(DeferredNode(make(), None))
+
+
+@contextmanager
+def reporting_for(api: Api, function: Node | None) -> Generator[None]:
+    """Reports belong to this function, so that the daemon forgets them when it checks that one anew."""
+    scope: Any = getattr(api, "tscope", None)
+    target, scope.function = scope.function, function
+    try:
+        yield
+    finally:
+        scope.function = target
 
 
 def report_no_attribute(api: Api, owner: Type, name: str, context: Expression) -> Type:

@@ -28,7 +28,7 @@ from typedbatch.mypy.methods import METHODS, numbered
 from typedbatch.mypy.reworded import Rewording
 from typedbatch.mypy.settings import wants_shapes
 from typedbatch.mypy.shapes.declared import ANNOTATED, annotated
-from typedbatch.mypy.shapes.pending import CALLED, look, note
+from typedbatch.mypy.shapes.pending import CALLED, look, note, switch
 
 _rewording = Rewording()
 C = TypeVar("C", AttributeContext, FunctionContext, MethodContext, FunctionSigContext, MethodSigContext)
@@ -46,6 +46,7 @@ class TypedBatchPlugin(Plugin):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._shapes = wants_shapes(options)
+        switch(on=self._shapes)
 
     def report_config_data(self, ctx: ReportConfigContext) -> str:
         """A digest of the plugin's code: what an older one left in mypy's cache is not used. Asked for every file."""

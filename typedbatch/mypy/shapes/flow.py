@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from mypy import nodes
@@ -34,7 +35,7 @@ class Flow:
         known: what is known at the beginning.
         result: what the function is declared to return; None if nothing is.
         owner: of the names in its declarations.
-        often: names that are assigned to more than once.
+        often: gives the names that are assigned to more than once; asked for when there is a function inside.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Flow:
         known: Known,
         result: Type | None = None,
         owner: Record | None = None,
-        often: Collection[Any] = (),
+        often: Callable[[], Collection[Any]] = tuple,
     ) -> None:
         self._api = api
         self._report = report
@@ -301,7 +302,8 @@ class Flow:
 
     def _inner(self, function: FuncDef) -> None:
         """A function inside: it sees names that are bound once, as they are now."""
-        outer = {name: value for name, value in self._known.values.items() if name not in self._often}
+        often = self._often()
+        outer = {name: value for name, value in self._known.values.items() if name not in often}
         go_through(self._api, self._report, function, outer)
 
     def _body_of_class(self, node: ClassDef) -> None:
@@ -323,7 +325,7 @@ def go_through(api: Any, report: Report, function: FuncDef, outer: Mapping[Any, 
     if function.is_dynamic() and not api.options.check_untyped_defs:
         return
     type_ = function.type if isinstance(function.type, CallableType) else None
-    known = Known(dict(outer or {}), None, handed_on(function.body, is_followed))
+    known = Known(dict(outer or {}), None, cache(lambda: handed_on(function.body, is_followed)))
     sizes: dict[str, Size | None] = {}
     owner = Record(type_, known.scope(function), sizes)
     for argument in function.arguments:
@@ -335,9 +337,12 @@ def go_through(api: Any, report: Report, function: FuncDef, outer: Mapping[Any, 
         known.put(var, value)
     _learn_names(owner, sizes, type_)
     result = None if type_ is None or function.is_generator or function.is_coroutine else type_.ret_type
+    Flow(api, report, known, result, owner, cache(lambda: _bound_often(function))).block(function.body)
+
+
+def _bound_often(function: FuncDef) -> set[Any]:
     assigned = Counter([*assigned_in(function.body), *(argument.variable for argument in function.arguments)])
-    often = {name for name, times in assigned.items() if times > 1}
-    Flow(api, report, known, result, owner, often).block(function.body)
+    return {name for name, times in assigned.items() if times > 1}
 
 
 def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None) -> None:
@@ -363,7 +368,7 @@ def functions_of(statement: Statement) -> list[FuncDef]:
 def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     """Read what is at the top of a module, without its functions."""
     elsewhere = (FuncDef, Decorator, ClassDef, OverloadedFuncDef)
-    known = Known(None, None, handed_on(tree, is_followed))
+    known = Known(None, None, cache(lambda: handed_on(tree, is_followed)))
     Flow(api, report, known).statements([one for one in tree.defs if not isinstance(one, elsewhere)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
@@ -32,14 +32,14 @@ class Known:
     Args:
         values: to begin with.
         scopes: of values that were met at a place in the program, so that it has the same one each time.
-        handed_on: names whose lists may be added to.
+        handed_on: gives the names whose lists may be added to; asked for when there is a list.
     """
 
     def __init__(
         self,
         values: dict[Any, Value] | None = None,
         scopes: dict[Any, int] | None = None,
-        handed_on: Collection[Any] = (),
+        handed_on: Callable[[], Collection[Any]] = tuple,
     ) -> None:
         self.values: dict[Any, Value] = values if values is not None else {}
         self._handed_on = handed_on
@@ -60,7 +60,7 @@ class Known:
     def put(self, name: Any, value: Value) -> None:
         """From here on, a name is that."""
         listed = isinstance(value, Many) or (isinstance(value, Several) and value.listed)
-        self.values[name] = None if listed and name in self._handed_on else value
+        self.values[name] = None if listed and name in self._handed_on() else value
 
     def become(self, other: Known) -> None:
         """Take over what is known on another way."""

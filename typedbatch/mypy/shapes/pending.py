@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypy.checker import DeferredNode
 from mypy.nodes import GDEF, Block, CallExpr, ExpressionStmt, FuncDef, MypyFile, NameExpr
 from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
+from typedbatch.mypy.internals import function_around, is_reported, module_around, put_off, reporting_for
 from typedbatch.mypy.shapes.flow import functions_of, go_through, of_module
 from typedbatch.mypy.shapes.report import Report
 
@@ -20,20 +20,24 @@ CALLED = "builtins.object"
 _LAST = "<shapes>"
 
 _pending: dict[MypyFile, dict[Any, None]] = {}
+_switched_off = False
+
+
+def switch(*, on: bool) -> None:
+    """Look at shapes, or not: mypy has one plugin of a kind, and hooks that are not its methods."""
+    global _switched_off
+    _switched_off = not on
 
 
 def note(api: Any) -> None:
     """Something was called here: look at the function around it when the file is done."""
-    tree: MypyFile | None = getattr(api, "tree", None)
-    if tree is None or tree.is_stub or api.path in api.errors.ignored_files:
+    if _switched_off or not is_reported(api):
         return
-    around = api.scope.top_level_function()
-    if around is not None and around.name == _LAST:
+    tree, around = module_around(api), function_around(api)
+    if tree is None or (isinstance(around, FuncDef) and around.name == _LAST):
         return
-    waiting = _pending.setdefault(tree, {})
-    waiting[around] = None
-    if not any(deferred.node.name == _LAST for deferred in api.deferred_nodes):
-        api.deferred_nodes.append(DeferredNode(_last(api, tree), None))
+    _pending.setdefault(tree, {})[around] = None
+    put_off(api, _LAST, lambda: _last(api, tree))
 
 
 def _last(api: Any, tree: MypyFile) -> FuncDef:
@@ -50,23 +54,19 @@ def _last(api: Any, tree: MypyFile) -> FuncDef:
 
 def look(ctx: FunctionContext) -> Type:
     """Called for ``object()``: in a function of our own, go through those that wait."""
-    api: Any = ctx.api
-    around = api.scope.top_level_function()
-    if around is None or around.name != _LAST:
+    around, tree = function_around(ctx.api), module_around(ctx.api)
+    if tree is None or not isinstance(around, FuncDef) or around.name != _LAST:
         return ctx.default_return_type
-    for function in _pending.pop(api.tree, {}):
-        target, api.tscope.function = api.tscope.function, function  # whose report it is, for the daemon
-        try:
-            _go_through(api, function)
-        finally:
-            api.tscope.function = target
+    for function in _pending.pop(tree, {}):
+        with reporting_for(ctx.api, function):
+            _go_through(ctx.api, tree, function)
     return ctx.default_return_type
 
 
-def _go_through(api: Any, function: Any) -> None:
+def _go_through(api: Any, tree: MypyFile, function: Any) -> None:
     report = Report(api)
     if function is None:
-        of_module(api, report, api.tree)
+        of_module(api, report, tree)
     for one in functions_of(function) if function is not None else ():
         try:
             go_through(api, report, one)

@@ -22,7 +22,7 @@ class Name(NamedTuple):
         text: the name, as people write it.
         scope: whose name it is; those of others are other sizes.
         declared: it stands beside others in a declaration, so two of them are meant to be two sizes.
-        opaque: it is any whole number, or was computed in a way that is not followed, ``N // 2``, so nothing is known of
+        opaque: it is any whole number, or was computed in a way that is not followed, ``N // 2``: nothing is known of
             it but that it is itself.
     """
 
