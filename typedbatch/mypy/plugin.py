@@ -27,7 +27,7 @@ from typedbatch.mypy.fields import BATCH
 from typedbatch.mypy.methods import METHODS, numbered
 from typedbatch.mypy.reworded import Rewording
 from typedbatch.mypy.settings import wants_shapes
-from typedbatch.mypy.shapes.declared import ANNOTATED, annotated
+from typedbatch.mypy.shapes.declared import ANNOTATED, annotated, declares
 from typedbatch.mypy.shapes.pending import CALLED, look, note, switch
 
 _rewording = Rewording()
@@ -106,7 +106,6 @@ def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
     def safe(ctx: C) -> Any:
         try:
             _rewording.watch(ctx.api)
-            note(ctx.api)
             return hook(ctx)
         except Exception:  # whatever mypy's internals do, a user's run must go on
             if ctx.api.options.show_traceback:
@@ -125,10 +124,23 @@ def _active(ctx: FunctionContext) -> Type:
 
 
 _set_field = _or_default(attributes.set_field, "default_attr_type")
-_check_function: Hook[FunctionSigContext] = _or_default(arguments.check, "default_signature")
-_check_method: Hook[MethodSigContext] = _or_default(arguments.check, "default_signature")
-_see_function: Hook[FunctionSigContext] = _or_default(lambda ctx: ctx.default_signature, "default_signature")
-_see_method: Hook[MethodSigContext] = _or_default(lambda ctx: ctx.default_signature, "default_signature")
+
+
+def _check(ctx: FunctionSigContext | MethodSigContext) -> Any:
+    if declares(ctx.default_signature):
+        note(ctx.api)
+    return arguments.check(ctx)
+
+
+def _see(ctx: FunctionSigContext | MethodSigContext) -> Any:
+    note(ctx.api)
+    return ctx.default_signature
+
+
+_check_function: Hook[FunctionSigContext] = _or_default(_check, "default_signature")
+_check_method: Hook[MethodSigContext] = _or_default(_check, "default_signature")
+_see_function: Hook[FunctionSigContext] = _or_default(_see, "default_signature")
+_see_method: Hook[MethodSigContext] = _or_default(_see, "default_signature")
 _ARRAYS = ("numpy.", "torch.")
 _ELSEWHERE = ("builtins.", "typing.", "numpy.", "torch.")  # nothing there asks for a protocol of batches
 _MEMBERS = frozenset({"shape"})

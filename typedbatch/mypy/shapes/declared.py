@@ -9,7 +9,9 @@ from typing import Any
 from mypy.nodes import Import, ImportFrom, MypyFile
 from mypy.plugin import AnalyzeTypeContext
 from mypy.types import (
+    CallableType,
     ExtraAttrs,
+    FunctionLike,
     Instance,
     LiteralType,
     ProperType,
@@ -147,6 +149,20 @@ def declared_by(type_: Type | None) -> Declared | None:
         word, _, text = kept.value.partition("|")
         return Declared(_shape(text), JAXTYPING.get(word), torch)
     return None if torch else _of_numpy(proper)
+
+
+def declares(signature: FunctionLike) -> bool:
+    """Does a function declare the shape of what it takes or gives."""
+    if not isinstance(signature, CallableType):
+        return True
+    return any(_has_key(type_) for type_ in signature.arg_types) or _has_key(signature.ret_type)
+
+
+def _has_key(type_: Type) -> bool:
+    proper = get_proper_type(type_)
+    if isinstance(proper, Instance):
+        return proper.extra_attrs is not None or any(_has_key(item) for item in proper.args)
+    return isinstance(proper, (UnionType, TupleType)) and any(_has_key(item) for item in proper.items)
 
 
 def is_array(type_: Type | None) -> bool:
