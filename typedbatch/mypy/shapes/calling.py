@@ -111,6 +111,8 @@ class Calls:
         by_place, by_name, certain = list(given), {}, True
         for argument, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True):
             value = self._reading.read(argument)
+            if name == "out" and isinstance(argument, NameExpr):
+                self._reading.known.put(argument.node, None)  # it may be given another shape
             if kind == ARG_POS:
                 by_place.append(value)
             elif kind == ARG_NAMED and name is not None:
@@ -202,6 +204,8 @@ class Calls:
         owner = self._reading.read(target.expr)
         if isinstance(owner, Record):
             self._require_field(owner, target.name, value, target, bound=False)
+        elif isinstance(owner, Array) and target.name in ("shape", "data", "dtype", "strides"):
+            self._reading.known.forget_arrays()
 
     def _require_field(self, owner: Record, name: str, value: Value, node: Expression, *, bound: bool) -> None:
         """Hold a value against a field; with ``bound``, the names in it have the sizes that they have in the others."""

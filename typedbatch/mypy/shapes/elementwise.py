@@ -24,12 +24,15 @@ BITS = frozenset({"&", "|", "^"})
 _ODD = frozenset({"out", "where", "dtype"})
 
 
-def broadcast(shapes: Sequence[tuple[Axis, ...] | None], what: str) -> tuple[Axis, ...] | None:
+def broadcast(
+    shapes: Sequence[tuple[Axis, ...] | None], what: str, *, columns: bool = False
+) -> tuple[Axis, ...] | None:
     """The shape of several arrays together; None if it is not known.
 
     Args:
         shapes: theirs; None for one that is not known.
         what: the operation, for the report.
+        columns: a column beside a row is meant, as in an index.
 
     Raises:
         MisfitError: they do not go together, or only because ``(N, 1)`` and ``(N,)`` make ``(N, N)``.
@@ -37,13 +40,13 @@ def broadcast(shapes: Sequence[tuple[Axis, ...] | None], what: str) -> tuple[Axi
     known = [axes for axes in shapes if axes is not None]
     out: tuple[Axis, ...] = known[0] if known else ()
     for axes in known[1:]:
-        out = _pair(out, axes, what)
+        out = _pair(out, axes, what, columns=columns)
     return out if len(known) == len(shapes) else None
 
 
-def _pair(one: tuple[Axis, ...], other: tuple[Axis, ...], what: str) -> tuple[Axis, ...]:
+def _pair(one: tuple[Axis, ...], other: tuple[Axis, ...], what: str, *, columns: bool) -> tuple[Axis, ...]:
     for column, row in ((one, other), (other, one)):
-        if _is_column_of(column, row):
+        if not columns and _is_column_of(column, row):
             size = row[-1].size
             made = f"make ({size}, {size}): each {size} against every other"
             made = made if len(row) == 1 else "do not go element by element"

@@ -16,7 +16,7 @@ from typedbatch.mypy.shapes.calling import is_followed
 from typedbatch.mypy.shapes.declared import bind, declared_by
 from typedbatch.mypy.shapes.elementwise import in_place
 from typedbatch.mypy.shapes.known import Known
-from typedbatch.mypy.shapes.names import asked_about, assigned_in, compared_sizes, handed_on
+from typedbatch.mypy.shapes.names import asked_about, assigned_in, changed_inside, compared_sizes, handed_on
 from typedbatch.mypy.shapes.reading import Reading, operate
 from typedbatch.mypy.shapes.report import Report
 from typedbatch.mypy.shapes.sizes import Size
@@ -36,6 +36,7 @@ class Flow:
         result: what the function is declared to return; None if nothing is.
         owner: of the names in its declarations.
         often: gives the names that are assigned to more than once; asked for when there is a function inside.
+        of_module: it is the top of a module.
     """
 
     def __init__(
@@ -46,15 +47,21 @@ class Flow:
         result: Type | None = None,
         owner: Record | None = None,
         often: Callable[[], Collection[Any]] = tuple,
+        *,
+        of_module: bool = False,
     ) -> None:
         self._api = api
         self._report = report
         self._known = known
         self._reading = Reading(api, report, known)
+        self._reading.of_module = of_module
+        self._reading.in_first_round = lambda: bool(self._first)
         self._result = result
         self._owner = owner
         self._often = often
         self._loops = 0
+        self._branches = 0
+        self._first: list[int] = []
         self._ended = False
         self._kinds: dict[type[Statement], Callable[[Any], None]] = {
             nodes.ExpressionStmt: lambda node: self._expression(node.expr),
@@ -103,7 +110,7 @@ class Flow:
 
     def _reveal(self, node: nodes.CallExpr) -> None:
         value = self._reading.read(node.args[0]) if node.args else None
-        if isinstance(value, Array) and value.axes is not None:
+        if isinstance(value, Array) and value.axes is not None and not self._first:
             self._report.note(f"Shape is {value}{_dtype(value)}", node)
 
     def _assignment(self, node: nodes.AssignmentStmt) -> None:
@@ -178,15 +185,27 @@ class Flow:
         ways: list[Known | None] = []
         for condition, body in zip(node.expr, node.body, strict=True):
             self._condition(condition)
-            ways.append(self._way(self._known.copy(), lambda body=body: self.block(body)))  # type: ignore[misc]  # bound now
+            ways.append(self._branch(self._known.copy(), body))
             if body.is_unreachable:
                 ways.pop()
         other = node.else_body
         if other is None:
             ways.append(self._known.copy())
         elif not other.is_unreachable:
-            ways.append(self._way(self._known.copy(), lambda: self.block(other)))
+            ways.append(self._branch(self._known.copy(), other))
+        if self._first and None in ways:
+            self._report.quiet += 1  # the rest of this round comes under a condition too
         self._meet(ways)
+
+    def _branch(self, known: Known, body: nodes.Block) -> Known | None:
+        """A way under a condition; nothing is said of it in the first round of a loop, which may not come there."""
+        self._branches += 1
+        quiet = bool(self._first) and self._branches > self._first[0]
+        self._report.quiet += quiet
+        after = self._way(known, lambda: self.block(body))
+        self._report.quiet -= quiet
+        self._branches -= 1
+        return after
 
     def _condition(self, node: Expression) -> None:
         """Read a condition; sizes that it compares may be one another from here on."""
@@ -209,7 +228,11 @@ class Flow:
             body()
             self._known.merge([start])
         else:
-            once = self._way(self._known.copy(), body)  # as the first time, and then as any time
+            self._first.append(self._branches)  # as the first time, and then as any time
+            quiet = self._report.quiet
+            once = self._way(self._known.copy(), body)
+            self._report.quiet = quiet
+            self._first.pop()
             if once is not None:
                 self._known.merge([once])
             self._known.scopes = self._reading.known.scopes = {}
@@ -302,6 +325,9 @@ class Flow:
 
     def _inner(self, function: FuncDef) -> None:
         """A function inside: it sees names that are bound once, as they are now."""
+        for name in changed_inside(function):
+            self._known.unsteady.add(name)
+            self._known.put(name, None)
         often = self._often()
         outer = {name: value for name, value in self._known.values.items() if name not in often}
         go_through(self._api, self._report, function, outer)
@@ -369,7 +395,8 @@ def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     """Read what is at the top of a module, without its functions."""
     elsewhere = (FuncDef, Decorator, ClassDef, OverloadedFuncDef)
     known = Known(None, None, cache(lambda: handed_on(tree, is_followed)))
-    Flow(api, report, known).statements([one for one in tree.defs if not isinstance(one, elsewhere)])
+    known.unsteady = changed_inside(tree)
+    Flow(api, report, known, of_module=True).statements([one for one in tree.defs if not isinstance(one, elsewhere)])
 
 
 def _dtype(value: Array) -> str:

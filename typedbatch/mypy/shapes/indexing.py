@@ -44,7 +44,7 @@ def take(array: Array, index: Value) -> Array:
     whole = (Span(Literal(None), Literal(None), Literal(None)),) * rest
     at = dots[0] if dots else len(parts)
     parts = (*parts[:at], *whole, *parts[at + 1 :])
-    out = _taken(array.axes, parts)
+    out = _taken(array.axes, parts, torch=array.torch)
     return unknown if out is None else array.shaped(out)
 
 
@@ -82,7 +82,9 @@ def _consumes(part: Value) -> int | None:
     """How many axes a part of an index is for; None if it cannot be told."""
     if is_none(part) or _is_dots(part):
         return 0
-    if isinstance(part, (Size, Span, Several)):
+    if isinstance(part, Several):
+        return 1 if all(isinstance(item, Size) for item in part.items) else None
+    if isinstance(part, (Size, Span)):
         return 1
     if not isinstance(part, Array) or part.axes is None:
         return None
@@ -91,12 +93,13 @@ def _consumes(part: Value) -> int | None:
     return 1
 
 
-def _taken(axes: Sequence[Axis], parts: Sequence[Value]) -> list[Axis] | None:
+def _taken(axes: Sequence[Axis], parts: Sequence[Value], *, torch: bool) -> list[Axis] | None:
     out: list[Axis] = []
     picked: list[tuple[Axis, ...] | None] = []
     places: list[int] = []
     at, first = 0, 0
-    arrays = any(isinstance(part, Array) and part.axes for part in parts)
+    # numpy counts a number beside arrays as one of them; torch takes it first
+    arrays = not torch and any(isinstance(part, Several) or (isinstance(part, Array) and part.axes) for part in parts)
     for place, part in enumerate(parts):
         if is_none(part):
             out.append(ASKED)
@@ -116,7 +119,7 @@ def _taken(axes: Sequence[Axis], parts: Sequence[Value]) -> list[Axis] | None:
         picked.append(_picks(part))
     if not places:
         return out
-    together = broadcast(picked, "index")
+    together = broadcast(picked, "index", columns=True)
     if together is None:
         return None
     start = first if places == list(range(places[0], places[0] + len(places))) else 0

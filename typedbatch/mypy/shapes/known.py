@@ -43,15 +43,19 @@ class Known:
     ) -> None:
         self.values: dict[Any, Value] = values if values is not None else {}
         self._handed_on = handed_on
+        self.unsteady: set[Any] = set()
+        """Names that functions inside assign to: they may be anything after any call."""
         self.scopes: dict[Any, int] = scopes if scopes is not None else {}
 
     def copy(self) -> Known:
         """For another way, from here on."""
-        return Known(dict(self.values), self.scopes, self._handed_on)
+        return self.copy_of(dict(self.values))
 
     def copy_of(self, values: dict[Any, Value]) -> Known:
         """The same with other values."""
-        return Known(values, self.scopes, self._handed_on)
+        out = Known(values, self.scopes, self._handed_on)
+        out.unsteady = self.unsteady
+        return out
 
     def get(self, name: Any) -> Value:
         """What a name is."""
@@ -59,6 +63,8 @@ class Known:
 
     def put(self, name: Any, value: Value) -> None:
         """From here on, a name is that."""
+        if name in self.unsteady:
+            value = None
         listed = isinstance(value, Many) or (isinstance(value, Several) and value.listed)
         self.values[name] = None if listed and name in self._handed_on() else value
 
@@ -84,7 +90,8 @@ class Known:
 
     def forget_arrays(self) -> None:
         """An array has got another shape in place, under whatever names it is known."""
-        self.values = {key: None if isinstance(value, Array) else value for key, value in self.values.items()}
+        kept = (Array, Several, Many)
+        self.values = {key: None if isinstance(value, kept) else value for key, value in self.values.items()}
 
     def scope(self, node: Any) -> int:
         """Of names that belong to what a place in the program gives."""

@@ -48,11 +48,14 @@ def _shape(arguments: Arguments, most: int, place: int = 0) -> Axes:
 
 
 def _made(axes: Axes) -> Axes:
-    """A shape as it was declared; a 1 in it is a size as any other, so ``zeros(n, 1)`` is a column by declaration."""
+    """A shape as it was declared; a 1 in it is a size as any other, so ``zeros(n, 1)`` is a column by declaration.
+
+    An array of none is a placeholder for others, of any size.
+    """
     for axis in axes:
         if axis.size is not None and axis.size.number is not None and axis.size.number < 0:
             raise MisfitError(f"an array of size {axis.size} along an axis")
-    return tuple(Axis(axis.size) for axis in axes)
+    return tuple(UNKNOWN if axis.size == number(0) else Axis(axis.size) for axis in axes)
 
 
 def _filled(of: Callable[[Arguments], Dtypes]) -> Operation:

@@ -11,6 +11,7 @@ from mypy.nodes import Expression, Node
 from typedbatch.mypy.nodes import last_name, nodes_in, walk
 from typedbatch.mypy.shapes.known import names_of
 from typedbatch.mypy.shapes.sizes import Name, Size
+from typedbatch.mypy.shapes.tables import RESHAPED_IN_PLACE
 from typedbatch.mypy.shapes.values import Array
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def _targets(node: Node) -> list[Expression]:
         return node.lvalues
     if isinstance(node, nodes.OperatorAssignmentStmt):
         return [node.lvalue]
+    if isinstance(node, nodes.DelStmt):
+        return [node.expr]
     if isinstance(node, nodes.ForStmt):
         return [node.index, node.index]
     if isinstance(node, nodes.AssignmentExpr):
@@ -58,13 +61,20 @@ def handed_on(body: Node, reads: Callable[[nodes.CallExpr], bool]) -> set[Any]:
         body: of a function or module.
         reads: whether a call does nothing to its arguments.
     """
-    found = set()
+    found = {
+        inner.node
+        for node in nodes_in(body)
+        for target in _targets(node)
+        if not isinstance(target, nodes.NameExpr) or isinstance(node, nodes.OperatorAssignmentStmt)
+        for inner in nodes_in(target)
+        if isinstance(inner, nodes.NameExpr)
+    }
     for node, around in walk(body):
         if not isinstance(node, nodes.NameExpr) or not around or node.node in found:
             continue
-        parent, grand = around[-1], around[-2] if len(around) > 1 else None
+        parent = around[-1]
         if isinstance(parent, nodes.IndexExpr):
-            looks = parent.base is not node or not (isinstance(grand, nodes.AssignmentStmt) and parent in grand.lvalues)
+            looks = parent.base is node
         elif isinstance(parent, nodes.CallExpr):
             looks = node is parent.callee or reads(parent)
         elif isinstance(parent, nodes.AssignmentStmt):
@@ -73,6 +83,23 @@ def handed_on(body: Node, reads: Callable[[nodes.CallExpr], bool]) -> set[Any]:
             looks = isinstance(parent, _LOOKS)
         if not looks:
             found.add(node.node)
+    return found
+
+
+def changed_inside(function: Node) -> set[Any]:
+    """Names of outside that a function assigns to, or gives another shape in place, whenever it is called."""
+    outside = {
+        name
+        for node in nodes_in(function)
+        if isinstance(node, (nodes.NonlocalDecl, nodes.GlobalDecl))
+        for name in node.names
+    }
+    found = {name for name in assigned_in(function) if getattr(name, "name", None) in outside}
+    for node in nodes_in(function):
+        if isinstance(node, nodes.CallExpr) and isinstance(node.callee, nodes.MemberExpr):
+            receiver = node.callee.expr
+            if isinstance(receiver, nodes.NameExpr) and node.callee.name in RESHAPED_IN_PLACE:
+                found.add(receiver.node)
     return found
 
 

@@ -60,8 +60,8 @@ def _passed(reading: Reading, node: CallExpr) -> Value:
     if isinstance(value, Array) and value.axes:
         return Many(value.shaped(value.axes[1:]))
     if isinstance(value, Several):
-        backwards = isinstance(node.callee, NameExpr) and node.callee.name == "reversed"
-        return Several(value.items[::-1] if backwards else value.items, value.listed)
+        name = node.callee.name if isinstance(node.callee, NameExpr) else ""
+        return Several(value.items[::-1] if name == "reversed" else value.items, listed=name == "list")
     return value if isinstance(value, Many) else None
 
 

@@ -52,6 +52,10 @@ class Reading:
         self.api = api
         self.report = report
         self.known = known
+        self.of_module = False
+        """Whether this is the top of a module, whose names nothing else assigns to while it runs."""
+        self.in_first_round: Callable[[], bool] = bool
+        """Whether a loop is gone through for the first time, when a condition in it may not hold."""
         self._calls = Calls(self)
         self._kinds: dict[type[Expression], Callable[[Any], Value]] = {
             nodes.IntExpr: lambda node: number(node.value),
@@ -198,7 +202,11 @@ class Reading:
     # ---- operators ------------------------------------------------------------------------------------------------
 
     def _operator(self, node: nodes.OpExpr) -> Value:
-        one, other = self._operand(node, node.left), self._operand(node, node.right)
+        one = self._operand(node, node.left)
+        guarded = node.op in ("and", "or") and self.in_first_round()
+        self.report.quiet += guarded
+        other = self._operand(node, node.right)
+        self.report.quiet -= guarded
         if node.op in ("and", "or"):
             return join(one, other)
         return self.tried(node, lambda: operate(node.op, one, other))
@@ -233,7 +241,10 @@ class Reading:
 
     def _conditional(self, node: nodes.ConditionalExpr) -> Value:
         self.read(node.cond)
-        return join(self.read(node.if_expr), self.read(node.else_expr))
+        self.report.quiet += self.in_first_round()
+        out = join(self.read(node.if_expr), self.read(node.else_expr))
+        self.report.quiet -= self.in_first_round()
+        return out
 
     def _walrus(self, node: nodes.AssignmentExpr) -> Value:
         value = self.read(node.value)
@@ -255,7 +266,8 @@ class Reading:
             type_ = known_type(self.api, target)
             if value is None and type_ is not None:
                 value = self.known.of_type(type_, target)
-            self.known.put(target.node, value)
+            inside = target.kind == nodes.LDEF or self.of_module
+            self.known.put(target.node, value if inside else None)
         elif isinstance(target, nodes.TupleExpr | nodes.ListExpr):
             self._unpack(target, value, source)
         elif isinstance(target, nodes.StarExpr):
