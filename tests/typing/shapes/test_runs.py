@@ -37,16 +37,16 @@ a = torch.zeros(3) + torch.zeros(4)
 
 
 def steps() -> Iterator[tuple[str, dict[str, str]]]:
-    """The files after each change; each changes a report."""
+    """The files after each change; each changes a report, and a size, as mypy's daemon looks at sizes and the clock."""
     files = {"mypy.ini": CONFIG, "declared.py": DECLARED, "used.py": USED}
     yield "at first", files
     files = {**files, "used.py": USED.replace("return a - b", "return a - b[1:]")}
     yield "a function is mended", files
     files = {**files, "declared.py": DECLARED.replace('adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]')}
     yield "only the text of a declaration in another file changes", files
-    files = {**files, "declared.py": files["declared.py"].replace('"A D"', '"A 5"')}
+    files = {**files, "declared.py": files["declared.py"].replace('"A D"', '"Actions 5"')}
     yield "that of an attribute in another file", files
-    files = {**files, "used.py": files["used.py"].replace("torch.zeros(4)", "torch.zeros(3)")}
+    files = {**files, "used.py": files["used.py"].replace("torch.zeros(4)", "torch.zeros( 3 )")}
     yield "the top of the module is mended", files
 
 

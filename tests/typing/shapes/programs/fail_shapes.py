@@ -40,7 +40,7 @@ def tokens(logits: Float[Tensor, "N L V"], labels: Int[Tensor, "N L"], mask: UIn
     logits[:, :-1].gather(2, labels[:, :, None])
     # error: gather: an index of (N, L, 1) for (N, L-1, V): L against L-1  [batch-shape]
     F.cross_entropy(logits.transpose(1, 2), labels[:, 1:])
-    # error: cross_entropy: (N, V, L) takes (N, L) of classes, got (N, L-1)  [batch-shape]
+    # error: cross_entropy: classes of (N, L-1) for (N, V, L), (N, L) is expected  [batch-shape]
     ~mask
     # error: ~ of uint8 flips bits, so that ~1 is not 0; it inverts a mask of bool only  [batch-dtype]
     return logits.sum(-1)
@@ -58,9 +58,9 @@ def losses(q: Float[Tensor, "N A"], act: Int[Tensor, "N"], target: Float[Tensor,
     q @ q
     # error: @: (N, A) and (N, A) do not fit: A against N  [batch-shape]
     torch.einsum("na,nb->ab", q, target)
-    # error: einsum 'na,nb->ab': 'nb' has not as many letters as (N,) has axes  [batch-shape]
+    # error: einsum: nb of na,nb->ab is for 2 axes, not (N,)  [batch-shape]
     done.mean()
-    # error: mean of bool is an error in torch; .float() comes before it  [batch-dtype]
+    # error: mean: torch has it for floats only, these are bool  [batch-dtype]
 
 
 def records() -> None:
