@@ -87,6 +87,10 @@ from torch import Tensor
 T = TypeVar("T")
 D = 4
 Alias = Float[Tensor, "N class"]
+Json = Union[dict[str, "Json"], list["Json"], tuple["Json", "Json"], Float[Tensor, "N"], None]
+def takes(json: Json, *others: Json) -> Json:
+    takes(json, json)
+    return torch.zeros(3) if json else takes(takes(json))
 Annotated[Tensor, "N"]
 class Node:
     left: Node

@@ -158,11 +158,14 @@ def declares(signature: FunctionLike) -> bool:
     return any(_has_key(type_) for type_ in signature.arg_types) or _has_key(signature.ret_type)
 
 
-def _has_key(type_: Type) -> bool:
+def _has_key(type_: Type, depth: int = 3) -> bool:
+    """Is there a declared array in a type; so deep only, as a type may be inside itself."""
     proper = get_proper_type(type_)
     if isinstance(proper, Instance):
-        return proper.extra_attrs is not None or any(_has_key(item) for item in proper.args)
-    return isinstance(proper, (UnionType, TupleType)) and any(_has_key(item) for item in proper.items)
+        return proper.extra_attrs is not None or (depth > 0 and any(_has_key(arg, depth - 1) for arg in proper.args))
+    if not isinstance(proper, (UnionType, TupleType)) or not depth:
+        return False
+    return any(_has_key(item, depth - 1) for item in proper.items)
 
 
 def is_array(type_: Type | None) -> bool:

@@ -121,16 +121,19 @@ class Known:
         text = node.name if isinstance(node, (NameExpr, MemberExpr, Var)) else "?"
         return named(Name(text, self.scope(node), opaque=True))  # it may be 0 or -1, which no axis is
 
-    def declared(self, type_: Type, owner: Record, node: Any) -> Value:
-        """What a declaration says of a value; the names in it belong to ``owner``."""
+    def declared(self, type_: Type, owner: Record, node: Any, depth: int = 3) -> Value:
+        """What a declaration says of a value; the names in it belong to ``owner``. A type may be inside itself."""
         proper = get_proper_type(type_)
         declared = declared_by(proper)
         if declared is not None:
             return array_of(declared, owner)
+        if not depth:
+            return None
         if isinstance(proper, TupleType):
-            return Several(tuple(self.declared(item, owner, (node, at)) for at, item in enumerate(proper.items)))
+            each = enumerate(proper.items)
+            return Several(tuple(self.declared(item, owner, (node, at), depth - 1) for at, item in each))
         if isinstance(proper, Instance) and proper.type.fullname in _LOOPED and proper.args:
-            item = self.declared(proper.args[0], owner, (node, "item"))
+            item = self.declared(proper.args[0], owner, (node, "item"), depth - 1)
             return Many(_each(item)) if item is not None else None
         return self.of_type(proper, node)
 
