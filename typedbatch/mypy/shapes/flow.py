@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -16,7 +15,15 @@ from typedbatch.mypy.shapes.calling import is_followed
 from typedbatch.mypy.shapes.declared import bind, declared_by
 from typedbatch.mypy.shapes.elementwise import in_place
 from typedbatch.mypy.shapes.known import Known
-from typedbatch.mypy.shapes.names import asked_about, assigned_in, changed_inside, compared_sizes, handed_on
+from typedbatch.mypy.shapes.names import (
+    asked_about,
+    assigned_in,
+    bound_often,
+    changed_inside,
+    compared_sizes,
+    functions_of,
+    handed_on,
+)
 from typedbatch.mypy.shapes.reading import Reading, operate
 from typedbatch.mypy.shapes.report import Report
 from typedbatch.mypy.shapes.sizes import Size
@@ -363,12 +370,7 @@ def go_through(api: Any, report: Report, function: FuncDef, outer: Mapping[Any, 
         known.put(var, value)
     _learn_names(owner, sizes, type_)
     result = None if type_ is None or function.is_generator or function.is_coroutine else type_.ret_type
-    Flow(api, report, known, result, owner, cache(lambda: _bound_often(function))).block(function.body)
-
-
-def _bound_often(function: FuncDef) -> set[Any]:
-    assigned = Counter([*assigned_in(function.body), *(argument.variable for argument in function.arguments)])
-    return {name for name, times in assigned.items() if times > 1}
+    Flow(api, report, known, result, owner, cache(lambda: bound_often(function))).block(function.body)
 
 
 def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None) -> None:
@@ -377,18 +379,6 @@ def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableTy
         declared = declared_by(expected)
         for text in declared.names if declared is not None else ():
             sizes.setdefault(text, owner.size(text, None))
-
-
-def functions_of(statement: Statement) -> list[FuncDef]:
-    """The functions with a body in a definition."""
-    if isinstance(statement, FuncDef):
-        return [statement]
-    if isinstance(statement, Decorator):
-        return [statement.func]
-    if isinstance(statement, OverloadedFuncDef):
-        parts = [*statement.items, *([statement.impl] if statement.impl is not None else [])]
-        return [function for part in parts for function in functions_of(part)]
-    return []
 
 
 def of_module(api: Any, report: Report, tree: MypyFile) -> None:

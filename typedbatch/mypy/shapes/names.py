@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,24 @@ def _names(target: Expression) -> Iterator[Any]:
             yield from _names(item)
     elif isinstance(target, nodes.StarExpr):
         yield from _names(target.expr)
+
+
+def bound_often(function: nodes.FuncDef) -> set[Any]:
+    """Names of a function that are bound more than once."""
+    assigned = Counter([*assigned_in(function.body), *(argument.variable for argument in function.arguments)])
+    return {name for name, times in assigned.items() if times > 1}
+
+
+def functions_of(statement: nodes.Statement) -> list[nodes.FuncDef]:
+    """The functions with a body in a definition."""
+    if isinstance(statement, nodes.FuncDef):
+        return [statement]
+    if isinstance(statement, nodes.Decorator):
+        return [statement.func]
+    if isinstance(statement, nodes.OverloadedFuncDef):
+        parts = [*statement.items, *([statement.impl] if statement.impl is not None else [])]
+        return [function for part in parts for function in functions_of(part)]
+    return []
 
 
 def handed_on(body: Node, reads: Callable[[nodes.CallExpr], bool]) -> set[Any]:

@@ -13,7 +13,8 @@ from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
 from typedbatch.mypy.internals import function_around, is_reported, module_around, put_off, reporting_for
-from typedbatch.mypy.shapes.flow import functions_of, go_through, of_module
+from typedbatch.mypy.shapes.flow import go_through, of_module
+from typedbatch.mypy.shapes.names import functions_of
 from typedbatch.mypy.shapes.report import Report
 
 CALLED = "builtins.object"
