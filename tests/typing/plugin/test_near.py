@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from typedbatch.mypy.near import near_miss
+from typedbatch.mypy.near import _SHORT, near_miss
 
 WORDS = st.text("abcdefgh_", min_size=3, max_size=12)
 
@@ -66,4 +66,6 @@ def test_what_is_known_is_no_slip(name: str, known: list[str]) -> None:
 
 @given(WORDS, WORDS)
 def test_a_name_is_as_near_to_another_as_that_is_to_it(one: str, other: str) -> None:
+    words = {word.removesuffix("s") for name in (one, other) for word in name.split("_")}
+    assume(not words & _SHORT)  # a word of the field is no slip for an unknown one, which may be one for it
     assert bool(near_miss(one, [other])) == bool(near_miss(other, [one]))
