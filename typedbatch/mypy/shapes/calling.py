@@ -46,7 +46,6 @@ _HOMES = frozenset({"numpy", "torch", "torch.functional", "torch.nn.functional",
 _INSIDE = ("numpy._core.", "numpy.core.", "numpy.lib.", "torch._C.")
 _SAME_ROWS = frozenset({"to_torch", "to_numpy", "copy", "apply_values_transform"})
 _SPLITS = frozenset({"split"})
-_JOINS = frozenset({"cat", "concatenate"})
 
 
 class Calls:

@@ -227,8 +227,10 @@ class Flow:
     def _assert(self, node: nodes.AssertStmt) -> None:
         self._condition(node.expr)
 
-    def _loop(self, body: Callable[[], None]) -> None:
+    def _loop(self, node: nodes.ForStmt | nodes.WhileStmt, body: Callable[[], None]) -> None:
         """A body that is gone through any number of times."""
+        for name in assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ():
+            self._known.put(name, None)
         self._loops += 1
         start = self._known.copy()
         if self._loops > _DEEPEST_LOOP:
@@ -248,33 +250,25 @@ class Flow:
                 self._known.merge([after])
         self._loops -= 1
         self._ended = False
+        if node.else_body is not None:
+            self.block(node.else_body)
 
     def _for(self, node: nodes.ForStmt) -> None:
         each = item_of(self._reading.read(node.expr))
-        assigned = assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ()
-        for name in assigned:
-            self._known.put(name, None)
 
         def body() -> None:
             self._reading.bind(node.index, each, node.expr)
             self.block(node.body)
 
-        self._loop(body)
-        if node.else_body is not None:
-            self.block(node.else_body)
+        self._loop(node, body)
 
     def _while(self, node: nodes.WhileStmt) -> None:
-        assigned = assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ()
-        for name in assigned:
-            self._known.put(name, None)
 
         def body() -> None:
             self._condition(node.expr)
             self.block(node.body)
 
-        self._loop(body)
-        if node.else_body is not None:
-            self.block(node.else_body)
+        self._loop(node, body)
 
     def _with(self, node: nodes.WithStmt) -> None:
         for expression, target in zip(node.expr, node.target, strict=True):
