@@ -6,10 +6,24 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from tests.training.environments import MODES, Count, Nested, sync, zeros
-from typedbatch import ActBatch, Batch, errors
+from typedbatch import ActBatch, ActStateBatch, Batch, errors
 from typedbatch.training import Collector, CollectStats, compute_action, evaluate, random_policy
+
+
+class Sees(Count):
+    """Notes the actions that it is given."""
+
+    def __init__(self, space, seen):
+        super().__init__(10)
+        self.action_space = space
+        self.seen = seen
+
+    def step(self, action):
+        self.seen.append(action)
+        return super().step(0)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -72,6 +86,32 @@ def test_one_action_for_one_observation():
     )
     assert nested["arm"].tolist() == [1, 1]
     assert nested["grip"] == 1
+
+
+def test_a_recurrent_policy_is_handed_its_state_for_one_observation():
+    def policy(batch):
+        assert batch.state.h.shape == (1, 2)
+        return ActStateBatch(act=batch.obs[:, 0], state=Batch(h=batch.state.h + 1))
+
+    act, state = compute_action(policy, np.array([3, 4]), state=Batch(h=np.zeros(2)))
+    assert act == 3
+    assert state.h.tolist() == [1, 1]
+    assert compute_action(policy, np.array([3, 4]), state=state)[1].h.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("space", ["Box", "Dict", "Tuple"])
+def test_actions_are_kept_in_the_dtype_that_environments_take(space):
+    box, number = Box(-1, 1, (2,), np.float32), Discrete(3)
+    spaces = {"Box": box, "Dict": Dict({"arm": box, "grip": number}), "Tuple": Tuple((box, number))}
+    seen = []
+    envs = sync(*[Sees(spaces[space], seen) for _ in range(2)])
+    arm, grip = np.full((2, 2), 0.5), np.array([1, 2], np.int32)
+    acts = {"Box": arm, "Dict": Batch(arm=arm, grip=grip), "Tuple": Batch({"0": arm, "1": grip})}
+    rollout = Collector(envs, lambda batch: ActBatch(act=acts[space])).rollout(4)
+    kept = rollout.act if space == "Box" else rollout.act["arm" if space == "Dict" else "0"]
+    assert kept.dtype == np.float32
+    assert all(action in spaces[space] for action in seen)
+    assert len(seen) == 4
 
 
 def test_statistics_of_several_as_one():

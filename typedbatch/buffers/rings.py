@@ -21,6 +21,7 @@ Ids = Any
 
 
 _ZERO, _NONE = np.zeros(1), np.zeros(1, np.intp)
+_ONE = np.ones((1, 1), np.int64)  # an array, as numpy takes longer for a number
 
 
 class Added(NamedTuple):
@@ -108,20 +109,27 @@ class Rings:
 
     def advance(self, ids: Ids, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Count in one row for each of the rings ``ids``, which must differ, at the slots that ``target`` names."""
-        offset, capacity = self.offset[ids], self.capacity[ids]
         counts = self.counts[:3, ids]  # insertion, length and ep_len: a view for a slice, a copy for numbers
-        index = offset + counts[0]
-        added = Added(index, np.zeros(np.shape(rew)), np.zeros(len(index), np.intp), offset + self.ep_start[ids])
-        counts += 1
-        counts[0] %= capacity
-        np.minimum(counts[1], capacity, out=counts[1])
-        self.counts[:3, ids] = counts
+        added = Added(self.target(ids), np.zeros(rew.shape), np.zeros(len(rew), np.intp), self._began(ids))
+        counts += _ONE
+        counts[0] %= self.capacity[ids]
+        np.minimum(counts[1], self.capacity[ids], out=counts[1])
+        if type(ids) is not slice:
+            self.counts[:3, ids] = counts
         self.ep_return[ids] += rew
         if True in done.tolist():
-            ended = np.arange(len(self.capacity))[ids][done]
-            added.ep_return[done], added.ep_len[done] = self.ep_return[ended], self.ep_len[ended]
-            self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
+            self._end(ids, done.nonzero()[0], added)
         return added
+
+    def _began(self, ids: Ids) -> Slots:
+        began: Slots = self.offset[ids] + self.ep_start[ids]
+        return began
+
+    def _end(self, ids: Ids, places: Slots, added: Added) -> None:
+        """End the episodes of the rings at some places of ``ids``, and say so in what was added."""
+        ended = places if type(ids) is slice else ids[places]
+        added.ep_return[places], added.ep_len[places] = self.ep_return[ended], self.ep_len[ended]
+        self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
 
     def advance_one(self, rew: NDArray[Any], done: bool) -> Added:
         """:meth:`advance` for one row of a single ring: asked for most, so in numbers and not in arrays."""

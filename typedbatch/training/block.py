@@ -48,6 +48,7 @@ class Block:
         self.steps: int = steps
         self._envs = envs
         self._columns: dict[str, Columns] = {name: Columns(envs, steps) for name in ("obs", "act", *_AFTER)}
+        self._after = [self._columns[name] for name in _AFTER]
         self._infos = infos
         self._said = {name: Columns(envs, steps, late=True) for name in infos.names}
         self._out = Columns(envs, steps) if keeps_out else None
@@ -77,12 +78,12 @@ class Block:
             step: what it led to.
             left_out: environments whose row is not kept; None if all are.
         """
-        name = "obs_next"
+        place = 0
         try:
-            for name, value in zip(_AFTER, step[:4], strict=True):
-                self._columns[name].write(self.count, value)
+            for place, column in enumerate(self._after):
+                column.write(self.count, step[place])
         except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
+            raise error.under(_AFTER[place]) from error.__cause__
         if self._said:
             for name, value in self._infos.of(step.info, step.last_info, step.ended).items():
                 with under(f"info.{name}"):

@@ -17,8 +17,9 @@ from typing_extensions import TypeVar
 from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
 from typedbatch._spaces import nested, unnested
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.leaves import describe, new_tree
 from typedbatch._tree.rows import at_least
+from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.buffers.state import state_of
@@ -28,13 +29,12 @@ from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.following import Following
 from typedbatch.training.infos import Infos
-from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, random_policy
+from typedbatch.training.policy import A, ArrayPolicy, Obs, ObsStateBatch, Policy, RecurrentPolicy, random_policy
 from typedbatch.training.rings import add_rows, require_rings
-from typedbatch.training.spaces import require_fit, require_rows
+from typedbatch.training.spaces import in_dtypes, require_fit, require_rows
 from typedbatch.training.stats import CollectStats, Episodes
 from typedbatch.training.vector import Envs, Vector
 
-A = TypeVar("A", bound=ActBatchProtocol[Any, Any])
 AS = TypeVar("AS", bound=ActStateBatchProtocol[Any, Any])
 R = TypeVar("R", bound=BatchProtocol)
 R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
@@ -70,7 +70,16 @@ class Collector(Generic[R_co]):
     def __init__(
         self: Collector[RolloutBatch],
         envs: Envs | Callable[[], Envs],
-        policy: Policy[ActBatchProtocol[Any, Any]],
+        policy: Policy[ActBatchProtocol[Any, Any], object],
+        *,
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Collector[RolloutBatch[Array, Obs]],
+        envs: Envs | Callable[[], Envs],
+        policy: ArrayPolicy[ActBatchProtocol[Any, Any], Obs],
         *,
         infos: Sequence[str] = ...,
         timeout: float | None = ...,
@@ -79,8 +88,8 @@ class Collector(Generic[R_co]):
     def __init__(
         self,
         envs: Envs | Callable[[], Envs],
-        policy: Policy[A],
-        record: Callable[[RolloutBatch, A], R_co],
+        policy: ArrayPolicy[A, Obs],
+        record: Callable[[RolloutBatch[Array, Obs], A], R_co],
         *,
         infos: Sequence[str] = ...,
         timeout: float | None = ...,
@@ -130,6 +139,7 @@ class Collector(Generic[R_co]):
         self._following = Following()
         self._rows = Following()
         self._fits = False
+        self._act_dtype = self._vector.envs.single_action_space.dtype
         self._spare: Block | OneStep | None = None
         self._random: Policy[Any] | None = None
         self.seed: int | None = None
@@ -385,8 +395,9 @@ class Collector(Generic[R_co]):
 
     def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
         obs = obs if type(obs) is ndarray else nested(obs)
-        if self._first is None:
-            return ObsBatch(obs=obs, info=self._said)
+        if self._first is None:  # nothing is to be converted, so not through the constructor
+            seen: ObsBatch[Any, Any] = new_tree(ObsBatch, {"obs": obs, "info": self._said})
+            return seen
         return ObsStateBatch(obs=obs, info=self._said, state=self._state)
 
     def _action(self, out: Any) -> Any:
@@ -400,6 +411,8 @@ class Collector(Generic[R_co]):
         if not self._fits:
             require_fit(unnested(act), self.envs.single_action_space, self.num_envs)
             self._fits = True
+        if type(act) is not ndarray or act.dtype != self._act_dtype:
+            return in_dtypes(act, self.envs.single_action_space)
         return act
 
     def _recorded(self, rows: Rows) -> Any:

@@ -9,7 +9,8 @@ from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiDiscrete, OneOf, S
 from numpy import ndarray
 
 from typedbatch._spaces import named
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.leaves import describe, new_tree
+from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SettingError, StructureError
 
 
@@ -71,6 +72,20 @@ def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> No
     if space.dtype is not None and not np.can_cast(act.dtype, space.dtype, "same_kind"):
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}", path)
     _require_range(act, space, path)
+
+
+def in_dtypes(act: Any, space: Space[Any]) -> Any:
+    """Actions that fit, in the dtypes that the space says: what environments are given is what is kept.
+
+    Args:
+        act: arrays, as nested as the space.
+        space: that of one environment.
+    """
+    if isinstance(act, Batch):
+        spaces: Any = space  # of a Dict by its names, of a Tuple by its places
+        keys = act.__dict__ if isinstance(space, Dict) else range(len(act.__dict__))
+        return new_tree(Batch, {str(key): in_dtypes(act[str(key)], spaces[key]) for key in keys})
+    return act if space.dtype is None else act.astype(space.dtype, copy=False)
 
 
 def _require_range(act: Any, space: Space[Any], path: str) -> None:

@@ -49,6 +49,7 @@ class CollectStats:
         )
 
 
+_ONE = np.ones(1, np.int64)  # an array, as numpy takes longer for a number
 _NO_RETURNS, _NO_LENGTHS = np.zeros(0), np.zeros(0, np.int64)  # nothing can be written into them
 
 
@@ -76,7 +77,7 @@ class Episodes:
             ended: whose episode ended with it; None if none did.
         """
         self.ep_return += rew
-        self.ep_len += 1
+        self.ep_len += _ONE
         if left_out is not None:
             self.ep_return[left_out] -= rew[left_out]
             self.ep_len[left_out] -= 1

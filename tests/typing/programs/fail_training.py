@@ -54,6 +54,9 @@ class Actor(nn.Module):
     def peeks(self, batch: ObsBatch) -> ActBatch:
         return ActBatch(act=batch.rew)  # E: policy-reads-rewards: rew
 
+    def of_tensors(self, batch: ObsBatch[Tensor]) -> ActBatch:
+        return ActBatch(act=batch.obs.numpy())
+
     def no_action(self, batch: ObsBatch) -> ObsBatch:
         return batch
 
@@ -97,6 +100,7 @@ class Actor(nn.Module):
 def policies(envs: Envs, env: Env[Any, Any], actor: Actor) -> None:
     Collector(envs, actor.reads_rewards)  # E: policy-reads-rewards
     Collector(envs, actor.no_action)  # E: policy-without-act
+    Collector(envs, actor.of_tensors)  # E: policy-of-tensors
     Collector(envs, actor)  # E: module-for-policy
     Collector(env, actor.greedy)  # E: one-environment
     Collector(envs, actor.greedy, record)  # E: policy-lacks-what-record-takes

@@ -12,6 +12,7 @@ from typedbatch import (
     ActBatch,
     ActStateBatch,
     Batch,
+    BatchRecord,
     BatchWithAdvantages,
     BatchWithReturns,
     LogpOldBatch,
@@ -39,6 +40,7 @@ from typedbatch.training import (
 
 Envs = VectorEnv[Any, Any, Any]
 Slots = NDArray[np.intp]
+Array = NDArray[Any]
 
 
 class Choice(ActBatch[Tensor]):
@@ -134,3 +136,39 @@ def recurrent(envs: Envs) -> None:
         return ActStateBatch(act=batch.obs, state=Batch(h=batch.obs))
 
     assert_type(Collector(envs, policy, state=Batch(h=np.zeros(8))).rollout(10), RolloutBatch)
+    act, state = compute_action(policy, np.zeros(4), state=np.zeros(8))
+    print(act, state)
+
+
+class Sight(BatchRecord):
+    cam: Array
+    pos: Array
+
+
+class SightRollout(RolloutBatch[Array, Sight]):
+    logp: Array
+
+
+class Logp(ActBatch):
+    logp: Array
+
+
+def nested(envs: Envs) -> None:
+    def from_record(batch: ObsBatch[Array, Sight]) -> ActBatch:
+        return ActBatch(act=batch.obs.pos)
+
+    def from_protocol(batch: ObsBatchProtocol[Array, Sight]) -> Logp:
+        return Logp(act=batch.obs.pos, logp=batch.obs.pos)
+
+    def keep(rollout: RolloutBatch[Array, Sight], out: Logp) -> SightRollout:
+        return extend(rollout, SightRollout, logp=out.logp)
+
+    assert_type(Collector(envs, from_record).rollout(10).obs, Sight)
+    assert_type(Collector(envs, from_protocol, keep).rollout(10), SightRollout)
+    collector: Collector[RolloutBatch[Array, Sight]] = Collector(envs, from_record)
+    collector.collect(VectorReplayBuffer[RolloutBatch[Array, Sight]](100, 8), 100, random=True)
+
+    def of_anything(batch: Any) -> ActBatch:
+        return ActBatch(act=batch.obs)
+
+    assert_type(Collector(envs, of_anything).rollout(10), RolloutBatch)

@@ -15,6 +15,7 @@ from typing_extensions import ParamSpec, TypeVar
 
 from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
+from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.bridges.ray.calls import get
 from typedbatch.buffers import ReplayBuffer
@@ -24,7 +25,7 @@ from typedbatch.protocols import ActBatchProtocol, BatchProtocol
 from typedbatch.records import RolloutBatch
 from typedbatch.training.collector import Collector, require_one_of, shares
 from typedbatch.training.following import Following
-from typedbatch.training.policy import Policy
+from typedbatch.training.policy import A, ArrayPolicy, Obs, Policy
 from typedbatch.training.rings import add_rows, require_rings
 from typedbatch.training.stats import CollectStats
 from typedbatch.training.vector import Envs
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     pass
 
 B = TypeVar("B", bound=BatchProtocol)
-A = TypeVar("A", bound=ActBatchProtocol[Any, Any])
 R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,7 +114,18 @@ class RayCollectors(Generic[R_co]):
     def __init__(
         self: RayCollectors[RolloutBatch],
         make_envs: Callable[[], Envs],
-        policy: Policy[ActBatchProtocol[Any, Any]],
+        policy: Policy[ActBatchProtocol[Any, Any], object],
+        n_workers: int,
+        *,
+        weights: Weights | None = ...,
+        options: dict[str, Any] | None = ...,
+        **more: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RayCollectors[RolloutBatch[Array, Obs]],
+        make_envs: Callable[[], Envs],
+        policy: ArrayPolicy[ActBatchProtocol[Any, Any], Obs],
         n_workers: int,
         *,
         weights: Weights | None = ...,
@@ -125,9 +136,9 @@ class RayCollectors(Generic[R_co]):
     def __init__(
         self,
         make_envs: Callable[[], Envs],
-        policy: Policy[A],
+        policy: ArrayPolicy[A, Obs],
         n_workers: int,
-        record: Callable[[RolloutBatch, A], R_co],
+        record: Callable[[RolloutBatch[Array, Obs], A], R_co],
         *,
         weights: Weights | None = ...,
         options: dict[str, Any] | None = ...,
