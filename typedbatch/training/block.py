@@ -155,15 +155,16 @@ class OneStep:
         if self._step is None:
             return Rows(None, None, self._numbers[:0])
         obs_next, rew, terminated, truncated = self._step[:4]
-        rollout = RolloutBatch(
-            obs=_leaf(self._obs),
-            act=_leaf(self._act),
-            rew=rew,
-            terminated=terminated,
-            truncated=truncated,
-            obs_next=_leaf(obs_next),
-            info=new_tree(Batch, {}),
-        )
+        fields = {
+            "obs": _leaf(self._obs),
+            "info": new_tree(Batch, {}),
+            "obs_next": _leaf(obs_next),
+            "act": _leaf(self._act),
+            "rew": rew,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
+        rollout: RolloutBatch = new_tree(RolloutBatch, fields)  # the constructor would find nothing to convert
         if self._left_out is None:
             return Rows(rollout, None, self._numbers)
         kept = np.flatnonzero(~self._left_out)

@@ -473,7 +473,7 @@ def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
     if len(wrong):
         env = int(wrong[0])
         raise StructureError(
-            f"environment {env} gave {rew[env]} for step {episodes.ep_len[env] + 1} of its episode", "rew"
+            f"environment {env} gave {rew[env]} for step {episodes.length(env) + 1} of its episode", "rew"
         )
 
 

@@ -49,7 +49,6 @@ class CollectStats:
         )
 
 
-_ONE = np.ones(1, np.int64)  # an array, as numpy takes longer for a number
 _NO_RETURNS, _NO_LENGTHS = np.zeros(0), np.zeros(0, np.int64)  # nothing can be written into them
 
 
@@ -61,10 +60,15 @@ class Episodes:
     """
 
     def __init__(self, num_envs: int) -> None:
-        self.ep_return: NDArray[np.float64] = np.zeros(num_envs)
-        self.ep_len: NDArray[np.int64] = np.zeros(num_envs, np.int64)
-        self._returns: list[NDArray[np.float64]] = []
-        self._lengths: list[NDArray[np.int64]] = []
+        self._return: NDArray[np.float64] = np.zeros(num_envs)
+        self._steps = 0
+        self._began = [0] * num_envs
+        self._returns: list[float] = []
+        self._lengths: list[int] = []
+
+    def length(self, env: int) -> int:
+        """Steps of the episode that an environment is in."""
+        return self._steps - self._began[env]
 
     def add(
         self, rew: NDArray[np.float64], left_out: NDArray[np.bool_] | None, ended: NDArray[np.bool_] | None
@@ -76,25 +80,30 @@ class Episodes:
             left_out: whose step does not count; None if all do.
             ended: whose episode ended with it; None if none did.
         """
-        self.ep_return += rew
-        self.ep_len += _ONE
-        if left_out is not None:
-            self.ep_return[left_out] -= rew[left_out]
-            self.ep_len[left_out] -= 1
+        self._steps += 1
+        if left_out is None:
+            self._return += rew
+        else:
+            np.add(self._return, rew, out=self._return, where=~left_out)
+            for env in left_out.nonzero()[0].tolist():
+                self._began[env] += 1
             ended = None if ended is None else ended & ~left_out
         if ended is not None:
-            self._returns.append(self.ep_return[ended])
-            self._lengths.append(self.ep_len[ended])
-            self.ep_return[ended] = self.ep_len[ended] = 0
+            for env in ended.nonzero()[0].tolist():  # mostly one, for which numpy takes longer
+                self._returns.append(self._return.item(env))
+                self._lengths.append(self._steps - self._began[env])
+                self._return[env] = 0
+                self._began[env] = self._steps
 
     def forget(self) -> None:
         """Begin anew with those that the environments are in."""
-        self.ep_return[:] = self.ep_len[:] = 0
+        self._return[:] = 0
+        self._began[:] = [self._steps] * len(self._began)
 
     def taken(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Returns and lengths of those that ended since this was asked last."""
         if not self._returns:
             return _NO_RETURNS, _NO_LENGTHS
-        out = np.concatenate([np.zeros(0), *self._returns]), np.concatenate([np.zeros(0, np.int64), *self._lengths])
+        out = np.array(self._returns), np.array(self._lengths)
         self._returns, self._lengths = [], []
         return out
