@@ -19,6 +19,7 @@ from typedbatch._tree.leaves import (
     NONE,
     NUMBER,
     OBJECT,
+    RAGGED,
     SCALAR,
     SEQUENCE,
     TENSOR,
@@ -174,6 +175,10 @@ def _stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
         from typedbatch._tree.distributions import stack_dists
 
         return stack_dists(values, axis)
+    if kinds == {RAGGED}:
+        from typedbatch._ops.ragged import stack_sequences
+
+        return stack_sequences(values, axis)
     if kinds <= {ARRAY, SCALAR}:
         if any(map(is_masked, values)):
             return join_masked(np.stack, values, axis)
@@ -232,6 +237,10 @@ def _spread(rows: Any, there: NDArray[np.bool_]) -> Any:
         return new_tree(type(rows), {name: _spread(value, there) for name, value in rows.__dict__.items()})
     if kind is NONE:
         return None
+    if kind is RAGGED:
+        from typedbatch._ops.ragged import spread_sequences
+
+        return spread_sequences(rows, there)
     if kind not in (ARRAY, TENSOR):
         raise StructureError(f"missing in some batches, and a {describe(rows)} cannot be filled with zeros")
     if len(rows) != there.sum():
@@ -309,6 +318,10 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
         from typedbatch._tree.distributions import cat_dists
 
         return cat_dists(values)
+    if kinds == {RAGGED}:
+        from typedbatch._ops.ragged import cat_sequences
+
+        return cat_sequences(values, missing)
     if kinds <= {SCALAR, OBJECT}:
         raise StructureError(f"{_list_kinds(values)} have no rows to concatenate; stack gives each a row")
     raise StructureError(f"cannot concatenate {_list_kinds(values)}; the same field must be of one kind in every batch")
