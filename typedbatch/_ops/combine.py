@@ -307,7 +307,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
         cls = types.pop() if len(types) == 1 else Tree.plain
         return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing))
     if kinds == {TENSOR}:
-        return _joined(sys.modules["torch"].cat, values, 0)
+        return _cat_tensors(values)
     if kinds == {ARRAY}:
         if any(map(is_masked, values)):
             return join_masked(np.concatenate, values, 0)
@@ -325,6 +325,17 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
     if kinds <= {SCALAR, OBJECT}:
         raise StructureError(f"{_list_kinds(values)} have no rows to concatenate; stack gives each a row")
     raise StructureError(f"cannot concatenate {_list_kinds(values)}; the same field must be of one kind in every batch")
+
+
+def _cat_tensors(values: list[Any]) -> Any:
+    try:
+        return _joined(sys.modules["torch"].cat, values, 0)
+    except StructureError:
+        if not any(value.is_nested for value in values):
+            raise
+        from typedbatch._ops.jagged import cat_jagged
+
+        return cat_jagged(values)
 
 
 def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:

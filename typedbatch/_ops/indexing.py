@@ -113,7 +113,12 @@ def take_basic(tree: T, index: Any) -> T:
 def take_of_leaf(value: Any, index: Any) -> Any:
     kind = KINDS[type(value)]
     if kind is TENSOR:
-        return take_of_tensor(value, index)
+        try:
+            return take_of_tensor(value, index)
+        except RuntimeError as error:
+            from typedbatch._ops.jagged import take_jagged
+
+            return take_jagged(value, index, error)
     if kind is ARRAY:
         return value[index]
     if kind is DISTRIBUTION:
@@ -190,7 +195,12 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
-        return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
+        try:
+            return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
+        except RuntimeError as error:
+            from typedbatch._ops.jagged import take_jagged
+
+            return take_jagged(value, rows, error)
     return take_of_leaf(value, rows)
 
 

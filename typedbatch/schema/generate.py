@@ -77,7 +77,8 @@ Check = Callable[[object], bool]
 _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast, "is_choice": is_choice,
-    "RAGGED": RAGGED, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute, "from_outside": from_outside,
+    "RAGGED": RAGGED, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
+    "from_outside": from_outside,
 }  # fmt: skip
 
 
