@@ -27,6 +27,7 @@ from typedbatch.protocols import (
     RecurrentStateBatch,
     RolloutBatchProtocol,
 )
+from typedbatch.ragged import Ragged
 from typedbatch.records import (
     ActBatch,
     ActStateBatch,
@@ -88,6 +89,7 @@ __all__ = [
     "Problem",
     "QuantileRegressionBatch",
     "QuantileRegressionBatchProtocol",
+    "Ragged",
     "RecurrentState",
     "RecurrentStateBatch",
     "RolloutBatch",

@@ -1,26 +1,33 @@
 """Batches as pytrees, for ``torch.utils._pytree`` (``tree_map``, ``vmap``, ``torch.compile``) and for ``optree``.
 
 A Batch is a node: its children are the fields in their order, ``None``, text and objects included; its class and names
-are the structure. Registration happens by itself when the library is already imported as typedbatch is, or, for torch,
-when the first tensor is stored. :func:`register` does it at any time.
+are the structure. A Ragged is a node with one child, its values; the lengths are structure, so that nothing that maps
+over numbers changes them.
+
+Registration happens by itself when the library is already imported as typedbatch is, or, for torch, when the first
+tensor is stored. :func:`register` does it at any time.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from typedbatch._tree.leaves import listeners, new_tree
-from typedbatch.batch import Batch
+import numpy as np
 
-_DONE: set[tuple[str, type]] = set()
+from typedbatch._tree.leaves import listeners, new_sequences, new_tree
+from typedbatch.batch import Batch
+from typedbatch.ragged import Ragged
+
+_DONE: set[tuple[str, Any]] = set()
 
 
 def register() -> None:
     """Teach torch and optree, where they are imported, to see into ``Batch`` and all records. Harmless to repeat."""
     for cls in _family(Batch):
-        _register_class(cls)
+        _register_class(cls, _register_in_torch, _register_in_optree)
+    _register_class(Ragged, _register_ragged_in_torch, _register_ragged_in_optree)
 
 
 def _family(cls: type[Batch]) -> Iterable[type[Batch]]:
@@ -29,8 +36,8 @@ def _family(cls: type[Batch]) -> Iterable[type[Batch]]:
         yield from _family(child)
 
 
-def _register_class(cls: type[Batch]) -> None:
-    for library, register_in in (("torch.utils._pytree", _register_in_torch), ("optree", _register_in_optree)):
+def _register_class(cls: Any, in_torch: Callable[[Any], None], in_optree: Callable[[Any], None]) -> None:
+    for library, register_in in (("torch.utils._pytree", in_torch), ("optree", in_optree)):
         if sys.modules.get(library) is not None and (library, cls) not in _DONE:
             _DONE.add((library, cls))
             register_in(cls)
@@ -65,9 +72,57 @@ def _register_in_optree(cls: type[Batch]) -> None:
     def unflatten(names: Sequence[str], leaves: Iterable[Any]) -> Batch:
         return _build(cls, leaves, names)
 
+    optree.register_pytree_node(cls, flatten, unflatten, namespace=_everywhere(), path_entry_type=optree.GetAttrEntry)
+
+
+def _everywhere() -> Any:
     # optree's name for "every namespace", so that a plain tree_map sees into a Batch; it has no shorter one
-    everywhere: Any = vars(optree.registry)["__GLOBAL_NAMESPACE"]
-    optree.register_pytree_node(cls, flatten, unflatten, namespace=everywhere, path_entry_type=optree.GetAttrEntry)
+    return vars(sys.modules["optree.registry"])["__GLOBAL_NAMESPACE"]
+
+
+_Lengths = tuple[tuple[int, ...], bool]
+"""The lengths of a Ragged, and whether it has a dimension for rows: what compares and hashes as structure has to."""
+
+
+def _flatten_ragged(ragged: Ragged[Any]) -> tuple[list[Any], _Lengths]:
+    return [ragged.values], (tuple(ragged.sizes.reshape(-1).tolist()), bool(ragged.sizes.shape))
+
+
+def _unflatten_ragged(children: Iterable[Any], lengths: _Lengths) -> Ragged[Any]:
+    (values,), (sizes, has_rows) = children, lengths
+    array = np.array(sizes, np.intp)
+    ragged: Ragged[Any] = new_sequences(Ragged, values, array if has_rows else array.reshape(()))
+    return ragged
+
+
+def _register_ragged_in_torch(cls: Any) -> None:
+    from torch.utils import _pytree
+
+    def flatten_with_keys(ragged: Ragged[Any]) -> tuple[list[tuple[Any, Any]], _Lengths]:
+        return [(_pytree.GetAttrKey("values"), ragged.values)], _flatten_ragged(ragged)[1]
+
+    _pytree.register_pytree_node(
+        cls,
+        _flatten_ragged,
+        _unflatten_ragged,
+        serialized_type_name="typedbatch.Ragged",
+        flatten_with_keys_fn=flatten_with_keys,
+    )
+
+
+def _register_ragged_in_optree(cls: Any) -> None:
+    optree: Any = sys.modules["optree"]
+
+    def flatten(ragged: Ragged[Any]) -> tuple[list[Any], _Lengths, tuple[str]]:
+        return (*_flatten_ragged(ragged), ("values",))
+
+    optree.register_pytree_node(
+        cls,
+        flatten,
+        lambda lengths, children: _unflatten_ragged(children, lengths),
+        namespace=_everywhere(),
+        path_entry_type=optree.GetAttrEntry,
+    )
 
 
 def _build(cls: type[Batch], leaves: Iterable[Any], names: Sequence[str]) -> Batch:

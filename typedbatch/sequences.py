@@ -11,7 +11,7 @@ Every function works on all fields at once, arrays and tensors, and keeps the cl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -21,7 +21,7 @@ from typedbatch._ops.combine import cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._ops.indexing import take, take_basic
-from typedbatch._ops.padding import NO_ROW, take_or_zeros
+from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch._tree.leaves import Tree
 from typedbatch._tree.rows import at_least, equal_rows, require_tree
 from typedbatch.errors import SizeError, StructureError
@@ -37,6 +37,8 @@ Lengths: TypeAlias = "ArrayLike | Tensor"
 """The rows of each sequence: whole numbers from 0 up, in a list, an array or a tensor."""
 Side = Literal["right", "left"]
 """Where the zeros go."""
+Padding: TypeAlias = float | Mapping[str, float]
+"""What goes there in place of zeros: a number, or one by the name of a field."""
 
 
 def as_lengths(lengths: Lengths) -> NDArray[np.intp]:
@@ -103,22 +105,26 @@ def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
     return chopped
 
 
-def mask(lengths: Lengths, length: int | None = None, side: Side = "right") -> NDArray[np.bool_]:
+def mask(
+    lengths: Lengths, length: int | None = None, side: Side = "right", *, multiple_of: int = 1
+) -> NDArray[np.bool_]:
     """``(E, T)``: true where a padded batch has a row, false where it has zeros.
 
     Args:
         lengths: the rows of each of E sequences.
         length: T; None for the longest.
         side: where the zeros are.
+        multiple_of: T is made larger until it is a multiple of this.
 
     Raises:
-        SizeError: a sequence is longer than ``length``.
+        SizeError: a sequence is longer than ``length``, or ``multiple_of`` is below 1.
     """
     sizes = as_lengths(lengths)
     longest = int(sizes.max(initial=0))
     length = longest if length is None else at_least(0, length, "length")
     if length < longest:
         raise SizeError(f"a sequence has {longest} rows, so it cannot be padded to {length}; chop() makes shorter ones")
+    length += -length % at_least(1, multiple_of, "multiple_of")
     if side not in ("right", "left"):
         raise SizeError(f"side= is 'right' or 'left', got {side!r}")
     there = np.arange(length) < sizes[:, None]
@@ -137,10 +143,34 @@ def cut(batch: B, lengths: Lengths) -> list[B]:
 
 
 @overload
-def pad(batches: Sequence[B], lengths: None = None, *, length: int | None = None, side: Side = "right") -> B: ...
+def pad(
+    batches: Sequence[B],
+    lengths: None = None,
+    *,
+    length: int | None = None,
+    side: Side = "right",
+    value: Padding = 0,
+    multiple_of: int = 1,
+) -> B: ...
 @overload
-def pad(batches: B, lengths: Lengths, *, length: int | None = None, side: Side = "right") -> B: ...
-def pad(batches: Any, lengths: Any = None, *, length: int | None = None, side: Side = "right") -> Any:
+def pad(
+    batches: B,
+    lengths: Lengths,
+    *,
+    length: int | None = None,
+    side: Side = "right",
+    value: Padding = 0,
+    multiple_of: int = 1,
+) -> B: ...
+def pad(
+    batches: Any,
+    lengths: Any = None,
+    *,
+    length: int | None = None,
+    side: Side = "right",
+    value: Padding = 0,
+    multiple_of: int = 1,
+) -> Any:
     """Sequences side by side: ``(E, T, ...)`` in every field, zeros (``None`` for objects) where a sequence has ended.
 
     Args:
@@ -148,25 +178,35 @@ def pad(batches: Any, lengths: Any = None, *, length: int | None = None, side: S
         lengths: for the latter, the rows of each sequence.
         length: T; None for the longest.
         side: where the zeros go.
+        value: what stands there in place of zeros: a number for all fields of numbers, or by the names of fields, as
+            ``{"ids": pad_token_id}``; a field inside another is ``"obs.cam"``.
+        multiple_of: T is made larger until it is a multiple of this, as kernels like it.
 
     Returns:
         A new batch of the same class; data is copied. :func:`mask` says where the rows are.
 
     Raises:
         SizeError: a sequence is longer than ``length``.
-        StructureError: the lengths do not sum to the rows, or batches do not fit together.
+        StructureError: the lengths do not sum to the rows, batches do not fit together, or ``value`` names a field that
+            there is not.
         RowIndexError: a field that cannot be filled with zeros, as a distribution.
+        RowAssignmentError: the dtype of a field cannot hold ``value``.
     """
     if lengths is None:
         parts = [require_rows(require_tree(batch, "pad()"), "pad()") for batch in batches]
         batches, lengths = cat_trees(parts, "error", to_leaf), [equal_rows(part.__dict__) for part in parts]
     tree, sizes = _with_lengths(batches, lengths, "pad()")
-    return take_or_zeros(tree, padded_rows(sizes, length, side))
+    rows = padded_rows(sizes, length, side, multiple_of)
+    padded = take_or_zeros(tree, rows)
+    fill_absent(padded, rows < 0, value)
+    return padded
 
 
-def padded_rows(sizes: NDArray[np.intp], length: int | None, side: Side = "right") -> NDArray[np.intp]:
+def padded_rows(
+    sizes: NDArray[np.intp], length: int | None, side: Side = "right", multiple_of: int = 1
+) -> NDArray[np.intp]:
     """``(E, T)``: the numbers of the rows, -1 where there are zeros."""
-    there = mask(sizes, length, side)
+    there = mask(sizes, length, side, multiple_of=multiple_of)
     rows = np.full(there.shape, NO_ROW)
     rows[there] = np.arange(sizes.sum())
     return rows
@@ -176,18 +216,32 @@ def unpad(padded: B, mask: Any) -> B:
     """The rows where ``mask`` is true, end to end: what :func:`pad` was given. Data is copied.
 
     Args:
-        padded: ``(E, T, ...)`` in every field.
-        mask: ``(E, T)``, an array or tensor of bools; ``mask.sum(1)`` are the lengths.
+        padded: ``(E, T, ...)`` in every field; one with a value for each sequence, ``(E,)``, is left out first.
+        mask: ``(E, T)``, an array or tensor of bools, or of the numbers 0 and 1, as most tokenizers give it; true
+            anywhere, left, right or in between. ``mask.sum(1)`` are the lengths.
 
     Raises:
-        StructureError: the mask is not one of two dimensions.
+        StructureError: the mask is not one of two dimensions, or has other numbers in it.
         RowIndexError: a field has other dimensions than the mask.
     """
-    tree, flags = require_tree(padded, "unpad()"), np.asarray(leaf_to_numpy(to_leaf(mask)))
-    if flags.ndim != 2 or flags.dtype != bool:
-        raise StructureError(f"a mask of padded sequences is (E, T) bools, got {flags.dtype}{list(flags.shape)}")
-    rows: B = take(tree, flags)
+    rows: B = take(require_tree(padded, "unpad()"), as_flags(mask))
     return rows
+
+
+def as_flags(mask: Any) -> NDArray[np.bool_]:
+    """A mask of padded sequences as an array of bools.
+
+    Raises:
+        StructureError: it is not ``(E, T)``, or has other numbers than 0 and 1 in it.
+    """
+    flags = np.asarray(leaf_to_numpy(to_leaf(mask)))
+    if flags.ndim != 2 or flags.dtype.kind not in "biuf":
+        got = f"{flags.dtype}{list(flags.shape)}"
+        raise StructureError(f"a mask of padded sequences is (E, T) bools, or numbers 0 and 1, got {got}")
+    whole: NDArray[np.bool_] = flags.astype(bool)
+    if flags.dtype != bool and not np.array_equal(whole, flags):
+        raise StructureError("a mask of padded sequences has numbers other than 0 and 1 in it; compare it first")
+    return whole
 
 
 class Packed(NamedTuple, Generic[B]):

@@ -23,14 +23,17 @@ from typedbatch._tree.leaves import (
     BATCH,
     NONE,
     NUMBER,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
     describe,
     is_reserved,
     kind_of,
+    new_sequences,
     new_tree,
 )
+from typedbatch._tree.rows import require_rows
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -71,10 +74,29 @@ def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name
         return fields[0]
     if BATCH in kinds:
         raise StructureError(f"{symbol(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")
+    if kinds == {RAGGED}:
+        return _apply_ragged(operation, values, fields)
     if not kinds <= {ARRAY, TENSOR, SCALAR}:
         raise LeafError(f"{symbol(operation)} needs numbers, got {', '.join(map(describe, fields))}")
     tensor = next((value for value in values if kind_of(value) is TENSOR), None)
     return operation(*(values if tensor is None else [on_torch(value, tensor) for value in values]))
+
+
+def _apply_ragged(operation: Operation, values: list[Any], ragged: list[Any]) -> Any:
+    """On the values of sequences of the same lengths; an array beside them has rows for samples, and is refused."""
+    first = ragged[0]
+    if any(not np.array_equal(one.sizes, first.sizes) for one in ragged):
+        raise StructureError(f"{symbol(operation)} pairs rows, got {' and '.join(map(describe, ragged))}")
+    others = [value for value in values if kind_of(value) is not RAGGED]
+    if any(np.ndim(other) for other in others):
+        raise StructureError(f"{symbol(operation)} takes a number or a Batch beside {describe(first)}; see .values")
+    inner = [value.values if kind_of(value) is RAGGED else value for value in values]
+    result: Tree = apply(operation, *inner)
+    try:
+        require_rows(result, int(first.sizes.sum()))
+    except StructureError as error:
+        raise LeafError(f"{symbol(operation)} cannot take {describe(first)}: {error}; see .values") from error
+    return new_sequences(type(first), result, first.sizes)
 
 
 # numpy's ufuncs that torch has under another name; the others have the same one

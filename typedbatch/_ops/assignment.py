@@ -21,6 +21,7 @@ from typedbatch._tree.leaves import (
     MAPPING,
     NONE,
     NUMBER,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
@@ -108,6 +109,11 @@ def _plan_field(writes: list[_Write], target: Any, index: Any, value: Any, stric
         return
     if kind is NONE and (absent or value is None):
         return
+    if kind is RAGGED:
+        raise RowAssignmentError(
+            f"the rows of {describe(target)} are sequences end to end, and cannot be replaced in place; "
+            "write into the arrays of .values, or make another Ragged and set the whole field"
+        )
     if kind not in (ARRAY, TENSOR):
         raise RowAssignmentError(f"{describe(target)} has no rows to assign to")
     if obstacle := write_obstacle(target):

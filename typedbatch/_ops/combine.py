@@ -19,6 +19,7 @@ from typedbatch._tree.leaves import (
     NONE,
     NUMBER,
     OBJECT,
+    RAGGED,
     SCALAR,
     SEQUENCE,
     TENSOR,
@@ -174,6 +175,10 @@ def _stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
         from typedbatch._tree.distributions import stack_dists
 
         return stack_dists(values, axis)
+    if kinds == {RAGGED}:
+        from typedbatch._ops.ragged import stack_sequences
+
+        return stack_sequences(values, axis)
     if kinds <= {ARRAY, SCALAR}:
         if any(map(is_masked, values)):
             return join_masked(np.stack, values, axis)
@@ -232,6 +237,10 @@ def _spread(rows: Any, there: NDArray[np.bool_]) -> Any:
         return new_tree(type(rows), {name: _spread(value, there) for name, value in rows.__dict__.items()})
     if kind is NONE:
         return None
+    if kind is RAGGED:
+        from typedbatch._ops.ragged import spread_sequences
+
+        return spread_sequences(rows, there)
     if kind not in (ARRAY, TENSOR):
         raise StructureError(f"missing in some batches, and a {describe(rows)} cannot be filled with zeros")
     if len(rows) != there.sum():
@@ -298,7 +307,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
         cls = types.pop() if len(types) == 1 else Tree.plain
         return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing))
     if kinds == {TENSOR}:
-        return _joined(sys.modules["torch"].cat, values, 0)
+        return _cat_tensors(values)
     if kinds == {ARRAY}:
         if any(map(is_masked, values)):
             return join_masked(np.concatenate, values, 0)
@@ -309,9 +318,24 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
         from typedbatch._tree.distributions import cat_dists
 
         return cat_dists(values)
+    if kinds == {RAGGED}:
+        from typedbatch._ops.ragged import cat_sequences
+
+        return cat_sequences(values, missing)
     if kinds <= {SCALAR, OBJECT}:
         raise StructureError(f"{_list_kinds(values)} have no rows to concatenate; stack gives each a row")
     raise StructureError(f"cannot concatenate {_list_kinds(values)}; the same field must be of one kind in every batch")
+
+
+def _cat_tensors(values: list[Any]) -> Any:
+    try:
+        return _joined(sys.modules["torch"].cat, values, 0)
+    except StructureError:
+        if not any(value.is_nested for value in values):
+            raise
+        from typedbatch._ops.jagged import cat_jagged
+
+        return cat_jagged(values)
 
 
 def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:

@@ -19,6 +19,7 @@ from typedbatch._tree.leaves import (
     KINDS,
     MAPPING,
     NUMBER,
+    RAGGED,
     SCALAR,
     SEQUENCE,
     TENSOR,
@@ -150,7 +151,7 @@ def _from_sequence(values: Sequence[Any]) -> Any:
         return _stack_tensors(values)
     if ARRAY in kinds and any(map(is_masked, values)):
         return _stack_masked(values)
-    if not kinds.isdisjoint({MAPPING, BATCH}):  # numpy would look inside them
+    if not kinds.isdisjoint({MAPPING, BATCH, RAGGED}):  # numpy would look inside them
         return object_array(values)
     return to_array(values)
 

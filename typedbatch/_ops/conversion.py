@@ -12,7 +12,21 @@ import numpy as np
 from numpy import ndarray
 
 from typedbatch._ops.construct import to_leaf
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Tree, kind_of
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    NONE,
+    OBJECT,
+    RAGGED,
+    SCALAR,
+    TENSOR,
+    Tree,
+    kind_of,
+    new_sequences,
+)
+from typedbatch._tree.rows import require_rows
 from typedbatch.errors import MissingDependencyError, SettingError, TypedBatchError
 
 if TYPE_CHECKING:
@@ -93,7 +107,10 @@ def require_device(device: Any) -> None:
 
 def leaf_to_numpy(leaf: Any) -> Any:
     """One leaf as numpy; leaves that are not tensors stay."""
-    return torch_side().to_array(leaf) if KINDS[type(leaf)] is TENSOR else leaf
+    kind = KINDS[type(leaf)]
+    if kind is RAGGED:
+        return map_values(leaf, leaf_to_numpy)
+    return torch_side().to_array(leaf) if kind is TENSOR else leaf
 
 
 def tree_to_numpy(tree: T) -> T:
@@ -159,7 +176,7 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any],
             from typedbatch._tree.distributions import map_dist
 
             return map_dist(leaf, lambda tensor: tensor.to(device))
-        return leaf
+        return map_values(leaf, convert) if kind is RAGGED else leaf
 
     return convert
 
@@ -171,10 +188,24 @@ def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
     name = ""
     try:
         for name, value in tree.__dict__.items():
-            fields[name] = map_leaves(value, function) if isinstance(value, Tree) else function(value)
+            if isinstance(value, Tree):
+                fields[name] = map_leaves(value, function)
+            else:
+                fields[name] = map_values(value, function) if KINDS[type(value)] is RAGGED else function(value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     return out
+
+
+def map_values(ragged: Any, function: Callable[[Any], Any]) -> Any:
+    """The same sequences with ``function`` applied to every leaf of their values.
+
+    Raises:
+        StructureError: a leaf came back with another number of rows.
+    """
+    values = map_leaves(ragged.values, function)
+    require_rows(values, int(ragged.sizes.sum()))
+    return new_sequences(type(ragged), values, ragged.sizes)
 
 
 def map_leaves_in_place(tree: Tree, function: Callable[[Any], Any]) -> None:

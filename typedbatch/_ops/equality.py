@@ -12,6 +12,7 @@ from typedbatch._tree.leaves import (
     BATCH,
     DISTRIBUTION,
     KINDS,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
@@ -91,6 +92,8 @@ def _compare(a: Any, b: Any, how: _Close | None) -> bool:
         from typedbatch._tree.distributions import dists_equal
 
         return dists_equal(a, b, lambda x, y: _same(x, y, how))
+    if kind is RAGGED:
+        return np.array_equal(a.sizes, b.sizes) and _same_trees(a.values, b.values, how)
     return _same_objects(a, b, how)
 
 
@@ -143,7 +146,7 @@ def _same_arrays(a: Any, b: Any, how: _Close | None) -> bool:
     return np.allclose(a, b, *how)
 
 
-_LEAVES: Final = frozenset({ARRAY, TENSOR, BATCH, DISTRIBUTION})
+_LEAVES: Final = frozenset({ARRAY, TENSOR, BATCH, DISTRIBUTION, RAGGED})
 
 
 def _same_objects(a: Any, b: Any, how: _Close | None) -> bool:

@@ -15,6 +15,7 @@ from typedbatch._tree.leaves import (
     DISTRIBUTION,
     KINDS,
     NONE,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
@@ -88,7 +89,10 @@ def _plain(part: Any) -> Any:
 
 def take_basic(tree: T, index: Any) -> T:
     """:func:`take` for an index that needs no preparation. The hot loop of rollouts: one test per leaf."""
-    out = new(type(tree))
+    cls = type(tree)
+    if cls._row_guard is not None:  # public names are fields
+        cls._row_guard(tree)
+    out = new(cls)
     fields = out.__dict__
     name = ""
     try:
@@ -98,7 +102,7 @@ def take_basic(tree: T, index: Any) -> T:
             elif isinstance(value, Tree):
                 fields[name] = take_basic(value, index)
             else:
-                fields[name] = _take_leaf(value, index)
+                fields[name] = take_of_leaf(value, index)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     except (IndexError, TypeError, ValueError, OverflowError) as error:
@@ -106,10 +110,15 @@ def take_basic(tree: T, index: Any) -> T:
     return out
 
 
-def _take_leaf(value: Any, index: Any) -> Any:
+def take_of_leaf(value: Any, index: Any) -> Any:
     kind = KINDS[type(value)]
     if kind is TENSOR:
-        return take_of_tensor(value, index)
+        try:
+            return take_of_tensor(value, index)
+        except RuntimeError as error:
+            from typedbatch._ops.jagged import take_jagged
+
+            return take_jagged(value, index, error)
     if kind is ARRAY:
         return value[index]
     if kind is DISTRIBUTION:
@@ -118,6 +127,10 @@ def _take_leaf(value: Any, index: Any) -> Any:
         return get_sliced_dist(value, index)
     if kind is NONE:
         return None
+    if kind is RAGGED:
+        from typedbatch._ops.ragged import take_sequences
+
+        return take_sequences(value, index)
     raise RowIndexError(f"a scalar ({describe(value)}) has no rows, so {index!r} cannot be taken of it")
 
 
@@ -156,7 +169,10 @@ def _is_backward(part: object) -> bool:
 def take_rows(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
     """:func:`take` by row numbers; ``mask_size`` is how many rows each leaf must have, if they come from a mask."""
     # ``take`` along the rows is numpy's fast path for what ``array[rows]`` does in general.
-    out = new(type(tree))
+    cls = type(tree)
+    if cls._row_guard is not None:  # public names are fields
+        cls._row_guard(tree)
+    out = new(cls)
     fields = out.__dict__
     name = ""
     try:
@@ -179,8 +195,13 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
-        return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
-    return _take_leaf(value, rows)
+        try:
+            return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
+        except RuntimeError as error:
+            from typedbatch._ops.jagged import take_jagged
+
+            return take_jagged(value, rows, error)
+    return take_of_leaf(value, rows)
 
 
 def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:

@@ -15,6 +15,7 @@ from typedbatch._tree.leaves import (
     BATCH,
     KINDS,
     NUMBER,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
@@ -61,7 +62,11 @@ def _is_null(x: Any) -> bool:
 
 def has_null(tree: Tree) -> bool:
     """True when any value of any leaf is null."""
-    return any(bool(is_null(leaf).any()) for _, leaf in leaves(tree.__dict__) if not is_reserved(leaf))
+    return any(_has_null(leaf) for _, leaf in leaves(tree.__dict__) if not is_reserved(leaf))
+
+
+def _has_null(leaf: Any) -> bool:
+    return has_null(leaf.values) if KINDS[type(leaf)] is RAGGED else bool(is_null(leaf).any())
 
 
 def drop_null(tree: T) -> T:
@@ -85,6 +90,8 @@ def complete_rows(tree: Tree) -> NDArray[np.bool_]:
         if KINDS[type(leaf)] in (ARRAY, TENSOR):
             nulls = leaf_to_numpy(is_null(leaf))
             complete &= ~nulls.any(axis=tuple(range(1, nulls.ndim)))
+        elif KINDS[type(leaf)] is RAGGED:
+            complete[np.repeat(np.arange(len(leaf.sizes)), leaf.sizes)[~complete_rows(leaf.values)]] = False
     return complete
 
 

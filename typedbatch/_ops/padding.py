@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._ops.casting import fitted
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import ARRAY, KINDS, NONE, TENSOR, Tree, blank, describe, leading_shape, new_tree
-from typedbatch.errors import RowIndexError, TypedBatchError
+from typedbatch._tree.leaves import (
+    ARRAY,
+    KINDS,
+    NONE,
+    RAGGED,
+    TENSOR,
+    Tree,
+    blank,
+    describe,
+    is_objects,
+    leading_shape,
+    new_tree,
+)
+from typedbatch._tree.rows import leaves
+from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, did_you_mean, under
 
 T = TypeVar("T", bound=Tree)
 
@@ -59,6 +74,10 @@ def take_leaf_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bo
         return _take_tensor_or_zeros(value, rows, absent)
     if not leading_shape(value):
         raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
+    if kind is RAGGED:
+        from typedbatch._ops.ragged import take_sequences
+
+        return take_sequences(value, rows)
     if absent is not None:
         raise RowIndexError(f"{describe(value)} cannot be filled with zeros")
     from typedbatch._tree.distributions import get_sliced_dist
@@ -100,3 +119,39 @@ def after_zeros(tree: T, zeros: int, rows: int) -> T:
         numbers = np.concatenate([np.full(zeros, NO_ROW), np.arange(rows)])
         out.__dict__.update(take_or_zeros(new_tree(type(tree), others), numbers).__dict__)
     return out
+
+
+def fill_absent(tree: Tree, absent: NDArray[np.bool_], value: float | Mapping[str, float]) -> None:
+    """Write into a tree of :func:`take_or_zeros` what stands in place of its zeros.
+
+    Args:
+        tree: the tree, which nobody else has yet.
+        absent: where the zeros are.
+        value: a number for all leaves of numbers, or by the dotted names of leaves.
+
+    Raises:
+        StructureError: a name that there is not.
+        RowAssignmentError: the dtype of a leaf cannot hold the number.
+    """
+    if isinstance(value, Mapping):
+        numbers: dict[str, Any] = dict(value)
+        found = dict(leaves(tree.__dict__))
+        if unknown := [name for name in numbers if name not in found]:
+            raise StructureError(
+                f"value= names {unknown[0]!r}, and the fields are {', '.join(found)}{did_you_mean(unknown[0], found)}"
+            )
+    elif value:
+        found = {path: leaf for path, leaf in leaves(tree.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR)}
+        numbers = {path: value for path, leaf in found.items() if not is_objects(leaf)}
+    else:  # they are zeros already
+        return
+    for path, number in numbers.items():
+        with under(path):
+            _fill_leaf(found[path], absent, number)
+
+
+def _fill_leaf(leaf: Any, absent: NDArray[np.bool_], number: Any) -> None:
+    if KINDS[type(leaf)] not in (ARRAY, TENSOR):
+        raise RowAssignmentError(f"{describe(leaf)} cannot be filled with {number!r}")
+    wanted = number if is_objects(leaf) else fitted(leaf, np.asarray(number))
+    leaf[torch_side().torch.from_numpy(absent).to(leaf.device) if KINDS[type(leaf)] is TENSOR else absent] = wanted

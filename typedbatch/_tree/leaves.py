@@ -28,6 +28,9 @@ class Tree:
     _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = None
     """Called with the fields of the batches of one class that are to be concatenated; ``SampleBatch`` has its own."""
 
+    _row_guard: ClassVar[Callable[[object], None] | None] = None
+    """Called with a batch of the class before its rows are taken; of a record it may refuse that."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _require_no_other_place(cls)
@@ -47,6 +50,43 @@ def _require_no_other_place(cls: type) -> None:
             raise DeclarationError(f"{cls.__name__} has __slots__, which copies would lose; a batch has fields alone")
 
 
+class Sequences:
+    """Sequences end to end: a batch of all their rows, and how many each has. What every ``Ragged`` is.
+
+    A leaf, and no batch: its rows are whole sequences, and what goes through a batch row by row must not cut them.
+    """
+
+    __slots__ = ("_offsets", "_sizes", "_values")
+    _values: Any
+    _sizes: NDArray[np.intp]
+    _offsets: NDArray[np.intp] | None
+
+    @property
+    def values(self) -> Any:
+        """The rows of all sequences, end to end."""
+        return self._values
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """The length of each sequence as an array, wherever the values are; without dimensions for a single one."""
+        return self._sizes
+
+    @property
+    def offsets(self) -> NDArray[np.intp]:
+        """Where each sequence begins, and where the last one ends."""
+        if self._offsets is None:
+            self._offsets = np.concatenate(([0], np.cumsum(self._sizes)))
+        return self._offsets
+
+
+def new_sequences(cls: type[Sequences], values: Any, sizes: Any) -> Any:
+    """An instance of ``cls`` with these values and sizes: nothing is checked or copied."""
+    out = object.__new__(cls)
+    out._values, out._sizes, out._offsets = values, np.asarray(sizes), None
+    out._sizes.flags.writeable = False
+    return out
+
+
 listeners: list[Callable[[], None]] = []
 """Called when a class of batches is made, and when the first tensor is met; ``typedbatch.pytree`` listens."""
 
@@ -57,6 +97,7 @@ class Kind(Enum):
     ARRAY = "numpy array"
     TENSOR = "torch tensor"
     BATCH = "Batch"
+    RAGGED = "Ragged"
     SCALAR = "numpy scalar"
     NONE = "None"
     DISTRIBUTION = "distribution"
@@ -71,7 +112,7 @@ class Kind(Enum):
 
 ARRAY, TENSOR, BATCH, SCALAR = Kind.ARRAY, Kind.TENSOR, Kind.BATCH, Kind.SCALAR
 NONE, DISTRIBUTION, OBJECT = Kind.NONE, Kind.DISTRIBUTION, Kind.OBJECT
-NUMBER, MAPPING, SEQUENCE = Kind.NUMBER, Kind.MAPPING, Kind.SEQUENCE
+NUMBER, MAPPING, SEQUENCE, RAGGED = Kind.NUMBER, Kind.MAPPING, Kind.SEQUENCE, Kind.RAGGED
 
 
 class _Kinds(dict[type, Kind]):
@@ -90,6 +131,7 @@ def _kind_of_class(cls: type) -> Kind:
     rules: list[tuple[Kind, tuple[type, ...]]] = [
         (ARRAY, (np.ndarray,)),
         (BATCH, (Tree,)),
+        (RAGGED, (Sequences,)),
         (NONE, (type(None),)),
         *_torch_rules(),
         (OBJECT, (str, bytes, bytearray, memoryview)),
@@ -135,10 +177,15 @@ def is_objects(value: object) -> bool:
 
 
 def leading_shape(leaf: Any) -> tuple[int, ...]:
-    """The shape whose first dimension is the rows: an array's shape, a distribution's ``batch_shape``, else ``()``."""
+    """The shape whose first dimension is the rows: an array's shape, a distribution's ``batch_shape``, else ``()``.
+
+    The rows of a ``Ragged`` are its sequences.
+    """
     kind = KINDS[type(leaf)]
     if kind is ARRAY or kind is TENSOR:
         return tuple(leaf.shape)
+    if kind is RAGGED:
+        return tuple(leaf.sizes.shape)
     return tuple(leaf.batch_shape) if kind is DISTRIBUTION else ()
 
 
@@ -256,4 +303,14 @@ def describe(leaf: Any) -> str:
         return f"{prefix}{short_dtype(leaf)}[{','.join(map(str, leaf.shape))}]"
     if kind is DISTRIBUTION:
         return f"{type(leaf).__name__}[{','.join(map(str, leaf.batch_shape))}]"
+    if kind is RAGGED:
+        return _describe_sequences(leaf)
     return "None" if leaf is None else short_dtype(leaf) if kind is SCALAR else type(leaf).__name__
+
+
+def _describe_sequences(leaf: Sequences) -> str:
+    sizes = leaf.sizes
+    if not sizes.shape:
+        return f"{type(leaf).__name__}[{sizes}]"
+    least, most = (sizes.min(), sizes.max()) if sizes.size else (0, 0)
+    return f"{type(leaf).__name__}[{len(sizes)} x {least if least == most else f'{least}..{most}'}]"

@@ -161,6 +161,19 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
     return rows
 
 
+def require_rows(values: Tree, rows: int) -> None:
+    """Raise an error unless every leaf has so many rows; ``None`` and reserved fields need none.
+
+    Raises:
+        StructureError: one has not.
+    """
+    for path, leaf in leaves(values.__dict__):
+        shape = leading_shape(leaf)
+        if shape[:1] != (rows,) and KINDS[type(leaf)] is not NONE and not isinstance(leaf, Tree):
+            has = f"{shape[0]} rows" if shape else "no rows"
+            raise StructureError(f"{describe(leaf)} has {has}, and the lengths sum up to {rows}", path)
+
+
 def shape_of(fields: Mapping[str, Any]) -> list[int]:
     """Element-wise minimum over the leaves' shapes; ``[]`` as soon as a leaf is a scalar or a field is reserved."""
     shapes = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from typing_extensions import TypeForm
 
 from typedbatch._ops.conversion import leaf_to_numpy, leaf_to_torch
-from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, Kind, describe, kind_of, new_tree
+from typedbatch._tree.leaves import ARRAY, BATCH, RAGGED, TENSOR, Kind, describe, kind_of, new_sequences, new_tree
 from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, under
@@ -62,12 +62,20 @@ def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, 
         with under(name):
             if kind_of(value) is BATCH:
                 nested = field.nested[0] if field is not None and field.nested else None
-                inner = _declared_kind(nested) if nested is not None else kind
-                cls = type(value) if nested is None else class_for(nested, value)
-                out[name] = new_tree(cls, _converted(value, nested, inner, turns))
+                out[name] = _converted_batch(value, nested, kind, turns)
+            elif kind_of(value) is RAGGED:
+                nested = next((one.schema for one in field.options if one.kind is RAGGED), None) if field else None
+                values = _converted_batch(value.values, nested, kind, turns)
+                out[name] = new_sequences(type(value), values, value.sizes)
             else:
                 out[name] = turns[_wanted(value, field, kind)](value)
     return out
+
+
+def _converted_batch(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, Turn]) -> Any:
+    inner = _declared_kind(schema) if schema is not None else kind
+    cls = type(batch) if schema is None else class_for(schema, batch)
+    return new_tree(cls, _converted(batch, schema, inner, turns))
 
 
 def _wanted(value: Any, field: Field | None, kind: Kind) -> Kind:

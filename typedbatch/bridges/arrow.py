@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.depth import require_depth
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NONE, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SettingError, StorageError, StructureError, TypedBatchError
@@ -122,6 +122,8 @@ def _column(value: Any, rows: int) -> Any:
         return pa.StructArray.from_arrays(list(inner.values()), list(inner)) if inner else None
     if kind is NONE:
         return pa.nulls(rows)
+    if kind is RAGGED:
+        raise LeafError(f"{describe(value)} is not a column for Arrow; put the arrays of .padded() in its place")
     if kind not in (ARRAY, TENSOR):
         raise LeafError(f"{describe(value)} is not a column for Arrow")
     array = leaf_to_numpy(value)

@@ -24,6 +24,7 @@ from typedbatch._tree.leaves import (
     BATCH,
     DISTRIBUTION,
     KINDS,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
@@ -167,6 +168,8 @@ def _entry(value: Any, size: torch.Size) -> Any:
     kind = KINDS[type(value)]
     if kind is BATCH:
         return _tensordict(value, size)
+    if kind is RAGGED:
+        raise LeafError(f"{describe(value)} is not a tensor; put .to_nested() or .padded() in its place")
     if kind is DISTRIBUTION:
         raise LeafError(f"a TensorDict keeps {describe(value)} whole when it is indexed; keep its parameters instead")
     if kind in (ARRAY, TENSOR, SCALAR) and leading_shape(value)[: len(size)] != size and not is_objects(value):

@@ -15,6 +15,7 @@ from typedbatch._tree.leaves import (
     BATCH,
     DISTRIBUTION,
     KINDS,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
@@ -142,6 +143,10 @@ def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[s
     if kind is BATCH:
         inner = {k: new_column(v, size, lead, storage, (*path, k)) for k, v in value.__dict__.items()}
         return new_tree(Tree.plain, inner)
+    if kind is RAGGED:
+        raise LeafError(
+            f"{describe(value)}, and rows of a buffer have one shape; add what .padded(length=...) gives", path[-1]
+        )
     shape = (size, *tuple(value.shape)[len(lead) :]) if kind in (ARRAY, TENSOR) else (size,)
     if kind is TENSOR:
         return storage.tensor(path, shape, value)

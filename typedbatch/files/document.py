@@ -9,11 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    RAGGED,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    new_sequences,
+    new_tree,
+    object_array,
+)
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files.container import NAMES, Stored, aligned, sizes
 from typedbatch.files.jsonable import plain, text
+from typedbatch.ragged import Ragged
 from typedbatch.sample_batches.multi_agent import MultiAgentBatch
 from typedbatch.sample_batches.sample_batch import SampleBatch
 
@@ -89,6 +102,9 @@ class Writer:
         kind = KINDS[type(value)]
         if kind is BATCH:
             return self._batch(value, path)
+        if kind is RAGGED:
+            lengths = np.asarray(value.sizes, np.int64)
+            return {"ragged": self._batch(value.values, f"{path}.values"), "lengths": self._keep(lengths, path)}
         if kind is TENSOR:
             bits = torch_side().as_bits(value)
             name = str(value.dtype).removeprefix("torch.")
@@ -166,6 +182,8 @@ class Reader:
         """The value that a document describes."""
         if "batch" in node:
             return self._batch(node)
+        if "ragged" in node:
+            return self._ragged(node)
         kind = next((kind for kind in ("array", "scalar", "tensor") if kind in node), None)
         if kind is not None:
             array = self._take(node[kind])
@@ -196,6 +214,14 @@ class Reader:
             with under(name):
                 fields[name] = self.value(inner)
         return of_class(node["class"], fields)
+
+    def _ragged(self, node: dict[str, Any]) -> Any:
+        lengths, values = self._take(node["lengths"]), self._batch(node["ragged"])
+        try:
+            ragged = Ragged(values, lengths.reshape(-1))
+            return ragged if lengths.ndim else new_sequences(Ragged, values, lengths)
+        except TypedBatchError as error:
+            raise StorageError(f"its sequences do not fit together: {error}") from error
 
     def _leaf(self, stored: Stored) -> Any:
         if stored.dtype not in _TENSORS_ONLY:

@@ -16,7 +16,7 @@ import numpy as np
 
 from typedbatch._ops.conversion import require_device, torch_side
 from typedbatch._tree.depth import fields_of, require_depth
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, MAPPING, SCALAR, TENSOR, Tree, describe
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
 from typedbatch.errors import StorageError, TypedBatchError
 from typedbatch.files._hdf5 import h5py
 from typedbatch.files._hdf5.build import built
@@ -99,6 +99,8 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
     kind = KINDS[type(value)]
     if isinstance(value, np.ma.MaskedArray):
         raise StorageError("a masked array, whose mask would be lost; fill it, and keep the mask as a field")
+    if kind is RAGGED:
+        raise StorageError(f"{describe(value)}, which HDF5 files do not hold; a .safetensors file does")
     if kind in (BATCH, MAPPING):
         inner = group.create_group(name, track_order=True)
         inner.attrs[TYPE] = np.bytes_("Batch" if kind is BATCH else "dict")

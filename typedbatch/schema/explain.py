@@ -17,6 +17,7 @@ from typedbatch._tree.leaves import (
     KINDS,
     MAPPING,
     OBJECT,
+    RAGGED,
     SCALAR,
     TENSOR,
     Kind,
@@ -25,6 +26,7 @@ from typedbatch._tree.leaves import (
     is_reserved,
     leading_shape,
 )
+from typedbatch._tree.rows import leaves
 from typedbatch.errors import Code, Problem
 from typedbatch.naming import counterpart
 from typedbatch.schema.blame import Size, Votes, conflicts, show_sizes
@@ -225,6 +227,9 @@ class _Walker:
             self.report(path, "TB203 wrong-choice", str(option), f"{describe(value)} of another value")
         elif option.kind is BATCH:
             self.batch(option, value, path)
+        elif option.kind is RAGGED:
+            self.shape(option, value, path, computed)
+            self.sequences(option, value, path)
         elif option.kind is OBJECT and is_sized(option.cls):
             len(value)  # what it raises is reported
         elif says := contradiction(value):
@@ -249,6 +254,23 @@ class _Walker:
                 self.computed(inner)
         else:
             self.anything(value, path)
+
+    def sequences(self, option: Option, ragged: Any, path: Path) -> None:
+        """The values of a Ragged: as many rows as the lengths sum up to, and dimensions of their own."""
+        where, rows = Path(path, "values"), int(ragged.sizes.sum())
+        if option.schema is not None:
+            inner = _Walker(option.schema, ragged.values)
+            inner.root, inner.proposals, inner.trying = self.root, self.proposals, self.trying
+            inner.fields(ragged.values, option.schema, where)
+            found = (*inner.problems, *conflicts(inner.known.by_name(), self.root))
+            self.known.taken.update(inner.known.taken)
+            self.problems += found
+            if found:
+                return
+        for name, leaf in leaves(ragged.values.__dict__):
+            if (shape := leading_shape(leaf)) and shape[0] != rows:
+                says = f"{shape[0]} rows here, where the lengths sum up to {rows}"
+                self.report(Path(where, name), "TB302 dimension-conflict", "", says)
 
     def anything(self, value: Any, path: Path) -> None:
         """A value of which nothing is declared: what has rows in it has the rows that all have."""
@@ -288,8 +310,7 @@ class _Walker:
 
     def shape(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> None:
         """The sizes of an array, a tensor or a distribution."""
-        sizes = tuple(value.batch_shape if option.kind is DISTRIBUTION else value.shape)
-        shape = option.shape
+        sizes, shape = leading_shape(value), option.shape
         if not shape.has_rank(len(sizes)):
             if shape == WITH_ROWS:
                 hint = "one row keeps its rows as batch[i:i+1]"

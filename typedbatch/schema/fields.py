@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, TENSOR, Kind
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, RAGGED, TENSOR, Kind
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.dtypes import Dtypes
@@ -23,11 +23,12 @@ class Option:
     """One kind of value that a field takes.
 
     Attributes:
-        kind: array, tensor, Batch, distribution, object or None.
+        kind: array, tensor, Batch, Ragged, distribution, object or None.
         cls: the class that it must be an instance of; None for any of that kind.
         dtypes: the dtypes that an array or tensor may have; None for any.
         shape: the shape of an array or tensor, or the ``batch_shape`` of a distribution.
-        schema: what a nested batch must match; None for any batch, whose leaves then have N rows each.
+        schema: what a nested batch must match, or the values of a Ragged, which have dimensions of their own; None for
+            any batch, whose leaves then have N rows each.
         each: what every field of a nested batch must be, for ``dict[str, Array]``.
         choices: the values of a ``Literal``; empty for any.
         rules: what its values must fulfil, checked at the level ``"values"`` only.
@@ -49,6 +50,8 @@ class Option:
             if self.schema is not None:
                 return self.schema.name
             return "a Batch" if self.each is None else f"a Batch of {self.each.expects()} each"
+        if self.kind is RAGGED:
+            return "a Ragged" if self.schema is None else f"a Ragged[{self.schema.name}]"
         if self.kind in (ARRAY, TENSOR):
             return self._array()
         if self.cls is not None:

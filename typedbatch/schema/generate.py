@@ -53,7 +53,19 @@ from typing import Any, cast
 from numpy import ndarray
 
 from typedbatch._signals import from_outside
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind, contradiction
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    NONE,
+    OBJECT,
+    RAGGED,
+    SCALAR,
+    TENSOR,
+    Kind,
+    contradiction,
+)
 from typedbatch._tree.rows import rows_of
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
@@ -65,7 +77,8 @@ Check = Callable[[object], bool]
 _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast, "is_choice": is_choice,
-    "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute, "from_outside": from_outside,
+    "RAGGED": RAGGED, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
+    "from_outside": from_outside,
 }  # fmt: skip
 
 
@@ -78,7 +91,8 @@ def generate(schema: Schema) -> Check:
     """Write and compile the check of a schema that does not nest itself."""
     writer = _Writer(schema)
     torch: Any = sys.modules.get("torch")
-    own = {"is_array": _is_array, "is_tensor": _is_tensor, "Tensor": getattr(torch, "Tensor", None)}
+    own: dict[str, Any] = {"is_array": _is_array, "is_tensor": _is_tensor, "Tensor": getattr(torch, "Tensor", None)}
+    own["sequences_match"] = _sequences_match
     names = {**_GLOBALS, **own, **writer.constants}
     exec(compile(writer.source, f"<check of {schema.name}>", "exec"), names)  # our own text; names in it are quoted
     return cast("Check", names["check"])
@@ -267,6 +281,9 @@ class _Body:
             self.shape(option, f"{value}.shape")
         elif option.kind is DISTRIBUTION:
             self.shape(option, f"{value}.batch_shape")
+        elif option.kind is RAGGED:
+            self.shape(option, f"{value}.sizes.shape")
+            self.refuse(f"not sequences_match({value}, {self.writer.constant(option.schema)})")
         elif option.kind is BATCH:
             self.batch(option, value, nest)
         elif option.kind is OBJECT and is_sized(option.cls):
@@ -311,7 +328,8 @@ class _Body:
         rows, kind = self.writer.dims[ROWS], self.new("k")
         self.write(f"{kind} = KINDS[type({value})]")
         self.branch(f"if {kind} is BATCH:", partial(self.rows, value))
-        self.write(f"elif {kind} in (ARRAY, TENSOR, DISTRIBUTION):", f"    {rows} = rows_of({value}, {rows}, 0)")
+        self.write(f"elif {kind} in (ARRAY, TENSOR, DISTRIBUTION, RAGGED):")
+        self.write(f"    {rows} = rows_of({value}, {rows}, 0)")
         self.write(f"    if {rows} is False:", f"        {self.fail}")
 
     def shape(self, option: Option, shape: str) -> None:
@@ -393,6 +411,15 @@ class _Body:
 def _is_array(value: Any) -> bool:
     kind = KINDS[type(value)]
     return kind is SCALAR or (kind is ARRAY and not contradiction(value))
+
+
+def _sequences_match(ragged: Any, schema: Schema | None) -> bool:
+    """Whether all leaves have the rows that the lengths sum up to, and match the schema, with dimensions of its own."""
+    from typedbatch.schema.check import check_of  # which imports this module
+
+    if rows_of(ragged.values, int(ragged.sizes.sum()), 0) is False:
+        return False
+    return schema is None or check_of(schema)(ragged.values)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -22,6 +22,7 @@ from typedbatch.rules import batch_rules
 from typedbatch.schema.dims import Sort
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.hints import Types, alternatives, bare, resolve, scope_of, show
+from typedbatch.schema.rows import guard_rows, guard_when_used
 from typedbatch.schema.values import class_of, is_jaxtyping, options
 
 _NOT_SCHEMAS = {*BatchRecord.__mro__, BatchProtocol, Protocol, Generic}
@@ -87,6 +88,8 @@ def _read(hint: Any) -> Schema:
         schema = _started(hint)
         for finished in _UNFINISHED.values():
             _require_computed(finished)
+            if issubclass(finished.target, BatchRecord):
+                guard_rows(finished.target, finished)
         _SCHEMAS.update(_UNFINISHED)  # other threads, and later calls, see none before all of them can be read
     finally:
         _UNFINISHED.clear()
@@ -238,6 +241,8 @@ def read_at_declaration(cls: type) -> None:
     except DeclarationError as error:
         if not isinstance(error.__cause__, (NameError, AttributeError)):
             raise
+        if issubclass(cls, BatchRecord):
+            guard_when_used(cls)
 
 
 def _refuse_assignments(cls: type) -> None:

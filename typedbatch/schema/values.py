@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 
 from typedbatch._report import cut
 from typedbatch._signals import from_outside
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, TENSOR, Kind
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, RAGGED, TENSOR, Kind
 from typedbatch._typing import ArrayOrTensor, Distribution
 from typedbatch.errors import DeclarationError
+from typedbatch.ragged import Ragged
 from typedbatch.rules import rules_in
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
@@ -75,6 +76,9 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
         yield _array(cls, get_args(hint))
     elif issubclass(cls, (Number, np.generic)) and not issubclass(cls, (str, bytes)):
         yield from _number(cls)
+    elif issubclass(cls, Ragged):
+        inner = nested(bare(get_args(hint)[0])[0]) if get_args(hint) else None
+        yield Option(RAGGED, schema=None if inner is None else inner.schema)
     elif issubclass(cls, Mapping):
         yield _mapping(get_args(hint), nested)
     elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray, memoryview)):

@@ -10,7 +10,7 @@ import numpy as np
 
 from typedbatch._report import cut
 from typedbatch._signals import from_outside
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NUMBER, SCALAR, TENSOR
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NUMBER, RAGGED, SCALAR, TENSOR
 from typedbatch._tree.rows import leaves
 from typedbatch.errors import Problem
 from typedbatch.records import view
@@ -51,6 +51,8 @@ class _Rules:
         option = _option(value, field, self.taken)
         if option is None:
             return
+        if option.kind is RAGGED:  # the rules are about what is in it
+            value, path = value.values, f"{path}.values"
         if option.each is not None:
             for name, inner in value.__dict__.items():
                 yield from self.in_field(inner, option.each, child(path, name))

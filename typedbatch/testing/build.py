@@ -9,11 +9,14 @@ import numpy as np
 
 from typedbatch._ops.conversion import torch_side
 from typedbatch._signals import from_outside
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, TENSOR
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, RAGGED, TENSOR
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, did_you_mean
+from typedbatch.ragged import Ragged
 from typedbatch.rules import Rule
+from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
+from typedbatch.schema.rows import first_dims
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3
@@ -23,6 +26,10 @@ class Source(Protocol):
     """Where sizes and values come from."""
 
     sizes: Sizes
+
+    def lengths(self, count: int) -> Sequence[int]:
+        """The lengths of so many sequences."""
+        ...
 
     def choose(self, choices: Sequence[Any]) -> Any:
         """One of several."""
@@ -91,6 +98,8 @@ class _Builder:
             return self._source.choose(option.choices)
         if option.kind is BATCH:
             return self._nested(option, path, depth)
+        if option.kind is RAGGED:
+            return self._ragged(option, path, depth)
         if option.kind in (ARRAY, TENSOR):
             return self._array(option, field.name, path)
         if option.kind is DISTRIBUTION:
@@ -103,6 +112,16 @@ class _Builder:
         if option.each is None or depth >= _DEEPEST:
             return Batch()
         return Batch(a=self._value(option.each, f"{path}.a", depth + 1))
+
+    def _ragged(self, option: Option, path: str, depth: int) -> Ragged[Batch]:
+        sizes = self._source.sizes
+        (count,) = sizes.shape(Shape((Dim(Sort.NAMED, ROWS),)))
+        lengths = self._source.lengths(count)
+        names = {ROWS} if option.schema is None else {name for _, dims in first_dims(option.schema) for name in dims}
+        self._source.sizes = sizes.within(dict.fromkeys(names, sum(lengths)))
+        inner = Batch() if option.schema is None else self.batch(option.schema, f"{path}.values.", depth + 1)
+        self._source.sizes = sizes
+        return Ragged(inner if inner.__dict__ else Batch(a=np.zeros(sum(lengths))), lengths)
 
     def _array(self, option: Option, name: str, path: str) -> Any:
         is_tensor = option.kind is TENSOR

@@ -57,6 +57,11 @@ class _Drawn:
             lambda name: tuple(draw(st.lists(st.integers(1, 3), max_size=2))),
         )
 
+    def lengths(self, count: int) -> list[int]:
+        """Any that are short."""
+        lengths: list[int] = self._draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
+        return lengths
+
     def choose(self, choices: Sequence[Any]) -> Any:
         """Any of them."""
         return self._draw(st.sampled_from(list(choices)))

@@ -30,6 +30,10 @@ class Fixed:
     def __init__(self, sizes: Mapping[str, Size]) -> None:
         self.sizes: Sizes = Sizes(sizes, lambda name: 4 if name == ROWS else 3, lambda name: ())
 
+    def lengths(self, count: int) -> list[int]:
+        """2, 3, 4, 2, 3, ..."""
+        return [2 + number % 3 for number in range(count)]
+
     def choose(self, choices: Sequence[Any]) -> Any:
         """The first."""
         return choices[0]

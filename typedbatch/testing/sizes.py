@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from typedbatch._tree.rows import at_least
 from typedbatch.errors import NoSizeError, SettingError, SizeError, did_you_mean
-from typedbatch.schema.dims import Dim, Shape, Sort, compute
+from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, compute
 from typedbatch.schema.fields import Schema
 
 Size: TypeAlias = "int | tuple[int, ...]"
@@ -47,9 +47,15 @@ class Sizes:
     def __init__(
         self, given: Mapping[str, Size], one: Callable[[str], int], several: Callable[[str], tuple[int, ...]]
     ) -> None:
+        self._given = given
         self._known: dict[str, Size] = dict(given)
         self._one = one
         self._several = several
+
+    def within(self, rows: Mapping[str, int]) -> Sizes:
+        """Those for a Ragged's values: names are found anew there, but for some that are known, and those given."""
+        given = {name: size for name, size in self._given.items() if name != ROWS}
+        return Sizes({**given, **rows}, self._one, self._several)
 
     def shape(self, shape: Shape) -> tuple[int, ...]:
         """The sizes of a shape.

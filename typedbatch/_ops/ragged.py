@@ -1,0 +1,167 @@
+"""Rows of a ``Ragged``: whole sequences are taken and joined, and none is ever cut."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.combine import Missing, cat_trees
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.indexing import take_basic, take_of_leaf
+from typedbatch._tree.leaves import KINDS, TENSOR, Sequences, Tree, describe, new_sequences
+from typedbatch.errors import RowIndexError, StructureError, under
+
+
+def take_sequences(ragged: Sequences, index: Any) -> Any:
+    """The sequences at an index, as a new ``Ragged``; at an int one alone, without a dimension for rows.
+
+    Integers and slices without a step give views, everything else copies.
+
+    Args:
+        ragged: the sequences.
+        index: an int, a slice, ``...``, or an array of row numbers or bools, in one dimension.
+
+    Raises:
+        RowIndexError: there is no such sequence, or the index has more than one dimension.
+    """
+    if not ragged.sizes.shape:
+        raise RowIndexError(f"{describe(ragged)} is a single sequence, without rows to take; .values has what is in it")
+    if isinstance(index, tuple):
+        index = _only(tuple(part for part in index if part is not Ellipsis), ragged)
+    if index is Ellipsis:
+        return ragged
+    count = len(ragged.sizes)
+    if type(index) is int:
+        if not -count <= index < count:
+            raise IndexError(f"there are {count} sequences")
+        row = index % count
+        return _between(ragged, row, row + 1, ragged.sizes[row])
+    if isinstance(index, slice):
+        first, last, step = index.indices(count)
+        if step == 1:
+            return _between(ragged, first, max(first, last), ragged.sizes[first : max(first, last)])
+        return _gathered(ragged, np.arange(first, last, step))
+    return _gathered(ragged, _row_numbers(index, count))
+
+
+def _only(parts: tuple[Any, ...], ragged: Sequences) -> Any:
+    if len(parts) > 1:
+        raise RowIndexError(f"{describe(ragged)} takes one index, for whole sequences; .values has what is in them")
+    return parts[0] if parts else Ellipsis
+
+
+def _row_numbers(index: Any, count: int) -> NDArray[np.intp]:
+    if not isinstance(index, np.ndarray) or index.ndim != 1:
+        said = "which adds a dimension" if index is None else "which is none"
+        shown = describe(index) if hasattr(index, "shape") else repr(index)
+        raise RowIndexError(f"sequences are taken by row numbers or a mask in one dimension, got {shown}, {said}")
+    if index.dtype.kind == "b":
+        if len(index) != count:
+            raise IndexError(f"the mask is for {len(index)} rows, and there are {count} sequences")
+        return np.flatnonzero(index)
+    if index.dtype.kind not in "iu":
+        raise RowIndexError(f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}")
+    rows: NDArray[np.intp] = np.arange(count)[index]
+    return rows
+
+
+def _between(ragged: Sequences, first: int, last: int, sizes: Any) -> Any:
+    start, end = ragged.offsets[[first, last]].tolist()
+    return new_sequences(type(ragged), _rows(ragged.values, slice(start, end)), sizes)
+
+
+def _rows(values: Any, index: slice) -> Any:
+    return take_basic(values, index) if values.__dict__ else values
+
+
+def _gathered(ragged: Sequences, numbers: NDArray[np.intp]) -> Any:
+    sizes = ragged.sizes[numbers]
+    rows = gathered_rows(ragged.offsets[numbers], sizes)
+    return new_sequences(type(ragged), _Rows(rows).of_tree(ragged.values), sizes)
+
+
+def gathered_rows(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The numbers of the rows of sequences, one sequence after the other, that begin there and are that long."""
+    # Each number is the one before plus 1, but for the first of a sequence: a running sum of such steps.
+    there = sizes > 0
+    starts, sizes = starts[there], sizes[there]
+    steps: NDArray[np.intp] = np.ones(sizes.sum(), np.intp)
+    if len(sizes):
+        steps[0] = starts[0]
+        steps[np.cumsum(sizes)[:-1]] = starts[1:] - starts[:-1] - sizes[:-1] + 1
+    return np.cumsum(steps, out=steps)
+
+
+class _Rows:
+    """Row numbers for many leaves: they go to each device once.
+
+    Args:
+        numbers: which rows, in one dimension.
+    """
+
+    def __init__(self, numbers: NDArray[np.intp]) -> None:
+        self._numbers = numbers
+        self._on: dict[Any, Any] = {}
+
+    def of_tree(self, tree: Any) -> Any:
+        """These rows of every leaf."""
+        out = object.__new__(type(tree))
+        for name, value in tree.__dict__.items():
+            with under(name):
+                out.__dict__[name] = self.of_tree(value) if isinstance(value, Tree) else self.of_leaf(value)
+        return out
+
+    def of_leaf(self, leaf: Any) -> Any:
+        """These rows of a leaf."""
+        if type(leaf) is np.ndarray:
+            return leaf.take(self._numbers, 0)
+        if KINDS[type(leaf)] is not TENSOR:
+            return take_of_leaf(leaf, self._numbers)
+        if leaf.device not in self._on:
+            self._on[leaf.device] = sys.modules["torch"].from_numpy(self._numbers).to(leaf.device)
+        return leaf.index_select(0, self._on[leaf.device])
+
+
+def cat_sequences(parts: Sequence[Sequences], missing: Missing) -> Any:
+    """The sequences of all, one after the other.
+
+    Raises:
+        StructureError: their values do not fit together, or one is a single sequence, without rows.
+    """
+    for part in parts:
+        if not part.sizes.shape:
+            raise StructureError(f"{describe(part)} is a single sequence, without rows to concatenate; stack joins it")
+    return _joined(parts, [part.sizes for part in parts], missing)
+
+
+def stack_sequences(parts: Sequence[Sequences], axis: int) -> Any:
+    """Single sequences, as rows of a batch hold them, as one ``Ragged``: what iterating over it took apart.
+
+    Raises:
+        StructureError: one has rows already, or the new dimension is not the first.
+    """
+    if axis != 0 or any(part.sizes.shape for part in parts):
+        raise StructureError(f"sequences have rows in one dimension, so {describe(parts[0])} is not stacked; use cat")
+    return _joined(parts, [part.sizes[None] for part in parts], "error")
+
+
+def _joined(parts: Sequence[Sequences], sizes: Sequence[NDArray[np.intp]], missing: Missing) -> Any:
+    values = cat_trees([part.values for part in parts], missing, to_leaf)
+    return new_sequences(type(parts[0]), values, np.concatenate(sizes))
+
+
+def spread_sequences(rows: Sequences, there: NDArray[np.bool_]) -> Any:
+    """``rows`` where ``there`` is true, and empty sequences elsewhere.
+
+    Raises:
+        StructureError: there are not as many.
+    """
+    if len(rows.sizes) != there.sum():
+        raise StructureError(f"{describe(rows)} where its batches have {there.sum()} rows")
+    sizes: NDArray[np.intp] = np.zeros(len(there), np.intp)
+    sizes[there] = rows.sizes
+    return new_sequences(type(rows), rows.values, sizes)

@@ -1,0 +1,86 @@
+"""Which dimension of each field is the rows, and records in which it is not the same one for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
+from typedbatch.errors import DeclarationError, RowIndexError
+from typedbatch.schema.dims import ROWS, Sort
+from typedbatch.schema.fields import Field, Schema
+
+Firsts = list[tuple[str, frozenset[str]]]
+"""The dotted name of each field that says what its first dimension is, and what it may be."""
+
+_SAYS = (Sort.NAMED, Sort.FIXED, Sort.COMPUTED)
+
+
+def first_dims(schema: Schema) -> Firsts:
+    """The first dimension of each field, those of nested batches included, as far as the declaration says it."""
+    return list(_firsts(schema, "", frozenset()))
+
+
+def _firsts(schema: Schema, prefix: str, outer: frozenset[int]) -> Iterator[tuple[str, frozenset[str]]]:
+    if id(schema) in outer:  # it nests itself
+        return
+    for field in schema.fields:
+        path = f"{prefix}{field.name}"
+        if dims := _first_of(field):
+            yield path, dims
+        for inner in field.nested:
+            yield from _firsts(inner, f"{path}.", outer | {id(schema)})
+
+
+def _first_of(field: Field) -> frozenset[str]:
+    found = set()
+    for option in field.options:
+        if option.kind is RAGGED:
+            found.add(ROWS)
+        elif option.kind in (ARRAY, TENSOR, DISTRIBUTION) and option.shape.dims:
+            first = option.shape.dims[0]
+            if first.sort not in _SAYS:
+                return frozenset()
+            found.add(first.text)
+        elif option.kind is BATCH and option.schema is None:
+            found.add(ROWS)
+    return frozenset(found)
+
+
+def guard_rows(cls: Any, schema: Schema) -> None:
+    """Have row operations refuse the batches of a record whose fields differ in their first dimension."""
+    cls._row_guard = None  # public names are fields
+    firsts = first_dims(schema)
+    names = [name for _, dims in firsts for name in dims if name.isidentifier()]
+    rows = ROWS if ROWS in names else max(names, key=names.count, default="")
+    other = next(((path, dims) for path, dims in firsts if rows not in dims), None)
+    if not rows or other is None:
+        return
+    like = next(path for path, dims in firsts if rows in dims)
+    path, dims = other
+    says = (
+        f"{schema.target.__name__} declares its first dimension as {' or '.join(sorted(dims))!r}, and that of {like} "
+        f"as {rows!r}, so rows taken of both would not belong together; declare what has a length for each row as "
+        "Ragged[...], which rows take whole, and work on the fields of this record one by one"
+    )
+
+    def refuse(_: object) -> None:
+        raise RowIndexError(says, path)
+
+    cls._row_guard = staticmethod(refuse)
+
+
+def guard_when_used(cls: Any) -> None:
+    """As :func:`guard_rows`, for a declaration that names what is defined further down: it is read at its first use."""
+
+    def look(tree: object) -> None:
+        from typedbatch.schema.read import schema_of  # which imports this module
+
+        try:
+            schema_of(cls)  # which sets the guard
+        except DeclarationError:  # it cannot be read, and nothing more is known of it
+            cls._row_guard = None
+        if (guard := cls._row_guard) is not None:
+            guard(tree)
+
+    cls._row_guard = staticmethod(look)
