@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,7 +32,7 @@ from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
-from typedbatch.schema.names import Path
+from typedbatch.schema.names import Argument, Path
 from typedbatch.schema.proposals import Proposals
 from typedbatch.schema.reading import as_read, computed_in
 
@@ -112,8 +112,8 @@ class _MisfitError(Exception):
 class Walker:
     """Walks a batch beside a schema, ``root``."""
 
-    def __init__(self, root: Schema, batch: Any) -> None:
-        self.root, self.proposals = root.name, Proposals(root, batch)
+    def __init__(self, root: Schema, batch: Any, proposals: Proposals | None = None) -> None:
+        self.root, self.proposals = root.name, proposals or Proposals(root, batch)
         self.problems: list[Problem] = []
         self.known = _Known()
         self.owner: Path | None = None
@@ -159,6 +159,24 @@ class Walker:
                 self.report(path, "TB101 missing-field", field.expects(), "missing", hint)
         self.computed(computed)
         self.known.done.add(done)
+
+    def arguments(self, values: Mapping[str, Any], schema: Schema) -> None:
+        """The arguments of a call, by the names of the schema's fields."""
+        computed: list[_Size] = []
+        for field in schema.fields:
+            path = Argument(field.name)
+            with self.readable(path):
+                self.value(values[field.name], field, path, computed)
+        self.computed(computed)
+
+    def knows(self, sizes: Iterable[tuple[str, Any]], path: Path) -> None:
+        """Sizes that are known beforehand, by the keys of their names."""
+        for key, size in sizes:
+            if isinstance(size, tuple):
+                self.known.several[key] = size
+                size = None if size[0] else size[1]
+            if size is not None:
+                self.size(key, size, path)
 
     def with_own_sizes(self, batch: Any, schema: Schema, path: Path) -> None:
         """A nested batch whose names, but for the rows', are other sizes than those around it."""
@@ -254,7 +272,7 @@ class Walker:
         elif option.kind in (ARRAY, TENSOR, DISTRIBUTION):
             if option.dtypes is not None and not option.dtypes[value.dtype]:
                 has = f"dtype {names_of(value.dtype)[-1]}"
-                self.report(path, "TB201 wrong-dtype", option.dtypes.words, has, _cast(option, path))
+                self.report(path, "TB201 wrong-dtype", option.dtypes.words, has, self.proposals.cast(option, path))
             self.shape(option, value, path, computed)
 
     def batch(self, option: Option, value: Any, path: Path) -> None:
@@ -397,14 +415,6 @@ class _Spare:
         where = f"declared in {field.declared_in.rpartition('.')[2]}, {field.place}" if field.place else ""
         where = where or f"declared in {field.declared_in}"
         return f"did you mean {near!r}?  ({where})" if near else where
-
-
-def _cast(option: Option, path: Path) -> str:
-    """What to write, where just one dtype is asked for."""
-    dtype = option.dtypes.words if option.dtypes is not None else ""
-    if not dtype.isidentifier():
-        return ""
-    return f"batch.{path}.to(torch.{dtype})" if option.kind is TENSOR else f"batch.{path}.astype({dtype!r})"
 
 
 def _kind(value: Any) -> Kind:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, TENSOR, Kind
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, NUMBER, OBJECT, TENSOR, Kind
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.dtypes import Dtypes
@@ -72,6 +72,7 @@ _WORDS = {
     DISTRIBUTION: "a torch distribution",
     OBJECT: "an object",
     NONE: "None",
+    NUMBER: "a number",
 }
 _NUMBERS = {
     "an integer type": "an integer",

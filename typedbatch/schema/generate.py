@@ -46,14 +46,26 @@ differ in more than their kind, and batches that may be absent or hold any names
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, cast
 
 from numpy import ndarray
 
 from typedbatch._signals import from_outside
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind, contradiction
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    NONE,
+    NUMBER,
+    OBJECT,
+    SCALAR,
+    TENSOR,
+    Kind,
+    contradiction,
+)
 from typedbatch._tree.rows import rows_of
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
@@ -64,8 +76,9 @@ Check = Callable[[object], bool]
 
 _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
-    "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast, "is_choice": is_choice,
-    "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute, "from_outside": from_outside,
+    "NUMBER": NUMBER, "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast,
+    "is_choice": is_choice, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
+    "from_outside": from_outside,
 }  # fmt: skip
 
 
@@ -199,11 +212,12 @@ class Body:
             name = repr(field.name)
             self.write(f"{value} = {fields}.get({name}, ABSENT)" if field.optional else f"{value} = {fields}[{name}]")
         self.depth += 1
-        self.settled(partial(self._each_field, schema, values))
+        self.settled(partial(self.each_field, schema.fields, values))
         self.depth -= 1
 
-    def _each_field(self, schema: Schema, values: list[str]) -> None:
-        for field, value in zip(schema.fields, values, strict=True):
+    def each_field(self, fields: Sequence[Field], values: Sequence[str]) -> None:
+        """Fields whose values are at hand, ``ABSENT`` where one is not there."""
+        for field, value in zip(fields, values, strict=True):
             if field.optional:
                 self.branch(f"if {value} is not ABSENT:", partial(self.field, field, value))
             else:
