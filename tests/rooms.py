@@ -31,7 +31,7 @@ ORDER = [
     ["_validation", "infer", "json_schema"],
     ["files"],
     ["buffers"],
-    ["training"],
+    ["training", "posttraining"],
     ["bridges"],
     ["testing", "cli"],
     ["__init__"],

@@ -2,6 +2,7 @@
 
 from typedbatch import pytree as pytree
 from typedbatch._active import mypy_plugin_active
+from typedbatch._declaration import OwnSizes
 from typedbatch._level import checking
 from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
 from typedbatch._validation.checked import checked
@@ -84,6 +85,7 @@ __all__ = [
     "ObsBatch",
     "ObsBatchProtocol",
     "Obs_co",
+    "OwnSizes",
     "PrioBatch",
     "PrioBatchProtocol",
     "Problem",

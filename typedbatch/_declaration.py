@@ -20,6 +20,24 @@ readers: list[Callable[[type], None]] = []
 """Called with each class that is declared; ``typedbatch.schema`` refuses there what can never be read."""
 
 
+class OwnSizes:
+    """In ``Annotated``: the sizes of this batch are its own, also where others call theirs the same.
+
+    ::
+
+        class Side(BatchRecord):
+            ids: Int[Tensor, "N T"]
+
+        class Pairs(BatchRecord):
+            chosen: Annotated[Side, OwnSizes]
+            rejected: Annotated[Side, OwnSizes]
+
+    Each side of ``Pairs`` is as long as it is: ``T`` is one size in ``chosen``, and one in ``rejected``. The rows ``N``
+    stay those of the whole batch. Of an argument or a result, ``test: Annotated[Ready, OwnSizes]``, all names are its
+    own, the rows too. Records that are nested in it share its sizes.
+    """
+
+
 versions: dict[type, int] = {}
 """The version of each class that was given one."""
 

@@ -19,16 +19,19 @@ MOST = 50
 """At most this many problems are listed."""
 
 
-def lines(schema: str, place: str, boundary: str, got: str, problems: Iterable[Problem]) -> Iterator[list[Part]]:
-    """The report, line by line."""
+def lines(
+    schema: str, place: str, boundary: str, got: str, problems: Iterable[Problem], head: str = ""
+) -> Iterator[list[Part]]:
+    """The report, line by line; ``head`` for one on the arguments of a call, where paths begin with an argument."""
     problems = list(problems)
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    yield [(f"batch is not {_article(schema)} {schema} ({count})", "bold")]
+    yield [(f"{head or f'batch is not {_article(schema)} {schema}'} ({count})", "bold")]
     for label, text in (("boundary", boundary), ("schema", place), ("got", got)):
         if text:
             parts = printable(text).split("  ")
             yield from _flow([(f"  {label:<9}", "dim"), *((part, "") for part in parts)], 13)
-    names = [_where(problem.path) for problem in problems[:MOST]]
+    where = _argument if head else _where
+    names = [where(problem.path) for problem in problems[:MOST]]
     shown: set[str] = set()
     width = min(max(map(len, names), default=0), 24)
     for name, problem in zip(names, problems[:MOST], strict=True):
@@ -73,6 +76,10 @@ def _flow(parts: list[Part], indent: int) -> Iterator[list[Part]]:
 
 def _where(path: str) -> str:
     return f"batch{'' if path.startswith('[') or not path else '.'}{shorten(printable(path))}"
+
+
+def _argument(path: str) -> str:
+    return shorten(printable(path))
 
 
 def shorten(path: str) -> str:

@@ -234,3 +234,16 @@ class SchemaError(TypedBatchError, ValueError):
             "got": self.got,
             "problems": [problem.to_dict() for problem in self.problems],
         }
+
+
+class CallError(SchemaError):
+    """Arguments of a call, or its result, are not as :func:`typedbatch.checked` finds them declared.
+
+    ``schema`` is the function, and the paths of problems begin with an argument, ``"logp"``, ``"batch.obs"``; what the
+    function returns is called ``"return"``.
+    """
+
+    def _lines(self) -> Iterator[list[Part]]:
+        of = "what {} returns" if self.problems[0].path.startswith("return") else "what {} is called with"
+        head = f"{of.format(self.schema)} is not as declared"
+        return lines(self.schema, self.place, self.boundary, self.got, self.problems, head)

@@ -31,6 +31,9 @@ T = TypeVar("T")
 Gate = Callable[[Any, str, str, Level], Any]
 """Checks a batch: takes it, the name and the boundary for a report, and the level."""
 
+UNSTEADY = "differs each time it is looked at"
+"""What a report says where the check and its explanation disagree."""
+
 _GATES: dict[Any, tuple[Callable[[object], bool], Gate]] = {}
 """For each schema, or union of them, that was asked for: whether a batch conforms, and its gate."""
 
@@ -180,8 +183,7 @@ def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...
 
 
 def _unsteady(schema: Schema) -> Problem:
-    says = "differs each time it is looked at"
-    return Problem("", "TB105 unreadable-field", "", says, schema.name, "is another thread writing to it?")
+    return Problem("", "TB105 unreadable-field", "", UNSTEADY, schema.name, "is another thread writing to it?")
 
 
 def _call_site() -> str:

@@ -8,15 +8,17 @@ import sys
 import types
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from inspect import Parameter
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from typedbatch._declaration import outside, show_place
 from typedbatch._level import Level, current_level
 from typedbatch._validation.containers import Look, is_awaitable, look_for, numbered, relay
-from typedbatch._validation.validate import validate_at
+from typedbatch._validation.validate import UNSTEADY, validate_at
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError
+from typedbatch.errors import CallError, DeclarationError, Problem
+from typedbatch.schema.calls import Call, Sizes
 from typedbatch.schema.hints import bare, resolve
+from typedbatch.schema.names import RETURN, top_of
 
 
 def wrapped(function: Any, level: Level | None) -> Any:
@@ -62,8 +64,8 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
             plan, level = plans.now()
             if level == "off":
                 return await function(*args, **kwargs)
-            args, kwargs = plan.arguments(args, kwargs, level)
-            return plan.result(await function(*args, **kwargs), level)
+            call = plan.called(args, kwargs, level)
+            return plan.result(await function(*call.args, **call.kwargs), call, level)
 
         return call_async
 
@@ -74,7 +76,7 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
             plan, level = plans.now()
             look: Callable[[Any], Any] = _as_it_is
             if level != "off":
-                args, kwargs = plan.arguments(args, kwargs, level)
+                args, kwargs, _ = plan.called(args, kwargs, level)
                 look = plan.yielded(level)
             inner = function(*args, **kwargs)
             try:  # what "yield from" does; the language has it for plain generators only
@@ -102,7 +104,7 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
             plan, level = plans.now()
             if level == "off":
                 return (yield from function(*args, **kwargs))
-            args, kwargs = plan.arguments(args, kwargs, level)
+            args, kwargs, _ = plan.called(args, kwargs, level)
             return plan.returned((yield from relay(function(*args, **kwargs), plan.yielded(level))), level)
 
         return generate
@@ -112,16 +114,29 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
         plan, level = plans.plan or plans.make(), plans.level or current_level()
         if level == "off":
             return function(*args, **kwargs)
-        result = function(*plan.positional(args, level), **(plan.named(kwargs, level) if kwargs else kwargs))
-        if plan.returns is None:
-            return result
-        return plan.awaited(result, level) if inspect.iscoroutine(result) else plan.result(result, level)
+        if plan.together is None:
+            result = function(*plan.positional(args, level), **(plan.named(kwargs, level) if kwargs else kwargs))
+            if plan.returns is None:
+                return result
+            made = _Made(args, kwargs, None)
+        else:
+            made = plan.called(args, kwargs, level)
+            result = function(*made.args, **made.kwargs)
+        return plan.awaited(result, made, level) if inspect.iscoroutine(result) else plan.result(result, made, level)
 
     return call
 
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+class _Made(NamedTuple):
+    """A call: with what, and what the names of sizes mean in it, where that is looked at."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    sizes: Sizes | None
 
 
 class _Plan:
@@ -139,28 +154,29 @@ class _Plan:
         """Of every parameter that can be named, so that none is taken for one of ``**kwargs``."""
         self.rest: tuple[int, str, Look] | None = None
         self.other_keywords: Look | None = None
-        signature = inspect.signature(function)
+        signature, hints = inspect.signature(function), dict[str, Any]()
         for position, parameter in enumerate(signature.parameters.values()):
-            look = self._look(parameter.annotation)
-            self._add(position, parameter, look)
-        hint = self._readable(signature.return_annotation)
-        self.returns = None if hint is None else look_for(hint)
-        parts = get_args(hint) if hint is not None else ()
+            hint = self._readable(parameter.annotation)
+            if hint is not None:
+                hints[parameter.name] = hint
+            self._add(position, parameter, None if hint is None else look_for(hint))
+        hint = result = self._readable(signature.return_annotation)
+        parts = get_args(bare(hint)[0]) if hint is not None else ()
         if is_awaitable(hint):  # a plain function that returns a coroutine
-            self.returns = look_for(parts[-1]) if parts else None
+            result = parts[-1] if parts else None
+        self.returns = None if result is None else look_for(result)
+        call = Call(f"{plain.__name__}()", signature, hints, result)
+        self.together: Call | None = call or None
+        """What is checked of all arguments together, and of arrays among them; None for nothing."""
         self.yields = look_for(parts[0]) if parts else None
         self.ends = look_for(parts[2]) if len(parts) == 3 else None
-
-    def _look(self, annotation: Any) -> Look | None:
-        hint = self._readable(annotation)
-        return None if hint is None else look_for(hint)
 
     def _readable(self, annotation: Any) -> Any:
         """The annotation without strings and variables; None if there is none, or if it cannot be read."""
         if annotation is Parameter.empty:
             return None
         try:
-            return bare(resolve(annotation, {}, self.scope))[0]
+            return resolve(annotation, {}, self.scope)
         except DeclarationError:
             return None
 
@@ -175,10 +191,10 @@ class _Plan:
             if parameter.kind is not Parameter.POSITIONAL_ONLY:
                 self.keywords[parameter.name] = look
 
-    def arguments(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return self.positional(args, level), self.named(kwargs, level)
+    def called(self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> _Made:
+        """What the function is called with, when all of it is right."""
+        args, kwargs = self.positional(args, level), self.named(kwargs, level)
+        return _Made(args, kwargs, None if self.together is None else self.sizes(self.together, args, kwargs, level))
 
     def named(self, kwargs: dict[str, Any], level: Level) -> dict[str, Any]:
         for name, value in kwargs.items():
@@ -197,12 +213,50 @@ class _Plan:
             values[start:] = [look(value, f"*{name}", self.argument_of, level) for value in values[start:]]
         return tuple(values)
 
-    def result(self, value: Any, level: Level) -> Any:
-        return value if self.returns is None else self.returns(value, "return value", self.value_of, level)
+    def result(self, value: Any, made: _Made, level: Level) -> Any:
+        if self.returns is not None:
+            value = self.returns(value, "return value", self.value_of, level)
+        if self.together is not None and made.sizes is not None and self.together.checks_result:
+            self.check_result(self.together, value, made, made.sizes, level)
+        return value
 
-    async def awaited(self, coroutine: Any, level: Level) -> Any:
+    def sizes(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Sizes | None:
+        """What the names of sizes mean in this call; None if it has not the arguments that the function takes."""
+        try:
+            sizes: Sizes | None = call.sizes(*args, **kwargs)
+        except TypeError:  # the function itself says it better
+            return None
+        problems: tuple[Problem, ...] = ()
+        if sizes is None:
+            problems = call.argument_problems(args, kwargs)
+        elif level == "values":
+            problems = call.violations(args, kwargs)
+        if problems or sizes is None:
+            raise self.error(call, problems, call.shown(args, kwargs))
+        return sizes
+
+    def check_result(self, call: Call, value: Any, made: _Made, sizes: Sizes, level: Level) -> None:
+        problems: tuple[Problem, ...] = ()
+        right = call.fits(value, sizes)
+        if not right:
+            problems = call.result_problems(value, made.args, made.kwargs, sizes)
+        elif level == "values":
+            problems = call.result_violations(value)
+        if problems or not right:
+            raise self.error(call, problems, call.shown_result(value))
+
+    def error(self, call: Call, problems: tuple[Problem, ...], got: str) -> CallError:
+        """The report; its boundary names the arguments that it is about."""
+        problems = problems or (Problem("", "TB105 unreadable-field", "", UNSTEADY, call.name),)
+        blamed = dict.fromkeys(top_of(problem.path) for problem in problems)
+        if RETURN in blamed:
+            return CallError(call.name, problems, got, self.value_of.format("return value"))
+        boundary = self.argument_of.format("`, `".join(blamed))
+        return CallError(call.name, problems, got, boundary if len(blamed) == 1 else f"arguments{boundary[8:]}")
+
+    async def awaited(self, coroutine: Any, made: _Made, level: Level) -> Any:
         """What a coroutine returns; one from a plain function has a coroutine function below, under a decorator."""
-        return self.result(await coroutine, level)
+        return self.result(await coroutine, made, level)
 
     def yielded(self, level: Level) -> Callable[[Any], Any]:
         return _as_it_is if self.yields is None else numbered(self.yields, "yielded value", self.value_of, level)

@@ -16,13 +16,23 @@ Size = int | tuple[int, ...]
 """The size of a dimension, or the sizes of several under one name, as in ``*obs``."""
 
 Votes = dict[str, dict[Path, Size]]
-"""Dimension -> path of a field -> the size it has there."""
+"""Key of a dimension -> path of a field -> the size it has there."""
 
 
 def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
     """The fields whose size of a dimension differs from what most fields have."""
-    for name, sizes in votes.items():
-        yield from _minority(name, sizes, schema)
+    for key, sizes in votes.items():
+        yield from _minority(name_of(key), sizes, schema)
+
+
+def key_in(path: Path, name: str) -> str:
+    """The key of a dimension that means a size of its own in the batch at ``path``."""
+    return f"{path} {name}"
+
+
+def name_of(key: str) -> str:
+    """The name of a dimension as it is declared, in which there is no blank."""
+    return key.rpartition(" ")[2]
 
 
 def _minority(name: str, sizes: dict[Path, Size], schema: str) -> Iterator[Problem]:

@@ -42,16 +42,23 @@ class Dim:
         sort: what it stands for.
         text: as it was written, without the marks: ``"N"``, ``"4"``, ``"2*n"``.
         broadcasts: written with ``#``: a size of 1 passes too.
+        implied: not written: the rows that an array without declared dimensions has. It is the same size all the same.
     """
 
     sort: Sort
     text: str
     broadcasts: bool = False
+    implied: bool = field(default=False, compare=False)
 
     @property
     def size(self) -> int:
         """The number, of a FIXED one."""
         return int(self.text)
+
+    @property
+    def key(self) -> str:
+        """What tells a name from all others; one for several sizes is another than one for a single size."""
+        return f"*{self.text}" if self.sort is Sort.SOME else self.text
 
     @property
     def names(self) -> tuple[str, ...]:

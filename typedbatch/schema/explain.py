@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,12 +29,12 @@ from typedbatch._tree.leaves import (
 from typedbatch._tree.rows import leaves
 from typedbatch.errors import Code, Problem
 from typedbatch.naming import counterpart
-from typedbatch.schema.blame import Size, Votes, conflicts, show_sizes
+from typedbatch.schema.blame import Size, Votes, conflicts, key_in, show_sizes
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
-from typedbatch.schema.names import Path
+from typedbatch.schema.names import Argument, Path
 from typedbatch.schema.proposals import Proposals
 from typedbatch.schema.reading import as_read, computed_in
 
@@ -42,13 +42,16 @@ _ABSENT, _UNREADABLE = object(), object()
 _ODD_CLASS = "its class does not act as it should; does its __init__ call super().__init__()?"
 _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
 
+_ITSELF = Path(None, "")
+"""Stands for any batch with sizes of its own: it is right or wrong wherever it is met."""
+
 Alternatives = dict[tuple[int, int], Option]
 """The alternative of a union that a value is, by the ids of value and field."""
 
 
 def alternatives_taken(batch: Any, schema: Schema) -> Alternatives:
     """Which alternative each value of a union is, in a batch that matches."""
-    walker = _Walker(schema, batch)
+    walker = Walker(schema, batch)
     walker.fields(batch, schema, None)
     return walker.known.taken
 
@@ -57,7 +60,7 @@ def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     """Every way in which ``batch`` differs from ``schema``, in the order of the fields; empty when it matches."""
     if KINDS[type(batch)] is not BATCH:
         return (_not_a_batch(batch, schema),)
-    walker = _Walker(schema, batch)
+    walker = Walker(schema, batch)
     walker.fields(batch, schema, None)
     return (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
 
@@ -85,13 +88,13 @@ class _Known:
     """The size of each dimension at each path; None in an array that has two. Who is to blame shows at the end."""
     several: dict[str, Several] = dataclasses.field(default_factory=dict)
     taken: Alternatives = dataclasses.field(default_factory=dict)
-    done: set[tuple[int, int]] = dataclasses.field(default_factory=set)
-    """Batches that were gone through, by the ids of fields and schema."""
+    done: set[tuple[int, int, Path | None]] = dataclasses.field(default_factory=set)
+    """Batches that were gone through, by the ids of fields and schema, and by whose sizes the names in them were."""
 
     def copy(self) -> _Known:
         return _Known({**self.sizes}, {**self.votes}, {**self.several}, {**self.taken}, {*self.done})
 
-    def disputed(self, names: tuple[str, ...]) -> bool:
+    def disputed(self, names: Collection[str]) -> bool:
         """True if fields disagree on one of the dimensions."""
         return any(name in names and size != self.sizes[name] for (name, _), size in self.votes.items())
 
@@ -108,13 +111,15 @@ class _MisfitError(Exception):
     """A value is not the alternative of a union that was tried."""
 
 
-class _Walker:
+class Walker:
     """Walks a batch beside a schema, ``root``."""
 
-    def __init__(self, root: Schema, batch: Any) -> None:
-        self.root, self.proposals = root.name, Proposals(root, batch)
+    def __init__(self, root: Schema, batch: Any, proposals: Proposals | None = None) -> None:
+        self.root, self.proposals = root.name, proposals or Proposals(root, batch)
         self.problems: list[Problem] = []
         self.known = _Known()
+        self.owner: Path | None = None
+        """The innermost batch with sizes of its own that the walk is in."""
         self.trying = False
         """Whether an alternative of a union is tried, and given up at the first problem."""
         self.kept: list[Any] = []
@@ -132,7 +137,8 @@ class _Walker:
         if outer is not None and self.is_too_deep(outer):
             return
         fields = batch.__dict__
-        if self.shares and (id(fields), id(schema)) in self.known.done:
+        done = id(fields), id(schema), self.owner
+        if self.shares and done in self.known.done:
             return
         computed: list[_Size] = []
         spare = _Spare(fields, schema)
@@ -154,7 +160,41 @@ class _Walker:
                 hint = "" if self.trying else spare.hint(field)
                 self.report(path, "TB101 missing-field", field.expects(), "missing", hint)
         self.computed(computed)
-        self.known.done.add((id(fields), id(schema)))
+        self.known.done.add(done)
+
+    def arguments(self, values: Mapping[str, Any], schema: Schema) -> None:
+        """The arguments of a call, by the names of the schema's fields."""
+        computed: list[_Size] = []
+        for field in schema.fields:
+            path = Argument(field.name)
+            with self.readable(path):
+                self.value(values[field.name], field, path, computed)
+        self.computed(computed)
+
+    def knows(self, sizes: Iterable[tuple[str, Any]], path: Path) -> None:
+        """Sizes that are known beforehand, by the keys of their names."""
+        for key, size in sizes:
+            if isinstance(size, tuple):
+                self.known.several[key] = size
+                size = None if size[0] else size[1]
+            if size is not None:
+                self.size(key, size, path)
+
+    def with_own_sizes(self, batch: Any, schema: Schema, path: Path) -> None:
+        """A nested batch whose names, but for the rows', are other sizes than those around it."""
+        done = id(batch.__dict__), id(schema), _ITSELF
+        if self.shares and done in self.known.done:
+            return
+        outer, self.owner = self.owner, path
+        try:
+            self.fields(batch, schema, path)
+        finally:
+            self.owner = outer
+        self.known.done.add(done)
+
+    def key(self, name: str) -> str:
+        """What stands for the size of that name where the walk is."""
+        return name if self.owner is None or name == ROWS else key_in(self.owner, name)
 
     def is_too_deep(self, path: Path) -> bool:
         if path.depth <= depth.DEEPEST:
@@ -237,12 +277,14 @@ class _Walker:
         elif option.kind in (ARRAY, TENSOR, DISTRIBUTION):
             if option.dtypes is not None and not option.dtypes[value.dtype]:
                 has = f"dtype {names_of(value.dtype)[-1]}"
-                self.report(path, "TB201 wrong-dtype", option.dtypes.words, has, _cast(option, path))
+                self.report(path, "TB201 wrong-dtype", option.dtypes.words, has, self.proposals.cast(option, path))
             self.shape(option, value, path, computed)
 
     def batch(self, option: Option, value: Any, path: Path) -> None:
         if option.schema is not None and is_reserved(value) and not option.schema.may_be_empty():
             self.report(path, "TB103 reserved-field", str(option), _RESERVED, _SET_IT)
+        elif option.schema is not None and option.own_sizes:
+            self.with_own_sizes(value, option.schema, path)
         elif option.schema is not None:
             self.fields(value, option.schema, path)
         elif option.each is not None:
@@ -259,7 +301,7 @@ class _Walker:
         """The values of a Ragged: as many rows as the lengths sum up to, and dimensions of their own."""
         where, rows = Path(path, "values"), int(ragged.sizes.sum())
         if option.schema is not None:
-            inner = _Walker(option.schema, ragged.values)
+            inner = Walker(option.schema, ragged.values)
             inner.root, inner.proposals, inner.trying = self.root, self.proposals, self.trying
             inner.fields(ragged.values, option.schema, where)
             found = (*inner.problems, *conflicts(inner.known.by_name(), self.root))
@@ -337,18 +379,20 @@ class _Walker:
 
     def size(self, name: str, size: Size, path: Path) -> None:
         """One size of a dimension with a name. Outside of unions a conflict between fields is left for the end."""
-        if self.known.sizes.setdefault(name, size) != size and self.trying:
+        key = self.key(name)
+        if self.known.sizes.setdefault(key, size) != size and self.trying:
             raise _MisfitError
-        other = self.known.votes.setdefault((name, path), size)
+        other = self.known.votes.setdefault((key, path), size)
         if other is not None and other != size:
-            self.known.votes[name, path] = None
+            self.known.votes[key, path] = None
             self.report(path, "TB302 dimension-conflict", "", f"{name} is both {other} and {size} here")
 
     def several_sizes(self, dim: Dim, sizes: tuple[int, ...], path: Path) -> None:
-        known = self.known.several.get(dim.text)
+        key = self.key(dim.key)
+        known = self.known.several.get(key)
         if not dim.broadcasts and (known is None or not known[0]):
-            self.known.several[dim.text] = known or (False, sizes)
-            self.size(f"*{dim.text}", sizes, path)
+            self.known.several[key] = known or (False, sizes)
+            self.size(dim.key, sizes, path)
             return
         now = broadcast(known, sizes, dim.broadcasts)
         if now is None:
@@ -356,16 +400,18 @@ class _Walker:
             says = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
             self.report(path, "TB302 dimension-conflict", "", says)
             return
-        self.known.several[dim.text] = now
+        self.known.several[key] = now
         if not dim.broadcasts:
-            self.size(f"*{dim.text}", sizes, path)
+            self.size(dim.key, sizes, path)
 
     def computed(self, computed: list[_Size]) -> None:
         """The sizes that are expressions of others, as those are known by now."""
         for path, dim, size in computed:
-            sizes = {name: size for name, size in self.known.sizes.items() if isinstance(size, int)}
+            keys = {name: self.key(name) for name in dim.names}
+            known = {name: self.known.sizes.get(key) for name, key in keys.items()}
+            sizes = {name: size for name, size in known.items() if isinstance(size, int)}
             wanted = compute(dim.text, sizes)
-            if wanted is not None and wanted != size and (self.trying or not self.known.disputed(dim.names)):
+            if wanted is not None and wanted != size and (self.trying or not self.known.disputed(keys.values())):
                 given = ", ".join(f"{name} is {sizes[name]}" for name in dim.names)
                 self.report(
                     path, "TB304 wrong-size", f"{dim.text} = {str(wanted)[:20]}, as {given}", f"a size of {size}"
@@ -390,14 +436,6 @@ class _Spare:
         where = f"declared in {field.declared_in.rpartition('.')[2]}, {field.place}" if field.place else ""
         where = where or f"declared in {field.declared_in}"
         return f"did you mean {near!r}?  ({where})" if near else where
-
-
-def _cast(option: Option, path: Path) -> str:
-    """What to write, where just one dtype is asked for."""
-    dtype = option.dtypes.words if option.dtypes is not None else ""
-    if not dtype.isidentifier():
-        return ""
-    return f"batch.{path}.to(torch.{dtype})" if option.kind is TENSOR else f"batch.{path}.astype({dtype!r})"
 
 
 def _kind(value: Any) -> Kind:

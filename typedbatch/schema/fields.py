@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, RAGGED, TENSOR, Kind
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, NUMBER, OBJECT, RAGGED, TENSOR, Kind
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.dtypes import Dtypes
 
-WITH_ROWS = Shape((Dim(Sort.NAMED, ROWS), Dim(Sort.REST, "")), 1)
+WITH_ROWS = Shape((Dim(Sort.NAMED, ROWS, implied=True), Dim(Sort.REST, "")), 1)
 """What a plain array or tensor has: rows, and anything behind them."""
 
 NO_DIMS = Shape(())
@@ -30,6 +30,7 @@ class Option:
         schema: what a nested batch must match, or the values of a Ragged, which have dimensions of their own; None for
             any batch, whose leaves then have N rows each.
         each: what every field of a nested batch must be, for ``dict[str, Array]``.
+        own_sizes: in a nested batch names other than the rows' are sizes of its own, not those around it.
         choices: the values of a ``Literal``; empty for any.
         rules: what its values must fulfil, checked at the level ``"values"`` only.
     """
@@ -40,6 +41,7 @@ class Option:
     shape: Shape = WITH_ROWS
     schema: Schema | None = None
     each: Field | None = None
+    own_sizes: bool = False
     choices: tuple[object, ...] = ()
     rules: tuple[Rule, ...] = ()
 
@@ -73,6 +75,7 @@ _WORDS = {
     DISTRIBUTION: "a torch distribution",
     OBJECT: "an object",
     NONE: "None",
+    NUMBER: "a number",
 }
 _NUMBERS = {
     "an integer type": "an integer",
@@ -162,8 +165,12 @@ class Schema:
         fields = (f"    {field.name}{'?' if field.optional else ''}: {field.expects()}," for field in self.fields)
         return "\n".join([f"Schema({self.name}", *fields, ")"]) if self.fields else f"Schema({self.name})"
 
-    def every_option(self) -> Iterator[Option]:
-        """What all fields take, those of nested schemas included; a schema that is met again counts once."""
+    def every_option(self, shared: bool = False) -> Iterator[Option]:
+        """What all fields take, those of nested schemas included; a schema that is met again counts once.
+
+        Args:
+            shared: leave out nested schemas with sizes of their own.
+        """
         schemas: dict[int, Schema] = {id(self): self}
         done = 0
         while done < len(schemas):
@@ -171,7 +178,7 @@ class Schema:
             done += 1
             for option in (option for field in schema.fields for option in field.every_option()):
                 yield option
-                if option.schema is not None:
+                if option.schema is not None and not (shared and option.own_sizes):
                     schemas.setdefault(id(option.schema), option.schema)
 
     def may_be_empty(self) -> bool:

@@ -46,7 +46,7 @@ differ in more than their kind, and batches that may be absent or hold any names
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, cast
 
@@ -59,6 +59,7 @@ from typedbatch._tree.leaves import (
     DISTRIBUTION,
     KINDS,
     NONE,
+    NUMBER,
     OBJECT,
     RAGGED,
     SCALAR,
@@ -76,39 +77,38 @@ Check = Callable[[object], bool]
 
 _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
-    "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast, "is_choice": is_choice,
-    "RAGGED": RAGGED, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
+    "NUMBER": NUMBER, "OBJECT": OBJECT, "RAGGED": RAGGED, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast,
+    "is_choice": is_choice, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
     "from_outside": from_outside,
 }  # fmt: skip
 
 
 def source_of(schema: Schema) -> str:
     """The source of the check, for the curious; constants are called ``c0``, ``c1``."""
-    return _Writer(schema).source
+    return Writer(schema).check(schema)
 
 
 def generate(schema: Schema) -> Check:
     """Write and compile the check of a schema that does not nest itself."""
-    writer = _Writer(schema)
-    torch: Any = sys.modules.get("torch")
-    own: dict[str, Any] = {"is_array": _is_array, "is_tensor": _is_tensor, "Tensor": getattr(torch, "Tensor", None)}
-    own["sequences_match"] = _sequences_match
-    names = {**_GLOBALS, **own, **writer.constants}
-    exec(compile(writer.source, f"<check of {schema.name}>", "exec"), names)  # our own text; names in it are quoted
-    return cast("Check", names["check"])
+    writer = Writer(schema)
+    return cast("Check", writer.compile(writer.check(schema), f"check of {schema.name}")["check"])
 
 
-class _Writer:
+class Writer:
     """Writes the functions of one schema."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, *schemas: Schema) -> None:
         self.constants: dict[str, Any] = {}
         self.dims: dict[str, str] = {}
         self.functions: list[str] = []
-        for dim in (Dim(Sort.NAMED, ROWS), *(dim for one in schema.every_option() for dim in one.shape.dims)):
+        options = (option for schema in schemas for option in schema.every_option())
+        for dim in (Dim(Sort.NAMED, ROWS), *(dim for option in options for dim in option.shape.dims)):
             if dim.sort in (Sort.NAMED, Sort.SOME):
-                self.dims.setdefault("*" * (dim.sort is Sort.SOME) + dim.text, f"d{len(self.dims)}")
-        body = _Body(self, "return False", 2, 0)
+                self.dims.setdefault(dim.key, f"d{len(self.dims)}")
+
+    def check(self, schema: Schema) -> str:
+        """The source of the check of a batch."""
+        body = Body(self, "return False", 2, 0)
         body.fields(schema, "batch")
         head = [
             "def check(batch):",
@@ -118,7 +118,15 @@ class _Writer:
         ]
         unknown = [f"        {' = '.join([*self.dims.values(), '_'])} = None"]
         end = [*_except("return False"), "    return True"]
-        self.source = "\n".join([*self.functions, *head, *unknown, *body.lines, *end, ""])
+        return "\n".join([*self.functions, *head, *unknown, *body.lines, *end, ""])
+
+    def compile(self, source: str, title: str) -> dict[str, Any]:
+        """The names that the source defines."""
+        torch: Any = sys.modules.get("torch")
+        own = {"is_array": _is_array, "is_tensor": _is_tensor, "Tensor": getattr(torch, "Tensor", None)}
+        names = {**_GLOBALS, **own, **self.constants}
+        exec(compile(source, f"<{title}>", "exec"), names)  # our own text; names in it are quoted
+        return names
 
     @property
     def state(self) -> str:
@@ -130,14 +138,23 @@ class _Writer:
         self.constants[name] = value
         return name
 
-    def function(self, write: Callable[[_Body], None], argument: str, depth: int) -> str:
+    @property
+    def rows(self) -> str:
+        """As ``state``, of the rows alone: what a batch with sizes of its own shares with others."""
+        return f"{self.dims[ROWS]}, _"
+
+    def function(self, write: Callable[[Body], None], argument: str, depth: int, own_sizes: bool = False) -> str:
         """Add a function whose body is written by ``write``, for a value in so many batches; its name."""
-        body = _Body(self, "return None", 2, depth)
+        body = Body(self, "return None", 2, depth)
+        state = self.rows if own_sizes else self.state
+        own = [local for name, local in self.dims.items() if own_sizes and name != ROWS]
+        if own:
+            body.write(" = ".join([*own, "None"]))
         write(body)
         name = f"g{len(self.functions)}"
-        lines = [f"def {name}({argument}, {self.state}):", "    try:", *body.lines]
+        lines = [f"def {name}({argument}, {state}):", "    try:", *body.lines]
         lines += _except("return None")
-        self.functions.append("\n".join([*lines, f"    return ({self.state},)"]))
+        self.functions.append("\n".join([*lines, f"    return ({state},)"]))
         return name
 
 
@@ -162,10 +179,10 @@ def can_generate(schema: Schema) -> bool:
 _DEEPEST, _MOST = 20, 300
 
 
-class _Body:
+class Body:
     """The statements of one function, up to ``fail``, the statement that says no, on values in ``depth`` batches."""
 
-    def __init__(self, writer: _Writer, fail: str, indent: int, depth: int) -> None:
+    def __init__(self, writer: Writer, fail: str, indent: int, depth: int) -> None:
         self.writer, self.fail, self.indent, self.depth = writer, fail, indent, depth
         self.lines: list[str] = []
         self.known: set[str] = set()
@@ -196,11 +213,12 @@ class _Body:
             name = repr(field.name)
             self.write(f"{value} = {fields}.get({name}, ABSENT)" if field.optional else f"{value} = {fields}[{name}]")
         self.depth += 1
-        self.settled(partial(self._each_field, schema, values))
+        self.settled(partial(self.each_field, schema.fields, values))
         self.depth -= 1
 
-    def _each_field(self, schema: Schema, values: list[str]) -> None:
-        for field, value in zip(schema.fields, values, strict=True):
+    def each_field(self, fields: Sequence[Field], values: Sequence[str]) -> None:
+        """Fields whose values are at hand, ``ABSENT`` where one is not there."""
+        for field, value in zip(fields, values, strict=True):
             if field.optional:
                 self.branch(f"if {value} is not ABSENT:", partial(self.field, field, value))
             else:
@@ -258,16 +276,16 @@ class _Body:
         answer = self.new("r")
         self.write(f"{answer} = None")
         for option in options:
-            name = self.writer.function(partial(_Body.whole, option=option, value="value"), "value", self.depth)
+            name = self.writer.function(partial(Body.whole, option=option, value="value"), "value", self.depth)
             self.write(f"if {answer} is None:", f"    {answer} = {name}({value}, {self.writer.state})")
         self.take(answer)
 
     def whole(self, option: Option, value: str) -> None:
         self.settled(partial(self.option, option, value, nest=False))
 
-    def take(self, answer: str) -> None:
+    def take(self, answer: str, state: str = "") -> None:
         self.refuse(f"{answer} is None")
-        self.write(f"({self.writer.state},) = {answer}")
+        self.write(f"({state or self.writer.state},) = {answer}")
 
     def option(self, option: Option, value: str, nest: bool = True) -> None:
         """The value is of the option's kind; all the rest."""
@@ -296,14 +314,18 @@ class _Body:
         self.refuse(f"{is_usual}not {known}[{value}.dtype]")
 
     def batch(self, option: Option, value: str, nest: bool) -> None:
-        if option.schema is not None and nest and self.inlined < 50:
+        if option.schema is not None and option.own_sizes:
+            write, rows = partial(Body.fields, schema=option.schema, batch="inner"), self.writer.rows
+            name = self.writer.function(write, "inner", self.depth, own_sizes=True)
+            self.call(f"{name}({value}, {rows})", rows)
+        elif option.schema is not None and nest and self.inlined < 50:
             self.inlined += 1
             self.fields(option.schema, value)
         elif option.schema is not None:
-            name = self.writer.function(partial(_Body.fields, schema=option.schema, batch="inner"), "inner", self.depth)
+            name = self.writer.function(partial(Body.fields, schema=option.schema, batch="inner"), "inner", self.depth)
             self.call(f"{name}({value}, {self.writer.state})")
         elif option.each is not None:
-            name = self.writer.function(partial(_Body.each, each=option.each), "fields", self.depth + 1)
+            name = self.writer.function(partial(Body.each, each=option.each), "fields", self.depth + 1)
             self.call(f"{name}({value}.__dict__, {self.writer.state})")
         else:
             self.rows(value)
@@ -311,10 +333,10 @@ class _Body:
     def each(self, each: Field) -> None:
         self.branch("for value in fields.values():", partial(self.settled, partial(self.field, each, "value")))
 
-    def call(self, call: str) -> None:
+    def call(self, call: str, state: str = "") -> None:
         answer = self.new("r")
         self.write(f"{answer} = {call}")
-        self.take(answer)
+        self.take(answer, state)
 
     def rows(self, value: str) -> None:
         """A batch of which nothing is declared: its leaves have the rows that all have."""

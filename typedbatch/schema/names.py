@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
+RETURN = "return"
+"""What a result is called beside arguments; no argument can be."""
+
 
 def child(path: str, name: str) -> str:
     """The path of a field inside ``path``, as Python writes it: ``obs.cam``, ``obs["agent 1"].mask``."""
@@ -21,6 +24,11 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 _PART = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]+""")
+
+
+def top_of(path: str) -> str:
+    """The argument that a path in a call begins with: ``xs`` of ``xs[0].obs``."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 class Path:
@@ -42,9 +50,24 @@ class Path:
         self.depth: int = 1 if outer is None else outer.depth + 1
 
     def __str__(self) -> str:
-        names = []
+        steps: list[str] = []
         path: Path | None = self
         while path is not None:
-            names.append(path.name)
+            steps.append(path.step())
             path = path.outer
-        return "".join(map(_step, reversed(names))).removeprefix(".")
+        return "".join(reversed(steps)).removeprefix(".")
+
+    def step(self) -> str:
+        return _step(self.name)
+
+
+class Argument(Path):
+    """Where an argument or a result is, ``logp``, ``others[0]``, ``return``: its name is shown as it is."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        super().__init__(None, name)
+
+    def step(self) -> str:
+        return self.name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Kind
-from typedbatch.schema.fields import Field, Schema
-from typedbatch.schema.names import Path, child
+from typedbatch.schema.fields import Field, Option, Schema
+from typedbatch.schema.names import RETURN, Path, child
 
 _BOTH = "np.ndarray | torch.Tensor"
 
@@ -30,6 +30,10 @@ class Proposals:
         there = "torch" if kind is TENSOR else "numpy"
         mixed = "" if field.parameter is None else self._mixed()
         return f"it is of the {there} kind; convert(batch, {self.schema.name}) changes that{mixed}"
+
+    def cast(self, option: Option, path: Path) -> str:
+        """What to write, where just one dtype is asked for."""
+        return _cast(option, f"batch.{path}")
 
     def _mixed(self) -> str:
         """For a batch that holds arrays and tensors, a declaration that takes both; empty for any other."""
@@ -58,6 +62,26 @@ class Proposals:
 
     def _is_nested(self, field: Field) -> bool:
         return KINDS[type(self.batch.__dict__.get(field.name))] is BATCH
+
+
+class CallProposals(Proposals):
+    """Words for the problems of arguments."""
+
+    def hint(self, value: Any, field: Field, path: Path) -> str:
+        kind, takes = KINDS[type(value)], (field.kinds or frozenset()) & {ARRAY, TENSOR}
+        if kind not in (ARRAY, TENSOR) or not takes:
+            return ""
+        return f"it is of the {'torch' if kind is TENSOR else 'numpy'} kind"
+
+    def cast(self, option: Option, path: Path) -> str:
+        return _cast(option, str(path)) if str(path).isidentifier() and path.name != RETURN else ""
+
+
+def _cast(option: Option, value: str) -> str:
+    dtype = option.dtypes.words if option.dtypes is not None else ""
+    if not dtype.isidentifier():
+        return ""
+    return f"{value}.to(torch.{dtype})" if option.kind is TENSOR else f"{value}.astype({dtype!r})"
 
 
 def _kinds(field: Field) -> frozenset[Kind]:

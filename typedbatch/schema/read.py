@@ -214,7 +214,7 @@ def _require_computed(schema: Schema) -> None:
                         f"({field.declared_in}.{field.name})"
                     )
         for option in field.every_option():
-            before |= _named_dims(option) | (_all_named_dims(option.schema) if option.schema is not None else set())
+            before |= _named_dims(option) | _seen_from_outside(option)
 
 
 def _judged_at_once(field: Field, option: Option) -> bool:
@@ -228,7 +228,11 @@ def _named_dims(option: Option) -> set[str]:
 
 
 def _all_named_dims(schema: Schema) -> set[str]:
-    return {name for option in schema.every_option() for name in _named_dims(option)}
+    return {name for option in schema.every_option(shared=True) for name in _named_dims(option)}
+
+
+def _seen_from_outside(option: Option) -> set[str]:
+    return set() if option.schema is None or option.own_sizes else _all_named_dims(option.schema)
 
 
 def read_at_declaration(cls: type) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
+from typedbatch._declaration import OwnSizes
 from typedbatch._report import cut
 from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, RAGGED, TENSOR, Kind
@@ -37,7 +38,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
         DeclarationError: it says nothing that can be checked.
     """
     hint, said = bare(hint)
-    shared = tuple(rules_in(said))
+    shared, own_sizes = tuple(rules_in(said)), OwnSizes in said
     if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # whatever becomes an array, of any shape
         return Option(ARRAY, shape=shape_of_text("..."), rules=shared), Option(TENSOR, shape=shape_of_text("..."))
     out: list[Option] = []
@@ -49,6 +50,11 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
         if anything and rules:
             raise DeclarationError("rules need a kind of value to hold for, as in Annotated[Array, Finite]")
         out += (replace(option, rules=rules) if rules else option for option in _options(kind, nested))
+        own_sizes |= OwnSizes in said
+    if own_sizes:
+        out = [replace(option, own_sizes=option.schema is not None) for option in out]
+    if own_sizes and not any(option.own_sizes for option in out):
+        raise DeclarationError(f"OwnSizes is for a nested protocol or record, and not for {_short(hint)}")
     return () if anything else tuple(out)
 
 
@@ -143,7 +149,7 @@ def _numpy_dim(size: Any, position: int) -> Dim:
     if len(choices) == 1 and type(choices[0]) is int and choices[0] >= 0:
         return Dim(Sort.FIXED, str(choices[0]))
     if size is int and position == 0:
-        return Dim(Sort.NAMED, ROWS)
+        return Dim(Sort.NAMED, ROWS, implied=True)
     if size is int or size is Any:
         return Dim(Sort.ANY, "_")
     raise DeclarationError(f"{_short(size)} is not a size; sizes are int, Literal[4], or a NewType of int for a name")

@@ -1,0 +1,41 @@
+"""Post-training: records of what a pipeline makes, protocols of what a stage reads, and layouts of tokens."""
+
+from typedbatch.posttraining.layouts import (
+    PER_TOKEN,
+    LeftPadded,
+    PackedRollouts,
+    RaggedRollouts,
+    RightPadded,
+    Tokens,
+)
+from typedbatch.posttraining.protocols import (
+    PolicyLossProtocol,
+    ReferenceProtocol,
+    RewardProtocol,
+    SequenceProtocol,
+    ValueLossProtocol,
+)
+from typedbatch.posttraining.records import Distillation, Pairs, Prompts, Ready, Rollouts, Scored
+from typedbatch.posttraining.to_layout import Layout, to_layout
+
+__all__ = [
+    "PER_TOKEN",
+    "Distillation",
+    "Layout",
+    "LeftPadded",
+    "PackedRollouts",
+    "Pairs",
+    "PolicyLossProtocol",
+    "Prompts",
+    "RaggedRollouts",
+    "Ready",
+    "ReferenceProtocol",
+    "RewardProtocol",
+    "RightPadded",
+    "Rollouts",
+    "Scored",
+    "SequenceProtocol",
+    "Tokens",
+    "ValueLossProtocol",
+    "to_layout",
+]

@@ -1,0 +1,373 @@
+"""What the arguments of a call, and its result, are held against: arrays in jaxtyping's words, and sizes of one name.
+
+A name that is written in several annotations, or in the fields of batches, is one size in the whole call. Rows of a
+batch that its declaration does not name, as those of ``RolloutBatch``, are that batch's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import Parameter, Signature
+from types import SimpleNamespace
+from typing import Any, get_args
+
+from typedbatch._declaration import OwnSizes
+from typedbatch._ops.display import summary
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
+from typedbatch.errors import DeclarationError, Problem
+from typedbatch.schema.blame import conflicts
+from typedbatch.schema.dims import Dim, Shape, Sort
+from typedbatch.schema.explain import Walker
+from typedbatch.schema.fields import Field, Option, Schema
+from typedbatch.schema.generate import Body, Writer, can_generate
+from typedbatch.schema.hints import alternatives, bare
+from typedbatch.schema.names import RETURN, Argument, child, top_of
+from typedbatch.schema.proposals import CallProposals
+from typedbatch.schema.read import is_schema, schema_of
+from typedbatch.schema.values import class_of, is_jaxtyping, options
+from typedbatch.schema.violations import find_violations
+
+_NUMBERS = {bool, int, float, complex}
+
+_EARLIER = "the arguments"
+"""Where a report says that a size was, if the call has changed its arguments since."""
+
+Sizes = tuple[Any, ...]
+"""What the names mean in one call, in the order of :attr:`Call.names`; None for a name that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """One value of a call.
+
+    Attributes:
+        field: what it takes, under the name that reports show.
+        names: the sizes that it names.
+        kind: which sort of parameter it is; None for the result.
+        position: in a tuple that is the result; None for the result itself.
+    """
+
+    field: Field
+    names: frozenset[str]
+    kind: Any = None
+    position: int | None = None
+
+    @property
+    def is_batch(self) -> bool:
+        return any(option.kind is BATCH for option in self.field.options)
+
+
+class Call:
+    """The check of the calls of one function.
+
+    Args:
+        name: of the function, for reports.
+        signature: of the function.
+        hints: the annotations of its parameters, resolved; those that cannot be read are left out.
+        returns: the annotation of what it returns; None for none.
+    """
+
+    def __init__(self, name: str, signature: Signature, hints: Mapping[str, Any], returns: Any) -> None:
+        self.name: str = name
+        self.signature: Signature = signature
+        slots = [slot for slot in _slots(signature, hints, returns) if slot.field.options]
+        slots = _shared(_computable(slots))
+        self._arguments: list[_Slot] = [slot for slot in slots if slot.kind is not None]
+        self._results: list[_Slot] = [slot for slot in slots if slot.kind is None]
+        self._parts: int | None = len(get_args(bare(returns)[0])) if returns is not None else None
+        if slots:
+            self._compile()
+
+    def __bool__(self) -> bool:
+        return bool(self._arguments or self._results)
+
+    @property
+    def checks_result(self) -> bool:
+        return bool(self._results)
+
+    def _compile(self) -> None:
+        writer = Writer(*(Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)))
+        self._names = tuple(writer.dims)
+        before, after = (_function(writer, slots) for slots in (self._arguments, self._results))
+        given = [*(slot.field.name for slot in self._arguments), *["None"] * (not self._arguments)]
+        unknown = ["None"] * (len(self._names) + 1)
+        outer = [
+            f"__check__ = {before}",  # no parameter is called so
+            f"def __arguments__({_parameters(self.signature)}):",
+            f"    return __check__({', '.join([*given, *unknown])})",
+        ]
+        made = writer.compile("\n".join([*writer.functions, *outer, ""]), f"check of {self.name}")
+        self.sizes: Any = made["__arguments__"]
+        """The sizes of a call; None if its arguments are wrong. Raises TypeError if the function takes no such ones."""
+        self._after: Any = made[after]
+
+    def fits(self, result: Any, sizes: Sizes) -> bool:
+        """Whether a result is as declared, for arguments of these sizes."""
+        values = self._result_values(result)
+        return values is None or self._after(*values, *sizes) is not None
+
+    def _result_values(self, result: Any) -> list[Any] | None:
+        """The values of the slots; None for a tuple of another length than declared."""
+        if all(slot.position is None for slot in self._results):
+            return [result]
+        if not isinstance(result, tuple) or len(result) != self._parts:
+            return None
+        return [result[slot.position] for slot in self._results if slot.position is not None]
+
+    def argument_problems(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Problem, ...]:
+        """Why a call is refused."""
+        return self._explained(*self._given(args, kwargs))
+
+    def result_problems(
+        self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: Sizes
+    ) -> tuple[Problem, ...]:
+        """Why a result is refused."""
+        fields, values = self._given(args, kwargs)
+        own = [slot.field for slot in self._results]
+        results = dict(zip((field.name for field in own), self._result_values(result) or (), strict=False))
+        problems = self._explained([*fields, *own], {**values, **results})
+        found = tuple(problem for problem in problems if problem.path.startswith(RETURN))
+        return found or self._explained(own, results, sizes)  # the call has changed its arguments
+
+    def violations(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Problem, ...]:
+        """The rules on values that arguments which are arrays break."""
+        return _violations(self.name, *self._given(args, kwargs))
+
+    def result_violations(self, result: Any) -> tuple[Problem, ...]:
+        """The rules on values that a result breaks."""
+        fields = [slot.field for slot in self._results]
+        values = self._result_values(result) or ()
+        return _violations(self.name, fields, dict(zip((field.name for field in fields), values, strict=False)))
+
+    def shown(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The arguments that are looked at, in a line."""
+        return _in_a_line(self._given(args, kwargs)[1])
+
+    def shown_result(self, result: Any) -> str:
+        """The result, in a line."""
+        names = (slot.field.name for slot in self._results)
+        return _in_a_line(dict(zip(names, self._result_values(result) or (), strict=False)))
+
+    def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Field], dict[str, Any]]:
+        """The fields of the arguments that are there, one for each of ``*args`` and ``**kwargs``, and their values."""
+        bound = self.signature.bind(*args, **kwargs).arguments
+        fields, values = list[Field](), dict[str, Any]()
+        for slot in self._arguments:
+            name = slot.field.name
+            if name not in bound:
+                continue
+            found = {name: bound[name]}
+            if slot.kind is Parameter.VAR_POSITIONAL:
+                found = {f"{name}[{i}]": value for i, value in enumerate(bound[name])}
+            elif slot.kind is Parameter.VAR_KEYWORD:
+                found = bound[name]
+            fields += (replace(slot.field, name=shown) for shown in found)
+            values.update(found)
+        return fields, values
+
+    def _explained(
+        self, fields: Iterable[Field], values: Mapping[str, Any], sizes: Sizes | None = None
+    ) -> tuple[Problem, ...]:
+        schema = Schema(self.name, object, "", tuple(fields))
+        call = SimpleNamespace(**values)
+        walker = Walker(schema, call, CallProposals(schema, call))
+        if sizes is not None:
+            walker.knows(zip(self._names, sizes, strict=False), Argument(_EARLIER))
+        walker.arguments(values, schema)
+        problems = (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
+        ways_out = {top_of(field.name): _way_out(field) for field in schema.fields}
+        return tuple(
+            problem._replace(hint=problem.hint or ways_out.get(top_of(problem.path), ""))
+            for problem in problems
+            if problem.path != _EARLIER
+        )
+
+
+def _way_out(field: Field) -> str:
+    """What to write where a batch is not meant to have the sizes of the others; empty for an array."""
+    names = (option.schema.name for option in field.options if option.schema is not None)
+    return next((f"Annotated[{name}, OwnSizes] gives it sizes of its own" for name in names), "")
+
+
+def _in_a_line(values: Mapping[str, Any]) -> str:
+    with suppress(Exception):  # an object that cannot be described
+        shown = (summary(value) if isinstance(value, Tree) else describe(value) for value in values.values())
+        return "  ".join(f"{name} {text}" for name, text in zip(values, shown, strict=True))
+    return ""
+
+
+def _violations(name: str, fields: Iterable[Field], values: Mapping[str, Any]) -> tuple[Problem, ...]:
+    arrays = tuple(field for field in fields if not any(option.kind is BATCH for option in field.options))
+    problems = find_violations(SimpleNamespace(**values), Schema(name, object, "", arrays))
+    shown = {child("", field.name): field.name for field in arrays}
+    return tuple(problem._replace(path=shown[problem.path]) for problem in problems)
+
+
+def _function(writer: Writer, slots: Sequence[_Slot]) -> str:
+    """Write the function that checks these values; its name."""
+    values = [f"p{i}" for i in range(len(slots))]
+
+    def write(body: Body) -> None:
+        body.write("pass")  # there may be nothing to check
+        body.settled(partial(_write_slots, body, slots, values))
+
+    return writer.function(write, ", ".join(values) or "p0", 0)
+
+
+def _write_slots(body: Body, slots: Sequence[_Slot], values: Sequence[str]) -> None:
+    for slot, value in zip(slots, values, strict=True):
+        if slot.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            several = value if slot.kind is Parameter.VAR_POSITIONAL else f"{value}.values()"
+            one = partial(body.field, slot.field, f"one_{value}")
+            body.branch(f"for one_{value} in {several}:", partial(body.settled, one))
+        else:
+            body.each_field([slot.field], [value])
+
+
+def _parameters(signature: Signature) -> str:
+    """The parameters of a function that takes what this one takes; for defaults it gets ``ABSENT``."""
+    parts: list[str] = []
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    for position, (name, parameter) in enumerate(signature.parameters.items()):
+        if parameter.kind is Parameter.KEYWORD_ONLY and not {Parameter.VAR_POSITIONAL, Parameter.KEYWORD_ONLY} & {
+            *kinds[:position]
+        }:
+            parts.append("*")
+        star = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        parts.append(f"{star}{name}{'' if parameter.default is Parameter.empty else '=ABSENT'}")
+        if kinds[position : position + 2] != [Parameter.POSITIONAL_ONLY] * 2 and (
+            parameter.kind is Parameter.POSITIONAL_ONLY
+        ):
+            parts.append("/")
+    return ", ".join(parts)
+
+
+# ---- what is declared ------------------------------------------------------------------------------------------------
+
+
+def _slots(signature: Signature, hints: Mapping[str, Any], returns: Any) -> Iterator[_Slot]:
+    for name, hint in hints.items():
+        parameter = signature.parameters[name]
+        one = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        yield _slot(name, hint, one and parameter.default is not Parameter.empty, one, parameter.kind)
+    if returns is None:
+        return
+    inside = get_args(bare(returns)[0])
+    if class_of(bare(returns)[0]) is tuple and Ellipsis not in inside:
+        for position, hint in enumerate(inside):
+            yield _slot(f"{RETURN}[{position}]", hint, False, True, None, position)
+    else:
+        yield _slot(RETURN, returns, False, True, None)
+
+
+def _slot(name: str, hint: Any, optional: bool, batches: bool, kind: Any, position: int | None = None) -> _Slot:
+    found = _arrays(hint) or (_sizes_of_batch(hint) if batches else ())
+    names = frozenset(dim.key for option in _every_option(found) for dim in option.shape.dims if _is_written(dim))
+    return _Slot(Field(name, found, optional), names, kind, position)
+
+
+def _every_option(found: tuple[Option, ...]) -> Iterator[Option]:
+    return Field("", found).every_option() if all(o.schema is None for o in found) else _inside(found)
+
+
+def _inside(found: tuple[Option, ...]) -> Iterator[Option]:
+    for option in found:
+        if option.schema is not None:
+            yield from option.schema.every_option()
+
+
+def _arrays(hint: Any) -> tuple[Option, ...]:
+    """What an argument takes that is annotated in jaxtyping's words, or those and None or numbers; empty for others."""
+    parts = [bare(part)[0] for part in alternatives(bare(hint)[0])]
+    if not any(map(is_jaxtyping, parts)):
+        return ()
+    if not all(is_jaxtyping(part) or part is type(None) or part in _NUMBERS for part in parts):
+        return ()
+    try:
+        found = options(hint, lambda _: None)
+    except DeclarationError:  # what jaxtyping has for functions, "{n}", or arrays of another library
+        return ()
+    return (*found, Option(NUMBER)) if _NUMBERS & {*parts} else found
+
+
+def _sizes_of_batch(hint: Any) -> tuple[Option, ...]:
+    """A batch that has been found to match; what is left to look at is the sizes that its declaration names."""
+    hint, said = bare(hint)
+    parts = [bare(part) for part in alternatives(hint)]
+    schemas = [part for part, _ in parts if is_schema(part)]
+    if OwnSizes in said or any(OwnSizes in more for _, more in parts):
+        return ()
+    if len(schemas) != 1 or not all(part in (schemas[0], type(None)) for part, _ in parts):
+        return ()
+    schema = schema_of(schemas[0])
+    if not can_generate(schema):
+        return ()
+    options = schema.every_option(shared=True)
+    wanted = {dim.key for option in options for dim in option.shape.dims if _is_written(dim)}
+    found = Option(BATCH, schema=Schema(schema.name, schema.target, schema.place, _places(schema, wanted)))
+    return (found, Option(NONE)) if len(parts) > 1 else (found,)
+
+
+def _is_written(dim: Dim) -> bool:
+    return dim.sort in (Sort.NAMED, Sort.SOME) and not dim.implied and not dim.broadcasts
+
+
+def _places(schema: Schema, wanted: set[str]) -> tuple[Field, ...]:
+    """The fields that a size of each wanted name can be read from, those that are always there first."""
+    found: list[Field] = []
+    sure = [field for field in schema.fields if not field.optional and len(field.options) == 1]
+    for field in (*sure, *(field for field in schema.fields if field not in sure)):
+        inner = [option for option in field.options if option.kind is not NONE]
+        if len(inner) != 1:
+            continue
+        (option,) = inner
+        if option.schema is not None and not option.own_sizes:
+            place = replace(option, schema=replace(option.schema, fields=_places(option.schema, wanted), rules=()))
+            useful = bool(place.schema is not None and place.schema.fields)
+        else:
+            names = {dim.key for dim in option.shape.dims if _is_written(dim)} & wanted
+            place = Option(option.kind, shape=_only(option.shape, names))
+            useful = bool(names) and option.kind in (ARRAY, TENSOR, DISTRIBUTION)
+            if useful and field in sure:
+                wanted -= names
+        if useful:
+            found.append(Field(field.name, (place, *(o for o in field.options if o.kind is NONE)), field.optional))
+    return tuple(found)
+
+
+def _only(shape: Shape, names: set[str]) -> Shape:
+    """A shape of which only these names are left; the rest was checked with the batch."""
+    rest, anything = Dim(Sort.REST, ""), Dim(Sort.ANY, "_")
+    several = (Sort.SOME, Sort.REST)
+    dims = (
+        dim if _is_written(dim) and dim.key in names else rest if dim.sort in several else anything
+        for dim in shape.dims
+    )
+    return Shape(tuple(dims), shape.variadic)
+
+
+def _computable(slots: list[_Slot]) -> list[_Slot]:
+    """Without those that compute a size from a name which no other has: it may be one of another decorator's."""
+    names = frozenset[str]().union(*(slot.names for slot in slots))
+    return [
+        slot
+        for slot in slots
+        if all(names.issuperset(dim.names) for option in slot.field.options for dim in _computed(option.shape))
+    ]
+
+
+def _computed(shape: Shape) -> Iterator[Dim]:
+    return (dim for dim in shape.dims if dim.sort is Sort.COMPUTED)
+
+
+def _shared(slots: list[_Slot]) -> list[_Slot]:
+    """All arrays, and the batches that name a size which something else names too."""
+    out: list[_Slot] = []
+    for slot in slots:
+        others = frozenset[str]().union(*(other.names for other in slots if other is not slot))
+        if not slot.is_batch or slot.names & others:
+            out.append(slot)
+    return out
