@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
 
 Convention = Literal["tianshou", "rllib", "gymnasium", "sb3", "torchrl"]
+PostTraining = Literal["typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"]
 
 _COLUMNS: Final[tuple[Convention, ...]] = ("tianshou", "rllib", "gymnasium", "sb3", "torchrl")
 # One row for each meaning, in the order of _COLUMNS; an empty name where a library has none. Names with a dot are in a
@@ -60,6 +61,46 @@ _ALSO: Final = {
     "taus": "tau",
     "q_value": "q_values qvalues",
 }
+_PROJECTS: Final[tuple[PostTraining, ...]] = (
+    "typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"
+)  # fmt: skip
+# The same for post-training, where one name means different things in two projects: verl's response_mask is SkyRL's
+# loss_mask. Names alone; layouts and dtypes differ too. Sources: verl 1dda039, TRL f2cd577, OpenRLHF 3c3be62,
+# NeMo-RL 7ea279a, SkyRL a956457, prime-rl 559b447, slime 624b824, AReaL cbff54d.
+_POST_TRAINING: Final = (
+    ("prompt_ids", "prompts", "prompt_ids", "", "", "", "", "", ""),
+    ("prompt_mask", "", "prompt_mask", "", "", "", "", "", ""),
+    ("response_ids", "responses", "completion_ids", "", "", "", "", "", ""),
+    ("input_ids", "input_ids", "", "sequences", "input_ids", "sequences", "input_ids", "tokens", "input_ids"),
+    ("attention_mask", "attention_mask", "", "attention_mask", "", "attention_mask", "", "", "attention_mask"),
+    ("position_ids", "position_ids", "", "", "", "", "position_ids", "", "position_ids"),
+    ("response_mask", "", "completion_mask", "", "", "response_mask", "", "", ""),
+    (
+        "loss_mask", "response_mask", "", "action_mask", "token_mask", "loss_mask", "loss_mask", "loss_masks",
+        "loss_mask",
+    ),
+    ("response_length", "", "", "", "", "", "", "response_lengths", ""),
+    (
+        "rollout_logp", "rollout_log_probs", "sampling_per_token_logps", "rollout_log_probs", "generation_logprobs",
+        "rollout_logprobs", "inference_logprobs", "rollout_log_probs", "logprobs",
+    ),
+    (
+        "old_logp", "old_log_probs", "old_per_token_logps", "action_log_probs", "prev_logprobs", "action_log_probs",
+        "", "log_probs", "prox_logp",
+    ),
+    (
+        "ref_logp", "ref_log_prob", "ref_per_token_logps", "base_action_log_probs", "reference_policy_logprobs",
+        "base_action_log_probs", "ref_logprobs", "ref_log_probs", "ref_logp",
+    ),
+    ("advantages",) * 9,
+    ("values", "values", "", "values", "values", "values", "", "values", "values"),
+    ("returns", "returns", "", "returns", "returns", "returns", "", "returns", "returns"),
+    ("rewards", "reward_score", "rewards", "rewards", "total_reward", "", "", "rewards", "rewards"),
+    ("token_rewards", "token_level_rewards", "", "", "", "rewards", "", "", "tot_rewards"),
+    ("is_weights", "rollout_is_weights", "importance_sampling_ratio", "", "", "", "", "", ""),
+    ("truncated", "", "", "truncated", "truncated", "", "", "truncated", ""),
+    ("uid", "uid", "", "index", "idx", "uids", "group_id", "group_index", ""),
+)  # fmt: skip
 _MEANING: Final = {tuple(name.split(".")): row for row in _TABLE for name in row if name}
 
 NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {
@@ -87,45 +128,91 @@ def counterpart(name: str, names: tuple[str, ...]) -> str:
 
 
 @overload
-def rename(batch: BatchProtocol, to: Literal["rllib"]) -> SampleBatch: ...
+def rename(batch: BatchProtocol, to: Literal["rllib"], source: None = ...) -> SampleBatch: ...
 @overload
-def rename(batch: BatchProtocol, to: Convention) -> Batch: ...
-def rename(batch: BatchProtocol, to: Convention) -> Batch:
+def rename(batch: BatchProtocol, to: Convention | PostTraining, source: PostTraining | None = ...) -> Batch: ...
+def rename(batch: BatchProtocol, to: Convention | PostTraining, source: PostTraining | None = None) -> Batch:
     """The same fields under the names that another library has for them.
 
-    No library is asked for the names that the batch has: each known name means one thing in all of them. Names that are
-    not known, or that the other library has no word for, stay. TorchRL's ``next`` is looked into, and made; the flags
-    beside its ``next``, which are of the step before, are left out where ``next`` has its own.
+    Between libraries for reinforcement learning, none is asked for the names that the batch has: each known name means
+    one thing in all of them. Names that are not known, or that the other library has no word for, stay. TorchRL's
+    ``next`` is looked into, and made; the flags beside its ``next``, which are of the step before, are left out where
+    ``next`` has its own.
+
+    Between projects for post-training, ``source`` says whose names the batch has; ``"typedbatch"`` are those of
+    ``typedbatch.posttraining``. It is about names alone: ``to_layout`` puts values at other places.
 
     Args:
         batch: any batch.
-        to: ``"tianshou"``, ``"rllib"``, ``"gymnasium"``, ``"sb3"`` or ``"torchrl"``.
+        to: ``"tianshou"``, ``"rllib"``, ``"gymnasium"``, ``"sb3"`` or ``"torchrl"``; for post-training
+            ``"typedbatch"``, ``"verl"``, ``"trl"``, ``"openrlhf"``, ``"nemo_rl"``, ``"skyrl"``, ``"prime_rl"``,
+            ``"slime"`` or ``"areal"``.
+        source: for post-training, whose names the batch has; None for those of typedbatch.
 
     Returns:
         A new Batch, for RLlib a SampleBatch; arrays are shared. ``validate(batch, RolloutBatchProtocol)`` types it.
 
     Raises:
-        FieldNameError: two fields would have one name, or ``next`` is not a nested batch where TorchRL's
-            has to be.
+        FieldNameError: two fields would have one name, one would have a name that means something else there, or
+            ``next`` is not a nested batch where TorchRL's has to be.
         SettingError: there are no such names.
     """
+    tree = require_tree(batch, "rename()")
+    known = (*_COLUMNS, *_PROJECTS)
+    if to not in known:
+        raise SettingError(f"rename() knows the names of {', '.join(known)}, not {to!r}{did_you_mean(str(to), known)}")
     if to not in _COLUMNS:
-        raise SettingError(
-            f"rename() knows the names of {', '.join(_COLUMNS)}, not {to!r}{did_you_mean(str(to), _COLUMNS)}"
-        )
+        return _renamed(((path, value, _word(path, to, source)) for path, value in _fields(tree)), Batch)
+    if source is not None:
+        raise SettingError(f"source= is for names of post-training, and {to!r} has those of reinforcement learning")
     column = _COLUMNS.index(to)
+    words = ((path, value, _MEANING[path][column] if path in _MEANING else "") for path, value in _fields(tree))
+    return _renamed(words, SampleBatch if to == "rllib" else Batch)
+
+
+def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]) -> Batch:
+    """A batch of values under new names, or under their own where there is no new one."""
     new: dict[tuple[str, ...], Any] = {}
     came_from: dict[tuple[str, ...], str] = {}
-    for path, value in _fields(require_tree(batch, "rename()")):
-        name = _MEANING[path][column] if path in _MEANING else ""
+    for path, value, name in words:
         target = tuple(name.split(".")) if name else path
         if target in new:
             raise FieldNameError(
                 f"{came_from[target]!r} and {'.'.join(path)!r} would both be {'.'.join(target)!r}; remove one of them"
             )
         new[target], came_from[target] = value, ".".join(path)
-    renamed: Batch = new_tree(SampleBatch if to == "rllib" else Batch, _nested(new))
+    renamed: Batch = new_tree(cls, _nested(new))
     return renamed
+
+
+def _word(path: tuple[str, ...], to: Any, source: Any) -> str:
+    """What a project for post-training calls a field of another; empty if it has no word for it.
+
+    Raises:
+        SettingError: there are no such names, or they are not said.
+        FieldNameError: the name would stay, and means something else there.
+    """
+    if source is None and to == "typedbatch":
+        raise SettingError(f"source= says whose names the batch has: {', '.join(_PROJECTS[1:])}")
+    if source not in (None, *_PROJECTS):
+        raise SettingError(
+            f"source= is one of {', '.join(_PROJECTS)}, got {source!r}{did_you_mean(str(source), _PROJECTS)}"
+        )
+    name = ".".join(path)
+    words, theirs = _words("typedbatch" if source is None else source, to)
+    if not words.get(name) and name in theirs and theirs[name] != name:
+        raise FieldNameError(
+            f"{to} has no word for {name!r}, and calls {theirs[name]!r} so; remove it, or give it another name", name
+        )
+    return words.get(name, "")
+
+
+@lru_cache(maxsize=128)
+def _words(source: PostTraining, to: PostTraining) -> tuple[dict[str, str], dict[str, str]]:
+    """From names of one project to those of another; and what each of the latter is called by typedbatch."""
+    one, other = _PROJECTS.index(source), _PROJECTS.index(to)
+    words = {row[one]: row[other] for row in _POST_TRAINING if row[one]}
+    return words, {row[other]: row[0] for row in _POST_TRAINING if row[other]}
 
 
 def _fields(tree: Any) -> list[tuple[tuple[str, ...], Any]]:

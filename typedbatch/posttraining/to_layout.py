@@ -258,8 +258,8 @@ def _to_ragged(rows: Rows, _pad_token_id: Any) -> Made:
 
 def _to_packed(rows: Rows, _pad_token_id: Any) -> Made:
     ids = rows.tokens["input_ids"]
-    places = {"position_ids": position_ids(rows.lengths), "cu_seqlens": cu_seqlens(rows.lengths)}
-    return PackedRollouts, {**rows.tokens.__dict__, **{name: _beside(ids, value) for name, value in places.items()}}
+    places, ends = _beside(ids, position_ids(rows.lengths)), _beside(ids, cu_seqlens(rows.lengths))
+    return PackedRollouts, {**rows.tokens.__dict__, "position_ids": places, "cu_seqlens": ends}
 
 
 def _parts(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
