@@ -170,9 +170,15 @@ class Batch(Arithmetic):
         """The names of the fields, in the order in which they were first set."""
         return self.__dict__.keys()
 
-    def values(self) -> ValuesView[Any]:
-        """The values of the fields."""
-        return self.__dict__.values()
+    if TYPE_CHECKING:
+        # To run time a method, which a field hides. Of all types only Any may be declared anew as a field's, in every
+        # checker.
+        values: Any
+    else:
+
+        def values(self) -> ValuesView[Any]:
+            """The values of the fields. Of a record with a field of that name: ``Batch.values(record)``."""
+            return self.__dict__.values()
 
     def items(self) -> ItemsView[str, Any]:
         """Name and value of each field."""

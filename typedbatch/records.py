@@ -124,7 +124,8 @@ def _own_annotations(cls: type) -> list[str]:
     return [name for name, hint in annotations.items() if name != "__record_fields__" and not is_class_var(hint)]
 
 
-_MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"plain"}
+# "values" is what a critic says, to most libraries; a record that declares it has Batch.values(record) for the method.
+_MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"plain", "values"}
 
 
 def _require_declaration(cls: type, name: str, default: object) -> None:

@@ -96,7 +96,7 @@ class Call:
         unknown = ["None"] * (len(self._names) + 1)
         outer = [
             f"__check__ = {before}",  # no parameter is called so
-            f"def __arguments__({_parameters(self.signature)}):",
+            f"def __arguments__{_parameters(self.signature)}:",
             f"    return __check__({', '.join([*given, *unknown])})",
         ]
         made = writer.compile("\n".join([*writer.functions, *outer, ""]), f"check of {self.name}")
@@ -229,20 +229,22 @@ def _write_slots(body: Body, slots: Sequence[_Slot], values: Sequence[str]) -> N
 
 def _parameters(signature: Signature) -> str:
     """The parameters of a function that takes what this one takes; for defaults it gets ``ABSENT``."""
-    parts: list[str] = []
-    kinds = [parameter.kind for parameter in signature.parameters.values()]
-    for position, (name, parameter) in enumerate(signature.parameters.items()):
-        if parameter.kind is Parameter.KEYWORD_ONLY and not {Parameter.VAR_POSITIONAL, Parameter.KEYWORD_ONLY} & {
-            *kinds[:position]
-        }:
-            parts.append("*")
-        star = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        parts.append(f"{star}{name}{'' if parameter.default is Parameter.empty else '=ABSENT'}")
-        if kinds[position : position + 2] != [Parameter.POSITIONAL_ONLY] * 2 and (
-            parameter.kind is Parameter.POSITIONAL_ONLY
-        ):
-            parts.append("/")
-    return ", ".join(parts)
+    plain = [
+        parameter.replace(
+            annotation=Parameter.empty,
+            default=Parameter.empty if parameter.default is Parameter.empty else _ABSENT,
+        )
+        for parameter in signature.parameters.values()
+    ]
+    return str(Signature(plain))
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+_ABSENT = _Absent()
 
 
 # ---- what is declared ------------------------------------------------------------------------------------------------
