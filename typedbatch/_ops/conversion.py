@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from typedbatch._ops.construct import to_leaf
 from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Tree, kind_of
+from typedbatch._tree.meta import keep_meta
 from typedbatch.errors import MissingDependencyError, SettingError, TypedBatchError
 
 if TYPE_CHECKING:
@@ -112,9 +113,12 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
     # Most leaves are writable arrays that torch takes as they are; what it refuses goes the long way.
     out = object.__new__(type(tree))
     fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
     name = ""
     try:
-        for name, value in tree.__dict__.items():
+        for name, value in given.items():
             if isinstance(value, Tree):
                 fields[name] = _share_with_torch(value, from_numpy, device)
                 continue
@@ -168,9 +172,12 @@ def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
     """A new tree with ``function`` applied to every leaf; results are stored as they are."""
     out = object.__new__(type(tree))
     fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
     name = ""
     try:
-        for name, value in tree.__dict__.items():
+        for name, value in given.items():
             fields[name] = map_leaves(value, function) if isinstance(value, Tree) else function(value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__

@@ -22,6 +22,7 @@ from typedbatch._tree.leaves import (
     kind_of,
     leading_shape,
 )
+from typedbatch._tree.meta import keep_meta
 from typedbatch.errors import RowIndexError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -90,9 +91,12 @@ def take_basic(tree: T, index: Any) -> T:
     """:func:`take` for an index that needs no preparation. The hot loop of rollouts: one test per leaf."""
     out = new(type(tree))
     fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
     name = ""
     try:
-        for name, value in tree.__dict__.items():
+        for name, value in given.items():
             if type(value) is ndarray:
                 fields[name] = value[index]
             elif isinstance(value, Tree):
@@ -158,9 +162,12 @@ def take_rows(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
     # ``take`` along the rows is numpy's fast path for what ``array[rows]`` does in general.
     out = new(type(tree))
     fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
     name = ""
     try:
-        for name, value in tree.__dict__.items():
+        for name, value in given.items():
             if type(value) is ndarray and value.shape and (mask_size is None or mask_size == len(value)):
                 fields[name] = value.take(rows, 0)
             elif isinstance(value, Tree):

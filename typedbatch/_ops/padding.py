@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.leaves import ARRAY, KINDS, NONE, TENSOR, Tree, blank, describe, leading_shape, new_tree
+from typedbatch._tree.meta import keep_meta
 from typedbatch.errors import RowIndexError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -32,6 +33,8 @@ def take_or_zeros(tree: T, rows: NDArray[np.intp]) -> T:
 
 def _take_or_zeros(tree: T, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> T:
     out = object.__new__(type(tree))
+    if type(tree.__dict__) is not dict:
+        keep_meta(tree, out)
     name = ""
     try:
         for name, value in tree.__dict__.items():
@@ -87,6 +90,8 @@ def _take_tensor_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np
 def after_zeros(tree: T, zeros: int, rows: int) -> T:
     """The first rows of a tree behind so many of zeros; for arrays quicker than :func:`take_or_zeros`."""
     out = object.__new__(type(tree))
+    if type(tree.__dict__) is not dict:
+        keep_meta(tree, out)
     others: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
         out.__dict__[name] = None  # its place in the order

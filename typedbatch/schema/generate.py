@@ -54,6 +54,7 @@ from numpy import ndarray
 
 from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, SCALAR, TENSOR, Kind, contradiction
+from typedbatch._tree.meta import meta_of
 from typedbatch._tree.rows import rows_of
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
@@ -66,6 +67,7 @@ _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "OBJECT": OBJECT, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast, "is_choice": is_choice,
     "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute, "from_outside": from_outside,
+    "meta_of": meta_of,
 }  # fmt: skip
 
 
@@ -178,6 +180,8 @@ class _Body:
         computed = self.writer.constant(computed_in(schema))
         self.write(f"{fields} = {batch}.__dict__", f"if {computed}[type({batch})]:")
         self.write(f"    {fields} = as_read({batch}, {computed}[type({batch})])")
+        if schema.meta is not None:
+            self.refuse(f"not {self.writer.constant(schema.meta.fits)}(meta_of({batch}))")
         for field, value in zip(schema.fields, values, strict=True):
             name = repr(field.name)
             self.write(f"{value} = {fields}.get({name}, ABSENT)" if field.optional else f"{value} = {fields}[{name}]")
