@@ -8,7 +8,7 @@ from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
 from typedbatch._validation.checked import checked
 from typedbatch._validation.convert import convert
 from typedbatch._validation.validate import conforms, extend, validate
-from typedbatch.batch import Batch, DynamicBatch, cat, stack
+from typedbatch.batch import Batch, DynamicBatch, cat, objects, stack
 from typedbatch.errors import Problem, SchemaError
 from typedbatch.protocols import (
     ActBatchProtocol,
@@ -108,6 +108,7 @@ __all__ = [
     "convert",
     "extend",
     "mypy_plugin_active",
+    "objects",
     "rule",
     "schema_of",
     "stack",

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import FrameType
 from typing import Any, TypeVar
 
-from typedbatch.errors import SettingError
+from typedbatch.errors import DeclarationError, SettingError
 
 C = TypeVar("C", bound=type)
 
@@ -37,6 +37,24 @@ class OwnSizes:
     own, the rows too. Records that are nested in it share its sizes.
     """
 
+
+class ObjectFields(dict[type, frozenset[str]]):
+    """Which fields a class of batches declares as columns of objects; asked once for each class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: list[Callable[[type], frozenset[str]]] = []
+        """``typedbatch.schema`` reads a declaration; empty before it is imported."""
+
+    def __missing__(self, cls: type) -> frozenset[str]:
+        try:
+            self[cls] = frozenset[str]().union(*(reader(cls) for reader in self.readers))
+        except DeclarationError:  # it names what is not there yet; validate() says what is wrong
+            return frozenset()
+        return self[cls]
+
+
+object_fields = ObjectFields()
 
 versions: dict[type, int] = {}
 """The version of each class that was given one."""

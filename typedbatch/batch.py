@@ -25,8 +25,11 @@ from typedbatch._ops.arithmetic import Arithmetic, apply_ufunc
 from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.direct import written_directly
+from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows
+from typedbatch._ops.meta import MetaRule, joined_meta
 from typedbatch._ops.numpy_functions import apply_function
-from typedbatch._tree.leaves import BATCH, Tree, describe, kind_of
+from typedbatch._tree.leaves import BATCH, Tree, describe, kind_of, new_tree
+from typedbatch._tree.meta import FieldsWithMeta, as_meta, meta_of, own_meta, set_meta
 from typedbatch._tree.rows import count_rows, shape_of
 from typedbatch._typing import Index
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
@@ -47,14 +50,16 @@ class Batch(Arithmetic):
     not over names. Any string is a field name; one that is a method too, as ``"items"``, is read by ``batch["items"]``.
 
     Values are converted once, when they are set: a list becomes an array, a number a 0-d array, a ``dict`` a nested
-    Batch. Arrays and tensors are kept as they are, without a copy, whatever their length: unequal lengths are named by
-    :func:`typedbatch.validate`, not here.
+    Batch; :func:`typedbatch.objects` makes a column of objects that stays one. Arrays and tensors are kept as they are,
+    without a copy, whatever their length: unequal lengths are named by :func:`typedbatch.validate`, not here.
 
     Args:
         data: a dict, a Batch (a shallow copy of it is made), or a list, tuple or object array of dicts and Batches,
-            which are stacked, one row each.
+            which are stacked, one row each, and padded where one lacks a field; see :meth:`from_rows`.
         copy: copy every leaf, so that nothing is shared with the arguments.
-        **fields: more fields; they win over ``data``. A field called ``copy`` goes into ``data``.
+        meta: what goes with the batch as a whole, and is in no row, as ``{"temperature": 0.7}``; None for that of
+            ``data``. See :attr:`meta`.
+        **fields: more fields; they win over ``data``. A field called ``copy`` or ``meta`` goes into ``data``.
 
     Raises:
         LeafError: ``data`` is something else, a list holds arrays that do not fit together, or with ``copy`` a leaf
@@ -77,13 +82,38 @@ class Batch(Arithmetic):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable, so unhashable, as list and dict
 
     # Any beside bool, because checkers match Batch(**fields) against copy as well, whatever the fields are called.
-    def __init__(self, data: object = None, /, copy: bool | Any = False, **fields: object) -> None:
+    def __init__(
+        self, data: object = None, /, copy: bool | Any = False, meta: Mapping[str, Any] | Any = None, **fields: object
+    ) -> None:
         if data is not None:
             fields = {**construct.fields_from(data), **fields}
         construct.fill(self.__dict__, fields)
+        if (data is not None or meta is not None) and (given := construct.meta_given(data, meta)):
+            set_meta(self, given)
         if copy is not False:
             _require_flag(copy)
-            self.__dict__.update(copying.deep(self, {}).__dict__)
+            _adopt(self, copying.deep(self, {}))
+
+    # ---- meta -----------------------------------------------------------------------------------------------------
+
+    if TYPE_CHECKING:
+        meta: Any
+        """What goes with the batch as a whole, and is in no row: the temperature, the step, a count of tokens.
+
+        A dict with strings as keys, which may be written to, or replaced. Indexing, ``split``, copies, arithmetic,
+        conversion, pickles and files keep it: each new batch has a dict of its own with the same values. ``cat`` and
+        ``stack`` keep what is equal. It is never indexed, moved or converted, is not among ``keys()`` and not counted
+        by ``len``; ``==`` compares it. A record says what is in it by declaring it as a ``TypedDict``.
+        """
+    else:
+
+        @property
+        def meta(self) -> dict[str, Any]:
+            return own_meta(self)
+
+        @meta.setter
+        def meta(self, value: Mapping[str, Any]) -> None:
+            set_meta(self, as_meta(value))
 
     # ---- fields ---------------------------------------------------------------------------------------------------
 
@@ -107,7 +137,7 @@ class Batch(Arithmetic):
             elif name[:2] == "__":  # typing sets __orig_class__ on instances, and takes no for an answer
                 raise AttributeError(f"{name!r} is not a field; batch[{name!r}] = ... makes it one")
             else:
-                construct.set_fields(self.__dict__, {name: value})
+                construct.set_fields(self.__dict__, {name: value}, type(self))
 
         def __delattr__(self, name: str) -> None:
             del self[name]
@@ -141,7 +171,7 @@ class Batch(Arithmetic):
     def __setitem__(self, index: str | Index, value: Any, /) -> None:
         """Set a field by its name, or write rows at an index; for the latter see :meth:`set_rows`."""
         if isinstance(index, str):
-            construct.set_fields(self.__dict__, {index: value})
+            construct.set_fields(self.__dict__, {index: value}, type(self))
         elif not (isinstance(value, Tree) and written_directly(self.__dict__, index, value.__dict__)):
             assignment.set_rows(self, index, value, strict=False)
 
@@ -203,7 +233,7 @@ class Batch(Arithmetic):
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The field, which is set to ``default`` first (converted as usual) when there is none of that name."""
         if key not in self.__dict__:
-            construct.set_fields(self.__dict__, {key: default})
+            construct.set_fields(self.__dict__, {key: default}, type(self))
         return self.__dict__[key]
 
     def clear(self) -> None:
@@ -218,7 +248,7 @@ class Batch(Arithmetic):
             FieldNameError: a name is not a string.
         """
         given = {} if batch is None else construct.pairs_to_fields(batch)
-        construct.set_fields(self.__dict__, {**given, **fields})
+        construct.set_fields(self.__dict__, {**given, **fields}, type(self))
 
     # ---- size -----------------------------------------------------------------------------------------------------
 
@@ -330,16 +360,52 @@ class Batch(Arithmetic):
             assignment.clear_rows(self, index)
         return self
 
+    @classmethod
+    def from_rows(
+        cls: type[B],
+        rows: Iterable[Mapping[str, Any] | Batch],
+        missing: MissingInRows = "error",
+        *,
+        meta: Mapping[str, Any] | None = None,
+    ) -> B:
+        """Rows to columns: a list of dicts or Batches, one for each row, as a Batch of this class. Numbers are copied.
+
+        Numbers become an array, arrays of numbers and tensors of equal shapes are stacked, dicts become nested Batches.
+        Everything else becomes a column of objects, in which the values are the very same: text, lists, whatever their
+        lengths, arrays of several shapes, values of several kinds. A field that a record declares as
+        ``NDArray[np.object_]`` is a column of objects whatever the rows hold.
+
+        Args:
+            rows: the rows; fields keep the order in which they are first seen.
+            missing: what to do with a key that some rows lack, in nested dicts too: ``"error"`` refuses, ``"none"``
+                puts ``None`` there, so that the field becomes a column of objects, ``"zero"`` puts zeros (``None`` in a
+                column of objects).
+            meta: the meta of the new Batch; None for that of rows that are Batches, where it is equal in all.
+
+        Raises:
+            StructureError: a row lacks a key; the error names both. Or the meta of the rows differs.
+            LeafError: ``rows`` is something else, or a key is not a string.
+            TypeError: for a record, a field that it does not declare, or one that no row has.
+            SettingError: there is no such ``missing``.
+        """
+        given = fields_of_rows(rows)
+        made: B = new_tree(cls, columns_of(given, missing, frozenset()))
+        if found := joined_meta(given, "error") if meta is None else as_meta(meta):
+            set_meta(made, found)
+        return made
+
     # ---- together -------------------------------------------------------------------------------------------------
 
     @overload
     @staticmethod
-    def stack(batches: Iterable[J], axis: int = 0, missing: Missing = "pad") -> J: ...
+    def stack(batches: Iterable[J], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error") -> J: ...
     @overload
     @staticmethod
-    def stack(batches: Iterable[C | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> C: ...
+    def stack(
+        batches: Iterable[C | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error"
+    ) -> C: ...
     @staticmethod
-    def stack(batches: Iterable[Any], axis: int = 0, missing: Missing = "pad") -> Any:
+    def stack(batches: Iterable[Any], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error") -> Any:
         """Join along a new dimension, field by field. Data is copied once.
 
         Args:
@@ -347,48 +413,67 @@ class Batch(Arithmetic):
             axis: where the new dimension goes.
             missing: ``"pad"`` fills fields that some lack with zeros (``None`` in object arrays), ``"error"`` refuses.
                 A reserved field counts as lacking, and is always filled.
+            meta: what becomes of the meta where the batches differ in a key, or some lack it: ``"error"`` refuses,
+                ``"first"`` takes the value of the first that has it, ``"drop"`` leaves it out; or functions by key,
+                each called with the list of the values, as ``{"step": max}``.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
+            StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``); meta
+                that differs.
         """
-        return stack_trees(batches, axis, missing, construct.to_leaf)
+        return stack_trees(batches, axis, missing, construct.to_leaf, meta)
 
     @overload
     @staticmethod
-    def cat(batches: Iterable[J], missing: Missing = "error") -> J: ...
+    def cat(batches: Iterable[J], missing: Missing = "error", *, meta: MetaRule = "error") -> J: ...
     @overload
     @staticmethod
-    def cat(batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error") -> C: ...
+    def cat(batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error", *, meta: MetaRule = "error") -> C: ...
     @staticmethod
-    def cat(batches: Iterable[Any], missing: Missing = "error") -> Any:
+    def cat(batches: Iterable[Any], missing: Missing = "error", *, meta: MetaRule = "error") -> Any:
         """Join along the rows, field by field. Data is copied once. Empty Batches are skipped.
 
         Args:
             batches: Batches or dicts. Fields keep the order in which they are first seen.
             missing: ``"error"`` refuses Batches with different fields, ``"pad"`` fills with zeros (``None`` in object
                 arrays). A reserved field counts as lacking, and is always filled.
+            meta: what becomes of the meta where the batches differ in a key, or some lack it: ``"error"`` refuses,
+                ``"first"`` takes the value of the first that has it, ``"drop"`` leaves it out; or functions by key,
+                each called with the list of the values, as ``{"step": max}``.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``).
+            StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``); meta
+                that differs.
         """
-        return cat_trees(batches, missing, construct.to_leaf)
+        return cat_trees(batches, missing, construct.to_leaf, meta)
 
-    def stack_(self, batches: Iterable[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad") -> None:
+    def stack_(
+        self,
+        batches: Iterable[Batch | Mapping[str, Any]],
+        axis: int = 0,
+        missing: Missing = "pad",
+        *,
+        meta: MetaRule = "error",
+    ) -> None:
         """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""
-        _adopt(self, Batch.stack([*([self] if self.__dict__ else []), *as_list(batches)], axis, missing))
+        _adopt(self, Batch.stack([*([self] if self.__dict__ else []), *as_list(batches)], axis, missing, meta=meta))
 
     def cat_(
-        self, batches: Batch | Mapping[str, Any] | Iterable[Batch | Mapping[str, Any]], missing: Missing = "error"
+        self,
+        batches: Batch | Mapping[str, Any] | Iterable[Batch | Mapping[str, Any]],
+        missing: Missing = "error",
+        *,
+        meta: MetaRule = "error",
     ) -> None:
         """Become ``Batch.cat([self, *batches])``; a single Batch may be given as it is."""
         more: list[Any] = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
-        _adopt(self, Batch.cat([self, *more], missing))
+        _adopt(self, Batch.cat([self, *more], missing, meta=meta))
 
     # ---- conversion -----------------------------------------------------------------------------------------------
 
@@ -503,6 +588,8 @@ class Batch(Arithmetic):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
+        if isinstance(state, FieldsWithMeta):
+            set_meta(self, state.meta)
 
     def __repr__(self) -> str:
         return display.text(self)
@@ -547,6 +634,7 @@ if TYPE_CHECKING:
 else:
     DynamicBatch = Batch
 
+objects: Final = construct.objects
 cat: Final = Batch.cat
 stack: Final = Batch.stack
 
@@ -559,3 +647,5 @@ def _require_flag(copy: object) -> None:
 def _adopt(target: Batch, source: Batch) -> None:
     target.__dict__.clear()
     target.__dict__.update(source.__dict__)
+    if meta_of(target) or meta_of(source):
+        set_meta(target, meta_of(source))

@@ -8,7 +8,7 @@ the same in every field.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView
+from collections.abc import ItemsView, Iterator, KeysView, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from typedbatch._declaration import declare, pydantic_schema
@@ -47,6 +47,11 @@ class BatchProtocol(Protocol):
     @property
     def shape(self) -> list[int]:
         """The smallest size in each dimension that all leaves have."""
+        ...
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What goes with the batch as a whole, and is in no row."""
         ...
 
     def split(self: S, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: Rng = None) -> Iterator[S]:

@@ -1,8 +1,8 @@
 """Batches as pytrees, for ``torch.utils._pytree`` (``tree_map``, ``vmap``, ``torch.compile``) and for ``optree``.
 
-A Batch is a node: its children are the fields in their order, ``None``, text and objects included; its class and names
-are the structure. A Ragged is a node with one child, its values; the lengths are structure, so that nothing that maps
-over numbers changes them.
+A Batch is a node: its children are the fields in their order, ``None``, text and objects included; its class, names and
+meta are the structure. A Ragged is a node with one child, its values; the lengths are structure, so that nothing that
+maps over numbers changes them.
 
 Registration happens by itself when the library is already imported as typedbatch is, or, for torch, when the first
 tensor is stored. :func:`register` does it at any time.
@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._ops.equality import same_meta
 from typedbatch._tree.leaves import listeners, new_sequences, new_tree
+from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.ragged import Ragged
 
@@ -43,18 +45,40 @@ def _register_class(cls: Any, in_torch: Callable[[Any], None], in_optree: Callab
             register_in(cls)
 
 
-def _flatten(batch: Batch) -> tuple[list[Any], tuple[str, ...]]:
-    return list(batch.__dict__.values()), tuple(batch.__dict__)
+class _Meta:
+    """The meta of a batch, as the last of its names in the structure of a tree; equal by value."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch: Batch = new_tree(Batch, {})
+        set_meta(self.batch, dict(meta_of(batch)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Meta) and same_meta(self.batch, other.batch)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(meta_of(self.batch)))
+
+    def __repr__(self) -> str:
+        return f"meta={meta_of(self.batch)}"
+
+
+def _names(batch: Batch) -> tuple[Any, ...]:
+    names = tuple(batch.__dict__)
+    return (*names, _Meta(batch)) if meta_of(batch) else names
+
+
+def _flatten(batch: Batch) -> tuple[list[Any], tuple[Any, ...]]:
+    return list(batch.__dict__.values()), _names(batch)
 
 
 def _register_in_torch(cls: type[Batch]) -> None:
     from torch.utils import _pytree
 
-    def unflatten(leaves: Iterable[Any], names: Sequence[str]) -> Batch:
+    def unflatten(leaves: Iterable[Any], names: Sequence[Any]) -> Batch:
         return _build(cls, leaves, names)
 
-    def flatten_with_keys(batch: Batch) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
-        return [(_pytree.GetAttrKey(name), leaf) for name, leaf in batch.__dict__.items()], tuple(batch.__dict__)
+    def flatten_with_keys(batch: Batch) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        return [(_pytree.GetAttrKey(name), leaf) for name, leaf in batch.__dict__.items()], _names(batch)
 
     name = f"{cls.__module__}.{cls.__qualname__}"
     _pytree.register_pytree_node(
@@ -65,11 +89,10 @@ def _register_in_torch(cls: type[Batch]) -> None:
 def _register_in_optree(cls: type[Batch]) -> None:
     optree: Any = sys.modules["optree"]
 
-    def flatten(batch: Batch) -> tuple[list[Any], tuple[str, ...], tuple[str, ...]]:
-        names = tuple(batch.__dict__)
-        return list(batch.__dict__.values()), names, names
+    def flatten(batch: Batch) -> tuple[list[Any], tuple[Any, ...], tuple[str, ...]]:
+        return list(batch.__dict__.values()), _names(batch), tuple(batch.__dict__)
 
-    def unflatten(names: Sequence[str], leaves: Iterable[Any]) -> Batch:
+    def unflatten(names: Sequence[Any], leaves: Iterable[Any]) -> Batch:
         return _build(cls, leaves, names)
 
     optree.register_pytree_node(cls, flatten, unflatten, namespace=_everywhere(), path_entry_type=optree.GetAttrEntry)
@@ -125,9 +148,12 @@ def _register_ragged_in_optree(cls: Any) -> None:
     )
 
 
-def _build(cls: type[Batch], leaves: Iterable[Any], names: Sequence[str]) -> Batch:
+def _build(cls: type[Batch], leaves: Iterable[Any], names: Sequence[Any]) -> Batch:
     # Nothing is converted: while they transform, both libraries put placeholders where leaves were.
-    batch: Batch = new_tree(cls, dict(zip(names, leaves, strict=True)))
+    meta = names[-1] if names and isinstance(names[-1], _Meta) else None
+    batch: Batch = new_tree(cls, dict(zip(names if meta is None else names[:-1], leaves, strict=True)))
+    if meta is not None:
+        set_meta(batch, dict(meta_of(meta.batch)))
     return batch
 
 

@@ -10,13 +10,16 @@ of your own is one declaration::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 
 from typing_extensions import Format, dataclass_transform, get_annotations
 
-from typedbatch._declaration import declare
+from typedbatch._declaration import declare, object_fields
 from typedbatch._ops import construct, copying
+from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows
+from typedbatch._ops.meta import joined_meta
+from typedbatch._tree.meta import as_meta, set_meta
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
@@ -39,14 +42,32 @@ class BatchRecord(Batch):
     """
 
     __record_fields__: ClassVar[dict[str, object]] = {}
+    __declares_meta__: ClassVar[bool] = False
 
     if not TYPE_CHECKING:  # checkers derive the constructor, and closed attributes, from the declaration
 
         def __init__(self, **fields: object) -> None:
             declared = type(self).__record_fields__
-            if fields.keys() != declared.keys():
+            meta = None
+            if fields.keys() != declared.keys() or type(self).__declares_meta__:
+                meta = _meta_given(type(self), fields)
                 fields = _complete(type(self), fields)
-            construct.fill(self.__dict__, fields)
+            construct.fill(self.__dict__, fields, type(self))
+            if meta is not None:
+                set_meta(self, meta)
+
+        @classmethod
+        def from_rows(cls, rows: Iterable[Any], missing: MissingInRows = "error", *, meta: Any = None) -> Any:
+            """See :meth:`Batch.from_rows`."""
+            given = fields_of_rows(rows)
+            columns = columns_of(given, missing, object_fields[cls])
+            found = joined_meta(given, "error") if meta is None else as_meta(meta)
+            if cls.__declares_meta__ and found:
+                return cls(**columns, meta=found)
+            made = cls(**columns)
+            if found:
+                set_meta(made, found)
+            return made
 
         def __setattr__(self, name: str, value: object) -> None:
             cls = type(self)
@@ -70,6 +91,11 @@ class BatchRecord(Batch):
         fields = {name: _REQUIRED for base in bases_first(cls) for name in _own_annotations(base)}
         for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
             fields.update((name, base.__dict__.get(name, _REQUIRED)) for name in _own_annotations(base))
+        cls.__declares_meta__ = fields.pop("meta", None) is not None
+        if "meta" in vars(cls):
+            raise DeclarationError(
+                f"{cls.__name__}.meta has a default; the meta of a record is given, or left out of it"
+            )
         for name, default in fields.items():
             _require_declaration(cls, name, default)
         cls.__record_fields__ = fields
@@ -114,14 +140,14 @@ def fill_defaults(cls: type[Batch], fields: dict[str, Any]) -> None:
     """Add the fields of a record that may be left out and are, with a copy of their default."""
     for name, default in getattr(cls, "__record_fields__", {}).items():
         if name not in fields and default is not _REQUIRED:
-            construct.fill(fields, {name: copying.deep_leaf(default, {})})
+            construct.fill(fields, {name: copying.deep_leaf(default, {})}, cls)
 
 
 def _own_annotations(cls: type) -> list[str]:
     if not issubclass(cls, BatchRecord):
         return []
     annotations = get_annotations(cls, format=Format.FORWARDREF)  # its own, not what it inherits
-    return [name for name, hint in annotations.items() if name != "__record_fields__" and not is_class_var(hint)]
+    return [name for name, hint in annotations.items() if name[:2] != "__" and not is_class_var(hint)]
 
 
 # "values" is what a critic says, to most libraries; a record that declares it has Batch.values(record) for the method.
@@ -138,6 +164,15 @@ def _require_declaration(cls: type, name: str, default: object) -> None:
         raise DeclarationError(
             f"{cls.__name__}.{name} has a dataclasses.field(); give the default itself, it is copied"
         )
+
+
+def _meta_given(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, Any] | None:
+    """The meta among the arguments of the constructor, which it is taken from; None if the class declares none."""
+    if not cls.__declares_meta__:
+        return None
+    if "meta" not in fields:
+        raise TypeError(f"{cls.__name__}() is missing 'meta'; it was given {', '.join(fields) or 'nothing'}")
+    return as_meta(fields.pop("meta"))
 
 
 def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, object]:

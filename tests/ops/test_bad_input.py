@@ -15,7 +15,7 @@ import torch
 from torch.distributions import Normal
 
 from tests.ops.helpers import assert_identical
-from typedbatch import Batch
+from typedbatch import Batch, objects
 from typedbatch.errors import TypedBatchError
 
 
@@ -57,6 +57,13 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
         lambda b: Batch(q=[torch.ones(2, dtype=torch.bfloat16), np.ones(2)]),
         "q.*BFloat16",
     ),
+    "rows that lack a key": (lambda b: Batch.from_rows([{"q": {"x": 1}}, {"q": {}}]), r"q\.x.*row 1"),
+    "rows that are numbers": (lambda b: Batch.from_rows([{"q": 1}, 5]), "int as row 1"),  # type: ignore[list-item]
+    "rows that are a dict": (lambda b: Batch.from_rows({"q": 1}), "dict"),  # type: ignore[arg-type]
+    "rows with a number as name": (lambda b: Batch.from_rows([{1: 2}]), "1 in row 0"),  # type: ignore[dict-item]
+    "rows with a wrong missing": (lambda b: Batch.from_rows([], missing="pad"), "'pad'"),  # type: ignore[arg-type]
+    "objects of text": (lambda b: Batch(q=objects("abc")), "one for each row, got str"),
+    "objects of a number": (lambda b: Batch(q=objects(5)), "one for each row, got int"),  # type: ignore[arg-type]
     "copy what cannot be copied": (lambda b: Batch(q=threading.Lock(), copy=True), "q.*lock"),
     # rows
     "index beyond 64 bits": (lambda b: b[2**63], "a"),

@@ -147,10 +147,12 @@ def test_ragged_arrays_in_a_list():
         Batch(a=[np.zeros((3, 2)), np.zeros((3, 3))])
 
 
-def test_arrays_of_dicts_become_a_nested_batch():
-    batch = Batch(info=np.array([{"t": 1}, {"t": 2}], dtype=object))
-    assert type(batch.info) is Batch
-    assert_array(batch.info.t, [1, 2])
+def test_an_array_of_dicts_is_kept_and_a_list_of_it_becomes_a_nested_batch():
+    column = np.array([{"t": 1}, {"t": 2}], dtype=object)
+    assert Batch(info=column).info is column
+    for info in (Batch(info=list(column)).info, Batch.from_rows(column), Batch(column)):
+        assert type(info) is Batch
+        assert_array(info.t, [1, 2])
 
 
 def test_a_list_of_dicts_and_none_is_an_object_array():

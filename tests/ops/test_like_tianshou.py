@@ -60,7 +60,7 @@ CONTENTS: dict[str, Any] = {
     "tensor list": lambda: {"a": [torch.zeros(2), torch.ones(2), torch.zeros(2), torch.ones(2)]},
     "objects": lambda: {"a": [1, 2, 3, 4], "o": np.array(["x", None, "y", "z"], dtype=object)},
     "dict rows": lambda: {"info": [{"t": i, "done": False} for i in range(4)], "a": np.ones(4)},
-    "object array of dicts": lambda: {"info": np.array([{"t": i} for i in range(4)], dtype=object)},
+    "object array of dicts": lambda: {"info": list(np.array([{"t": i} for i in range(4)], dtype=object))},
     "small dtypes": lambda: {"a": np.arange(4, dtype=np.uint8), "b": np.arange(4, dtype=np.float32)},
 }
 

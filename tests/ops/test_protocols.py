@@ -38,5 +38,5 @@ def test_a_function_reads_what_its_protocol_declares():
 
 
 def test_info_as_one_empty_dict_is_accepted_beside_more_observations():
-    batch = Batch(obs=np.array([1, 2, 3]), info=np.array([{}], dtype=object))
+    batch = Batch(obs=np.array([1, 2, 3]), info=[{}])
     assert_array(validate(batch, ObsBatchProtocol).obs, [1, 2, 3])

@@ -33,6 +33,7 @@ from typedbatch._tree.leaves import (
     new_sequences,
     new_tree,
 )
+from typedbatch._tree.meta import keep_meta
 from typedbatch._tree.rows import require_rows
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
@@ -62,7 +63,10 @@ def apply(operation: Operation, *operands: Any) -> Any:
         except REFUSALS as error:
             said = ", ".join(map(describe, values))
             raise LeafError(f"{symbol(operation)} cannot take {said}: {error}", name) from error
-    return new_tree(type(first), fields)
+    out: Tree = new_tree(type(first), fields)
+    if type(first.__dict__) is not dict:
+        keep_meta(first, out)
+    return out
 
 
 def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name: str) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
+from typedbatch._ops.meta import MetaRule, joined_meta, require_rule
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -33,6 +34,7 @@ from typedbatch._tree.leaves import (
     new_tree,
     object_array,
 )
+from typedbatch._tree.meta import FieldsWithMeta, set_meta
 from typedbatch._tree.rows import count_rows
 from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError, under
 
@@ -64,16 +66,16 @@ def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing,
     return stacked
 
 
-def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert, meta: MetaRule = "error") -> Any:
     """Stack Batches and dicts; see :meth:`typedbatch.Batch.stack`."""
     batches = _as_batches(batches, missing)
     if not batches:
         return new_tree(Tree.plain, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
-    return new_tree(_common_type(batches), stack_fields(dicts, axis, missing, convert))
+    return _with_meta(_common_type(batches), stack_fields(dicts, axis, missing, convert), dicts, meta)
 
 
-def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert) -> Any:
+def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: MetaRule = "error") -> Any:
     """Concatenate Batches and dicts; see :meth:`typedbatch.Batch.cat`."""
     if type(batches) is not list or missing != "error":
         batches = _as_batches(batches, missing)
@@ -84,7 +86,16 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert) -> Any
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
     if cls._require_parts is not None:
         cls._require_parts(dicts)
-    return new_tree(cls, _cat_fields(dicts, dicts, missing))
+    return _with_meta(cls, _cat_fields(dicts, dicts, missing), dicts, meta)
+
+
+def _with_meta(cls: type[Tree], fields: dict[str, Any], parts: Sequence[Mapping[str, Any]], rule: MetaRule) -> Any:
+    out: Tree = new_tree(cls, fields)
+    if rule != "error":
+        require_rule(rule)
+    if FieldsWithMeta in set(map(type, parts)):
+        set_meta(out, joined_meta(parts, rule))
+    return out
 
 
 def _as_batches(batches: Iterable[Any], missing: Missing) -> Sequence[Any]:
@@ -165,10 +176,15 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
     if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
         values = [convert(value) for value in values]
         kinds = set(map(kind_of, values))
-    return _stack_leaves(values, kinds, axis)
+    return stack_leaves(values, kinds, axis)
 
 
-def _stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
+def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
+    """Stack leaves of these kinds.
+
+    Raises:
+        StructureError: they do not fit together.
+    """
     if kinds == {TENSOR}:
         return _joined(sys.modules["torch"].stack, values, axis)
     if kinds == {DISTRIBUTION}:
@@ -227,14 +243,14 @@ def _stack_around_gaps(values: list[Any], axis: int, missing: Missing, convert: 
     if axis != 0:
         raise StructureError(f"missing in some batches, which stack can fill along axis 0, not axis {axis}")
     present = [value for value, here in zip(values, there, strict=True) if here]
-    return _spread(_stack_values(present, 0, missing, convert), there)
+    return spread(_stack_values(present, 0, missing, convert), there)
 
 
-def _spread(rows: Any, there: NDArray[np.bool_]) -> Any:
+def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
     """Put ``rows`` where ``there`` is true, and zeros (``None``) elsewhere."""
     kind = kind_of(rows)
     if kind is BATCH:
-        return new_tree(type(rows), {name: _spread(value, there) for name, value in rows.__dict__.items()})
+        return new_tree(type(rows), {name: spread(value, there) for name, value in rows.__dict__.items()})
     if kind is NONE:
         return None
     if kind is RAGGED:
@@ -350,7 +366,7 @@ def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], mis
         ) from error
     present = [value for value, is_here in zip(values, here, strict=True) if is_here]
     present_wholes = [whole for whole, is_here in zip(wholes, here, strict=True) if is_here]
-    return _spread(_cat_values(present, present_wholes, missing), np.repeat(here, sizes))
+    return spread(_cat_values(present, present_wholes, missing), np.repeat(here, sizes))
 
 
 def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._declaration import object_fields
 from typedbatch._ops.combine import DATES, join_masked, require_names, require_same_dates, stack_fields
 from typedbatch._ops.copying import shallow
+from typedbatch._ops.meta import joined_meta
 from typedbatch._strangers import bridge_from, full_name
 from typedbatch._tree.leaves import (
     ARRAY,
@@ -31,6 +33,7 @@ from typedbatch._tree.leaves import (
     new_tree,
     object_array,
 )
+from typedbatch._tree.meta import as_meta, meta_of
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
 
@@ -43,11 +46,12 @@ def to_leaf(value: Any) -> Any:
     array or tensor, ``Batch``, ``None``       the very same object, nothing is copied
     number, bool, numpy scalar                 0-d array
     ``dict`` (any mapping)                     ``Batch``, recursively
-    list or 1-d object array of dicts, Batches one stacked ``Batch``
+    list or tuple of dicts, Batches            one stacked ``Batch``
     list or tuple of tensors                   ``torch.stack`` of them
     list or tuple with masked arrays among it  masked array
     other list, tuple, range                   numeric array; else object array, values untouched
     array of text                              object array
+    object array                               the very same object, whatever it holds
     text, set, function, distribution ...      the very same object
     ========================================== ====================================================
 
@@ -59,8 +63,31 @@ def to_leaf(value: Any) -> Any:
     return value if convert is None else convert(value)
 
 
-def fill(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
-    """Convert every value of ``fields`` and put it into ``target``, which is new: on an error it holds some of them."""
+def objects(values: Iterable[object]) -> NDArray[np.object_]:
+    """A column of objects that is never looked into: ``Batch(messages=objects(lists_of_messages))``.
+
+    As a field it stays a column, whatever it holds: dicts of different keys, lists of different lengths. Rows are taken
+    and joined, what is in them is shared.
+
+    Args:
+        values: one object for each row.
+
+    Returns:
+        A new 1-d array of dtype ``object`` with these very objects.
+
+    Raises:
+        LeafError: ``values`` is nothing to iterate over, or a text or dict, which are one object each.
+    """
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise LeafError(f"objects() takes a list of values, one for each row, got {describe(values)}")
+    return object_array(values if isinstance(values, Sequence) else list(values))
+
+
+def fill(target: dict[str, Any], fields: Mapping[str, Any], owner: type | None = None) -> None:
+    """Convert every value of ``fields`` and put it into ``target``, which is new: on an error it holds some of them.
+
+    A list or tuple for a field that the class ``owner`` declares as objects becomes a column of objects.
+    """
     name: object = ""
     try:
         for name, value in fields.items():
@@ -71,15 +98,20 @@ def fill(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
                 target[name] = _from_mapping(value)
             else:
                 convert = _CONVERT.get(KINDS[cls])
+                if convert is _from_sequence and owner is not None and name in object_fields[owner]:
+                    convert = object_array
                 target[name] = value if convert is None else convert(value)
     except TypedBatchError as error:
         raise error.under(str(name)) from error.__cause__
 
 
-def set_fields(target: dict[str, Any], fields: Mapping[str, Any]) -> None:
-    """Convert every value of ``fields`` and put it into ``target``; on an error ``target`` is as it was."""
+def set_fields(target: dict[str, Any], fields: Mapping[str, Any], owner: type) -> None:
+    """Convert every value of ``fields`` and put it into ``target``, of a batch of class ``owner``.
+
+    On an error ``target`` is as it was.
+    """
     converted: dict[str, Any] = {}
-    fill(converted, fields)
+    fill(converted, fields, owner)
     require_names(converted)
     target.update(converted)
 
@@ -99,17 +131,32 @@ def fields_from(data: object) -> Mapping[str, Any]:
     if kind_of(given) is SEQUENCE or (kind_of(given) is ARRAY and given.ndim):
         rows = list(given)
         if all(kind_of(row) in (BATCH, MAPPING) for row in rows):
-            return from_rows(rows)
+            return stacked(rows)
     bridge = bridge_from(data)
     got = full_name(data) if bridge else describe(data)
     hint = f"{bridge}(data) makes it one" if bridge else "name the field: Batch(obs=...)"
     raise LeafError(f"Batch() takes a dict, a Batch or a list of these, got {got}; {hint}")
 
 
-def from_rows(rows: Sequence[Any]) -> dict[str, Any]:
+def stacked(rows: Sequence[Any]) -> dict[str, Any]:
     """Stack dicts and Batches, one per row, into fields; a field that a row lacks becomes zeros (``None``) there."""
     dicts = [row.__dict__ if kind_of(row) is BATCH else row for row in rows]
     return stack_fields(dicts, 0, "pad", to_leaf) if dicts else {}
+
+
+def meta_given(data: object, meta: Any) -> dict[str, Any]:
+    """The meta of a batch that is constructed: what is given as such, else that of the batch, or batches, ``data``.
+
+    Raises:
+        LeafError: ``meta`` is not a dict with strings as keys.
+        StructureError: the batches have different meta.
+    """
+    if meta is not None:
+        return as_meta(meta)
+    if isinstance(data, Tree):
+        return dict(meta_of(data))
+    rows: Any = data if kind_of(data) in (SEQUENCE, ARRAY) else ()
+    return joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], "error")
 
 
 def pairs_to_fields(data: object) -> Mapping[str, Any]:
@@ -134,19 +181,13 @@ def _from_mapping(value: Mapping[str, Any]) -> Tree:
 
 
 def _from_array(array: NDArray[Any]) -> Any:
-    if array.dtype.kind in "US":
-        return array.astype(object)
-    if array.dtype.kind != "O" or array.ndim != 1 or not array.size:
-        return array
-    if all(KINDS[type(element)] in (MAPPING, BATCH) for element in array):
-        return new_tree(Tree.plain, from_rows(array.tolist()))
-    return array
+    return array.astype(object) if array.dtype.kind in "US" else array
 
 
 def _from_sequence(values: Sequence[Any]) -> Any:
     kinds = set(map(kind_of, values))
     if kinds and kinds <= {MAPPING, BATCH}:
-        return new_tree(Tree.plain, from_rows(values))
+        return new_tree(Tree.plain, stacked(values))
     if kinds == {TENSOR}:
         return _stack_tensors(values)
     if ARRAY in kinds and any(map(is_masked, values)):

@@ -26,6 +26,7 @@ from typedbatch._tree.leaves import (
     kind_of,
     new_sequences,
 )
+from typedbatch._tree.meta import keep_meta
 from typedbatch._tree.rows import require_rows
 from typedbatch.errors import MissingDependencyError, SettingError, TypedBatchError
 
@@ -129,9 +130,12 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
     # Most leaves are writable arrays that torch takes as they are; what it refuses goes the long way.
     out = object.__new__(type(tree))
     fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
     name = ""
     try:
-        for name, value in tree.__dict__.items():
+        for name, value in given.items():
             if isinstance(value, Tree):
                 fields[name] = _share_with_torch(value, from_numpy, device)
                 continue
@@ -185,9 +189,12 @@ def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
     """A new tree with ``function`` applied to every leaf; results are stored as they are."""
     out = object.__new__(type(tree))
     fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
     name = ""
     try:
-        for name, value in tree.__dict__.items():
+        for name, value in given.items():
             if isinstance(value, Tree):
                 fields[name] = map_leaves(value, function)
             else:

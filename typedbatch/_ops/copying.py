@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from numpy import ndarray
 
 from typedbatch._tree.leaves import DISTRIBUTION, KINDS, TENSOR, Tree, describe
+from typedbatch._tree.meta import FieldsWithMeta, keep_meta, meta_of, set_meta
 from typedbatch.errors import LeafError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -20,7 +21,10 @@ def shallow(tree: T) -> T:
     """The same leaves in new Batches, nested ones too: fields of the copy can be set and deleted freely."""
     out = new(type(tree))
     fields = out.__dict__
-    for name, value in tree.__dict__.items():
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
+    for name, value in given.items():
         if type(value) is ndarray:
             fields[name] = value
         elif isinstance(value, Tree):
@@ -43,7 +47,21 @@ def deep(tree: T, memo: dict[int, Any]) -> T:
             raise
         except (TypeError, RuntimeError) as error:  # of a lock, a file, a generator; of a tensor within a graph
             raise LeafError(f"{describe(value)} cannot be copied: {error}", name) from error
+    if type(tree.__dict__) is not dict:
+        set_meta(out, _deep_meta(meta_of(tree), memo))
     return out
+
+
+def _deep_meta(meta: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
+    copied = {}
+    for key, value in meta.items():
+        try:
+            copied[key] = copy.deepcopy(value, memo)
+        except RecursionError:
+            raise
+        except (TypeError, RuntimeError) as error:
+            raise LeafError(f"{describe(value)} cannot be copied: {error}", f"meta.{key}") from error
+    return copied
 
 
 def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
@@ -84,12 +102,15 @@ def reduced(tree: Tree, protocol: Any) -> Any:
     cls: Any = type(tree)
     plain = protocol > 1 and _is_plain(cls)
     parts: Any = (newobj, (cls,), tree.__dict__) if plain else object.__reduce_ex__(tree, protocol)
-    if protocol < 4 or not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
+    if protocol < 4 or not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) not in _STATES:
         return parts
     for value in parts[2].values():
         if type(value) is not ndarray and KINDS[type(value)] is TENSOR:
             return (*parts[:2], _with_tensors(parts[2]), *parts[3:])
     return parts
+
+
+_STATES: Final = frozenset({dict, FieldsWithMeta})
 
 
 @lru_cache(maxsize=256)
@@ -106,4 +127,5 @@ def _is_plain(cls: Any) -> bool:
 def _with_tensors(fields: dict[str, Any]) -> dict[str, Any]:
     from typedbatch._tree.tensors import for_pickle
 
-    return {name: for_pickle(v) if KINDS[type(v)] is TENSOR else v for name, v in fields.items()}
+    pickled = {name: for_pickle(v) if KINDS[type(v)] is TENSOR else v for name, v in fields.items()}
+    return FieldsWithMeta(pickled, fields.meta) if isinstance(fields, FieldsWithMeta) else pickled

@@ -10,6 +10,7 @@ import numpy as np
 from typedbatch._ops.equality import as_array, same_leaf
 from typedbatch._report import cut
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_masked, mask_of
+from typedbatch._tree.meta import meta_of
 
 
 def differences(one: Tree, two: Tree) -> list[str]:
@@ -32,6 +33,12 @@ def _in_trees(one: Tree, two: Tree, prefix: str) -> Iterator[tuple[str, str]]:
                 yield from _in_trees(left, right, f"{path}.")
             elif not same_leaf(left, right):
                 yield path, _in_leaves(left, right)
+    left_meta, right_meta = meta_of(one), meta_of(two)
+    for key in dict.fromkeys([*left_meta, *right_meta]):
+        if key not in left_meta or key not in right_meta:
+            yield f"{prefix}meta.{key}", f"only on the {'left' if key in left_meta else 'right'}"
+        elif not same_leaf(left_meta[key], right_meta[key]):
+            yield f"{prefix}meta.{key}", f"{_short(left_meta[key])} != {_short(right_meta[key])}"
 
 
 def _in_leaves(left: Any, right: Any) -> str:

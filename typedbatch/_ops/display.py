@@ -10,19 +10,23 @@ import numpy as np
 from typedbatch._ops.preview import first_values, is_long, preview
 from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_reserved, leading_shape
+from typedbatch._tree.meta import meta_of
 from typedbatch._tree.rows import leaves
 
 
 def text(tree: Tree) -> str:
     """The tree as Python source, one field a line, in the order of the fields; long arrays are cut to a line."""
     name = type(tree).__name__
-    if not tree.__dict__:
+    meta = meta_of(tree)
+    if not tree.__dict__ and not meta:
         return f"{name}()"
     lines = [f"{name}("]
     for key, value in tree.__dict__.items():
         label = key if key.isidentifier() else repr(key)
         body = text(value) if KINDS[type(value)] is BATCH else _leaf_text(value)
         lines.append(f"    {label}: {body},".replace("\n", "\n" + " " * (6 + len(label))))
+    if meta:
+        lines.append(f"    meta={_object_text(meta)},")
     return "\n".join([*lines, ")"])
 
 
@@ -87,6 +91,8 @@ def _branch(label: str, tree: Tree, is_open: bool) -> str:
     size = _size(sum(_leaf_bytes(leaf) for _, leaf in leaves(tree.__dict__)))
     note = f"{count} field{'' if count == 1 else 's'}, {size}"
     rows = "".join(_field(name, value) for name, value in tree.__dict__.items())
+    if meta := meta_of(tree):
+        rows += f"<div class='tb-row'><b>meta</b><span>{_escape(_object_text(meta))}</span></div>"
     return (
         f"<details{' open' if is_open else ''}><summary><b>{_escape(label)}</b> <i>{_escape(note)}</i></summary>"
         f"<div class='tb-body'>{rows}</div></details>"
@@ -129,9 +135,11 @@ def _size(count: float) -> str:
 
 
 def rich_fields(tree: Tree) -> Iterator[tuple[str, Any]]:
-    """Name and value of every field, for ``rich``."""
+    """Name and value of every field, for ``rich``, and behind them the meta, if there is any."""
     for name, value in tree.__dict__.items():
         yield name, _Text(_leaf_text(value)) if KINDS[type(value)] in (ARRAY, TENSOR) and is_long(value) else value
+    if meta := meta_of(tree):
+        yield "meta", meta
 
 
 class _Text(str):

@@ -20,6 +20,7 @@ from typedbatch._tree.leaves import (
     is_objects,
     mask_of,
 )
+from typedbatch._tree.meta import meta_of
 
 
 class _Close(NamedTuple):
@@ -31,13 +32,15 @@ class _Close(NamedTuple):
 
 
 def equal(one: Tree, two: Tree) -> bool:
-    """Same names (in any order), shapes, dtypes and values; a tensor equals the array that it shares them with.
+    """Same names (in any order), shapes, dtypes, values and meta; a tensor equals the array that it shares them with.
 
     NaN differs from NaN, as everywhere in numpy and torch; :func:`allclose` can see it otherwise. Masked arrays have to
     have the same mask; what lies under it does not count.
     """
     left, right = one.__dict__, two.__dict__
     if len(left) != len(right):
+        return False
+    if (type(left) is not dict or type(right) is not dict) and not same_meta(one, two):
         return False
     for name, a in left.items():
         if name not in right:
@@ -63,7 +66,13 @@ def _same_trees(one: Tree, two: Tree, how: _Close | None) -> bool:
     if how is None:
         return equal(one, two)
     left, right = one.__dict__, two.__dict__
-    return left.keys() == right.keys() and all(_same(left[k], right[k], how) for k in left)
+    return left.keys() == right.keys() and same_meta(one, two) and all(_same(left[k], right[k], how) for k in left)
+
+
+def same_meta(one: Tree, two: Tree) -> bool:
+    """Whether two batches have equal meta; arrays in it are compared by value."""
+    left, right = meta_of(one), meta_of(two)
+    return left.keys() == right.keys() and all(_same(left[key], right[key], None) for key in left)
 
 
 def _same(a: Any, b: Any, how: _Close | None) -> bool:

@@ -23,6 +23,7 @@ from typedbatch._tree.leaves import (
     kind_of,
     leading_shape,
 )
+from typedbatch._tree.meta import keep_meta
 from typedbatch.errors import RowIndexError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -94,9 +95,12 @@ def take_basic(tree: T, index: Any) -> T:
         cls._row_guard(tree)
     out = new(cls)
     fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
     name = ""
     try:
-        for name, value in tree.__dict__.items():
+        for name, value in given.items():
             if type(value) is ndarray:
                 fields[name] = value[index]
             elif isinstance(value, Tree):
@@ -174,9 +178,12 @@ def take_rows(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
         cls._row_guard(tree)
     out = new(cls)
     fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
     name = ""
     try:
-        for name, value in tree.__dict__.items():
+        for name, value in given.items():
             if type(value) is ndarray and value.shape and (mask_size is None or mask_size == len(value)):
                 fields[name] = value.take(rows, 0)
             elif isinstance(value, Tree):

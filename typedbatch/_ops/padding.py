@@ -24,6 +24,7 @@ from typedbatch._tree.leaves import (
     leading_shape,
     new_tree,
 )
+from typedbatch._tree.meta import keep_meta
 from typedbatch._tree.rows import leaves
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, did_you_mean, under
 
@@ -47,6 +48,8 @@ def take_or_zeros(tree: T, rows: NDArray[np.intp]) -> T:
 
 def _take_or_zeros(tree: T, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> T:
     out = object.__new__(type(tree))
+    if type(tree.__dict__) is not dict:
+        keep_meta(tree, out)
     name = ""
     try:
         for name, value in tree.__dict__.items():
@@ -106,6 +109,8 @@ def _take_tensor_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np
 def after_zeros(tree: T, zeros: int, rows: int) -> T:
     """The first rows of a tree behind so many of zeros; for arrays quicker than :func:`take_or_zeros`."""
     out = object.__new__(type(tree))
+    if type(tree.__dict__) is not dict:
+        keep_meta(tree, out)
     others: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
         out.__dict__[name] = None  # its place in the order

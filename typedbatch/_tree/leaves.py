@@ -243,10 +243,7 @@ def mask_of(leaf: Any) -> NDArray[np.bool_]:
 
 def object_array(values: Sequence[Any]) -> NDArray[Any]:
     """A 1-d object array with exactly these elements; numpy is never asked to look inside them."""
-    array: NDArray[Any] = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        array[i] = value
-    return array
+    return np.fromiter(values, object, len(values))
 
 
 _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c"}

@@ -9,6 +9,7 @@ from typing_extensions import TypeForm
 
 from typedbatch._ops.conversion import leaf_to_numpy, leaf_to_torch
 from typedbatch._tree.leaves import ARRAY, BATCH, RAGGED, TENSOR, Kind, describe, kind_of, new_sequences, new_tree
+from typedbatch._tree.meta import keep_meta
 from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, under
@@ -50,6 +51,8 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
     if not isinstance(batch, Batch):
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
     result = new_tree(class_for(schema, batch), _converted(batch, schema, _declared_kind(schema), turns))
+    if type(batch.__dict__) is not dict:
+        keep_meta(batch, result)
     fill_defaults(type(result), result.__dict__)
     return validate_at(result, into, "")
 

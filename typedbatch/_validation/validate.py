@@ -16,6 +16,7 @@ from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import summary
 from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import Tree, describe, new_tree
+from typedbatch._tree.meta import as_meta, keep_meta, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError, did_you_mean
 from typedbatch.protocols import BatchProtocol
@@ -209,7 +210,8 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     Args:
         batch: any batch.
         into: the protocol or record to become.
-        **fields: what is new; each must be declared by ``into``.
+        **fields: what is new; each must be declared by ``into``. ``meta=`` replaces the meta of ``batch``, which is
+            kept otherwise.
 
     Raises:
         FieldNameError: a field that ``into`` does not declare.
@@ -217,11 +219,14 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     """
     schema = schema_of(into)
     declared = [field.name for field in schema.fields]
+    meta = as_meta(fields.pop("meta")) if "meta" in fields and "meta" not in declared else None
     for name in fields:
         if name not in declared:
             raise FieldNameError(f"{schema.name} declares no field {name!r}{did_you_mean(name, declared)}")
     result = typed_copy(batch, schema, "extend()")
     Batch.update(result, fields)
+    if meta is not None:
+        set_meta(result, meta)
     fill_defaults(type(result), result.__dict__)
     return validate_at(result, into, "")
 
@@ -241,6 +246,8 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
             inner = next((one for one in nested.get(name, ()) if matches(value, one)), None)
             value = shallow(value) if inner is None else typed_copy(value, inner, who)
         out.__dict__[name] = value
+    if type(batch.__dict__) is not dict:
+        keep_meta(batch, out)
     return out
 
 

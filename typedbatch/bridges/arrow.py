@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,15 @@ import pyarrow.parquet as pq
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, SettingError, StorageError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, SettingError, StorageError, StructureError, TypedBatchError, under
 from typedbatch.files.atomic import replacing
+from typedbatch.files.jsonable import plain
 
+_META: Final = b"typedbatch.meta"
+"""The key of the metadata of a table under which the meta of a batch is, as JSON."""
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, TypeError, OverflowError)
 
 
@@ -28,19 +33,25 @@ def to_arrow(batch: Any) -> pa.Table:
 
     Arrays of more than one dimension become Arrow's fixed-shape tensors, nested batches structs, text and numbers in
     object arrays what Arrow finds them to be, masked values nulls. Flags, which Arrow keeps as bits, objects, and
-    arrays that are not in one piece are copied, nothing else. Reserved fields are left out.
+    arrays that are not in one piece are copied, nothing else. Reserved fields are left out. Meta is kept as JSON in the
+    metadata of the table.
 
     Raises:
         LeafError: a leaf that Arrow has no type for or would change, as complex numbers, distributions, or objects of
             several kinds, or a name that is not Unicode; the error names it.
         StructureError: fields of different lengths, or batches that are nested more than 100 deep.
         NoLengthError: a field is a scalar.
+        StorageError: a value of the meta that JSON cannot hold.
     """
     tree = require_bounded(batch, "to_arrow()")
     rows = equal_rows(tree.__dict__)
     columns = _columns(tree, rows)
     table: pa.Table = pa.table(list(columns.values()), names=list(columns))
-    return table
+    meta = {}
+    for key, value in meta_of(tree).items():
+        with under(f"meta.{key}"):
+            meta[key] = plain(value)
+    return table.replace_schema_metadata({_META: json.dumps(meta)}) if meta else table
 
 
 def from_arrow(table: pa.Table) -> Batch:
@@ -59,7 +70,17 @@ def from_arrow(table: pa.Table) -> Batch:
         raise LeafError(f"from_arrow() takes a Table of Arrow, got {describe(table)}")
     require_depth(table.schema, _parts)
     names = _names(table.schema)
-    return _batch(names, [one.chunk(0) if one.num_chunks == 1 else one.combine_chunks() for one in table.columns])
+    batch = _batch(names, [one.chunk(0) if one.num_chunks == 1 else one.combine_chunks() for one in table.columns])
+    if meta := (table.schema.metadata or {}).get(_META):
+        set_meta(batch, _meta(meta))
+    return batch
+
+
+def _meta(text: bytes) -> dict[str, Any]:
+    try:
+        return as_meta(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise StructureError(f"the meta of the table is damaged: {error}") from error
 
 
 def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch
 from tensordict import (
@@ -34,18 +34,20 @@ from typedbatch._tree.leaves import (
     new_tree,
     object_array,
 )
+from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._tree.rows import at_least, equal_rows, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError, under
 
 T = TypeVar("T")
+_META: Final = "meta"
 
 
 def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> TensorDict:
     """A batch as a TensorDict; arrays become tensors on the same memory.
 
     Object arrays become a ``NonTensorStack`` of their elements, so that they are indexed with the rest; text, ``None``
-    and other objects a ``NonTensorData``.
+    and other objects a ``NonTensorData``, and so does the meta, under the name ``meta``.
 
     Args:
         batch: any batch.
@@ -68,7 +70,8 @@ def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> Tensor
 def from_tensordict(data: Any) -> Batch:
     """A TensorDict, or a tensorclass, as a batch of the very same tensors.
 
-    A ``NonTensorStack`` becomes an object array, a ``NonTensorData`` the object itself.
+    A ``NonTensorStack`` becomes an object array, a ``NonTensorData`` the object itself; one called ``meta`` that holds a
+    dict becomes the meta.
 
     Raises:
         LeafError: ``data`` is something else, or tensors in it have shapes that differ between rows.
@@ -101,8 +104,20 @@ def _batch(data: Any) -> Batch:
             raise error.under(name) from error.__cause__
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
             raise LeafError(f"a stack that is not a tensor: {error}", name) from error
+    meta = _meta_in(data)
+    if meta is not None:
+        del fields[_META]
     batch: Batch = new_tree(Batch, fields)
+    if meta:
+        set_meta(batch, meta)
     return batch
+
+
+def _meta_in(data: Any) -> dict[str, Any] | None:
+    """The meta among the entries of a TensorDict: a dict with strings as keys, kept once for all rows."""
+    entry = data.get(_META, None) if _META in data.keys() else None  # noqa: SIM118  # its rows are what it iterates over
+    found = entry.data if isinstance(entry, NonTensorData) else entry
+    return dict(found) if type(found) is dict and all(isinstance(key, str) for key in found) else None
 
 
 def to_tensorclass(batch: Any, cls: type[T]) -> T:
@@ -153,7 +168,12 @@ def _require_equal_names(stack: LazyStackedTensorDict) -> None:
 
 
 def _tensordict(tree: Tree, size: torch.Size) -> TensorDict:
-    return TensorDict(_entries(tree, size), batch_size=size)
+    entries = _entries(tree, size)
+    if meta := meta_of(tree):
+        if _META in entries:
+            raise StructureError("a field of the name under which a TensorDict gets the meta; rename it", _META)
+        entries[_META] = NonTensorData(dict(meta), batch_size=size)
+    return TensorDict(entries, batch_size=size)
 
 
 def _entries(tree: Tree, size: torch.Size) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing_extensions import TypeForm
 from typedbatch._declaration import schema_version as schema_version
 from typedbatch._declaration import versions
 from typedbatch._ops.conversion import require_device
+from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._tree.rows import require_bounded
 from typedbatch._validation.validate import typed_copy, validate_at, verbatim
 from typedbatch.batch import Batch
@@ -184,7 +185,10 @@ def _load_hdf5(path: str | os.PathLike[str], device: Any, trusted: bool) -> tupl
 
     tree, document = hdf5.read_batch_file(path, device, trusted=trusted)
     _require_version(document)
-    return with_classes(tree, document), document
+    batch = with_classes(tree, document)
+    if meta := meta_of(tree):
+        set_meta(batch, meta)
+    return batch, document
 
 
 def _load_safetensors(

@@ -22,6 +22,7 @@ from typedbatch._tree.leaves import (
     new_tree,
     object_array,
 )
+from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files.container import NAMES, Stored, aligned, sizes
@@ -54,6 +55,8 @@ def classes_of(batch: Tree) -> dict[str, Any]:
     for name, value in batch.__dict__.items():
         if KINDS[type(value)] is BATCH:
             with under(name):
+                if meta_of(value):
+                    raise StorageError("the meta of a nested batch, which HDF5 files do not keep; give it to the batch")
                 classes = classes_of(value)
             if classes != {"class": "Batch"}:
                 inner[name] = classes
@@ -138,7 +141,14 @@ class Writer:
                 raise error.under(name) from error.__cause__
             except (TypeError, ValueError, RuntimeError, pickle.PicklingError, AttributeError) as error:
                 raise StorageError(f"{describe(value)} cannot be written: {error}", name) from error
-        return {"batch": fields, "class": class_name(batch)}
+        node: dict[str, Any] = {"batch": fields, "class": class_name(batch)}
+        if meta := meta_of(batch):
+            node["meta"] = {key: self._meta(key, value, path) for key, value in meta.items()}
+        return node
+
+    def _meta(self, key: str, value: Any, path: str) -> dict[str, Any]:
+        with under(f"meta.{key}"):
+            return self.node(value, f"{path}.meta.{text(key)}".removeprefix("."))
 
     def _array(self, array: NDArray[Any], path: str, kind: str) -> dict[str, Any]:
         little = array.astype(array.dtype.newbyteorder("<"), copy=False)
@@ -213,7 +223,10 @@ class Reader:
         for name, inner in node["batch"].items():
             with under(name):
                 fields[name] = self.value(inner)
-        return of_class(node["class"], fields)
+        batch = of_class(node["class"], fields)
+        if "meta" in node:
+            set_meta(batch, as_meta({key: self.value(inner) for key, inner in node["meta"].items()}))
+        return batch
 
     def _ragged(self, node: dict[str, Any]) -> Any:
         lengths, values = self._take(node["lengths"]), self._batch(node["ragged"])

@@ -17,7 +17,8 @@ import numpy as np
 from typedbatch._ops.conversion import require_device, torch_side
 from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
-from typedbatch.errors import StorageError, TypedBatchError
+from typedbatch._tree.meta import as_meta, meta_of, set_meta
+from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files._hdf5 import h5py
 from typedbatch.files._hdf5.build import built
 from typedbatch.files._hdf5.nodes import TYPE, read_dataset, read_group, text_of
@@ -144,7 +145,7 @@ def _encoded(name: object) -> str:
 
 # ---- one batch as a file ------------------------------------------------------------------------------------------
 
-_ROOT = "batch"
+_ROOT, _META = "batch", "meta"
 
 
 def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compression: str | None) -> None:
@@ -159,6 +160,11 @@ def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compressio
         group = found.create_group(_ROOT, track_order=True)
         group.attrs["__data_type__"] = np.bytes_("Batch")
         _write_fields(tree, group, compression)
+        if meta := meta_of(tree):
+            group = found.create_group(_META, track_order=True)
+            group.attrs[TYPE] = np.bytes_("dict")
+            with under(_META):
+                _write_fields(meta, group, compression)
 
 
 def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool) -> tuple[Tree, dict[str, Any]]:
@@ -167,11 +173,13 @@ def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool)
     Raises:
         StorageError: it holds something else.
     """
-    root = read_file(path, [_ROOT], trusted=trusted)
+    root = read_file(path, [_ROOT, _META], trusted=trusted)
     if "typedbatch" not in root.attributes:
         raise StorageError("it is not a file of typedbatch.files; typedbatch.files.hdf5.from_hdf5 reads others")
     document: dict[str, Any] = json.loads(text_of(root.attributes["typedbatch"]))
     tree = built(root.members[_ROOT], device) if _ROOT in root.members else None
     if not isinstance(tree, Tree):
         raise StorageError("it holds no batch")
+    if _META in root.members:
+        set_meta(tree, as_meta(built(root.members[_META], device)))
     return tree, document

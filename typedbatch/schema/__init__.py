@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from typedbatch._declaration import readers
+from typedbatch._declaration import object_fields, readers
 
 if TYPE_CHECKING:
     from typedbatch.errors import Problem
@@ -83,4 +83,9 @@ def _read_declared(cls: type) -> None:
     read.read_at_declaration(cls)
 
 
+def _object_fields(cls: type) -> frozenset[str]:
+    return frozenset(field.name for field in schema_of(cls).fields if field.takes_objects())
+
+
 readers.append(_read_declared)
+object_fields.readers.append(_object_fields)

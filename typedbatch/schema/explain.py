@@ -26,6 +26,7 @@ from typedbatch._tree.leaves import (
     is_reserved,
     leading_shape,
 )
+from typedbatch._tree.meta import meta_of
 from typedbatch._tree.rows import leaves
 from typedbatch.errors import Code, Problem
 from typedbatch.naming import counterpart
@@ -40,6 +41,7 @@ from typedbatch.schema.reading import as_read, computed_in
 
 _ABSENT, _UNREADABLE = object(), object()
 _ODD_CLASS = "its class does not act as it should; does its __init__ call super().__init__()?"
+_IN_META = "meta goes with the batch as a whole: batch.meta[...] = ..., or meta= of the constructor"
 _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
 
 _ITSELF = Path(None, "")
@@ -127,7 +129,7 @@ class Walker:
         self.shares = not can_generate(root)
         """A batch that is met again is not gone through again; only where the schema nests itself can it be often."""
 
-    def report(self, path: Path | None, code: Code, expected: str, got: str, hint: str = "") -> None:
+    def report(self, path: Path | str | None, code: Code, expected: str, got: str, hint: str = "") -> None:
         if self.trying:
             raise _MisfitError
         self.problems.append(Problem("" if path is None else str(path), code, expected, got, self.root, hint))
@@ -159,6 +161,15 @@ class Walker:
             elif not field.optional:
                 hint = "" if self.trying else spare.hint(field)
                 self.report(path, "TB101 missing-field", field.expects(), "missing", hint)
+        if schema.meta is not None:
+            for where, code, expected, got in schema.meta.misfits(meta_of(batch), "meta"):
+                self.report(
+                    where if outer is None else f"{outer}.{where}",
+                    code,
+                    expected,
+                    got,
+                    _IN_META if code[:5] == "TB101" else "",
+                )
         self.computed(computed)
         self.known.done.add(done)
 

@@ -10,6 +10,7 @@ from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, NUM
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.dtypes import Dtypes
+from typedbatch.schema.meta import MetaSchema
 
 WITH_ROWS = Shape((Dim(Sort.NAMED, ROWS, implied=True), Dim(Sort.REST, "")), 1)
 """What a plain array or tensor has: rows, and anything behind them."""
@@ -124,6 +125,18 @@ class Field:
             if option.each is not None:
                 yield from option.each.every_option()
 
+    def takes_objects(self) -> bool:
+        """True for a column of Python objects, ``NDArray[np.object_]``, or ``None`` in its place."""
+        options = [option for option in self.options if option.kind is not NONE]
+        return bool(options) and all(
+            option.kind is ARRAY
+            and option.dtypes is not None
+            and option.dtypes.words == "object"
+            and len(option.shape.dims) <= len(WITH_ROWS.dims)
+            and option.shape.dims[1:] in ((), WITH_ROWS.dims[1:])
+            for option in options
+        )
+
     def expects(self) -> str:
         """What the field takes, in words: ``"a numpy array"``, ``"a Batch or None"``."""
         return " or ".join(dict.fromkeys(map(str, self.options))) or "any value"
@@ -141,6 +154,7 @@ class Schema:
         place: file and line of its declaration.
         fields: what it declares.
         rules: what its values must fulfil together, checked at the level ``"values"`` only.
+        meta: what it says of ``batch.meta``; None if nothing.
     """
 
     name: str
@@ -148,6 +162,7 @@ class Schema:
     place: str = ""
     fields: tuple[Field, ...] = ()
     rules: tuple[BatchRule, ...] = ()
+    meta: MetaSchema | None = None
 
     def __getitem__(self, name: str) -> Field:
         for field in self.fields:
@@ -163,7 +178,9 @@ class Schema:
 
     def __repr__(self) -> str:
         fields = (f"    {field.name}{'?' if field.optional else ''}: {field.expects()}," for field in self.fields)
-        return "\n".join([f"Schema({self.name}", *fields, ")"]) if self.fields else f"Schema({self.name})"
+        meta = [f"    meta: {self.meta.name},"] if self.meta is not None else []
+        lines = [*fields, *meta]
+        return "\n".join([f"Schema({self.name}", *lines, ")"]) if lines else f"Schema({self.name})"
 
     def every_option(self, shared: bool = False) -> Iterator[Option]:
         """What all fields take, those of nested schemas included; a schema that is met again counts once.
@@ -182,8 +199,8 @@ class Schema:
                     schemas.setdefault(id(option.schema), option.schema)
 
     def may_be_empty(self) -> bool:
-        """True when every field may be absent."""
-        return all(field.optional for field in self.fields)
+        """True when every field may be absent, and all of the meta."""
+        return all(field.optional for field in self.fields) and (self.meta is None or not self.meta.required())
 
 
 def is_choice(value: Any, choices: tuple[object, ...]) -> bool:

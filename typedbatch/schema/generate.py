@@ -67,6 +67,7 @@ from typedbatch._tree.leaves import (
     Kind,
     contradiction,
 )
+from typedbatch._tree.meta import meta_of
 from typedbatch._tree.rows import rows_of
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
@@ -79,7 +80,7 @@ _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "NUMBER": NUMBER, "OBJECT": OBJECT, "RAGGED": RAGGED, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast,
     "is_choice": is_choice, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
-    "from_outside": from_outside,
+    "from_outside": from_outside, "meta_of": meta_of,
 }  # fmt: skip
 
 
@@ -209,6 +210,8 @@ class Body:
         computed = self.writer.constant(computed_in(schema))
         self.write(f"{fields} = {batch}.__dict__", f"if {computed}[type({batch})]:")
         self.write(f"    {fields} = as_read({batch}, {computed}[type({batch})])")
+        if schema.meta is not None:
+            self.refuse(f"not {self.writer.constant(schema.meta.fits)}(meta_of({batch}))")
         for field, value in zip(schema.fields, values, strict=True):
             name = repr(field.name)
             self.write(f"{value} = {fields}.get({name}, ABSENT)" if field.optional else f"{value} = {fields}[{name}]")

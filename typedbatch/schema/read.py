@@ -22,6 +22,7 @@ from typedbatch.rules import batch_rules
 from typedbatch.schema.dims import Sort
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.hints import Types, alternatives, bare, resolve, scope_of, show
+from typedbatch.schema.meta import MetaSchema, read_meta
 from typedbatch.schema.rows import guard_rows, guard_when_used
 from typedbatch.schema.values import class_of, is_jaxtyping, options
 
@@ -104,6 +105,7 @@ def _started(hint: Any) -> Schema:
         known = _UNFINISHED[hint] = Schema(show(hint), cls, _place(cls))
         object.__setattr__(known, "fields", tuple(_fields(hint)))  # the only time that a Schema changes
         object.__setattr__(known, "rules", tuple(batch_rules(cls)))
+        object.__setattr__(known, "meta", _declared_meta(cls))
     return known
 
 
@@ -120,7 +122,7 @@ def _fields(hint: Any) -> Iterator[Field]:
     bindings: dict[type, Types] = {}
     _bind(hint, {}, bindings)
     parameters = _parameters_in(cls)
-    own = {base: [] if base in _NOT_SCHEMAS else list(_own_members(base)) for base in cls.__mro__}
+    own = {base: [one for one in _own_members(base) if one[0] != "meta"] for base in cls.__mro__}
     members: dict[str, tuple[type, Any, bool]] = {}
     for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
         members.update((name, (base, hint, optional)) for name, hint, optional in own[base])
@@ -135,6 +137,18 @@ def _fields(hint: Any) -> Iterator[Field]:
             yield Field(name, options(resolved, _nested), optional, where, place, parameter)
         except DeclarationError as error:
             raise DeclarationError(f"{error.reason} ({where}.{name})") from error.__cause__
+
+
+def _declared_meta(cls: type) -> MetaSchema | None:
+    for base in cls.__mro__:
+        for name, hint, _ in _own_members(base):
+            if name == "meta":
+                where = f"{base.__module__}.{base.__qualname__}"
+                try:
+                    return read_meta(resolve(hint, {}, scope_of(base)))
+                except DeclarationError as error:
+                    raise DeclarationError(f"{error.reason} ({where}.meta)") from error.__cause__
+    return None
 
 
 def _parameters_in(cls: Any) -> dict[tuple[type, Any], int]:
@@ -191,6 +205,8 @@ def _with_names(base: Any, cls: type) -> Any:
 
 
 def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
+    if cls in _NOT_SCHEMAS:
+        return
     for name, hint in get_annotations(cls, format=Format.FORWARDREF).items():
         if name[:2] != "__" and not is_class_var(hint):
             yield name, hint, name in cls.__dict__

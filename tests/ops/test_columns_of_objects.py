@@ -1,0 +1,152 @@
+"""Columns of objects, and rows to columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from typedbatch import Batch, BatchRecord, SchemaError, cat, conforms, objects, validate
+from typedbatch.errors import StructureError
+
+ROWS: list[Any] = [{"answer": 5}, {"other": 1, "image": np.ones((4, 3))}, {}, {"image": np.ones((7, 3))}]
+
+
+class Prompts(BatchRecord):
+    extra: NDArray[np.object_]
+    uid: NDArray[np.int64]
+    tools: NDArray[np.object_] | None = None
+
+
+def test_objects_are_never_looked_into():
+    column = objects(ROWS)
+    assert column.shape == (4,)
+    assert all(one is row for one, row in zip(column, ROWS, strict=True))
+    batch = Batch(extra=column, n=[1, 2, 3, 4])
+    assert batch.extra is column
+    assert list(cat([batch[1:], batch[:1]]).extra) == [*ROWS[1:], ROWS[0]]
+    assert batch[2].extra is ROWS[2]
+
+
+@pytest.mark.parametrize("values", [[[1, 2], [3, 4]], [[1], [2, 3]], [np.ones(2), np.ones(2)], [], ["a", "b"]])
+def test_objects_are_one_for_each_row(values):
+    column = objects(iter(values))
+    assert column.shape == (len(values),)
+    assert column.dtype == object
+    assert [id(one) for one in column] == [id(value) for value in values]
+
+
+def test_what_a_record_declares_as_objects_stays_a_column_whatever_comes():
+    prompts = Prompts(extra=[{"a": 1}, {"a": 2}], uid=[0, 1])
+    assert list(prompts.extra) == [{"a": 1}, {"a": 2}]
+    prompts.extra = [[1, 2], [3, 4]]  # type: ignore[assignment]  # what checkers say of a list
+    assert list(prompts.extra) == [[1, 2], [3, 4]]
+    prompts["extra"] = ({"a": 1}, {"b": 1})
+    assert list(prompts.extra) == [{"a": 1}, {"b": 1}]
+    prompts.update(tools=[1, 2])
+    assert prompts.tools is not None
+    assert list(prompts.tools) == [1, 2]
+    assert conforms(prompts, Prompts)
+
+
+def test_a_field_that_is_not_declared_as_objects_is_converted_as_ever():
+    assert Prompts(extra=[1], uid=[{"a": 1}]).uid.a.tolist() == [1]  # type: ignore[list-item, attr-defined]
+
+
+def test_a_declaration_that_cannot_be_read_yet_holds_nothing_up():
+    class Waits(BatchRecord):
+        later: Later  # type: ignore[name-defined]  # which is the point
+        extra: NDArray[np.object_]
+
+    assert type(Waits(later=[1], extra=[{"a": 1}]).extra) is Batch
+
+
+def test_rows_become_columns_by_what_is_in_them():
+    rows = [
+        {"id": 1, "text": "a", "turns": [{"role": "u"}], "x": np.zeros(2), "t": torch.ones(3), "n": {"p": 0.5}},
+        {"id": 2, "text": "b", "turns": [{"role": "v"}], "x": np.ones(2), "t": torch.ones(3), "n": {"p": 1.5}},
+    ]
+    batch = Batch.from_rows(rows)
+    assert batch.id.tolist() == [1, 2]
+    assert list(batch.text) == ["a", "b"]
+    assert list(batch.turns) == [[{"role": "u"}], [{"role": "v"}]]
+    assert batch.x.shape == (2, 2)
+    assert batch.t.shape == (2, 3)
+    assert batch.n.p.tolist() == [0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [np.ones(2), np.ones(3)],
+        [1, "a"],
+        [1, None],
+        [torch.ones(2), np.ones(2)],
+        [{1: 2}, {3: 4}],
+        [{}, {}],
+        [[1, 2], [3, 4]],
+    ],
+)
+def test_what_is_mixed_or_ragged_is_a_column_of_the_very_objects(values):
+    column = Batch.from_rows([{"q": value} for value in values]).q
+    assert column.dtype == object
+    assert all(one is value for one, value in zip(column, values, strict=True))
+
+
+def test_a_key_that_a_row_lacks_is_refused_unless_asked_for():
+    rows = [{"n": {"a": 1, "b": 2}}, {"n": {"a": 3}}]
+    with pytest.raises(StructureError) as caught:
+        Batch.from_rows(rows)
+    assert str(caught.value) == (
+        "field 'n.b': row 1 has no such key, and others have; missing='none' puts None there, missing='zero' zeros, "
+        "and objects(...) around a column of dicts keeps them as they are"
+    )
+    assert list(Batch.from_rows(rows, missing="none").n.b) == [2, None]
+    assert Batch.from_rows(rows, missing="zero").n.b.tolist() == [2, 0]
+
+
+def test_a_row_is_named_by_its_number_among_all_rows():
+    with pytest.raises(StructureError, match="'n': row 0 has no such key"):
+        Batch.from_rows([{}, {"n": {"a": 1}}])
+    with pytest.raises(StructureError, match=r"'n\.a': row 2"):
+        Batch.from_rows([{"n": {"a": 1}}, {"n": {"a": 1}}, {"n": {"b": 1}}])
+
+
+def test_from_rows_of_a_record_is_that_record():
+    prompts = Prompts.from_rows([{"extra": 1, "uid": 3}, {"extra": {"b": 1}, "uid": 4}])
+    assert type(prompts) is Prompts
+    assert list(prompts.extra) == [1, {"b": 1}]
+    assert list(Prompts.from_rows([{"extra": 1, "uid": 3}]).extra) == [1]
+    with pytest.raises(TypeError, match=r"unexpected field 'uuid'; did you mean 'uid'\?"):
+        Prompts.from_rows([{"extra": 1, "uuid": 3}])
+    with pytest.raises(TypeError, match="is missing 'uid'"):
+        Prompts.from_rows([{"extra": 1}])
+
+
+def test_rows_of_a_batch_and_fields_of_any_name():
+    batch = Batch(a=[1, 2], n={"x": [[1.0], [2.0]]})
+    assert Batch.from_rows(batch[i] for i in range(2)) == batch
+    assert Batch.from_rows([{"copy": 1, "data": 2}])["copy"].tolist() == [1]
+    assert Batch.from_rows([]) == Batch()
+
+
+VALUES = st.one_of(st.integers(-9, 9), st.text(max_size=2), st.lists(st.integers(), max_size=3), st.none())
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), min_size=1, max_size=5))
+def test_nothing_is_invented_for_a_row(rows):
+    batch = Batch.from_rows(rows, missing="none")
+    for number, row in enumerate(rows):
+        for name in batch.keys():  # noqa: SIM118  # it iterates over rows
+            assert batch[name][number] == row.get(name)
+
+
+def test_a_column_of_dicts_fulfils_its_declaration():
+    assert list(validate(Batch(extra=objects(ROWS), uid=[1, 2, 3, 4]), Prompts).extra) == ROWS
+    with pytest.raises(SchemaError, match="extra"):
+        validate(Batch(extra=[{"a": 1}], uid=[1]), Prompts)

@@ -1,0 +1,132 @@
+"""Rows to columns: :meth:`typedbatch.Batch.from_rows`. No list becomes an array because lengths happen to agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from typedbatch._ops.combine import spread, stack_leaves
+from typedbatch._ops.construct import to_array
+from typedbatch._tree.leaves import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    MAPPING,
+    NUMBER,
+    SCALAR,
+    TENSOR,
+    Kind,
+    Tree,
+    describe,
+    kind_of,
+    new_tree,
+    object_array,
+)
+from typedbatch.errors import LeafError, SettingError, StructureError, TypedBatchError
+
+MissingInRows = Literal["error", "none", "zero"]
+"""What to do with a key that a row lacks: refuse, None in a column of objects, or zeros (``None`` among objects)."""
+
+_GAP: Final = object()
+_NUMBERS: Final = frozenset({NUMBER, SCALAR})
+
+
+def fields_of_rows(rows: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """The fields of each row.
+
+    Raises:
+        LeafError: ``rows`` is not a list of dicts and Batches.
+    """
+    if isinstance(rows, (str, bytes, Mapping, Tree)) or not isinstance(rows, Iterable):
+        raise LeafError(f"from_rows() takes a list of dicts or Batches, one for each row, got {describe(rows)}")
+    return [_fields_of(row, number) for number, row in enumerate(rows)]
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], missing: MissingInRows, declared: frozenset[str]) -> dict[str, Any]:
+    """The fields that rows make; those called as in ``declared`` are columns of objects whatever is in them.
+
+    Raises:
+        StructureError: with ``"error"``, a row lacks a key that another has.
+        SettingError: there is no such ``missing``.
+    """
+    if missing not in ("error", "none", "zero"):
+        raise SettingError(f"missing= is 'error', 'none' or 'zero', got {missing!r}")
+    return _columns(rows, range(len(rows)), missing, declared)
+
+
+def _fields_of(row: Any, number: int) -> Mapping[str, Any]:
+    if kind_of(row) is BATCH:
+        fields: Mapping[str, Any] = row.__dict__
+        return fields
+    if kind_of(row) is not MAPPING:
+        raise LeafError(f"from_rows() takes dicts or Batches, got {describe(row)} as row {number}")
+    if not _has_names(row):
+        names = ", ".join(repr(name) for name in row if not isinstance(name, str))
+        raise LeafError(f"field names are strings, got {names} in row {number}")
+    return row  # type: ignore[no-any-return]  # it is a mapping
+
+
+def _has_names(row: Mapping[Any, Any]) -> bool:
+    return set(map(type, row)) <= {str} or all(isinstance(name, str) for name in row)
+
+
+def _columns(
+    rows: Sequence[Mapping[str, Any]], numbers: Sequence[int], missing: MissingInRows, declared: frozenset[str]
+) -> dict[str, Any]:
+    """One column for each key; ``numbers`` are those of the rows, for errors."""
+    columns: dict[str, Any] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):  # first-seen order
+        values = [row.get(name, _GAP) for row in rows]
+        try:
+            columns[name] = _column(values, numbers, missing, name in declared)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+    return columns
+
+
+def _column(values: list[Any], numbers: Sequence[int], missing: MissingInRows, is_objects: bool) -> Any:
+    there = np.fromiter((value is not _GAP for value in values), bool, len(values))
+    if there.all():
+        return object_array(values) if is_objects else _joined(values, numbers, missing)
+    if missing == "error":
+        row = numbers[int(np.argmin(there))]
+        raise StructureError(
+            f"row {row} has no such key, and others have; missing='none' puts None there, missing='zero' zeros, "
+            "and objects(...) around a column of dicts keeps them as they are"
+        )
+    if missing == "none" or is_objects:
+        return object_array([None if value is _GAP else value for value in values])
+    present = [value for value in values if value is not _GAP]
+    return spread(
+        _joined(present, [number for number, here in zip(numbers, there, strict=True) if here], missing), there
+    )
+
+
+def _joined(values: list[Any], numbers: Sequence[int], missing: MissingInRows) -> Any:
+    """The column of values that are all there: an array or tensor, a nested batch, or the values as objects."""
+    kinds = set(map(kind_of, values))
+    if kinds <= {MAPPING, BATCH}:
+        rows = [value.__dict__ if isinstance(value, Tree) else value for value in values]
+        if any(rows) and all(map(_has_names, rows)):
+            return new_tree(Tree.plain, _columns(rows, numbers, missing, frozenset()))
+        return object_array(values)
+    if kinds <= _NUMBERS:
+        return to_array(values)
+    return stack_leaves(values, kinds, 0) if _is_stackable(values, kinds) else object_array(values)
+
+
+def _is_stackable(values: list[Any], kinds: set[Kind]) -> bool:
+    """Whether every value is an array of numbers, a tensor or a distribution, and all of the same shape."""
+    if len(kinds) != 1 or kinds.isdisjoint({ARRAY, TENSOR, DISTRIBUTION}):
+        return False
+    if kinds == {DISTRIBUTION}:
+        return len({(type(value), value.batch_shape, value.event_shape) for value in values}) == 1
+    if kinds == {ARRAY} and any(value.dtype.kind not in "biufcmM" for value in values):
+        return False
+    return not any(_is_nested(value) for value in values) and len({value.shape for value in values}) == 1
+
+
+def _is_nested(value: Any) -> bool:
+    return bool(getattr(value, "is_nested", False))
