@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.leaves import KINDS, RAGGED, leading_shape, new_tree
+from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._tree.rows import require_tree
 from typedbatch.batch import Batch, cat
 from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean
@@ -111,7 +112,9 @@ def to_layout(
     cls, fields = _MAKERS[layout](rows, pad_token_id)
     fields = {**fields, **rows.others}
     fill_defaults(cls, fields)
-    return new_tree(cls, fields)
+    out = new_tree(cls, fields)
+    set_meta(out, dict(meta_of(tree)))
+    return out
 
 
 def _layout_of(tree: Any) -> Layout:
@@ -173,8 +176,10 @@ def _from_right(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Ro
 
 def _from_ragged(tree: Any, _names: frozenset[str], _per_row: frozenset[str]) -> Rows:
     ragged: Ragged[Any] = tree.__dict__["tokens"]
+    values: Any = ragged.values
+    inner = {name: value for name, value in values.__dict__.items() if value is not None}
     others = {name: value for name, value in tree.__dict__.items() if name != "tokens"}
-    return Rows(ragged.values, as_lengths(ragged.lengths), others)
+    return Rows(Batch(inner), as_lengths(ragged.lengths), others)
 
 
 def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:

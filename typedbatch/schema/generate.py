@@ -124,7 +124,12 @@ class Writer:
     def compile(self, source: str, title: str) -> dict[str, Any]:
         """The names that the source defines."""
         torch: Any = sys.modules.get("torch")
-        own = {"is_array": _is_array, "is_tensor": _is_tensor, "Tensor": getattr(torch, "Tensor", None)}
+        own = {
+            "is_array": _is_array,
+            "is_tensor": _is_tensor,
+            "sequences_match": _sequences_match,
+            "Tensor": getattr(torch, "Tensor", None),
+        }
         names = {**_GLOBALS, **own, **self.constants}
         exec(compile(source, f"<{title}>", "exec"), names)  # our own text; names in it are quoted
         return names
