@@ -1,0 +1,188 @@
+"""Every layout from every other: each value at its token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from typedbatch import Batch, Ragged, errors, objects, validate
+from typedbatch.posttraining import (
+    LeftPadded,
+    PackedRollouts,
+    RaggedRollouts,
+    Ready,
+    RightPadded,
+    Rollouts,
+    to_layout,
+)
+
+LAYOUTS = {
+    "split": Rollouts,
+    "left": LeftPadded,
+    "right": RightPadded,
+    "ragged": RaggedRollouts,
+    "packed": PackedRollouts,
+}
+PAD = 99
+
+
+def rollouts(prompts: list[int], responses: list[int]) -> Ready:
+    """Token ``t`` of row ``i``, counted through prompt and response, is ``100 i + t``, and so is its advantage."""
+    rows, before, after = len(prompts), max(prompts), max(responses)
+    place = torch.arange(before)[None] - before + torch.tensor(prompts)[:, None]
+    prompt_mask = place >= 0
+    where = torch.arange(after)[None].repeat(rows, 1)
+    mask = where < torch.tensor(responses)[:, None]
+    number = 100 * torch.arange(rows)[:, None] + torch.tensor(prompts)[:, None] + where
+    batch = Ready(
+        prompt_ids=torch.where(prompt_mask, 100 * torch.arange(rows)[:, None] + place, PAD),
+        prompt_mask=prompt_mask,
+        uid=objects([f"p{i // 2}" for i in range(rows)]),
+        response_ids=torch.where(mask, number, PAD),
+        response_mask=mask,
+        loss_mask=mask & (where != 1),
+        rewards=torch.arange(rows).float(),
+        old_logp=-(number * mask).float(),
+        advantages=(number * mask).float(),
+    )
+    batch.meta["temperature"] = 0.7
+    return validate(batch, Ready)
+
+
+lengths = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(*[st.lists(st.integers(0, 5), min_size=n, max_size=n).filter(any) for _ in range(2)])
+)
+
+
+@given(lengths, st.sampled_from([*LAYOUTS]), st.sampled_from([*LAYOUTS]))
+def test_any_two_ways_to_a_layout_give_the_same(sizes, through, to):
+    batch = rollouts(*sizes)
+    direct = to_layout(batch, to, pad_token_id=PAD)
+    assert to_layout(to_layout(batch, through, pad_token_id=PAD), to, pad_token_id=PAD) == direct
+    assert direct.meta == {"temperature": 0.7}
+    validate(direct, LAYOUTS[to])
+
+
+@given(lengths)
+def test_there_and_back(sizes):
+    batch = rollouts(*sizes)
+    there = {name: value for name, value in batch.items() if value is not None}
+    for layout in LAYOUTS:
+        back = validate(Batch(to_layout(to_layout(batch, layout, pad_token_id=PAD), "split", pad_token_id=PAD)), Ready)
+        assert Batch({name: back[name] for name in there}) == Batch(there)
+
+
+def ids_of(layout: str, made: Any) -> Any:
+    """The ids at the places where advantages are."""
+    if layout == "split":
+        return made.response_ids
+    if layout == "left":
+        return made.input_ids[:, -made.advantages.shape[1] :]
+    return made.tokens.values.input_ids if layout == "ragged" else made.input_ids
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_value_is_at_its_token(layout):
+    made = to_layout(rollouts([2, 3, 1], [4, 1, 2]), layout, pad_token_id=PAD)
+    tokens = made.tokens.values if layout == "ragged" else made
+    ids, flags = ids_of(layout, made), tokens.response_mask
+    assert flags.sum() == 7
+    assert torch.equal(tokens.advantages[flags], ids[flags].float())
+    assert torch.equal(tokens.old_logp[flags], -ids[flags].float())
+    assert not tokens.advantages[~flags].any()
+    assert made.uid.tolist() == ["p0", "p0", "p1"]
+    assert torch.equal(made.rewards, torch.arange(3.0))
+
+
+def test_blocks_in_full():
+    batch = rollouts([1, 2], [2, 1])
+    left, right = (to_layout(batch, layout, pad_token_id=PAD) for layout in ("left", "right"))
+    assert left.input_ids.tolist() == [[0, 1, 2], [100, 101, 102]]
+    assert left.advantages.tolist() == [[1, 2], [0, 102]]
+    assert right.advantages.tolist() == [[0, 1, 2], [0, 0, 102]]
+    longer = to_layout(rollouts([1, 3], [2, 1]), "right", pad_token_id=PAD)
+    assert longer.input_ids.tolist() == [[0, 1, 2, PAD], [100, 101, 102, 103]]
+    assert longer.attention_mask.tolist() == [[True, True, True, False], [True] * 4]
+
+
+def test_ragged_rows_are_taken_whole_and_packed_ones_refused():
+    batch = rollouts([1, 2, 2], [2, 1, 3])
+    rows = to_layout(to_layout(batch, "ragged")[[2, 0]], "split", pad_token_id=PAD)
+    assert rows.response_ids.tolist() == [[202, 203, 204], [1, 2, PAD]]
+    with pytest.raises(errors.RowIndexError, match=r"field 'cu_seqlens'.*Ragged"):
+        to_layout(batch, "packed")[:2]
+
+
+def test_arrays_and_masks_of_numbers():
+    batch = rollouts([1, 2], [2, 1]).to_numpy()
+    batch["response_mask"] = batch.response_mask.astype(np.int64)
+    right = to_layout(batch, "right", pad_token_id=PAD)
+    assert isinstance(right.input_ids, np.ndarray)
+    assert right.response_mask.tolist() == [[0, 1, 1], [0, 0, 1]]
+
+
+def test_values_at_prompts_are_kept_where_there_is_a_place_for_them():
+    right = to_layout(rollouts([2], [2]), "right", pad_token_id=PAD)
+    right.advantages[:] = torch.tensor([[5.0, 6, 7, 8]])
+    assert to_layout(right, "packed").advantages.tolist() == [5, 6, 7, 8]
+    assert to_layout(right, "left", pad_token_id=PAD).advantages.tolist() == [[7, 8]]
+
+
+def test_fields_of_ones_own():
+    batch = rollouts([2, 1], [2, 1])
+    batch["entropy"] = batch.advantages + 1
+    with pytest.raises(errors.StructureError, match=r"field 'entropy': may have a value for each token.*per_token="):
+        to_layout(batch, "right", pad_token_id=PAD)
+    right = to_layout(batch, "right", pad_token_id=PAD, per_token=["entropy"])
+    assert right["entropy"].tolist() == [[0, 0, 3, 4], [0, 102, 0, 0]]
+    kept = to_layout(batch, "right", pad_token_id=PAD, per_row=["entropy"])
+    assert kept["entropy"] is batch["entropy"]
+    batch["teacher"] = torch.ones(2, 2, 3)
+    three = to_layout(batch, "ragged", per_token=["entropy", "teacher"])
+    assert three.tokens.values["teacher"].shape == (6, 3)
+
+
+def wrong_side() -> Batch:
+    right = Batch(to_layout(rollouts([2, 1], [1, 2]), "right", pad_token_id=PAD))
+    right["response_mask"] = torch.tensor([[True, True, False], [False, True, True]])
+    return right
+
+
+@pytest.mark.parametrize(
+    ("batch", "layout", "error", "text"),
+    [
+        (rollouts([1], [1]), "middle", errors.SettingError, "knows 'split', 'left'.*not 'middle'"),
+        (rollouts([1], [1]), "rigth", errors.SettingError, "did you mean 'right'"),
+        (Batch(obs=[1]), "right", errors.MissingFieldError, "no field 'response_ids'"),
+        (Batch(input_ids=[[1]]), "split", errors.MissingFieldError, "no field 'attention_mask'"),
+        (Batch(response_ids=[[1]]), "left", errors.MissingFieldError, "no field 'prompt_ids'"),
+        (wrong_side(), "split", errors.StructureError, "row 0 a token that is not of the response comes after"),
+    ],
+)
+def test_refused(batch, layout, error, text):
+    before = Batch(batch)
+    with pytest.raises(error, match=text):
+        to_layout(batch, layout, pad_token_id=PAD)
+    assert batch == before
+
+
+def test_more_refused():
+    batch = rollouts([2, 1], [1, 2])
+    with pytest.raises(errors.SettingError, match="pad_token_id= is what padded places of ids get"):
+        to_layout(batch, "right")
+    batch["advantages"] = torch.zeros(2)
+    with pytest.raises(errors.StructureError, match=r"a value for each token is \[2, 2\], got \[2\]"):
+        to_layout(batch, "right", pad_token_id=PAD)
+    left = to_layout(rollouts([2, 1], [1, 2]), "left", pad_token_id=PAD)
+    left.response_mask[:] = True
+    left.attention_mask[0, :2] = False
+    with pytest.raises(errors.StructureError, match="row 0 has 2 tokens of a response, and 1 in all"):
+        to_layout(left[:1], "split", pad_token_id=PAD)
+    ragged = Batch(tokens=Ragged({"input_ids": [1, 2]}, [2]))
+    with pytest.raises(errors.MissingFieldError, match="no field 'response_mask'"):
+        to_layout(ragged, "split", pad_token_id=PAD)

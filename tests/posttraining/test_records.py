@@ -1,0 +1,108 @@
+"""What a pipeline makes matches what its stages read."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from typedbatch import Batch, conforms, errors, extend, objects, posttraining, validate
+from typedbatch.naming import rename
+from typedbatch.posttraining import (
+    Pairs,
+    PolicyLossProtocol,
+    Prompts,
+    Ready,
+    ReferenceProtocol,
+    RewardProtocol,
+    Rollouts,
+    Scored,
+    SequenceProtocol,
+    ValueLossProtocol,
+)
+from typedbatch.records import BatchRecord
+from typedbatch.testing import example
+
+RECORDS = [getattr(posttraining, name) for name in posttraining.__all__]
+RECORDS = [cls for cls in RECORDS if isinstance(cls, type) and issubclass(cls, BatchRecord)]
+READ_BY = {SequenceProtocol: Rollouts, RewardProtocol: Scored, PolicyLossProtocol: Ready}
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_examples_are_what_is_declared(record):
+    assert validate(example(record), record)
+
+
+@pytest.mark.parametrize("protocol", READ_BY)
+def test_stages_read_what_the_stage_before_makes(protocol):
+    batch = example(READ_BY[protocol])
+    assert conforms(batch, protocol)
+    assert not conforms(example(Prompts), protocol)
+
+
+def test_optional_stages_are_asked_for():
+    ready = example(Ready)
+    ready.ref_logp = ready.values = ready.returns = None
+    assert not conforms(ready, ReferenceProtocol)
+    assert not conforms(ready, ValueLossProtocol)
+    ready.ref_logp = ready.values = ready.returns = ready.advantages
+    assert conforms(ready, ReferenceProtocol)
+    assert conforms(ready, ValueLossProtocol)
+
+
+def test_stage_by_stage():
+    prompts = Prompts(
+        prompt_ids=torch.ones(2, 3, dtype=torch.int64),
+        prompt_mask=torch.ones(2, 3, dtype=torch.bool),
+        uid=objects(["a", "b"]),
+    )
+    mask = torch.tensor([[True, True], [True, False]])
+    ids = mask.long()
+    rollouts = extend(prompts, Rollouts, response_ids=ids, response_mask=mask, loss_mask=mask)
+    scored = extend(rollouts, Scored, rewards=torch.tensor([1.0, 0.0]))
+    ready = extend(scored, Ready, old_logp=torch.zeros(2, 2), advantages=torch.zeros(2, 2))
+    assert validate(ready, Ready) is ready
+    with pytest.raises(errors.SchemaError, match=r"batch.advantages +shape \(2,\), expected shape \(N, R\)"):
+        extend(scored, Ready, old_logp=torch.zeros(2, 2), advantages=torch.zeros(2))
+
+
+def test_each_side_of_a_pair_is_padded_by_itself():
+    pairs = example(Pairs)
+    longer = torch.ones(len(pairs), 9, dtype=torch.int64)
+    pairs.chosen_ids, pairs.chosen_mask = longer, longer.bool()
+    assert validate(pairs, Pairs)
+    pairs.rejected_mask = longer.bool()
+    with pytest.raises(errors.SchemaError, match="rejected"):
+        validate(pairs, Pairs)
+
+
+PROJECTS = ["verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"]
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_names_there_and_back(project):
+    ready = example(Ready)
+    fields = Batch({name: ready[name] for name in ("loss_mask", "advantages", "old_logp", "rollout_logp")})
+    there = rename(fields, to=project)
+    assert there.keys() != fields.keys()
+    assert rename(there, to="typedbatch", source=project) == fields
+    assert rename(there, to=project, source=project) == there
+
+
+def test_from_one_project_to_another():
+    verl = Batch(responses=[[1]], response_mask=[[1]], old_log_probs=[[0.5]], extra=[1])
+    assert [*rename(verl, to="skyrl", source="verl").keys()] == ["responses", "loss_mask", "action_log_probs", "extra"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"to": "verl"}, errors.FieldNameError, "verl has no word for 'response_mask', and calls 'loss_mask' so"),
+        ({"to": "typedbatch"}, errors.SettingError, "source= says whose names the batch has: verl, trl"),
+        ({"to": "vrl"}, errors.SettingError, "did you mean 'verl'"),
+        ({"to": "trl", "source": "verll"}, errors.SettingError, "got 'verll'; did you mean 'verl'"),
+        ({"to": "rllib", "source": "verl"}, errors.SettingError, "source= is for names of post-training"),
+    ],
+)
+def test_names_refused(arguments, error, text):
+    with pytest.raises(error, match=text):
+        rename(Batch(response_mask=[[1]]), **arguments)
