@@ -99,7 +99,7 @@ class TestAgainstLists:
         random.shuffle(order)
         batch = samples(rows, kind)
         assert batch[order][np.argsort(np.array(order, int))] == batch
-        assert back(batch[np.repeat(order, 2)].tokens) == [rows[i] for i in order for _ in range(2)]
+        assert back(batch[np.repeat(np.array(order, int), 2)].tokens) == [rows[i] for i in order for _ in range(2)]
 
     @given(lists, kinds, st.sampled_from(["left", "right"]), st.integers(1, 4), st.booleans())
     def test_padded_and_back(self, rows: Rows, kind: str, side: Any, multiple: int, whole: bool) -> None:
