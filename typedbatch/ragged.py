@@ -82,7 +82,11 @@ class Ragged(Sequences, Generic[R_co]):
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # what is in it can change
 
-    def __init__(self, values: R_co, lengths: Lengths) -> None:
+    @overload
+    def __init__(self, values: R_co, lengths: Lengths) -> None: ...
+    @overload
+    def __init__(self: Ragged[Batch], values: Mapping[str, Any], lengths: Lengths) -> None: ...
+    def __init__(self, values: Any, lengths: Lengths) -> None:
         tree: Any = to_leaf(values) if KINDS[type(values)] is MAPPING else require_tree(values, "Ragged()")
         sizes = sequences.as_lengths(lengths).copy()
         require_rows(tree, int(sizes.sum()))

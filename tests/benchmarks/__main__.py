@@ -16,6 +16,7 @@ from .imports import measure_imports
 from .memory import check_memory
 from .operations import operations
 from .peers import MODULES, installed
+from .ragged import measure_ragged
 from .report import Report
 from .sample_batches import measure_sample_batches
 from .timing import measure
@@ -31,6 +32,7 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "branches",
+    "ragged",
 )  # fmt: skip
 
 
@@ -90,6 +92,8 @@ def main() -> int:
         report.checking(measure_checking())
     if arguments.only in "branches":
         report.branches(measure_branches())
+    if arguments.only in "ragged":
+        report.ragged(*measure_ragged())
     report.summary()
     return int(wrong)
 

@@ -18,6 +18,7 @@ from .distributed import Distributed
 from .files import Row as FilesRow
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
+from .ragged import FILL, LONGEST, SAMPLES, SHARE_OF_PADDED_BAR, RaggedRow
 from .sample_batches import Row as SampleRow
 from .timing import Measured, Ratio
 from .trained import SCRIPT_BAR, TIANSHOU_BAR, Trained
@@ -192,6 +193,19 @@ class Report:
                 self.missed.setdefault(f"files: {row.name}", [])
             bar = "" if row.bar is None else f"{row.bar:.2f}"
             table.add_row(row.name, f"{row.numpy * 1e6:.1f}", _own(row.own, missed), bar)
+        self._print(table)
+
+    def ragged(self, rows: list[RaggedRow], share: float) -> None:
+        """Times beside loops by hand, and the memory."""
+        title = f"ragged: {SAMPLES} samples of at most {LONGEST} tokens, {FILL:.0%} of them there, 8 fields"
+        table = self._table(title, "operation", "floor, ms", "typedbatch", "bar")
+        for row in rows:
+            if row.missed:
+                self.missed.setdefault(f"ragged: {row.name}", [])
+            table.add_row(row.name, f"{row.floor * 1e3:.2f}", _own(row.own, row.missed), f"{row.bar:.3g}")
+        if share > SHARE_OF_PADDED_BAR:
+            self.missed.setdefault("ragged: memory", [])
+        table.add_row("bytes / those of the padded batch", "", f"{share:.3f}", f"{SHARE_OF_PADDED_BAR:.2f}")
         self._print(table)
 
     def branches(self, measured: list[Branches]) -> None:

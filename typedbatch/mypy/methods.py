@@ -36,6 +36,7 @@ from typedbatch.mypy.stored import (
     unranked,
 )
 
+RAGGED = "typedbatch.ragged.Ragged"
 Hook = Callable[[MethodContext], Type]
 _NO_NUMBERS = {"numpy.object_", "numpy.str_", "numpy.bytes_", "numpy.datetime64", "numpy.timedelta64"}
 
@@ -177,7 +178,17 @@ def _mapped(leaf: Callable[[Api, ProperType], Type]) -> Hook:
 
 
 def _map_owner(ctx: MethodContext, leaf: Callable[[Api, ProperType], Type]) -> Type:
-    return map_fields(ctx.api, _owner(ctx), lambda item: leaf(ctx.api, item))
+    def change(item: ProperType) -> Type:
+        if isinstance(item, Instance) and item.type.fullname == RAGGED:  # it goes through the values as well
+            return item.copy_modified(args=[map_fields(ctx.api, values, change) for values in item.args])
+        return leaf(ctx.api, item)
+
+    return map_fields(ctx.api, _owner(ctx), change)
+
+
+def padded(ctx: MethodContext) -> Type:
+    """What ``Ragged.padded`` gives: the values, whose arrays have a dimension more."""
+    return map_fields(ctx.api, ctx.default_return_type, lambda leaf: _any_rank(ctx.api, leaf))
 
 
 def _to_tensor(api: Api, leaf: ProperType) -> Type:

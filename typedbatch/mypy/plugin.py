@@ -24,7 +24,7 @@ from mypy.types import LiteralType, Type
 
 from typedbatch.mypy import arguments, attributes, construct, declare, extend
 from typedbatch.mypy.fields import BATCH
-from typedbatch.mypy.methods import METHODS, numbered
+from typedbatch.mypy.methods import METHODS, RAGGED, numbered, padded
 from typedbatch.mypy.reworded import Rewording
 from typedbatch.mypy.settings import wants_shapes
 from typedbatch.mypy.shapes.declared import ANNOTATED, annotated, declares
@@ -88,6 +88,8 @@ class TypedBatchPlugin(Plugin):
 
     def get_method_hook(self, fullname: str) -> Hook[MethodContext] | None:
         owner, _, name = fullname.rpartition(".")
+        if owner == RAGGED:
+            return _padded if name == "padded" else None
         return _METHODS.get(name) if owner == BATCH else None
 
 
@@ -144,6 +146,7 @@ _see_method: Hook[MethodSigContext] = _or_default(_see, "default_signature")
 _ARRAYS = ("numpy.", "torch.")
 _ELSEWHERE = ("builtins.", "typing.", "numpy.", "torch.")  # nothing there asks for a protocol of batches
 _MEMBERS = frozenset({"shape", "values"})  # of Batch, which checkers see as attributes
+_padded = _or_default(padded)
 _METHODS = {name: _or_default(hook) for name, hook in METHODS.items()}
 _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
     BATCH: _or_default(construct.construct),

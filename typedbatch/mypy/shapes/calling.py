@@ -69,12 +69,16 @@ class Calls:
                 found = self._of_batch(node, owner, callee.name)
                 if found is not None:
                     return found
+            if isinstance(owner, Record) and f"{owner.type.type.fullname}.{callee.name}" in _PADS:
+                return self._padded(node)
         elif isinstance(callee, (NameExpr, MemberExpr)):
             name = _function(callee) or ""
             if name in FUNCTIONS:
                 return self._operation(node, FUNCTIONS[name], (), torch=_is_torchs(callee))
             if callee.fullname in PYTHONS:
                 return PYTHONS[callee.fullname](reading, node)
+            if callee.fullname in _PADS:
+                return self._padded(node)
             if callee.fullname in _CONVERTS:
                 return self._converted_batch(node, extended=_CONVERTS[callee.fullname])
         else:
@@ -185,13 +189,20 @@ class Calls:
                 to = f" of {type_.name}" if type_.name else ""
                 self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
 
+    def _padded(self, node: CallExpr) -> Value:
+        """The sequences of a batch side by side."""
+        self._arguments(node, (), torch=False)
+        result = get_proper_type(known_type(self._reading.api, node))
+        scope = self._reading.known.scope(node)
+        return Record(result, scope, padded=True) if isinstance(result, Instance) else None
+
     def _converted_batch(self, node: CallExpr, *, extended: bool) -> Value:
         """``convert(batch, Other)`` and ``extend(batch, Other, ...)``: the sizes are those of the batch."""
         values = [self._reading.read(argument) for argument in node.args]
         result = get_proper_type(known_type(self._reading.api, node))
         if not values or not isinstance(values[0], Record) or not isinstance(result, Instance):
             return None
-        out = Record(result, values[0].scope, dict(values[0].sizes), values[0].other)
+        out = Record(result, values[0].scope, dict(values[0].sizes), values[0].other, values[0].padded)
         if extended:
             for argument, name, value in zip(node.args, node.arg_names, values, strict=True):
                 if name is not None:
@@ -234,6 +245,7 @@ class Calls:
         return None
 
 
+_PADS = {"typedbatch.sequences.pad", "typedbatch.ragged.Ragged.padded"}
 _CONVERTS = {"typedbatch._validation.validate.extend": True, "typedbatch._validation.convert.convert": False}
 _SHORT = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",

@@ -142,7 +142,7 @@ class Known:
         proper = get_proper_type(type_) if type_ is not None else None
         if not isinstance(proper, Instance) or not is_batch(proper.type) or not is_batch(record.type.type):
             return None
-        return Record(proper, self.scope(node), {}, other=record)
+        return Record(proper, self.scope(node), {}, record, record.padded)
 
 
 def _each(item: Value) -> Value:
@@ -194,10 +194,10 @@ def _is_users(info: TypeInfo) -> bool:
 
 
 def field_declared(owner: Record, name: str) -> Declared | None:
-    """What a class declares of a field in so many words; None for what was inferred."""
+    """What a class declares of a field in so many words; None for what was inferred, or does not hold any more."""
     info: TypeInfo = owner.type.type
     found = info.get(name)
-    if found is None:
+    if found is None or owner.padded:
         return None
     if isinstance(found.node, Var):
         return None if found.node.is_inferred else declared_by(found.node.type)

@@ -125,12 +125,14 @@ class Record:
         scope: of the names in its declarations.
         sizes: what is known of names; the others are this object's own.
         other: the batch that its rows are of: all names but that of the rows are that one's. None if it is its own.
+        padded: its sequences were put side by side, so that its fields have another shape than was declared.
     """
 
     type: Any
     scope: int
     sizes: Mapping[str, Size | None] = field(default_factory=dict)
     other: Record | None = None
+    padded: bool = False
 
     def size(self, text: str, rows: str | None) -> Size | None:
         """What a name in the declaration of a field stands for; ``rows`` is the name of the field's first axis."""
