@@ -184,3 +184,164 @@ def _ask(function: Callable[[Any], Any], values: Any) -> Any:
         return function(numbers)
     except (TypeError, ValueError, AttributeError):
         return np.array([bool(function(value)) for value in numbers.reshape(-1).tolist()]).reshape(values.shape)
+
+
+def mask_matches(mask: str, length: str, /) -> Any:
+    """A rule: each row of a mask counts as many tokens as its length says.
+
+    ::
+
+        class Rollouts(BatchRecord):
+            response_mask: Bool[Tensor, "N R"]
+            response_length: Int[Tensor, "N"]
+            lengths = mask_matches("response_mask", "response_length")
+
+    Args:
+        mask: the field of the mask, ``(N, ...)``, bool or numbers 0 and 1.
+        length: the field of the lengths, ``(N,)``.
+
+    Returns:
+        The rule, for the body of a record; in a protocol put it under ``if not TYPE_CHECKING``. It answers per row, and
+        holds while one of the fields is absent or None.
+    """
+
+    def holds(tokens: Any, lengths: Any) -> Any:
+        return _flat(tokens).sum(1) == _numbers(lengths)
+
+    return _of_fields(f"each row of {mask} has {length} tokens", holds, mask, length)
+
+
+def some(mask: str, /, *, each_row: bool = True) -> Any:
+    """A rule: a mask has a token that counts, so that no mean over it divides by 0.
+
+    Args:
+        mask: the field of the mask, ``(N, ...)``, bool or numbers 0 and 1.
+        each_row: in each row. With False one in the whole batch is enough, as where samples are left out of the loss by
+            a mask of zeros.
+
+    Returns:
+        The rule, as :func:`mask_matches` does.
+    """
+
+    def holds(tokens: Any) -> Any:
+        counts = (_flat(tokens) != 0).any(1)
+        return counts if each_row else bool(counts.any())
+
+    return _of_fields(f"{mask} counts a token" + (" in each row" if each_row else ""), holds, mask)
+
+
+def groups_centred(advantage: str, group: str, /, *, mask: str | None = None, tolerance: float = 0.01) -> Any:
+    """A rule: the advantages of each group have mean 0, as GRPO and RLOO make them.
+
+    A row counts once, however long it is: with the mean of its tokens. Not judged are groups of one row, whose baseline
+    is another, and groups with a row of which no token counts.
+
+    Args:
+        advantage: the field of the advantages, ``(N,)`` or ``(N, R)``.
+        group: the field that rows of one group share, ``(N,)``: numbers or text.
+        mask: the field of the tokens that count, of the shape of ``advantage``; None for all.
+        tolerance: the mean may differ from 0 by this share of the largest advantage in the group.
+
+    Returns:
+        The rule, as :func:`mask_matches` does; it does not hold for all rows of a group.
+    """
+
+    def holds(advantages: Any, keys: Any, counting: Any = None) -> Any:
+        values = _flat(advantages)
+        counts = np.ones(values.shape, bool) if counting is None else _flat(counting) != 0
+        tokens = counts.sum(1)
+        rows = np.where(counts, values, 0).sum(1) / np.maximum(tokens, 1)
+        groups: dict[Any, list[int]] = {}
+        for row, key in enumerate(_as_numpy(keys).tolist()):
+            groups.setdefault(key, []).append(row)
+        right = np.ones(len(rows), bool)
+        for members in groups.values():
+            if len(members) > 1 and tokens[members].all():
+                of_group = rows[members]
+                right[members] = abs(of_group.mean()) <= tolerance * np.abs(of_group).max()
+        return right
+
+    fields = (advantage, group) if mask is None else (advantage, group, mask)
+    return _of_fields(f"{advantage} has mean 0 in each group of {group}", holds, *fields)
+
+
+def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
+    """A rule: two log-probabilities of the same tokens are not shifted by a token against each other.
+
+    What is compared is the mean absolute difference, at the same token and at the next one to either side. Data is
+    shifted if a neighbour is less than half as far away as the token itself; so the log-probabilities of another
+    policy, which are far away everywhere, are not. It is asked of all rows together, and of each with 16 tokens or more.
+
+    Args:
+        one: a field of log-probabilities, ``(N, R)``, in nats.
+        other: another, of the same shape.
+        mask: the field of the tokens that count, of that shape; None for all. Values that are not finite never count.
+
+    Returns:
+        The rule, as :func:`mask_matches` does; it answers per row.
+    """
+
+    def holds(ours: Any, theirs: Any, counting: Any = None) -> Any:
+        first, second = _flat(ours), _flat(theirs)
+        counts = np.isfinite(first) & np.isfinite(second)
+        if counting is not None:
+            counts &= _flat(counting) != 0
+        both = counts[:, 1:] & counts[:, :-1]
+        same = _differences(first, second, counts)
+        right = np.ones(len(first), bool)
+        for shifted in (
+            _differences(first[:, 1:], second[:, :-1], both),
+            _differences(first[:, :-1], second[:, 1:], both),
+        ):
+            right &= ~_is_shifted(same, shifted)
+            if _is_shifted(same.sum(0, keepdims=True), shifted.sum(0, keepdims=True))[0]:
+                right &= _mean(shifted) >= _mean(same)
+        return right
+
+    fields = (one, other) if mask is None else (one, other, mask)
+    return _of_fields(f"{one} and {other} are of the same tokens", holds, *fields)
+
+
+def _of_fields(words: str, holds: Callable[..., Any], *names: str) -> Any:
+    """A rule across these fields, which holds while one of them is absent or None."""
+
+    def asked(batch: Any) -> Any:
+        values = [getattr(batch, name, None) for name in names]
+        return True if any(value is None for value in values) else holds(*values)
+
+    return rule(words)(asked)
+
+
+_ENOUGH = 16
+"""Of fewer tokens, it may be chance that a neighbour is closer."""
+
+
+def _differences(one: Any, other: Any, counts: Any) -> Any:
+    """For each row, the sum of absolute differences of what counts, and how much counts: ``(N, 2)``."""
+    apart = np.abs(np.where(counts, one, 0) - np.where(counts, other, 0))
+    return np.stack([apart.sum(1), counts.sum(1)], axis=1)
+
+
+def _mean(sums: Any) -> Any:
+    return sums[:, 0] / np.maximum(sums[:, 1], 1)
+
+
+def _is_shifted(same: Any, shifted: Any) -> Any:
+    """Whether the neighbour is far closer than the token itself, for sums over enough of them."""
+    return (shifted[:, 1] >= _ENOUGH) & (_mean(shifted) < 0.5 * _mean(same))
+
+
+def _flat(values: Any) -> Any:
+    """Rows of numbers in float64, ``(N, M)``."""
+    numbers = _numbers(values)
+    return numbers.reshape(len(numbers), -1)
+
+
+def _numbers(values: Any) -> Any:
+    if KINDS[type(values)] is TENSOR:
+        values = values.detach().to(sys.modules["torch"].float64)
+    return _as_numpy(values).astype(float)
+
+
+def _as_numpy(values: Any) -> Any:
+    return values.detach().cpu().numpy() if KINDS[type(values)] is TENSOR else np.asarray(values)

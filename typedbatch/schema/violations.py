@@ -94,17 +94,19 @@ def _across(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -
         each = "rows" if wrong.dims == 1 else "places"
         says = f"not so: {rule.words}" if wrong.total is None else f"not so in {wrong.count} of {wrong.total} {each}: "
         says += "" if wrong.total is None else f"{rule.words}{wrong.where}"
+        hint += f"  {wrong.rows}" if wrong.rows else ""
         yield Problem(path, "TB402 broken-rule", rule.words, says, root, hint)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """How many answers were no, of how many, and where the first is; of a single answer, neither."""
+    """How many answers were no, of how many, and where the first is; of a single answer, neither. ``rows`` of several."""
 
     count: int = 1
     total: int | None = None
     where: str = ""
     dims: int = 0
+    rows: str = ""
 
 
 def _answer(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
@@ -133,7 +135,17 @@ def _wrong(answer: Any) -> _Wrong | None:
         return None
     at = wrong.nonzero() if kind is ARRAY else wrong.nonzero().T
     first = ", ".join(str(int(axis[0])) for axis in at)
-    return _Wrong(count, wrong.size if kind is ARRAY else wrong.numel(), f", the first at [{first}]", len(at))
+    total = wrong.size if kind is ARRAY else wrong.numel()
+    rows = _rows([int(row) for row in at[0][: _MOST_ROWS + 1]]) if len(at) == 1 and count > 1 else ""
+    return _Wrong(count, total, f", the first at [{first}]", len(at), rows)
+
+
+_MOST_ROWS = 10
+
+
+def _rows(rows: list[int]) -> str:
+    more = ", ..." if len(rows) > _MOST_ROWS else ""
+    return f"rows {', '.join(map(str, rows[:_MOST_ROWS]))}{more}"
 
 
 def _some(wrong: _Wrong) -> str:
