@@ -28,7 +28,7 @@ ORDER = [
     ["schema"],
     ["mypy"],
     ["_validation", "infer", "json_schema"],
-    ["files"],
+    ["files", "rows"],
     ["buffers"],
     ["training"],
     ["bridges"],
