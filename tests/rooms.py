@@ -29,7 +29,7 @@ ORDER = [
     ["schema"],
     ["mypy"],
     ["_validation", "infer", "json_schema"],
-    ["files"],
+    ["files", "rows"],
     ["buffers"],
     ["training", "posttraining"],
     ["bridges"],

@@ -15,6 +15,7 @@ from typedbatch._ops import (
     construct,
     conversion,
     copying,
+    devices,
     display,
     equality,
     indexing,
@@ -286,10 +287,12 @@ class Batch(Arithmetic):
             size: rows of a minibatch; -1 for all rows in one.
             shuffle: visit the rows in random order (a copy); without it minibatches are views.
             merge_last: let the last minibatch take a shorter rest in.
-            rng: generator or seed for the order; None uses numpy's global state, as ``np.random.seed`` sets it.
+            rng: generator of numpy or torch, or seed, for the order; None uses numpy's global state, as
+                ``np.random.seed`` sets it.
 
         Raises:
             SizeError: ``size`` is 0 or below -1 (an ``AssertionError`` too).
+            StructureError: the fields have different lengths, so that rows would be lost.
             NoLengthError: a field is a scalar, so there are no rows.
             SettingError: ``rng`` is not a source of randomness.
         """
@@ -489,20 +492,47 @@ class Batch(Arithmetic):
         """A Batch with tensors in place of numeric arrays. Memory is shared where torch can use it.
 
         Args:
-            dtype: dtype of the tensors; bool leaves stay bool. None keeps each leaf's own.
+            dtype: dtype of the floating tensors. Integers and flags keep theirs: ``torch.bfloat16`` would round token
+                ids. None keeps each leaf's own.
             device: device of the tensors.
 
         ``None``, text, object arrays and distributions stay; a distribution goes to ``device``.
 
         Raises:
             LeafError: a numeric dtype that torch lacks, as ``longdouble``.
-            SettingError: torch has no such dtype or device.
+            SettingError: torch has no such dtype or device, or the dtype is not a floating one.
         """
         return conversion.tree_to_torch(self, dtype, device)
 
     def to_torch_(self, dtype: Dtype | None = None, device: Device = "cpu") -> None:
         """Replace numeric arrays by tensors, in this very Batch and its nested ones; arguments as :meth:`to_torch`."""
         conversion.adopt(self, conversion.tree_to_torch(self, dtype, device))
+
+    def to(self: B, device: Device | None = None, *, dtype: Dtype | None = None, non_blocking: bool = False) -> B:
+        """A Batch of the same class whose tensors are on ``device``, as ``accelerate.send_to_device`` asks for it.
+
+        Args:
+            device: where the tensors go, those of distributions too; None leaves them where they are.
+            dtype: dtype of the floating fields; integers, flags and distributions keep theirs. None keeps all.
+            non_blocking: return before a copy from pinned memory to a GPU has ended, as ``torch.Tensor.to`` does.
+
+        ``None``, text, dates and object arrays stay. As in torch, a tensor that is there already is shared.
+
+        Raises:
+            LeafError: a field is a numeric array of numpy, which has no device; :meth:`to_torch` makes it a tensor.
+            SettingError: torch has no such dtype or device, or the dtype is not a floating one.
+        """
+        return devices.moved(self, device, dtype, non_blocking)
+
+    def pin_memory(self: B) -> B:
+        """A Batch of the same class whose tensors are in pinned memory; a DataLoader with ``pin_memory=True`` calls it.
+
+        ``None``, text, dates and object arrays stay.
+
+        Raises:
+            LeafError: a field is a numeric array of numpy, or a tensor that is not on the CPU, or there is no GPU.
+        """
+        return devices.pinned(self)
 
     def to_at_least_2d(self: B) -> B:
         """A Batch whose arrays and tensors have two dimensions or more, its distributions a batch dimension. Views."""

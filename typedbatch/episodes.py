@@ -80,11 +80,21 @@ def is_flag(name: str, values: NDArray[Any]) -> bool:
 
 
 def _values(fields: dict[str, Any], name: str, rows: int) -> NDArray[Any]:
+    return values_of(fields, name, rows, "episodes")
+
+
+def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArray[Any]:
+    """A field that tells rows apart, one value for each, as an array.
+
+    Raises:
+        MissingFieldError: there is no such field.
+        StructureError: it has not one value for each row.
+    """
     if name not in fields:
         raise MissingFieldError("the batch", str(name), fields)
     if leading_shape(fields[name]) != (rows,):
         raise StructureError(
-            f"episodes are told by one value for each of {rows} rows, got {describe(fields[name])}", name
+            f"{what} are told by one value for each of {rows} rows, got {describe(fields[name])}", name
         )
     return np.asarray(leaf_to_numpy(fields[name]))
 
@@ -108,7 +118,7 @@ def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
         StructureError: it has not one value for each row, or they cannot be told apart (lists, for one).
     """
     tree = require_rows(require_tree(batch, "group_by()"), "group_by()")
-    values = _values(tree.__dict__, by, equal_rows(tree.__dict__))
+    values = values_of(tree.__dict__, by, equal_rows(tree.__dict__), "groups")
     plain: Any = values if values.dtype.kind in "mM" else values.tolist()  # dates of nanoseconds would become numbers
     found: dict[Hashable, B] = {plain[rows[0]]: take_in_order(tree, rows) for rows in groups(values, by)}
     return found

@@ -88,6 +88,14 @@ class BatchProtocol(Protocol):
         """A Batch with tensors in place of arrays; ``convert`` keeps the fields known to checkers."""
         ...
 
+    def to(self: S, device: Device | None = None, *, dtype: Dtype | None = None, non_blocking: bool = False) -> S:
+        """The same batch with its tensors on ``device``, and its floating fields of ``dtype``."""
+        ...
+
+    def pin_memory(self: S) -> S:
+        """The same batch with its tensors in pinned memory."""
+        ...
+
     def to_dict(self, recursive: bool = True) -> dict[str, Any]:
         """The fields as a dict."""
         ...

@@ -153,6 +153,22 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "np.concatenate along axis 1": (lambda b: np.concatenate([b, b], axis=1), "axis"),
     "np.stack with a number": (lambda b: np.stack([b, 5]), "int"),
     # conversion
+    "split of unequal lengths": (lambda b: Batch(n={"q": [1, 2]}, a=[1]).split(1), r"n\.q has 2, others 1; rows would"),
+    "to of an array": (lambda b: Batch(n={"q": [1.0]}).to("meta"), r"n\.q.*f64\[1\] is no tensor.*to_torch\(\)"),
+    "to of a number": (lambda b: Batch(t=torch.ones(1), q=1).to("cpu"), r"q.*i64\[\] is no tensor, and to\(\) is for"),
+    "to a device that is none": (lambda b: Batch(t=torch.ones(1)).to("gpu"), "there is no device 'gpu'"),
+    "to a dtype as a device": (lambda b: Batch(t=torch.ones(1)).to(torch.float16), "there is no device torch.float16"),
+    "to integers": (
+        lambda b: Batch(t=torch.ones(1)).to(dtype=torch.int32),
+        "dtype= is for floating fields.*torch.int32",
+    ),
+    "to_torch as integers": (lambda b: b.to_torch(torch.int32), "dtype= is for floating fields.*torch.int32"),
+    "to_torch as text": (lambda b: b.to_torch("float"), "dtype= is one of torch's, as torch.float32, got 'float'"),
+    "pin_memory of an array": (lambda b: Batch(n={"q": [1.0]}).pin_memory(), r"n\.q.*is no tensor, and pin_memory\(\)"),
+    "pin_memory of what is not on the CPU": (
+        lambda b: Batch(q=torch.ones(1, device="meta")).pin_memory(),
+        "q.*on meta cannot be pinned",
+    ),
     "to_torch of a dtype that torch lacks": (lambda b: Batch(n={"q": LONG}).to_torch(), r"n\.q"),
     "to_torch of such a dtype, cast": (lambda b: Batch(n={"q": LONG}).to_torch(torch.float32), r"n\.q"),
     "to_torch of a dtype by name": (lambda b: b.to_torch(dtype="float32"), "torch.float32.*'float32'"),

@@ -63,6 +63,7 @@ SHADOWING = {name: [1, 2, 3] for name in dir(Batch) if not name.startswith("__")
         lambda b: b[:],
         lambda b: b[[0, 1, 2]],
         Batch.to_torch,
+        lambda b: Batch.to(Batch.to_torch(b), "cpu"),
         Batch.to_numpy,
         Batch.dropnull,
         Batch.copy,

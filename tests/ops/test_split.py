@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import torch
 
 from tests.ops.helpers import assert_array
 from typedbatch import Batch
+from typedbatch.errors import StructureError
 
 
 def test_split_in_order_ends_with_the_rest():
@@ -61,9 +63,19 @@ def test_split_is_lazy_and_follows_numpys_global_seed():
     assert [piece.a.tolist() for piece in batch.split(6)] == first
 
 
-def test_a_batch_of_unequal_fields_splits_into_as_many_rows_as_it_has():
-    batch = Batch(a=np.zeros((3, 2, 2)), b=np.ones((2, 2, 3)), c=Batch(d=[[[1], [0]], [[2], [3]]]))
-    assert [len(piece) for piece in batch.split(1, shuffle=True)] == [1] * len(batch) == [1, 1]
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_batch_of_unequal_fields_is_refused_before_the_first_piece(shuffle):
+    batch = Batch(a=np.zeros((3, 2, 2)), b=np.ones((2, 2, 3)), c=Batch(d=torch.zeros(4)))
+    with pytest.raises(StructureError, match=r"different lengths: a has 3, c\.d has 4, others 2; rows would be lost"):
+        batch.split(1, shuffle)
+
+
+def test_a_generator_of_torch_shuffles_as_torch_itself():
+    batch = Batch(a=np.arange(9), t=torch.arange(9))
+    pieces = list(batch.split(4, rng=torch.Generator().manual_seed(3)))
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(3)).tolist()
+    assert [row for piece in pieces for row in piece.t.tolist()] == order
+    assert [row for piece in pieces for row in piece.a.tolist()] == order
 
 
 @pytest.mark.parametrize("size", [0, -2])

@@ -68,10 +68,23 @@ def test_conversion_without_a_dtype_keeps_each_dtype():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("in_place", [False, True], ids=["new", "in place"])
-def test_to_torch_honours_the_dtype_for_every_numeric_leaf(dtype, in_place):
-    batch = Batch(a=np.zeros(2), n={"f": np.zeros(2, np.float32), "i": [1, 2]}, t=torch.zeros(2), s=1.5)
+def test_to_torch_honours_the_dtype_for_every_floating_leaf(dtype, in_place):
+    batch = Batch(a=np.zeros(2), n={"f": np.zeros(2, np.float32)}, t=torch.zeros(2), s=1.5)
     batch = (batch.to_torch_(dtype=dtype), batch)[1] if in_place else batch.to_torch(dtype=dtype)
-    assert {batch.a.dtype, batch.n.f.dtype, batch.n.i.dtype, batch.t.dtype, batch.s.dtype} == {dtype}
+    assert {batch.a.dtype, batch.n.f.dtype, batch.t.dtype, batch.s.dtype} == {dtype}
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["new", "in place"])
+def test_to_torch_rounds_no_token_id(in_place):
+    batch = Batch(ids=[151643], t=torch.tensor([151643]), small=np.array([7], np.int32), c=np.array([1j]))
+    batch = (batch.to_torch_(torch.bfloat16), batch)[1] if in_place else batch.to_torch(torch.bfloat16)
+    assert batch.ids.tolist() == batch.t.tolist() == [151643]
+    assert [batch[name].dtype for name in ("ids", "t", "small", "c")] == [
+        torch.int64,
+        torch.int64,
+        torch.int32,
+        torch.complex128,
+    ]
 
 
 def test_to_torch_leaves_bool_bool():

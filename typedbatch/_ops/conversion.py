@@ -58,20 +58,25 @@ def to_torch(x: Any, dtype: Dtype | None = None, device: Device = "cpu") -> Any:
 
     Args:
         x: array, tensor, number, ``None``, a dict or a Batch of these, or a list of them.
-        dtype: dtype of the result; bool leaves stay bool.
+        dtype: dtype of the result; bool stays bool. In a batch it is for the floating leaves alone.
         device: device of the result.
 
     Returns:
         A tensor, a Batch for a dict or a Batch. ``None``, text, object arrays and distributions stay what they are.
         Memory is shared where torch can use it: native byte order, forward strides, writable, same dtype and device.
+
+    Raises:
+        LeafError: a numeric dtype that torch lacks, as ``longdouble``.
+        SettingError: torch has no such dtype or device, or the dtype is not a floating one and ``x`` is a batch.
     """
     leaf = to_leaf(x)
-    convert = leaf_to_torch(dtype, device)
-    return convert(leaf) if kind_of(leaf) is not BATCH else map_leaves(leaf, convert)
+    if kind_of(leaf) is BATCH:
+        return map_leaves(leaf, leaf_to_torch(float_dtype(dtype), device, only_floats=True))
+    return leaf_to_torch(torch_dtype(dtype), device)(leaf)
 
 
 def to_torch_as(x: Any, y: torch.Tensor) -> Any:
-    """``x`` as torch, with the dtype and the device of the tensor ``y``."""
+    """``x`` as torch, with the dtype and the device of the tensor ``y``; see :func:`to_torch`."""
     return to_torch(x, dtype=y.dtype, device=y.device)
 
 
@@ -123,7 +128,7 @@ def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
     """A new tree with tensors in place of numeric arrays and numpy scalars."""
     if dtype is None and (device is None or device == "cpu"):
         return _share_with_torch(tree, torch_side().torch.from_numpy, device)
-    return map_leaves(tree, leaf_to_torch(dtype, device))
+    return map_leaves(tree, leaf_to_torch(float_dtype(dtype), device, only_floats=True))
 
 
 def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device | None) -> T:
@@ -156,26 +161,54 @@ def _to_tensor(device: Device | None) -> Callable[[Any], Any]:
     return leaf_to_torch(None, device)
 
 
-def leaf_to_torch(dtype: Dtype | None, device: Device | None) -> Callable[[Any], Any]:
-    """A function that turns one leaf into a tensor; ``None``, text and object arrays stay.
+def torch_dtype(dtype: Any) -> Any:
+    """Torch's dtype; None stays None, and Python's ``float`` is torch's default one.
 
     Raises:
-        SettingError: torch has no such dtype or device.
+        SettingError: torch has no such dtype.
+    """
+    torch = torch_side().torch
+    if dtype is None or isinstance(dtype, torch.dtype):
+        return dtype
+    try:
+        return torch.empty(0, dtype=dtype).dtype  # which takes Python's float and int too
+    except TypeError as error:
+        raise SettingError(f"dtype= is one of torch's, as torch.float32, got {dtype!r}") from error
+
+
+def float_dtype(dtype: Any) -> Any:
+    """:func:`torch_dtype` for the floating leaves of a batch.
+
+    Raises:
+        SettingError: torch has no such dtype, or it is one of integers or flags.
+    """
+    dtype = torch_dtype(dtype)
+    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+        return dtype
+    raise SettingError(f"dtype= is for floating fields, as torch.bfloat16, got {dtype}; other fields keep their dtype")
+
+
+def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool = False) -> Callable[[Any], Any]:
+    """A function that turns one leaf into a tensor; ``None``, text and object arrays stay.
+
+    Args:
+        dtype: dtype of the tensors, as :func:`torch_dtype` gives it.
+        device: device of the tensors.
+        only_floats: integers keep their dtype.
+
+    Raises:
+        SettingError: torch has no such device.
     """
     side = torch_side()
     require_device(device)
-    if dtype is not None and not isinstance(dtype, side.torch.dtype):
-        try:
-            dtype = side.torch.empty(0, dtype=dtype).dtype  # which takes Python's float and int too
-        except TypeError as error:
-            raise SettingError(f"dtype= is one of torch's, as torch.float32, got {dtype!r}") from error
+    cast = side.cast_floats if only_floats else side.cast
 
     def convert(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]
         if kind is ARRAY or kind is SCALAR:
-            return side.to_tensor(leaf, dtype, device) if leaf.dtype.kind in "biufc" else leaf
+            return cast(side.to_tensor(leaf), dtype, device) if leaf.dtype.kind in "biufc" else leaf
         if kind is TENSOR:
-            return side.cast(leaf, dtype, device)
+            return cast(leaf, dtype, device)
         if kind is DISTRIBUTION and device is not None:
             from typedbatch._tree.distributions import map_dist
 

@@ -84,7 +84,7 @@ def on_torch(value: Any, tensor: Any) -> Any:
         return value
     from typedbatch._tree.tensors import to_tensor
 
-    return to_tensor(value, device=tensor.device)
+    return to_tensor(value).to(tensor.device)
 
 
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._tree.leaves import Tree
-from typedbatch._tree.rows import count_rows
+from typedbatch._tree.rows import equal_rows
 from typedbatch.errors import SettingError, SizeError
 
+if TYPE_CHECKING:
+    import torch
+
 T = TypeVar("T", bound=Tree)
-Rng: TypeAlias = "np.random.Generator | int | None"  # as text, because naming numpy.random imports it
-"""Source of randomness: a generator, a seed, or None for numpy's global state (``np.random.seed``)."""
+Rng: TypeAlias = "np.random.Generator | torch.Generator | int | None"  # as text, because naming numpy.random imports it
+"""Source of randomness: numpy's or torch's generator, a seed, or None for numpy's global state (``np.random.seed``)."""
 
 
 def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
     """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
-    rows = count_rows(tree.__dict__) or 0
+    rows = equal_rows(tree.__dict__)
     pieces = list(bounds(rows, size, merge_last))
     return _pieces(tree, pieces, permutation(rows, rng) if shuffle else None)
 
@@ -53,7 +57,11 @@ def permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
     Raises:
         SettingError: ``rng`` is not a source of randomness.
     """
+    torch, source = sys.modules.get("torch"), cast("Any", rng)
+    if torch is not None and isinstance(source, torch.Generator):
+        order: NDArray[np.intp] = torch.randperm(rows, generator=source, device=source.device).cpu().numpy()
+        return order
     try:
-        return np.random.permutation(rows) if rng is None else np.random.default_rng(rng).permutation(rows)
+        return np.random.permutation(rows) if rng is None else np.random.default_rng(source).permutation(rows)
     except (TypeError, ValueError) as error:
         raise SettingError(f"rng= is a generator, a seed or None, got {rng!r}: {error}") from error

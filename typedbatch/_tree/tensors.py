@@ -43,15 +43,13 @@ def in_numpy(tensor: Tensor) -> bool:
     return tensor.dtype in _IN_NUMPY
 
 
-def to_tensor(array: Any, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Tensor:
-    """An array as a tensor: the same memory where torch can use it, else a copy.
+def to_tensor(array: Any) -> Tensor:
+    """An array as a tensor on the CPU: the same memory where torch can use it, else a copy.
 
     Torch needs native byte order, forward strides and memory that it may write to; anything else is copied.
 
     Args:
         array: numpy array or numpy scalar of a numeric or bool dtype.
-        dtype: target dtype; bool stays bool, complex stays complex.
-        device: target device; None leaves it on the CPU.
 
     Raises:
         LeafError: torch has no such dtype, or something in the array is masked.
@@ -65,13 +63,22 @@ def to_tensor(array: Any, dtype: torch.dtype | None = None, device: torch.device
         array = array.astype(array.dtype.newbyteorder("="))
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()
-    return cast(torch.from_numpy(array), dtype, device)
+    return torch.from_numpy(array)
 
 
 def cast(tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str | None) -> Tensor:
     """``tensor.to(device, dtype)``, but bool stays bool and complex is not cut down to its real part."""
     keeps = tensor.dtype == torch.bool or (tensor.is_complex() and dtype is not None and not dtype.is_complex)
     return tensor.to(device=device, dtype=tensor.dtype if dtype is None or keeps else dtype)
+
+
+def cast_floats(
+    tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str | None, non_blocking: bool = False
+) -> Tensor:
+    """``tensor.to(device, dtype)``, but what is not floating keeps its dtype: a token id must not be rounded."""
+    if dtype is None or not (tensor.is_floating_point() or (tensor.is_complex() and dtype.is_complex)):
+        return tensor.to(device=device, non_blocking=non_blocking)
+    return tensor.to(device=device, dtype=dtype, non_blocking=non_blocking)
 
 
 def to_array(tensor: Tensor) -> NDArray[Any]:

@@ -332,6 +332,8 @@ METHODS: dict[str, Hook] = {
     "isnull": _mapped(_to_anything),
     "apply_values_transform": _transform,
     "copy": _same,
+    "to": _same,
+    "pin_memory": _same,
     "dropnull": _same,
     "to_at_least_2d": _mapped(_any_rank),
     "__setitem__": _set_item,

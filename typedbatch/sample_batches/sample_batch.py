@@ -258,7 +258,7 @@ class SampleBatch(Batch):
         """Put the steps into random order, in this very batch, every column alike; the arrays it had stay as they were.
 
         Args:
-            rng: generator or seed for the order; None uses numpy's global state.
+            rng: generator of numpy or torch, or seed, for the order; None uses numpy's global state.
 
         Raises:
             StructureError: there are ``seq_lens`` (a ``ValueError``).

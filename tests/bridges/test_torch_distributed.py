@@ -1,0 +1,104 @@
+"""Batches between two processes of ``torch.distributed``, over gloo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.distributions import Normal
+
+from typedbatch import Batch, BatchRecord
+from typedbatch.bridges.torch_distributed import all_gather, broadcast
+from typedbatch.errors import LeafError, SettingError, StructureError
+
+
+class Scored(BatchRecord):
+    ids: torch.Tensor
+    uid: np.ndarray[Any, Any]
+
+
+def everything(rows: int, first: int = 0) -> Batch:
+    numbers = torch.arange(first, first + rows)
+    return Batch(
+        ids=numbers,
+        wide=numbers[:, None].expand(rows, 3).to(torch.float32).requires_grad_(),
+        half=numbers.to(torch.bfloat16),
+        mask=numbers % 2 == 0,
+        turned=torch.stack([numbers, -numbers]).T,
+        array=np.arange(first, first + rows),
+        backwards=np.arange(first, first + rows)[::-1],
+        complex=np.arange(rows) * 1j,
+        long=np.arange(rows).astype(np.longdouble),
+        at=np.arange(rows).astype("M8[s]"),
+        uid=np.array([f"row {i}" for i in range(first, first + rows)], object),
+        n={"none": None, "x": numbers * 2.0, "reserved": Batch()},
+        dist=Normal(numbers * 1.0, torch.ones(rows)),
+    )
+
+
+def check_broadcast(rank: int) -> None:
+    batch = everything(3)
+    found = broadcast(batch if rank == 1 else None, src=1)
+    assert found == everything(3)
+    assert (found is batch) == (rank == 1)
+    assert rank == 1 or not found.wide.requires_grad
+    assert type(found.array) is np.ndarray
+    assert found.half.dtype == torch.bfloat16
+    record = Scored(ids=torch.arange(2), uid=np.array(["a", {"b": 1}], object))
+    assert type(broadcast(record if rank == 0 else None)) is Scored
+    assert broadcast(Batch() if rank == 0 else None) == Batch()
+    assert broadcast(Batch(a=torch.zeros(0, 2)) if rank == 0 else None).a.shape == (0, 2)
+    assert broadcast(Batch(step=5) if rank == 0 else None).step == 5
+
+
+def check_all_gather(rank: int) -> None:
+    found = all_gather(everything(1 + rank * 2, first=rank))
+    expected = Batch.cat([everything(1), everything(3, first=1)])
+    assert found == expected
+    part = Scored(ids=torch.arange(rank), uid=np.array(["a"] * rank, object))
+    assert type(all_gather(part)) is Scored
+    assert all_gather(part).ids.tolist() == [0]
+    assert len(all_gather(Batch(a=torch.zeros(0)))) == 0
+    with pytest.raises(StructureError, match="'a'"):
+        all_gather(Batch(a=torch.zeros(1)) if rank else Batch(b=torch.zeros(1)))
+    with pytest.raises(StructureError, match="'a'"):
+        all_gather(Batch(a=torch.zeros(1) if rank else np.zeros(1)))
+
+
+def in_a_group(rank: int, check: Callable[[int], None], store: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    try:
+        check(rank)
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("check", [check_broadcast, check_all_gather])
+def test_in_two_processes(check: Callable[[int], None], tmp_path: Path):
+    mp.spawn(in_a_group, args=(check, str(tmp_path / "store")), nprocs=2)
+
+
+def test_alone_a_process_has_what_it_gave(tmp_path: Path):
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        assert all_gather(everything(3)) == everything(3)
+        with pytest.raises(LeafError, match="takes a Batch, got dict"):
+            all_gather({"a": [1]})  # type: ignore[type-var]  # what is wrong here
+        with pytest.raises(LeafError, match="takes a Batch, got None"):
+            broadcast(None)
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("call", [broadcast, all_gather])
+def test_without_a_group_it_says_what_to_call(call):
+    with pytest.raises(SettingError, match=r"not initialized; call torch.distributed.init_process_group\(\) first"):
+        call(Batch(a=torch.zeros(1)))

@@ -1,0 +1,109 @@
+"""Statistics over rows with the same key, as arrays and tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from typedbatch import Batch
+from typedbatch.errors import LeafError, MissingFieldError, SizeError, StructureError
+from typedbatch.rows import groups
+
+KEYS = ["b", "a", "b", "a", "b"]
+X = [1.0, 10.0, 2.0, 20.0, 6.0]
+
+
+@pytest.mark.parametrize("as_what", [np.array, torch.tensor])
+def test_statistics_are_spread_to_the_rows(as_what):
+    found = groups(Batch(uid=KEYS), "uid")
+    x = as_what(X)
+    assert type(found.mean(x)) is type(x)
+    assert found.mean(x).dtype == x.dtype
+    assert found.mean(x).tolist() == [3, 15, 3, 15, 3]
+    assert found.std(x).tolist() == pytest.approx([7**0.5, 50**0.5, 7**0.5, 50**0.5, 7**0.5])
+    assert found.leave_one_out(x).tolist() == [4, 20, 3.5, 10, 1.5]
+    assert x.tolist() == X
+
+
+def test_groups_are_numbered_as_they_are_first_seen():
+    found = groups(Batch(uid=KEYS), "uid")
+    assert (len(found), found.keys) == (2, ["b", "a"])
+    assert found.index.tolist() == [0, 1, 0, 1, 0]
+    assert found.count.tolist() == [3, 2, 3, 2, 3]
+    assert len(groups(Batch(uid=[]), "uid")) == 0
+
+
+@pytest.mark.parametrize("keys", [[7, 5, 7], np.array([7, 5, 7], object), torch.tensor([7, 5, 7])])
+def test_keys_are_numbers_and_objects_too(keys):
+    found = groups(Batch(uid=keys), "uid")
+    assert found.keys == [7, 5]
+    assert found.index.tolist() == [0, 1, 0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-100, 100)), min_size=1, max_size=20), st.integers(1, 3))
+def test_arrays_and_tensors_agree_with_a_loop_over_groups(rows, width):
+    keys = np.array([key for key, _ in rows])
+    x = np.array([value for _, value in rows])[:, None] * np.arange(1, width + 1)
+    found = groups(Batch(k=keys), "k")
+    for key in set(keys.tolist()):
+        own = keys == key
+        assert np.allclose(found.mean(x)[own], x[own].mean(0))
+        spread = x[own].std(0, ddof=1) if own.sum() > 1 else np.zeros(width)
+        assert np.allclose(found.std(x)[own], spread, atol=1e-6)
+    tensor = torch.tensor(x)
+    assert np.allclose(found.mean(tensor), found.mean(x))
+    assert np.allclose(found.std(tensor), found.std(x), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "dtype"),
+    [
+        (np.array([1, 2, 4]), "float64"),
+        (np.array([True, False, True]), "float64"),
+        (np.ones(3, np.float16), "float64"),
+        (np.ones(3, np.float32), "float32"),
+        (torch.tensor([1, 2, 4]), "torch.float32"),
+        (torch.ones(3, dtype=torch.bfloat16), "torch.float32"),
+        (torch.ones(3, dtype=torch.float64), "torch.float64"),
+    ],
+)
+def test_what_is_not_precise_enough_becomes_so(x, dtype):
+    assert str(groups(Batch(k=[0, 0, 0]), "k").mean(x).dtype) == dtype
+
+
+def test_a_group_of_one_has_no_spread_and_no_others():
+    found = groups(Batch(uid=["a", "b", "a"]), "uid")
+    assert found.std(np.array([1.0, 5.0, 3.0]))[1] == 0
+    assert found.std(torch.tensor([1.0, 5.0, 3.0]))[1] == 0
+    with pytest.raises(SizeError, match=r"group 'b' has one row, 1, and so no others .*batch\[groups.count > 1\]"):
+        found.leave_one_out(np.zeros(3))
+
+
+def test_gradients_go_through():
+    x = torch.tensor([1.0, 2.0, 4.0], requires_grad=True)
+    groups(Batch(k=[0, 0, 1]), "k").mean(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda b: groups(b, "uids"), MissingFieldError, "no field 'uids'"),
+        (lambda b: groups(b, "wide"), StructureError, "'wide': groups are told by one value for each of 2 rows"),
+        (lambda b: groups(b, "listed"), StructureError, "'listed': its values cannot be told apart: unhashable"),
+        (lambda b: groups(Batch(a=[1], b=[1, 2]), "a"), StructureError, "different lengths"),
+        (lambda b: groups(b, "uid").mean(np.zeros(3)), StructureError, r"2 rows are in groups, got f64\[3\]"),
+        (lambda b: groups(b, "uid").mean([1.0, 2.0]), LeafError, "an array of numbers or a tensor, got list"),
+        (lambda b: groups(b, "uid").std(b.uid), LeafError, "an array of numbers or a tensor, got "),
+        (lambda b: groups([1], "uid"), LeafError, r"groups\(\) takes a Batch, got list"),
+    ],
+)
+def test_what_is_refused(call, error, text):
+    listed = np.empty(2, object)
+    listed[:] = [["x"], ["y"]]
+    with pytest.raises(error, match=text):
+        call(Batch(uid=["a", "b"], wide=np.zeros((2, 2)), listed=listed))

@@ -1,0 +1,56 @@
+"""Where tensors are: batches moved to a device, cast, and pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typedbatch._ops.conversion import float_dtype, map_leaves, require_device, torch_side
+from typedbatch._tree.leaves import ARRAY, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, describe
+from typedbatch.errors import LeafError
+
+if TYPE_CHECKING:
+    from typedbatch._ops.conversion import Device, Dtype
+
+T = TypeVar("T", bound=Tree)
+
+
+def moved(tree: T, device: Device | None, dtype: Dtype | None, non_blocking: bool) -> T:
+    """See :meth:`typedbatch.Batch.to`."""
+    require_device(device)
+    dtype, side = float_dtype(dtype), torch_side()
+
+    def cast(tensor: Any) -> Any:
+        return side.cast_floats(tensor, dtype, device, non_blocking)
+
+    return _on_tensors(tree, cast, lambda tensor: tensor.to(device, non_blocking=non_blocking), "to()")
+
+
+def pinned(tree: T) -> T:
+    """See :meth:`typedbatch.Batch.pin_memory`."""
+
+    def pin(tensor: Any) -> Any:
+        try:
+            return tensor.pin_memory()
+        except RuntimeError as error:  # it is on a GPU already, or there is none
+            raise LeafError(f"{describe(tensor)} on {tensor.device} cannot be pinned: {error}") from error
+
+    return _on_tensors(tree, pin, pin, "pin_memory()")
+
+
+def _on_tensors(tree: T, on_leaf: Callable[[Any], Any], on_parameter: Callable[[Any], Any], who: str) -> T:
+    """A new tree with a function applied to every tensor, and one to those in distributions."""
+
+    def apply(leaf: Any) -> Any:
+        kind = KINDS[type(leaf)]
+        if kind is TENSOR:
+            return on_leaf(leaf)
+        if kind is DISTRIBUTION:
+            from typedbatch._tree.distributions import map_dist
+
+            return map_dist(leaf, on_parameter)
+        if (kind is ARRAY or kind is SCALAR) and leaf.dtype.kind in "biufc":
+            raise LeafError(f"{describe(leaf)} is no tensor, and {who} is for tensors; to_torch() makes it one")
+        return leaf
+
+    return map_leaves(tree, apply)

@@ -1,0 +1,92 @@
+"""The fields of two batches in one: ``union``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.copying import shallow
+from typedbatch._ops.equality import same_leaf
+from typedbatch._ops.indexing import take
+from typedbatch._tree.leaves import describe
+from typedbatch._tree.rows import equal_rows, require_tree
+from typedbatch.episodes import values_of
+from typedbatch.errors import StructureError
+
+if TYPE_CHECKING:
+    from typedbatch.protocols import BatchProtocol
+
+B = TypeVar("B", bound="BatchProtocol")
+
+_MOST_SHOWN = 3
+
+
+def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
+    """The rows of one batch with the fields of both. Neither is changed.
+
+    Args:
+        batch: N rows.
+        other: as many rows in the same order; or, with ``on``, rows in any order.
+        on: a field of both, as ``"uid"``: each row of ``batch`` gets the fields of the one row of ``other`` that has
+            its key. Rows of ``other`` that are not asked for are left out, others may serve several rows.
+
+    Returns:
+        A batch of the class of ``batch``, its fields first. Data is shared; with ``on`` that of ``other`` is copied.
+
+    Raises:
+        StructureError: other numbers of rows, a field of both with different values (NaN differs from NaN, but an
+            array is what it is), or with ``on`` a key that ``other`` has not exactly once.
+        MissingFieldError: a batch lacks the field ``on``.
+        NoLengthError: a field is a scalar.
+    """
+    mine, theirs = require_tree(batch, "union()"), require_tree(other, "union()")
+    rows, count = equal_rows(mine.__dict__), equal_rows(theirs.__dict__)
+    if on is not None:
+        theirs = take(theirs, _places(_keys(mine, on, rows), _keys(theirs, on, count), on))
+    elif rows != count:
+        raise StructureError(f"{rows} rows cannot be joined with {count}; on= takes a field of both to join them by")
+    joined: B = shallow(mine)
+    for name, value in shallow(theirs).__dict__.items():
+        if name in mine.__dict__:
+            _require_same(mine.__dict__[name], value, name)
+        else:
+            joined.__dict__[name] = value
+    return joined
+
+
+def _keys(tree: Any, on: str, rows: int) -> list[Any]:
+    keys: list[Any] = values_of(tree.__dict__, on, rows, "rows").tolist()
+    return keys
+
+
+def _places(wanted: Sequence[Any], there: Sequence[Any], on: str) -> NDArray[np.intp]:
+    """For each key the number of the row that has it."""
+    places: dict[Any, int] = {}
+    twice: dict[Any, None] = {}
+    try:
+        for place, key in enumerate(there):
+            if places.setdefault(key, place) != place:
+                twice[key] = None
+        missing = list(dict.fromkeys(key for key in wanted if key not in places))
+        several = list(dict.fromkeys(key for key in wanted if key in twice))
+    except TypeError as error:
+        raise StructureError(f"its values cannot be told apart: {error}", on) from error
+    if missing:
+        raise StructureError(f"the other batch has no row for {_shown(missing)}", on)
+    if several:
+        raise StructureError(f"the other batch has several rows for {_shown(several)}", on)
+    return np.fromiter((places[key] for key in wanted), np.intp, len(wanted))
+
+
+def _shown(keys: Sequence[Any]) -> str:
+    more = f" and {len(keys) - _MOST_SHOWN} more" if len(keys) > _MOST_SHOWN else ""
+    return ", ".join(map(repr, keys[:_MOST_SHOWN])) + more
+
+
+def _require_same(one: Any, two: Any, name: str) -> None:
+    if one is not two and not same_leaf(one, two):
+        differ = f"{describe(one)} and {describe(two)}"
+        raise StructureError(f"both batches have it, with different values: {differ}; rename or leave out one", name)
