@@ -8,7 +8,7 @@ MYPYS := tests/typing/older_mypys.txt
 # mypy beside pyright, and one environment beside another
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test check lowest bench bench-docs caught-docs editors-docs design-docs overlay-docs fuzz lint types mypy pyright clean help
+.PHONY: demo test check lowest bench bench-docs caught-docs bugs-docs editors-docs design-docs overlay-docs fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -71,6 +71,9 @@ bench-docs: $(VENV)/.rllib
 
 caught-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.caught > docs/caught.md
+
+bugs-docs: $(VENV)/.dev
+	@$(BIN)/python -m tests.posttraining.bugs > docs/bugs.md
 
 editors-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.editor.measure > docs/editors.md

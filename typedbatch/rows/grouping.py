@@ -118,7 +118,7 @@ class Groups:
         return x.new_zeros(len(self), *x.shape[1:]).index_add(0, index, x)[index]
 
 
-def groups(batch: BatchProtocol, by: str) -> Groups:
+def groups(batch: BatchProtocol, by: str, *, size: int | None = None) -> Groups:
     """The groups of rows that have the same value in a field, as ``"uid"``.
 
     ``advantage = reward - groups(batch, "uid").mean(reward)``. Keys on a GPU are read once; nothing else leaves it.
@@ -126,9 +126,12 @@ def groups(batch: BatchProtocol, by: str) -> Groups:
     Args:
         batch: N rows in any order.
         by: the field: text, numbers or other hashable objects, one for each row.
+        size: how many rows each group must have; None for any. A baseline over a group of one row teaches nothing, and
+            groups that were made by a wrong key, or torn apart, are not noticed otherwise.
 
     Raises:
         MissingFieldError: there is no such field.
+        SizeError: a group has more rows than ``size``, or fewer.
         StructureError: it has not one value for each row, they cannot be told apart (lists, for one), or the fields
             have different lengths.
     """
@@ -140,4 +143,6 @@ def groups(batch: BatchProtocol, by: str) -> Groups:
     for number, own in enumerate(rows_of_groups(values, by)):
         index[own] = number
         keys.append(values[own[:1]].tolist()[0])
+        if size is not None and len(own) != size:
+            raise SizeError(f"the group of {keys[-1]!r} has {len(own)} rows, and each is to have {size}", by)
     return Groups(index, keys)

@@ -1,0 +1,1 @@
+"""Bugs that users of post-training projects reported, as small programs: with dicts, and with typedbatch."""
