@@ -1,8 +1,8 @@
 """Batches as pytrees, for ``torch.utils._pytree`` (``tree_map``, ``vmap``, ``torch.compile``) and for ``optree``.
 
-A Batch is a node: its children are the fields in their order, ``None``, text and objects included; its class, names and
-meta are the structure. Registration happens by itself when the library is already imported as typedbatch is, or, for torch,
-when the first tensor is stored. :func:`register` does it at any time.
+A Batch is a node: its children are the fields in their order, ``None``, text and objects included; its class, names
+and meta are the structure. Registration happens by itself when the library is already imported as typedbatch is, or,
+for torch, when the first tensor is stored. :func:`register` does it at any time.
 """
 
 from __future__ import annotations

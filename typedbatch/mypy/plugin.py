@@ -143,7 +143,7 @@ _see_function: Hook[FunctionSigContext] = _or_default(_see, "default_signature")
 _see_method: Hook[MethodSigContext] = _or_default(_see, "default_signature")
 _ARRAYS = ("numpy.", "torch.")
 _ELSEWHERE = ("builtins.", "typing.", "numpy.", "torch.")  # nothing there asks for a protocol of batches
-_MEMBERS = frozenset({"shape"})
+_MEMBERS = frozenset({"shape", "meta"})
 _METHODS = {name: _or_default(hook) for name, hook in METHODS.items()}
 _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
     BATCH: _or_default(construct.construct),
