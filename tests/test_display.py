@@ -133,7 +133,7 @@ def rollout(rows: int = 256) -> Batch:
         terminated=np.arange(rows) % 10 == 9,
         truncated=np.zeros(rows, bool),
         obs_next={"cam": np.zeros((rows, 8, 8), np.uint8), "pos": torch.ones(rows, 3, dtype=torch.float64) / 3},
-        info=np.array([{"lives": i} for i in range(rows)], object),
+        info=[{"lives": i} for i in range(rows)],
     )
 
 

@@ -26,6 +26,7 @@ from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 from typedbatch.protocols import BatchProtocol
 
 _REQUIRED = object()
+_OWN = ("__record_fields__", "__declares_meta__")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -147,7 +148,7 @@ def _own_annotations(cls: type) -> list[str]:
     if not issubclass(cls, BatchRecord):
         return []
     annotations = get_annotations(cls, format=Format.FORWARDREF)  # its own, not what it inherits
-    return [name for name, hint in annotations.items() if name[:2] != "__" and not is_class_var(hint)]
+    return [name for name, hint in annotations.items() if name not in _OWN and not is_class_var(hint)]
 
 
 # "values" is what a critic says, to most libraries; a record that declares it has Batch.values(record) for the method.

@@ -246,8 +246,8 @@ def test_an_error_keeps_its_text_in_a_pickle(case):
 def test_every_public_method_meets_bad_input_or_takes_anything():
     # A new method must come with its bad input: in BAD or HALF, or here if nothing can go wrong.
     harmless = {
-        "allclose", "clear", "copy", "get", "get_keys", "hasnull", "is_empty", "isnull", "items", "keys", "plain",
-        "pop", "popitem", "replace_empty_batches_by_none", "shape", "to_at_least_2d", "to_dict", "to_numpy",
+        "allclose", "clear", "copy", "get", "get_keys", "hasnull", "is_empty", "isnull", "items", "keys", "meta",
+        "plain", "pop", "popitem", "replace_empty_batches_by_none", "shape", "to_at_least_2d", "to_dict", "to_numpy",
         "to_numpy_", "values",
     }  # fmt: skip
     tables = [Path(__file__), Path(__file__).with_name("test_failed_operations.py")]

@@ -70,8 +70,8 @@ def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> Tensor
 def from_tensordict(data: Any) -> Batch:
     """A TensorDict, or a tensorclass, as a batch of the very same tensors.
 
-    A ``NonTensorStack`` becomes an object array, a ``NonTensorData`` the object itself; one called ``meta`` that holds a
-    dict becomes the meta.
+    A ``NonTensorStack`` becomes an object array, a ``NonTensorData`` the object itself; one called ``meta`` that holds
+    a dict becomes the meta.
 
     Raises:
         LeafError: ``data`` is something else, or tensors in it have shapes that differ between rows.

@@ -22,7 +22,7 @@ def construct(ctx: FunctionContext) -> Type:
     call = ctx.context
     if not isinstance(call, CallExpr):  # functools.partial and the like: the arguments are not all here
         return ctx.default_return_type
-    return bound(ctx.api, call, batch_of(ctx.api, fields_of_arguments(ctx.api, call, skip=("copy",))))
+    return bound(ctx.api, call, batch_of(ctx.api, fields_of_arguments(ctx.api, call, skip=("copy", "meta"))))
 
 
 def bound(api: Api, call: Expression, type_: Type) -> Type:

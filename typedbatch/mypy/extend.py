@@ -33,6 +33,8 @@ def extend(ctx: FunctionContext) -> Type:
     for value, kind, name in zip(call.args[2:], call.arg_kinds[2:], call.arg_names[2:], strict=True):
         if kind is not ARG_NAMED or name is None:
             complete = False
+        elif name == "meta":
+            continue  # every batch has it; validate() says whether its keys are those that are declared
         elif declared and name not in declared:
             messages.report_undeclared(ctx.api, into.type.name, name, declared, value)
             given.add(messages.nearest(name, declared))
@@ -77,7 +79,7 @@ def declared_fields(target: TypeInfo) -> Iterator[tuple[str, bool]]:
             and base.fullname.split(".")[0] != "typing"
         ):
             for name, symbol in sorted(base.names.items()):  # as mypy's cache sorts them
-                if name[:2] != "__" and _is_field(base, symbol.node):
+                if name[:2] != "__" and name != "meta" and _is_field(base, symbol.node):
                     found[name] = not (isinstance(symbol.node, Var) and symbol.node.has_explicit_value)
     yield from found.items()
 

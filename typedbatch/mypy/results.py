@@ -115,7 +115,7 @@ def _written_out(value: Expression | None) -> Fields | None:
     fields = Fields()
     for argument, kind, name in zip(value.args, value.arg_kinds, value.arg_names, strict=True):
         if kind is ARG_NAMED and name is not None:
-            fields = fields.updated({name: anything()} if name != "copy" else {})
+            fields = fields.updated({name: anything()} if name not in ("copy", "meta") else {})
         elif isinstance(argument, DictExpr):
             fields = _of_display(argument, fields)
         else:

@@ -141,8 +141,8 @@ def _has_parts(value: Any, origin: type, args: tuple[Any, ...]) -> bool:
 
 def _is_of_dtype(value: Any, dtype: Any) -> bool:
     scalar = next(iter(get_args(dtype)), Any)
-    scalar = get_origin(scalar) or scalar
-    return not isinstance(scalar, type) or issubclass(value.dtype.type, scalar)
+    cls: Any = get_origin(scalar) or scalar
+    return not isinstance(cls, type) or issubclass(value.dtype.type, cls)
 
 
 def _words(hint: Any) -> str:

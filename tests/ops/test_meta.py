@@ -1,0 +1,224 @@
+"""What goes with a batch as a whole: kept by each operation, never a field."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from typedbatch import Batch, ObsBatch, cat, convert, extend, stack, validate
+from typedbatch.errors import LeafError, MissingFieldError, SettingError, StructureError
+from typedbatch.pytree import register
+
+
+def sampled() -> Batch:
+    return Batch(a=[1, 2, 3], n={"x": [1.0, 2.0, 3.0]}, meta={"step": 3, "scale": np.ones(2)})
+
+
+def reduced(protocol: int) -> Callable[[Batch], Batch]:
+    return lambda b: pickle.loads(pickle.dumps(b, protocol))
+
+
+def out_of_band(batch: Batch) -> Batch:
+    buffers: list[Any] = []
+    data = pickle.dumps(batch.to_torch(), 5, buffer_callback=buffers.append)
+    made: Batch = pickle.loads(data, buffers=buffers)
+    return made
+
+
+def mapped(batch: Batch) -> Batch:
+    from torch.utils import _pytree
+
+    register()
+    made: Batch = _pytree.tree_map(lambda leaf: leaf + 1, batch)
+    return made
+
+
+KEEPING: dict[str, Callable[[Batch], Batch]] = {
+    "row": lambda b: b[0],
+    "slice": lambda b: b[:2],
+    "list": lambda b: b[[2, 0]],
+    "mask": lambda b: b[np.array([True, False, True])],
+    "tensor": lambda b: b[torch.tensor([0, 1])],
+    "iteration": lambda b: next(iter(b)),
+    "split": lambda b: next(b.split(2, shuffle=False)),
+    "shuffled split": lambda b: next(b.split(2, rng=0)),
+    "copy": lambda b: b.copy(),
+    "copy.copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "Batch(batch)": Batch,
+    "Batch(batch, copy=True)": lambda b: Batch(b, copy=True),
+    "arithmetic": lambda b: b + 1,
+    "reflected": lambda b: 2 * b,
+    "ufunc": np.exp,
+    "to_torch": lambda b: b.to_torch(),
+    "to_torch with a dtype": lambda b: b.to_torch(torch.float32),
+    "to_numpy": lambda b: b.to_torch().to_numpy(),
+    "at least 2d": lambda b: b.to_at_least_2d(),
+    "transform": lambda b: b.apply_values_transform(lambda leaf: leaf),
+    "empty": Batch.empty,
+    "dropnull": lambda b: b.dropnull(),
+    "pickle": reduced(pickle.HIGHEST_PROTOCOL),
+    "old pickle": reduced(0),
+    "pickle of tensors": lambda b: reduced(5)(b.to_torch()),
+    "out of band": out_of_band,
+    "cat": lambda b: cat([b, b]),
+    "stack": lambda b: stack([b, b]),
+    "cat of itself in pieces": lambda b: cat(list(b.split(2, shuffle=False))),
+    "list of batches": lambda b: Batch([b, b]),
+    "rows": lambda b: Batch.from_rows(iter(b)),
+    "pytree": mapped,
+}
+
+
+@pytest.mark.parametrize("operation", KEEPING)
+def test_an_operation_keeps_the_meta_in_a_dict_of_its_own(operation):
+    batch = sampled()
+    made = KEEPING[operation](batch)
+    assert made.meta.keys() == {"step", "scale"}
+    assert made.meta["step"] == 3
+    assert made.meta["scale"].tolist() == [1, 1]
+    made.meta["step"] = 4
+    assert batch == sampled()
+
+
+def test_meta_is_no_field():
+    batch = sampled()
+    assert list(batch.keys()) == ["a", "n"]
+    assert "meta" not in batch
+    assert len(batch) == 3
+    assert batch.to_dict().keys() == {"a", "n"}
+    assert batch.to_torch().meta["scale"] is batch.meta["scale"]
+    assert batch[:1].meta["scale"] is batch.meta["scale"]
+    with pytest.raises(MissingFieldError):
+        batch["meta"]
+
+
+def test_a_field_of_that_name_goes_through_data():
+    batch = Batch({"meta": [1, 2]}, meta={"step": 1})
+    assert batch["meta"].tolist() == [1, 2]
+    assert batch[:1]["meta"].tolist() == [1]
+    assert batch.meta == {"step": 1}
+
+
+def test_a_batch_without_meta_has_an_empty_one_that_takes_writes():
+    batch = Batch(a=[1])
+    assert batch.meta == {}
+    batch.meta["step"] = 1
+    assert batch.meta == {"step": 1}
+    batch.b = [2]
+    assert list(batch.keys()) == ["a", "b"]
+    assert batch.b.tolist() == [2]
+    batch.meta = {"other": 2}
+    assert batch[0].meta == {"other": 2}
+
+
+def test_a_dict_that_is_given_is_copied():
+    given_meta = {"step": 1}
+    batch = Batch(a=[1], meta=given_meta)
+    batch.meta["step"] = 2
+    assert given_meta == {"step": 1}
+    assert Batch(batch, meta={}).meta == {}
+
+
+def test_equality_compares_it_and_an_empty_one_is_none():
+    batch, other = sampled(), sampled()
+    assert batch == other
+    assert batch.allclose(other)
+    other.meta["scale"] = np.zeros(2)
+    assert batch != other
+    assert not batch.allclose(other)
+    assert Batch(a=[1], meta={}) == Batch(a=[1])
+
+
+def test_it_is_shown_behind_the_fields_where_there_is_some():
+    assert repr(Batch(a=1, meta={"step": 1})) == "Batch(\n    a: array(1),\n    meta={'step': 1},\n)"
+    assert repr(Batch(meta={"step": 1})) == "Batch(\n    meta={'step': 1},\n)"
+    assert "meta" not in repr(Batch(a=1, meta={}))
+
+
+def test_what_shares_the_fields_shares_the_meta_whichever_had_it_first():
+    batch = Batch(obs=np.ones(2), info=Batch())
+    record = validate(batch, ObsBatch)
+    record.meta["step"] = 1
+    assert batch.meta == {"step": 1}
+    batch.meta["step"] = 2
+    assert record.meta == {"step": 2}
+    record.obs = np.zeros(2)
+    assert batch.obs.tolist() == [0, 0]
+
+
+def test_extend_and_convert_keep_it():
+    batch = Batch(obs=np.ones(2), info=Batch(), meta={"step": 1})
+    assert extend(batch, ObsBatch).meta == {"step": 1}
+    assert extend(batch, ObsBatch, meta={"step": 2}).meta == {"step": 2}
+    assert convert(batch, ObsBatch[torch.Tensor]).meta == {"step": 1}
+    assert batch.meta == {"step": 1}
+
+
+@pytest.mark.parametrize("join", [cat, stack])
+def test_what_differs_is_refused_unless_it_is_said_what_to_do(join):
+    one, two = Batch(a=[1], meta={"step": 1, "t": 0.5}), Batch(a=[2], meta={"step": 2, "t": 0.5})
+    with pytest.raises(StructureError) as caught:
+        join([one, two])
+    assert str(caught.value) == (
+        "field 'meta.step': the batches differ: 1, 2; meta='first' takes the first, meta='drop' leaves it out, "
+        "meta={'step': max} calls a function"
+    )
+    assert join([one, two], meta="first").meta == {"step": 1, "t": 0.5}
+    assert join([one, two], meta="drop").meta == {"t": 0.5}
+    assert join([one, two], meta={"step": max}).meta == {"step": 2, "t": 0.5}
+    assert join([one, two], meta={"step": sum, "t": sum}).meta == {"step": 3, "t": 1.0}
+
+
+def test_what_some_lack_is_refused_and_empty_batches_have_no_say():
+    one = Batch(a=[1], meta={"step": 1})
+    with pytest.raises(StructureError, match=r"meta\.step.*1 of 2 batches lack it"):
+        cat([one, Batch(a=[2])])
+    assert cat([one, Batch(), one]).meta == {"step": 1}
+    assert cat([Batch(a=[2]), one], meta="first").meta == {"step": 1}
+
+
+def test_cat_in_place_takes_the_joined_meta():
+    batch = Batch(a=[1], meta={"step": 1})
+    batch.cat_(Batch(a=[2], meta={"step": 2}), meta={"step": max})
+    assert batch.meta == {"step": 2}
+    batch.stack_([Batch(a=[3, 4], meta={"step": 5})], meta="drop")
+    assert batch.meta == {}
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "says"),
+    [
+        (lambda: Batch(a=1, meta=[1]), LeafError, r"meta is a dict, got list; .*Batch\(\{'meta': \.\.\.\}\)"),
+        (lambda: Batch(a=1, meta={1: 2}), LeafError, r"the keys of meta are strings, got 1 \(int\)"),
+        (lambda: setattr(sampled(), "meta", 5), LeafError, "meta is a dict, got int"),
+        (lambda: cat([sampled()], meta="last"), SettingError, "'error', 'first', 'drop' or functions"),
+        (lambda: cat([sampled()], meta={"step": 3}), SettingError, "a function for each key, got 3 for 'step'"),
+        (lambda: cat([sampled()], meta={"step": len, "scale": lambda _: 1 / 0}), StructureError, "ZeroDivisionError"),
+        (lambda: copy.deepcopy(Batch(meta={"l": threading.Lock()})), LeafError, r"meta\.l.*lock cannot be copied"),
+        (lambda: ObsBatch(obs=1, info=2, meta={}), TypeError, "unexpected field 'meta'"),
+    ],
+)
+def test_bad_meta_is_refused_by_name(operation, error, says):
+    with pytest.raises(error, match=says):
+        operation()
+
+
+@given(
+    st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(), st.lists(st.integers())), max_size=3),
+    st.integers(1, 7),
+    st.integers(1, 4),
+)
+def test_cat_of_split_is_the_same_batch(meta, rows, size):
+    batch = Batch(a=np.arange(rows), meta=meta)
+    assert cat(list(batch.split(size, shuffle=False))) == batch
+    assert stack(list(batch)) == batch
