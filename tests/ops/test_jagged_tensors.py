@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from typedbatch import Batch
+from typedbatch import Batch, BatchRecord, SchemaError, conforms, validate
 from typedbatch.errors import RowIndexError, StructureError
 
 ROWS = [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]
@@ -38,6 +40,20 @@ def test_split_and_cat():
     assert [lists(part) for part in parts] == [ROWS[:2], ROWS[2:]]
     assert lists(Batch.cat(parts)) == ROWS
     assert sorted(map(tuple, (lists(part)[0] for part in jagged().split(1, rng=0)))) == sorted(map(tuple, ROWS))
+
+
+class Declared(BatchRecord):
+    ids: Float[Tensor, "N T"]
+    logp: Float[Tensor, "N T"] | None
+
+
+def test_equal_lengths_are_one_size():
+    tokens, same, other = (jagged(rows).tokens for rows in (ROWS, ROWS, ROWS[::-1]))
+    assert conforms(Batch(ids=tokens, logp=same), Declared)
+    assert conforms(Batch(ids=jagged([[1.0], [2.0]]).tokens, logp=torch.ones(2, 1)), Declared)
+    assert not conforms(Batch(ids=tokens, logp=other), Declared)
+    with pytest.raises(SchemaError, match=r"T is \(2, 1, 3\) here, but \(3, 1, 2\) in logp"):
+        validate(Batch(ids=tokens, logp=other), Declared)
 
 
 def test_a_gradient_goes_through():

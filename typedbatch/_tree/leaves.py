@@ -189,6 +189,16 @@ def leading_shape(leaf: Any) -> tuple[int, ...]:
     return tuple(leaf.batch_shape) if kind is DISTRIBUTION else ()
 
 
+def jagged_shape(tensor: Any) -> tuple[Any, ...]:
+    """The shape of a jagged tensor, with its lengths in place of torch's symbol for them; equal ones are one size.
+
+    torch makes a symbol anew for each tensor, so that two of the same lengths would differ.
+    """
+    lengths = tuple(tensor.offsets().diff().tolist())
+    size = lengths[0] if len(set(lengths)) == 1 else lengths
+    return tuple(one if type(one) is int else size for one in tensor.shape)
+
+
 def blank(leaf: Any, shape: tuple[int, ...]) -> Any:
     """Zeros (``None`` for objects) of ``shape``, with the dtype and device of ``leaf``; of a masked array, unmasked."""
     if KINDS[type(leaf)] is TENSOR:

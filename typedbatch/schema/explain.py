@@ -24,6 +24,7 @@ from typedbatch._tree.leaves import (
     contradiction,
     describe,
     is_reserved,
+    jagged_shape,
     leading_shape,
 )
 from typedbatch._tree.meta import meta_of
@@ -363,7 +364,8 @@ class Walker:
 
     def shape(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> None:
         """The sizes of an array, a tensor or a distribution."""
-        sizes, shape = leading_shape(value), option.shape
+        jagged = option.kind is TENSOR and value.is_nested
+        sizes, shape = jagged_shape(value) if jagged else leading_shape(value), option.shape
         if not shape.has_rank(len(sizes)):
             if shape == WITH_ROWS:
                 hint = "one row keeps its rows as batch[i:i+1]"

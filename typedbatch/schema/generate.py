@@ -48,7 +48,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from numpy import ndarray
 
@@ -66,6 +66,7 @@ from typedbatch._tree.leaves import (
     TENSOR,
     Kind,
     contradiction,
+    jagged_shape,
 )
 from typedbatch._tree.meta import meta_of
 from typedbatch._tree.rows import rows_of
@@ -128,6 +129,7 @@ class Writer:
             "is_array": _is_array,
             "is_tensor": _is_tensor,
             "sequences_match": _sequences_match,
+            "with_sizes": _with_sizes,
             "Tensor": getattr(torch, "Tensor", None),
         }
         names = {**_GLOBALS, **own, **self.constants}
@@ -260,6 +262,10 @@ class Body:
         options = field.options
         if not options:
             self.anything(value)
+        elif len(options) == 1 and options[0].kind is TENSOR and "torch" in sys.modules:
+            self.write(f"if type({value}) is not Tensor:", f"    if not is_tensor({value}):", f"        {self.fail}")
+            self.write(f"    {value} = with_sizes({value})")
+            self.option(options[0], value)
         elif len(options) == 1:
             self.refuse(_is_other(value, options[0].kind))
             self.option(options[0], value)
@@ -278,6 +284,8 @@ class Body:
 
     def first_of(self, options: list[Option], value: str) -> None:
         """Of several alternatives of a kind each is a function, and the first that says yes decides."""
+        if options[0].kind is TENSOR:
+            self.write(f"if type({value}) is not Tensor:", f"    {value} = with_sizes({value})")
         if len(options) == 1:
             self.option(options[0], value, nest=False)
             return
@@ -456,6 +464,18 @@ def _is_tensor(value: Any) -> bool:
     return KINDS[type(value)] is TENSOR and not contradiction(value)
 
 
+class _Sizes(NamedTuple):
+    """Stands for a jagged tensor."""
+
+    shape: tuple[Any, ...]
+    dtype: Any
+
+
+def _with_sizes(tensor: Any) -> Any:
+    """A tensor whose shape compares: of a jagged one, what stands for it."""
+    return _Sizes(jagged_shape(tensor), tensor.dtype) if tensor.is_nested else tensor
+
+
 def _is_kind(value: str, kind: Kind) -> str:
     if kind is ARRAY:
         return f"type({value}) is ndarray or is_array({value})"
@@ -465,8 +485,6 @@ def _is_kind(value: str, kind: Kind) -> str:
 
 
 def _is_other(value: str, kind: Kind) -> str:
-    if kind is TENSOR and "torch" in sys.modules:
-        return f"type({value}) is not Tensor and not is_tensor({value})"
     if kind is ARRAY:
         return f"type({value}) is not ndarray and not is_array({value})"
     return f"{value} is not None" if kind is NONE else f"KINDS[type({value})] is not {kind.name}"
