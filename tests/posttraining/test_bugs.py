@@ -27,7 +27,7 @@ SAYS = {
     "12": (errors.SchemaError, "TB402"),
     "13": (errors.SchemaError, "TB402"),
     "14": (errors.SchemaError, "TB402"),
-    "15": (errors.StructureError, "pixels has 6, others 4"),
+    "15": (errors.RowIndexError, "pixels.*Ragged"),
     "17": (errors.StructureError, "meta"),
     "18": (errors.StructureError, "old_log_probs"),
     "19": (errors.SizeError, "4"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._tree.leaves import Tree
-from typedbatch._tree.rows import equal_rows
+from typedbatch._tree.rows import rows_to_take
 from typedbatch.errors import SettingError, SizeError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Rng: TypeAlias = "np.random.Generator | torch.Generator | int | None"  # as text
 
 def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
     """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
-    rows = equal_rows(tree.__dict__)
+    rows = rows_to_take(tree)
     pieces = list(bounds(rows, size, merge_last))
     return _pieces(tree, pieces, permutation(rows, rng) if shuffle else None)
 

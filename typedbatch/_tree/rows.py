@@ -128,6 +128,20 @@ def _shared(leaf: Any, rows: int | None) -> int | Literal[False] | None:
     return shape[0] if rows is None or rows == shape[0] else False
 
 
+def rows_to_take(tree: Tree) -> int:
+    """How many rows a batch has, before some of them are taken.
+
+    Raises:
+        RowIndexError: its record declares different first dimensions, so its fields have no rows in common.
+        StructureError: the fields have different lengths.
+        NoLengthError: a leaf is a scalar.
+    """
+    cls: Any = type(tree)
+    if cls._row_guard is not None:  # public names are fields
+        cls._row_guard(tree)
+    return equal_rows(tree.__dict__)
+
+
 def equal_rows(fields: Mapping[str, Any]) -> int:
     """The one length that all fields share; for operations that would lose rows otherwise.
 

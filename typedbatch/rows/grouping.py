@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.leaves import ARRAY, TENSOR, describe, kind_of
-from typedbatch._tree.rows import equal_rows, require_tree
+from typedbatch._tree.rows import require_tree, rows_to_take
 from typedbatch.episodes import groups as rows_of_groups
 from typedbatch.episodes import values_of
 from typedbatch.errors import LeafError, SizeError, StructureError
@@ -136,7 +136,7 @@ def groups(batch: BatchProtocol, by: str, *, size: int | None = None) -> Groups:
             have different lengths.
     """
     tree = require_tree(batch, "groups()")
-    rows = equal_rows(tree.__dict__)
+    rows = rows_to_take(tree)
     values = values_of(tree.__dict__, by, rows, "groups")
     index = np.zeros(rows, np.intp)
     keys: list[Hashable] = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.indexing import take, take_basic
 from typedbatch._tree.leaves import ARRAY, SEQUENCE, TENSOR, kind_of, new_tree
-from typedbatch._tree.rows import at_least, equal_rows, require_tree
+from typedbatch._tree.rows import at_least, require_tree, rows_to_take
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SizeError
 from typedbatch.sequences import Lengths, as_lengths
@@ -44,7 +44,7 @@ def repeat(batch: B, n: int | Lengths, *, interleave: bool = True) -> B:
         NoLengthError: a field is a scalar.
     """
     tree = require_tree(batch, "repeat()")
-    rows = equal_rows(tree.__dict__)
+    rows = rows_to_take(tree)
     if kind_of(n) in (SEQUENCE, ARRAY, TENSOR):
         numbers = _repeated_by(as_lengths(n), rows, interleave)
     else:
@@ -76,7 +76,7 @@ def chunk(batch: B, n: int, *, equal: bool = False) -> list[B]:
         NoLengthError: a field is a scalar.
     """
     tree = require_tree(batch, "chunk()")
-    rows, n = equal_rows(tree.__dict__), at_least(1, n, "the number of parts")
+    rows, n = rows_to_take(tree), at_least(1, n, "the number of parts")
     if rows < n or (equal and rows % n):
         parts = f"{n} equal parts" if equal else f"{n} parts"
         raise SizeError(f"{rows} rows cannot be cut into {parts}; pad_rows(batch, {n}) adds rows")
@@ -106,7 +106,7 @@ def pad_rows(batch: B, multiple: int, *, zero: Sequence[str] | None = None) -> t
         NoLengthError: a field is a scalar.
     """
     tree = require_tree(batch, "pad_rows()")
-    rows, multiple = equal_rows(tree.__dict__), at_least(1, multiple, "multiple")
+    rows, multiple = rows_to_take(tree), at_least(1, multiple, "multiple")
     named = [LOSS_MASK] if zero is None and LOSS_MASK in tree.__dict__ else _names(zero)
     for name in named:
         if name not in tree.__dict__:
