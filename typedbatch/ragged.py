@@ -7,7 +7,7 @@ take whole sequences: by index, slice, mask, ``split`` and ``cat``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class Ragged(Sequences, Generic[R_co]):
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]  # what is in it can change
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # what is in it can change
 
     @overload
     def __init__(self, values: R_co, lengths: Lengths) -> None: ...
