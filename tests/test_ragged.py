@@ -42,6 +42,7 @@ from typedbatch.errors import (
     StructureError,
 )
 from typedbatch.files import load, save
+from typedbatch.infer import infer_schema
 from typedbatch.json_schema import json_schema
 
 Rows = list[list[int]]
@@ -276,6 +277,9 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Ragged.from_padded(Batch(a=np.ones((1, 2))), [[0, 2]]), StructureError, "other than 0 and 1"),
     (lambda: Ragged.from_padded(Batch(a=np.ones((1, 2))), [1]), StructureError, r"\(E, T\) bools, or numbers 0 and 1"),
     (lambda: Ragged.from_padded(Batch(a=np.ones(1)), [[1]]), RowIndexError, "'a': "),
+    (lambda: Ragged.from_lists(5), LeafError, "a list of dicts, or a dict of lists, got int"),  # type: ignore[call-overload]
+    (lambda: Ragged.from_lists({"a": 5}), LeafError, "'a': a field comes as a list .* got int"),
+    (lambda: Ragged.from_lists({"a": [[1], torch.ones(1)]}), StructureError, r"field 'a': cannot concatenate i64\[1\]"),
     (lambda: Ragged.from_lists([1]), LeafError, "a sequence is a dict or a Batch .* at 0"),
     (lambda: Ragged.from_lists([{"a": 1}]), LeafError, "'a': a sequence is a list, an array or a tensor"),
     (lambda: Ragged.from_lists([{"a": [1]}, {}]), StructureError, "sequence 1 has no field 'a'"),
@@ -365,6 +369,7 @@ class TestDeclared:
         assert validate(batch[1:3], Samples).tokens.lengths.tolist() == [3, 4]
         assert convert(batch.to_numpy(), Samples) == batch
         assert validate(batch, HasTokens) is batch
+        assert "tokens: Ragged[Tokens]" in infer_schema(batch, "Inferred")
         assert json_schema(Samples)["properties"]["tokens"]["description"] == "a Ragged[Tokens]"
 
     @given(testing.batches(Samples))

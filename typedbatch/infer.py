@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, SCALAR, TENSOR, Tree, leading_shape
+from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, RAGGED, SCALAR, TENSOR, Tree, leading_shape
 from typedbatch._tree.rows import leaves, require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError
@@ -118,8 +118,16 @@ class _Writer:
             return self._number(value)
         if kind is DISTRIBUTION:
             return self._from("torch.distributions", "Distribution")
+        if kind is RAGGED:
+            return self._ragged(value, field)
         plain = type(value) in (str, bytes, int, float, bool, dict, list, tuple, set)
         return type(value).__name__ if plain else "object"
+
+    def _ragged(self, value: Any, field: str) -> str:
+        outer, self._rows = self._rows, {int(value.sizes.sum()): _ROWS[0]}  # dimensions of its own
+        inner = self._hint(field, value.values)
+        self._rows = outer
+        return f"{self._from('typedbatch', 'Ragged')}[{inner}]"
 
     def _has_rows(self, value: Any) -> bool:
         """True for as many rows as N: a plain annotation asks for these."""

@@ -7,7 +7,7 @@ take whole sequences: by index, slice, mask, ``split`` and ``cat``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class Ragged(Sequences, Generic[R_co]):
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]  # what is in it can change
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # what is in it can change
 
     @overload
     def __init__(self, values: R_co, lengths: Lengths) -> None: ...
@@ -117,6 +117,8 @@ class Ragged(Sequences, Generic[R_co]):
         """
         if isinstance(rows, Mapping):
             return _from_columns(rows, into)
+        if not isinstance(rows, Iterable):
+            raise LeafError(f"sequences come as a list of dicts, or a dict of lists, got {describe(rows)}")
         batches: list[Any] = [_sequence(row, number) for number, row in enumerate(rows)]
         if not batches:
             return Ragged(into(), [])
@@ -281,11 +283,13 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
     sizes: list[int] | None = None
     for name, column in columns.items():
         with under(name):
+            if not isinstance(column, Iterable):
+                raise LeafError(f"a field comes as a list with its rows for each sequence, got {describe(column)}")
             parts = [_part(part, number) for number, part in enumerate(column)]
             found = [len(part) for part in parts]
             if sizes is not None and found != sizes:
                 raise StructureError(_other_lengths(found, sizes))
-            fields[name], sizes = _end_to_end(parts), found
+        fields[name], sizes = _end_to_end(parts, name), found
     return Ragged(into(**fields), sizes or [])
 
 
@@ -303,12 +307,12 @@ def _other_lengths(found: list[int], sizes: list[int]) -> str:
     return f"sequence {number} has {found[number]} rows, and {sizes[number]} in the fields before"
 
 
-def _end_to_end(parts: list[Any]) -> Any:
+def _end_to_end(parts: list[Any], name: str) -> Any:
     # Of an empty list nobody knows the dtype, so the others decide.
     there = [part for part in parts if len(part)] or parts[:1]
     if not there:
         return np.zeros(0)
-    return cat_trees([new_tree(Batch, {"values": part}) for part in there], "error", to_leaf).__dict__["values"]
+    return cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
 
 
 def _nested(values: Any, offsets: Any) -> Batch:

@@ -56,9 +56,9 @@ def _only(parts: tuple[Any, ...], ragged: Sequences) -> Any:
 
 def _row_numbers(index: Any, count: int) -> NDArray[np.intp]:
     if not isinstance(index, np.ndarray) or index.ndim != 1:
-        said = "which adds a dimension" if index is None else "which is none"
-        shown = describe(index) if hasattr(index, "shape") else repr(index)
-        raise RowIndexError(f"sequences are taken by row numbers or a mask in one dimension, got {shown}, {said}")
+        said = describe(index) if hasattr(index, "shape") else repr(index)
+        said += ", which adds a dimension" if index is None else ""
+        raise RowIndexError(f"sequences are taken by row numbers or a mask in one dimension, got {said}")
     if index.dtype.kind == "b":
         if len(index) != count:
             raise IndexError(f"the mask is for {len(index)} rows, and there are {count} sequences")
