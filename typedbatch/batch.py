@@ -26,11 +26,11 @@ from typedbatch._ops.arithmetic import Arithmetic, apply_ufunc
 from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.direct import written_directly
-from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows
-from typedbatch._ops.meta import MetaRule, joined_meta
+from typedbatch._ops.from_rows import MissingInRows, from_rows
+from typedbatch._ops.meta import MetaRule
 from typedbatch._ops.numpy_functions import apply_function
-from typedbatch._tree.leaves import BATCH, Tree, describe, kind_of, new_tree
-from typedbatch._tree.meta import FieldsWithMeta, as_meta, meta_of, own_meta, set_meta
+from typedbatch._tree.leaves import BATCH, Tree, describe, kind_of
+from typedbatch._tree.meta import WithMeta, restore_meta
 from typedbatch._tree.rows import count_rows, shape_of
 from typedbatch._typing import Index
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
@@ -44,7 +44,7 @@ J = TypeVar("J", bound="BatchProtocol")  # what is joined
 C = TypeVar("C", bound="BatchProtocol", default="Batch")  # with dicts among them; dicts alone make a plain Batch
 
 
-class Batch(Arithmetic):
+class Batch(Arithmetic, WithMeta):
     """Named arrays, tensors and objects, nested at will, that are read, indexed and combined together.
 
     ``batch.obs`` and ``batch["obs"]`` read a field, ``batch[i]`` takes rows of every field. Iteration is over rows,
@@ -58,8 +58,7 @@ class Batch(Arithmetic):
         data: a dict, a Batch (a shallow copy of it is made), or a list, tuple or object array of dicts and Batches,
             which are stacked, one row each, and padded where one lacks a field; see :meth:`from_rows`.
         copy: copy every leaf, so that nothing is shared with the arguments.
-        meta: what goes with the batch as a whole, and is in no row, as ``{"temperature": 0.7}``; None for that of
-            ``data``. See :attr:`meta`.
+        meta: what goes with the batch as a whole, as ``{"temperature": 0.7}``; None for that of ``data``.
         **fields: more fields; they win over ``data``. A field called ``copy`` or ``meta`` goes into ``data``.
 
     Raises:
@@ -83,38 +82,15 @@ class Batch(Arithmetic):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable, so unhashable, as list and dict
 
     # Any beside bool, because checkers match Batch(**fields) against copy as well, whatever the fields are called.
-    def __init__(
-        self, data: object = None, /, copy: bool | Any = False, meta: Mapping[str, Any] | Any = None, **fields: object
-    ) -> None:
+    def __init__(self, data: object = None, /, copy: bool | Any = False, meta: Any = None, **fields: object) -> None:
         if data is not None:
             fields = {**construct.fields_from(data), **fields}
         construct.fill(self.__dict__, fields)
-        if (data is not None or meta is not None) and (given := construct.meta_given(data, meta)):
-            set_meta(self, given)
+        if data is not None or meta is not None:
+            construct.give_meta(self, data, meta)
         if copy is not False:
-            _require_flag(copy)
-            _adopt(self, copying.deep(self, {}))
-
-    # ---- meta -----------------------------------------------------------------------------------------------------
-
-    if TYPE_CHECKING:
-        meta: Any
-        """What goes with the batch as a whole, and is in no row: the temperature, the step, a count of tokens.
-
-        A dict with strings as keys, which may be written to, or replaced. Indexing, ``split``, copies, arithmetic,
-        conversion, pickles and files keep it: each new batch has a dict of its own with the same values. ``cat`` and
-        ``stack`` keep what is equal. It is never indexed, moved or converted, is not among ``keys()`` and not counted
-        by ``len``; ``==`` compares it. A record says what is in it by declaring it as a ``TypedDict``.
-        """
-    else:
-
-        @property
-        def meta(self) -> dict[str, Any]:
-            return own_meta(self)
-
-        @meta.setter
-        def meta(self, value: Mapping[str, Any]) -> None:
-            set_meta(self, as_meta(value))
+            construct.require_flag(copy)
+            copying.become(self, copying.deep(self, {}))
 
     # ---- fields ---------------------------------------------------------------------------------------------------
 
@@ -374,28 +350,22 @@ class Batch(Arithmetic):
         """Rows to columns: a list of dicts or Batches, one for each row, as a Batch of this class. Numbers are copied.
 
         Numbers become an array, arrays of numbers and tensors of equal shapes are stacked, dicts become nested Batches.
-        Everything else becomes a column of objects, in which the values are the very same: text, lists, whatever their
-        lengths, arrays of several shapes, values of several kinds. A field that a record declares as
-        ``NDArray[np.object_]`` is a column of objects whatever the rows hold.
+        All else becomes a column of the very same objects: text, lists whatever their lengths, values of several kinds;
+        and so does, whatever the rows hold, a field that a record declares as ``NDArray[np.object_]``.
 
         Args:
             rows: the rows; fields keep the order in which they are first seen.
             missing: what to do with a key that some rows lack, in nested dicts too: ``"error"`` refuses, ``"none"``
-                puts ``None`` there, so that the field becomes a column of objects, ``"zero"`` puts zeros (``None`` in a
-                column of objects).
+                puts ``None`` there, in a column of objects, ``"zero"`` zeros (``None`` among objects).
             meta: the meta of the new Batch; None for that of rows that are Batches, where it is equal in all.
 
         Raises:
-            StructureError: a row lacks a key; the error names both. Or the meta of the rows differs.
+            StructureError: a row lacks a key, the error names both; or the meta of the rows differs.
             LeafError: ``rows`` is something else, or a key is not a string.
             TypeError: for a record, a field that it does not declare, or one that no row has.
             SettingError: there is no such ``missing``.
         """
-        given = fields_of_rows(rows)
-        made: B = new_tree(cls, columns_of(given, missing, frozenset()))
-        if found := joined_meta(given, "error") if meta is None else as_meta(meta):
-            set_meta(made, found)
-        return made
+        return from_rows(cls, rows, missing, meta)
 
     # ---- together -------------------------------------------------------------------------------------------------
 
@@ -416,16 +386,13 @@ class Batch(Arithmetic):
             axis: where the new dimension goes.
             missing: ``"pad"`` fills fields that some lack with zeros (``None`` in object arrays), ``"error"`` refuses.
                 A reserved field counts as lacking, and is always filled.
-            meta: what becomes of the meta where the batches differ in a key, or some lack it: ``"error"`` refuses,
-                ``"first"`` takes the value of the first that has it, ``"drop"`` leaves it out; or functions by key,
-                each called with the list of the values, as ``{"step": max}``.
+            meta: what becomes of meta that differs; see :meth:`cat`.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``); meta
-                that differs.
+            StructureError: other names, kinds or shapes, or other meta (a ``ValueError``).
         """
         return stack_trees(batches, axis, missing, construct.to_leaf, meta)
 
@@ -451,8 +418,7 @@ class Batch(Arithmetic):
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: fields that do not fit together: other names, kinds or shapes (a ``ValueError``); meta
-                that differs.
+            StructureError: other names, kinds or shapes, or other meta (a ``ValueError``).
         """
         return cat_trees(batches, missing, construct.to_leaf, meta)
 
@@ -465,7 +431,9 @@ class Batch(Arithmetic):
         meta: MetaRule = "error",
     ) -> None:
         """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""
-        _adopt(self, Batch.stack([*([self] if self.__dict__ else []), *as_list(batches)], axis, missing, meta=meta))
+        copying.become(
+            self, Batch.stack([*([self] if self.__dict__ else []), *as_list(batches)], axis, missing, meta=meta)
+        )
 
     def cat_(
         self,
@@ -476,7 +444,7 @@ class Batch(Arithmetic):
     ) -> None:
         """Become ``Batch.cat([self, *batches])``; a single Batch may be given as it is."""
         more: list[Any] = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
-        _adopt(self, Batch.cat([self, *more], missing, meta=meta))
+        copying.become(self, Batch.cat([self, *more], missing, meta=meta))
 
     # ---- conversion -----------------------------------------------------------------------------------------------
 
@@ -618,8 +586,7 @@ class Batch(Arithmetic):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-        if isinstance(state, FieldsWithMeta):
-            set_meta(self, state.meta)
+        restore_meta(self, state)
 
     def __repr__(self) -> str:
         return display.text(self)
@@ -653,10 +620,7 @@ Tree.plain = Batch
 if TYPE_CHECKING:
 
     class DynamicBatch(Batch):
-        """A Batch whose attributes checkers take on trust: every name reads as ``Any`` and may be set.
-
-        It is the very class ``Batch`` at run time. For code that is not worth typing yet.
-        """
+        """``Batch`` itself at run time. Checkers take its attributes on trust: any may be set, and reads as ``Any``."""
 
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
@@ -667,15 +631,3 @@ else:
 objects: Final = construct.objects
 cat: Final = Batch.cat
 stack: Final = Batch.stack
-
-
-def _require_flag(copy: object) -> None:
-    if copy is not True:
-        raise LeafError(f"copy= is a flag, got {describe(copy)}; for a field of that name write Batch({{'copy': ...}})")
-
-
-def _adopt(target: Batch, source: Batch) -> None:
-    target.__dict__.clear()
-    target.__dict__.update(source.__dict__)
-    if meta_of(target) or meta_of(source):
-        set_meta(target, meta_of(source))

@@ -8,7 +8,7 @@ the same in every field.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from collections.abc import ItemsView, Iterator, KeysView
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from typedbatch._declaration import declare, pydantic_schema
@@ -50,7 +50,7 @@ class BatchProtocol(Protocol):
         ...
 
     @property
-    def meta(self) -> Mapping[str, Any]:
+    def meta(self) -> Any:
         """What goes with the batch as a whole, and is in no row."""
         ...
 

@@ -33,7 +33,7 @@ from typedbatch._tree.leaves import (
     new_tree,
     object_array,
 )
-from typedbatch._tree.meta import as_meta, meta_of
+from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
 
@@ -144,19 +144,32 @@ def stacked(rows: Sequence[Any]) -> dict[str, Any]:
     return stack_fields(dicts, 0, "pad", to_leaf) if dicts else {}
 
 
-def meta_given(data: object, meta: Any) -> dict[str, Any]:
-    """The meta of a batch that is constructed: what is given as such, else that of the batch, or batches, ``data``.
+def require_flag(copy: object) -> None:
+    """Raise an error unless the argument ``copy`` is True.
+
+    Raises:
+        LeafError: it is something else, which was meant for a field.
+    """
+    if copy is not True:
+        raise LeafError(f"copy= is a flag, got {describe(copy)}; for a field of that name write Batch({{'copy': ...}})")
+
+
+def give_meta(tree: Tree, data: object, meta: Any) -> None:
+    """Give a new batch the meta that is given as such, else that of the batch, or batches, ``data``.
 
     Raises:
         LeafError: ``meta`` is not a dict with strings as keys.
         StructureError: the batches have different meta.
     """
     if meta is not None:
-        return as_meta(meta)
-    if isinstance(data, Tree):
-        return dict(meta_of(data))
-    rows: Any = data if kind_of(data) in (SEQUENCE, ARRAY) else ()
-    return joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], "error")
+        found = as_meta(meta)
+    elif isinstance(data, Tree):
+        found = dict(meta_of(data))
+    else:
+        rows: Any = data if kind_of(data) in (SEQUENCE, ARRAY) else ()
+        found = joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], "error")
+    if found:
+        set_meta(tree, found)
 
 
 def pairs_to_fields(data: object) -> Mapping[str, Any]:

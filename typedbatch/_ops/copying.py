@@ -34,6 +34,14 @@ def shallow(tree: T) -> T:
     return out
 
 
+def become(tree: Tree, other: Tree) -> None:
+    """Give ``tree`` the fields and the meta of ``other``, in place of its own."""
+    tree.__dict__.clear()
+    tree.__dict__.update(other.__dict__)
+    if meta_of(tree) or meta_of(other):
+        set_meta(tree, meta_of(other))
+
+
 def deep(tree: T, memo: dict[int, Any]) -> T:
     """A copy that shares no memory; leaves that were one object are one object in the copy too."""
     out = object.__new__(type(tree))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
 from typedbatch._ops.combine import spread, stack_leaves
 from typedbatch._ops.construct import to_array
+from typedbatch._ops.meta import joined_meta
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -24,6 +25,7 @@ from typedbatch._tree.leaves import (
     new_tree,
     object_array,
 )
+from typedbatch._tree.meta import as_meta, set_meta
 from typedbatch.errors import LeafError, SettingError, StructureError, TypedBatchError
 
 MissingInRows = Literal["error", "none", "zero"]
@@ -31,6 +33,18 @@ MissingInRows = Literal["error", "none", "zero"]
 
 _GAP: Final = object()
 _NUMBERS: Final = frozenset({NUMBER, SCALAR})
+
+
+B = TypeVar("B", bound=Tree)
+
+
+def from_rows(cls: type[B], rows: Iterable[Any], missing: MissingInRows, meta: Mapping[str, Any] | None) -> B:
+    """A batch of a class that declares nothing; see :meth:`typedbatch.Batch.from_rows`."""
+    given = fields_of_rows(rows)
+    made: B = new_tree(cls, columns_of(given, missing, frozenset()))
+    if found := joined_meta(given, "error") if meta is None else as_meta(meta):
+        set_meta(made, found)
+    return made
 
 
 def fields_of_rows(rows: Iterable[Any]) -> list[Mapping[str, Any]]:

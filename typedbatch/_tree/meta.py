@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from typedbatch._tree.leaves import Tree, describe
 from typedbatch.errors import LeafError
@@ -71,6 +71,12 @@ def _sharers(tree: Tree) -> list[Tree]:
     return found if any(one is tree for one in found) else [*found, tree]
 
 
+def restore_meta(tree: Tree, state: Mapping[str, Any]) -> None:
+    """Give a batch the meta that a pickle kept beside the fields, if it did."""
+    if isinstance(state, FieldsWithMeta):
+        set_meta(tree, state.meta)
+
+
 def keep_meta(tree: Tree, out: Tree) -> dict[str, Any]:
     """Give ``out``, which is new, a copy of the meta of ``tree``, which has some.
 
@@ -94,3 +100,26 @@ def as_meta(given: object) -> dict[str, Any]:
         if not isinstance(key, str):
             raise LeafError(f"the keys of meta are strings, got {key!r} ({type(key).__name__})")
     return dict(given)
+
+
+class WithMeta(Tree):
+    """A batch as the owner of its meta."""
+
+    if TYPE_CHECKING:
+        meta: Any
+        """What goes with the batch as a whole, and is in no row: the temperature, the step, a count of tokens.
+
+        A dict with strings as keys, which may be written to, or replaced. Indexing, ``split``, copies, arithmetic,
+        conversion, pickles and files keep it: each new batch has a dict of its own with the same values. ``cat`` and
+        ``stack`` keep what is equal. It is never indexed, moved or converted, is not among ``keys()`` and not counted
+        by ``len``; ``==`` compares it. A record says what is in it by declaring it as a ``TypedDict``.
+        """
+    else:
+
+        @property
+        def meta(self) -> dict[str, Any]:
+            return own_meta(self)
+
+        @meta.setter
+        def meta(self, value: Mapping[str, Any]) -> None:
+            set_meta(self, as_meta(value))

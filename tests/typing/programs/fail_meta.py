@@ -4,6 +4,7 @@ from typing import Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from typedbatch import Batch, BatchProtocol, BatchRecord, cat, objects
 
@@ -23,6 +24,7 @@ class Plain(BatchRecord):
 
 class HasTemperature(BatchProtocol, Protocol):
     @property
+    @override
     def meta(self) -> SamplingMeta: ...
 
 

@@ -4,7 +4,7 @@ from typing import Any, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import NotRequired, assert_type
+from typing_extensions import NotRequired, assert_type, override
 
 from typedbatch import Batch, BatchProtocol, BatchRecord, cat, extend, objects, stack, validate
 
@@ -27,6 +27,7 @@ class HasTemperature(BatchProtocol, Protocol):
     @property
     def ids(self) -> NDArray[np.int64]: ...
     @property
+    @override
     def meta(self) -> SamplingMeta: ...
 
 
