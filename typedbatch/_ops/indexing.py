@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -179,8 +180,17 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
-        return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
+        index = sys.modules["torch"].from_numpy(rows.copy())  # torch takes no read-only, no backward memory
+        return _rows_of_tensor(value, index)
     return _take_leaf(value, rows)
+
+
+def _rows_of_tensor(tensor: Any, index: Any) -> Any:
+    """``tensor[index]``, for which ``index_select`` is the fast path; on a GPU it would not survive a wrong index."""
+    if tensor.is_cpu and tensor.ndim:
+        with suppress(IndexError, RuntimeError):  # numbers from the end, or out of range; a tensor that cannot do it
+            return tensor.index_select(0, index)
+    return tensor[index]
 
 
 def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:
