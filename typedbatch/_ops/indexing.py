@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -29,6 +28,8 @@ T = TypeVar("T", bound=Tree)
 new: Final = object.__new__
 _PLAIN: Final = frozenset({int, slice})
 _INTP: Final = np.dtype(np.intp)
+_LARGE: Final = 4096
+"""From so many elements on, ``index_select`` saves more than it costs to know that it can be taken."""
 
 
 def take(tree: T, index: Any) -> T:
@@ -180,17 +181,18 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
-        index = sys.modules["torch"].from_numpy(rows.copy())  # torch takes no read-only, no backward memory
-        return _rows_of_tensor(value, index)
+        return _rows_of_tensor(value, rows)
     return _take_leaf(value, rows)
 
 
-def _rows_of_tensor(tensor: Any, index: Any) -> Any:
-    """``tensor[index]``, for which ``index_select`` is the fast path; on a GPU it would not survive a wrong index."""
-    if tensor.is_cpu and tensor.ndim:
-        with suppress(IndexError, RuntimeError):  # numbers from the end, or out of range; a tensor that cannot do it
-            return tensor.index_select(0, index)
-    return tensor[index]
+def _rows_of_tensor(tensor: Any, rows: NDArray[Any]) -> Any:
+    """``tensor[rows]``, by ``index_select`` where that is worth a look at the rows: it takes none from the end."""
+    torch = sys.modules["torch"]
+    index = torch.from_numpy(rows.copy())  # torch takes no read-only, no backward memory
+    if tensor.numel() < _LARGE or not tensor.is_cpu or rows.min(initial=0) < 0:
+        return tensor[index]
+    is_plain = tensor.ndim and tensor.layout is torch.strided and not tensor.is_nested
+    return tensor.index_select(0, index) if is_plain else tensor[index]
 
 
 def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:

@@ -21,7 +21,7 @@ class HasReward(BatchProtocol, Protocol):
 
 
 def wrong(scored: Scored) -> None:
-    repeat(scored, "4")  # E: text-for-a-number
+    repeat(scored, None)  # E: no-number
     repeat(scored)  # E: how-often
     repeat(scored, 4).rewards  # E: misspelt-read-of-repeated: rewards
     chunk(scored, 2.5)  # E: half-a-part
