@@ -30,6 +30,7 @@ from tests.tree.cases import (
     snapshot,
     tril,
 )
+from typedbatch import Batch
 from typedbatch._tree.distributions import (
     dist_to_atleast_2d,
     get_len_of_dist,
@@ -161,3 +162,15 @@ def test_length() -> None:
     assert get_len_of_dist(CASES["Normal"](0)) == 0
     with pytest.raises(NoLengthError, match=r"Normal with batch_shape \(\) has no length"):
         get_len_of_dist(CASES["Normal"]())
+
+
+@pytest.mark.parametrize("rows", [2, 600])
+def test_rows_of_large_tensors_are_those_of_small_ones(rows):
+    batch = Batch(t=torch.arange(rows * 8).reshape(rows, 8), turned=torch.arange(rows * 8).reshape(8, rows).T)
+    for index in ([1, 0, 1], [0, -1], [], np.array([1, 0])[::-1]):
+        expected = torch.from_numpy(np.array(index, np.intp))
+        assert torch.equal(batch[index].t, batch.t[expected])
+        assert torch.equal(batch[index].turned, batch.turned[expected])
+    for wrong in ([rows], [-rows - 1], [0, rows]):
+        with pytest.raises(RowIndexError, match=rf"'t': torch i64\[{rows},8\] cannot be indexed by"):
+            batch[wrong]

@@ -30,6 +30,8 @@ T = TypeVar("T", bound=Tree)
 new: Final = object.__new__
 _PLAIN: Final = frozenset({int, slice})
 _INTP: Final = np.dtype(np.intp)
+_LARGE: Final = 4096
+"""From so many elements on, ``index_select`` saves more than it costs to know that it can be taken."""
 
 
 def take(tree: T, index: Any) -> T:
@@ -203,12 +205,21 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
         try:
-            return value[sys.modules["torch"].from_numpy(rows.copy())]  # torch takes no read-only, no backward memory
+            return _rows_of_tensor(value, rows)
         except RuntimeError as error:
             from typedbatch._ops.jagged import take_jagged
 
             return take_jagged(value, rows, error)
     return take_of_leaf(value, rows)
+
+
+def _rows_of_tensor(tensor: Any, rows: NDArray[Any]) -> Any:
+    """``tensor[rows]``, by ``index_select`` where that is worth a look at the rows: it takes none from the end."""
+    torch = sys.modules["torch"]
+    index = torch.from_numpy(rows.copy())  # torch takes no read-only, no backward memory
+    if tensor.is_nested or tensor.numel() < _LARGE or not tensor.is_cpu or rows.min(initial=0) < 0:
+        return tensor[index]
+    return tensor.index_select(0, index) if tensor.ndim and tensor.layout is torch.strided else tensor[index]
 
 
 def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:

@@ -162,11 +162,13 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
 
 
 def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
-    """The rows, where all fields are arrays with as many of them, or nested: the usual case, and the fast one."""
+    """The rows, where all fields are arrays or tensors with as many of them, or nested: the usual and fast case."""
     rows = None
     for value in fields.values():
         if type(value) is ndarray and value.shape:
             size: int | None = len(value)
+        elif KINDS[type(value)] is TENSOR and value.ndim and not value.is_nested:
+            size = value.shape[0]
         else:
             size = _equal_arrays(value.__dict__) if isinstance(value, Tree) else None
         if size is None or (rows is not None and rows != size):

@@ -22,7 +22,7 @@ from mypy.plugin import (
 )
 from mypy.types import LiteralType, Type
 
-from typedbatch.mypy import arguments, attributes, construct, declare, extend
+from typedbatch.mypy import arguments, attributes, construct, declare, extend, rows
 from typedbatch.mypy.fields import BATCH
 from typedbatch.mypy.methods import METHODS, RAGGED, numbered, padded
 from typedbatch.mypy.reworded import Rewording
@@ -156,6 +156,9 @@ _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
     "typedbatch.batch.stack": _or_default(construct.stack),
     f"{BATCH}.cat": _or_default(construct.cat),
     f"{BATCH}.stack": _or_default(construct.stack),
+    "typedbatch.rows.repeating.repeat": _or_default(rows.repeat),
+    "typedbatch.rows.repeating.chunk": _or_default(rows.chunk),
+    "typedbatch.rows.joining.union": _or_default(rows.union),
     "typedbatch._validation.validate.extend": _or_default(extend.extend),
     "typedbatch._validation.convert.convert": _or_default(extend.convert),
     "typedbatch._active.mypy_plugin_active": _or_default(_active),

@@ -68,18 +68,26 @@ class Trust(IntEnum):
 
 
 _JOINERS = {"typedbatch.batch.cat", "typedbatch.batch.stack", f"{BATCH}.cat", f"{BATCH}.stack"}
-_READERS = _JOINERS | {
-    BATCH,
-    "typedbatch._validation.validate.validate",
-    "typedbatch._validation.validate.conforms",
-    "typedbatch._validation.validate.extend",
-    "typedbatch._validation.convert.convert",
-    "copy.copy",
-    "copy.deepcopy",
-}
+_OF_ROWS = {"typedbatch.rows.repeating.repeat", "typedbatch.rows.repeating.chunk", "typedbatch.rows.joining.union"}
+_READERS = (
+    _JOINERS
+    | _OF_ROWS
+    | {
+        BATCH,
+        "typedbatch.rows.repeating.pad_rows",
+        "typedbatch.rows.grouping.groups",
+        "typedbatch.rows.projecting.project",
+        "typedbatch._validation.validate.validate",
+        "typedbatch._validation.validate.conforms",
+        "typedbatch._validation.validate.extend",
+        "typedbatch._validation.convert.convert",
+        "copy.copy",
+        "copy.deepcopy",
+    }
+)
 _KEEPING = {
     "split", "copy", "to_torch", "to_numpy", "to_at_least_2d", "dropnull", "isnull", "apply_values_transform",
-    "cat", "stack", "empty", "empty_",
+    "cat", "stack", "empty", "empty_", "to", "pin_memory",
 }  # fmt: skip
 _CHANGING = {"update", "setdefault", "cat_", "stack_", "set_array_at_key", "__setitem__", "__setattr__", "__dict__"}
 _LOOKING = {
@@ -121,6 +129,9 @@ def _trust_in_call(api: Api, scope: Scope, call: CallExpr, seen: frozenset[Var])
             return trust_in_items(api, scope, parts, seen)
         batches = [item for item in parts.items if not isinstance(item, DictExpr)]
         return min((trust_in(api, scope, item, seen) for item in batches), default=Trust.FILE)
+    if callee.fullname in _OF_ROWS:
+        batches = [arg for arg in call.args if known_fields(known_type(api, arg)) is not None]
+        return min((trust_in(api, scope, batch, seen) for batch in batches), default=Trust.FILE)
     if isinstance(callee, MemberExpr) and callee.name in _KEEPING:
         return trust_in(api, scope, callee.expr, seen)
     result = returned(api, call)
