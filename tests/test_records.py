@@ -19,6 +19,7 @@ from typedbatch import (
     DynamicBatch,
     ObsBatch,
     RolloutBatch,
+    cat,
     protocols,
     records,
     validate,
@@ -27,6 +28,11 @@ from typedbatch.errors import DeclarationError, FieldNameError, MissingFieldErro
 from typedbatch.schema import schema_of
 
 Array = NDArray[Any]
+
+
+class Critic(BatchRecord):
+    values: Array
+    returns: Array
 
 
 class Sequences(BatchRecord):
@@ -163,3 +169,17 @@ def test_the_hierarchy_is_the_documented_one():
     assert {"ModelOutputBatchProtocol", "ActStateBatchProtocol", "ActBatchProtocol"} <= bases(
         "DistLogProbBatchProtocol"
     )
+
+
+def test_values_is_a_field_where_a_record_declares_it():
+    made = Critic(values=np.ones(2), returns=np.zeros(2))
+    assert made.values.tolist() == made[:].values.tolist() == cat([made[:1], made[1:]]).values.tolist() == [1, 1]
+    made.values = np.zeros(2)
+    assert [array.tolist() for array in Batch.values(made)] == [[0, 0], [0, 0]]
+    assert validate(Batch(values=np.ones(2), returns=np.ones(2)), Critic).values.tolist() == [1, 1]
+    assert (made == made.copy()) is True
+    assert pickle.loads(pickle.dumps(made)).values.tolist() == [0, 0]
+    assert {**made}.keys() == {"values", "returns"}
+    assert made.to_torch().values.tolist() == [0, 0]
+    with pytest.raises(DeclarationError, match="cannot declare 'items'"):
+        type("Own", (BatchRecord,), {"__annotations__": {"items": Array}})

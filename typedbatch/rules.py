@@ -270,7 +270,7 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
 
     What is compared is the mean absolute difference, at the same token and at the next one to either side. Data is
     shifted if a neighbour is less than half as far away as the token itself; so the log-probabilities of another
-    policy, which are far away everywhere, are not. All rows are asked together, and each with 16 tokens or more.
+    policy, which are far away everywhere, are not. It is asked of all rows together, and of each with 16 tokens.
 
     Args:
         one: a field of log-probabilities, ``(N, R)``, in nats.

@@ -367,7 +367,7 @@ def test_objects_inside_objects_are_written():
 
 @pytest.mark.parametrize(
     ("hint", "value"),
-    [(int, True), (float, True), (float, 1), (np.ndarray[Any, Any] | int, True), (Literal[1, 2], 2), (bool, True)],
+    [(np.bool_, True), (np.float64, 1.0), (np.ndarray[Any, Any] | int, True), (Literal[1, 2], 2), (np.int64, 1)],
 )
 def test_the_json_schema_takes_what_is_written(hint, value):
     schema: Any = type("Held", (BatchRecord,), {"__annotations__": {"it": hint}})

@@ -6,7 +6,7 @@ import datetime
 import enum
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, NewType, Optional, Protocol, Self, TypedDict
 
 import annotated_types as at
@@ -184,6 +184,25 @@ def test_a_schema_with_a_note_that_cannot_be_hashed():
     assert conforms(Batch(cam=[1.0]), Annotated[Cam, ["a note"]])
 
 
+@pytest.mark.parametrize(
+    ("hint", "reason"),
+    [
+        (int, "so that int would be untrue; write NDArray[np.int64] for one per row, np.int64 for one in all"),
+        (float, "NDArray[np.float64] for one per row, np.float64 for one in all, or keep it in batch.meta"),
+        (bool | None, "so that bool would be untrue; write NDArray[np.bool_]"),
+        (Tensor | float, "so that float would be untrue"),
+        (dict[str, float], "so that float would be untrue"),
+        (list[Any], "so that list[Any] would be untrue; write NDArray[np.object_] for an object per row, Ragged for"),
+        (Sequence[str], "so that Sequence[str] would be untrue"),
+        (tuple[int, ...], "would be untrue"),
+        (list[Cam], "or the record itself for batches of it"),
+    ],
+    ids=kind_of_value,
+)
+def test_numbers_and_lists_which_a_batch_makes_arrays_of(hint: Any, reason: str):
+    refused(reason, x=hint)
+
+
 class Colour(enum.Enum):
     RED = 1
 
@@ -207,14 +226,14 @@ Id = NewType("Id", int)
         (torch.nn.Module, torch.nn.Linear(1, 1)),
         (torch.nn.Parameter, torch.nn.Parameter(torch.zeros(2))),
         (np.random.Generator, np.random.default_rng(0)),
-        (Id, 3),
+        (Id | Array, 3),
         (Annotated[Array, "any note", at.doc("words")] if hasattr(at, "doc") else Annotated[Array, "note"], [1.0]),
         (Optional[Annotated[Array, at.Ge(0)]], None),  # noqa: UP045
         (Final[Array], [1.0]),
         (Literal["a"] | Array, "a"),
         (dict[str, Float[np.ndarray, "N"]], {"x": [1.0]}),
         (dict[str, Any], {"x": [1.0]}),
-        (list[str], ["a", "b"]),
+        (list[str] | Array, ["a", "b"]),
         (np.ndarray[tuple[Id, Literal[2]], Any], np.zeros((3, 2))),
         (np.ndarray[Any, np.dtypes.Float64DType], [1.0]),
         (NDArray[np.float32 | np.float64], [1.0]),
@@ -225,8 +244,8 @@ Id = NewType("Id", int)
         (Collection[float], np.zeros((2, 2))),
         (NDArray[np.str_], ["a", "b"]),
         (bytearray, bytearray(b"ab")),
-        (bool, True),
-        (complex, 1j),
+        (Array | bool, True),
+        (complex | Array, 1j),
     ],
     ids=kind_of_value,
 )

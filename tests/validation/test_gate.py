@@ -57,7 +57,7 @@ class HasGoal(BatchProtocol, Protocol):
     goal: NDArray[Any]
 
     @property
-    def step(self) -> int: ...
+    def step(self) -> np.int64: ...
 
 
 def problems(batch: object, schema: Any) -> list[tuple[str, str]]:

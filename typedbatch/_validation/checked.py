@@ -26,6 +26,11 @@ def checked(function: Any = None, /, *, level: Level | None = None) -> Any:
     Defaults are not looked at. Annotations that cannot be read at run time, because their names are imported under
     ``TYPE_CHECKING``, are left alone, unless they are typedbatch's own.
 
+    Arrays and tensors that are annotated in jaxtyping's words, ``Float[Tensor, "N R"]``, are checked too, also in a
+    tuple that is returned. A name is one size in all of them, in the fields of batches that are declared with it, and
+    in the result; a batch under ``Annotated[Inputs, OwnSizes]``, in a container, in ``*args`` or ``**kwargs`` has its
+    own.
+
     On a class, for example a dataclass, it validates what the constructor takes; on a record, the finished record too.
 
     While the level is ``"off"``, as under ``TYPEDBATCH_CHECK=off``, the function itself is returned, at no cost.
@@ -35,7 +40,8 @@ def checked(function: Any = None, /, *, level: Level | None = None) -> Any:
         level: what is checked at this boundary, ``@checked(level="values")``; None for the level that holds at a call.
 
     Raises:
-        SchemaError: at a call; ``boundary`` names the argument and the function.
+        SchemaError: at a call; ``boundary`` names the argument and the function. It is a ``CallError`` where arrays, or
+            sizes of several arguments, are not as declared.
         TypeError: ``function`` cannot be called.
         SettingError: there is no such level.
     """

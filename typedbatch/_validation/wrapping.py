@@ -8,7 +8,7 @@ import sys
 import types
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from inspect import Parameter
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from typedbatch._declaration import outside, show_place
 from typedbatch._level import Level, current_level
@@ -64,8 +64,8 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
             plan, level = plans.now()
             if level == "off":
                 return await function(*args, **kwargs)
-            call = plan.called(args, kwargs, level)
-            return plan.result(await function(*call.args, **call.kwargs), call, level)
+            made = args, kwargs, _ = plan.called(args, kwargs, level)
+            return plan.result(await function(*args, **kwargs), made, level)
 
         return call_async
 
@@ -114,14 +114,15 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
         plan, level = plans.plan or plans.make(), plans.level or current_level()
         if level == "off":
             return function(*args, **kwargs)
-        if plan.together is None:
-            result = function(*plan.positional(args, level), **(plan.named(kwargs, level) if kwargs else kwargs))
-            if plan.returns is None:
-                return result
-            made = _Made(args, kwargs, None)
-        else:
-            made = plan.called(args, kwargs, level)
-            result = function(*made.args, **made.kwargs)
+        if plan.looks:
+            args = plan.positional(args, level)
+        if kwargs:
+            kwargs = plan.named(kwargs, level)
+        sizes = None if plan.together is None else plan.sizes(plan.together, args, kwargs, level)
+        result = function(*args, **kwargs)
+        if not plan.judges_result:
+            return result
+        made = args, kwargs, sizes
         return plan.awaited(result, made, level) if inspect.iscoroutine(result) else plan.result(result, made, level)
 
     return call
@@ -131,12 +132,8 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-class _Made(NamedTuple):
-    """A call: with what, and what the names of sizes mean in it, where that is looked at."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    sizes: Sizes | None
+_Made = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
+"""A call: with what, and what the names of sizes mean in it, where that is looked at."""
 
 
 class _Plan:
@@ -168,6 +165,8 @@ class _Plan:
         call = Call(f"{plain.__name__}()", signature, hints, result)
         self.together: Call | None = call or None
         """What is checked of all arguments together, and of arrays among them; None for nothing."""
+        self.looks = bool(self.positions or self.rest)
+        self.judges_result = self.returns is not None or (self.together is not None and self.together.checks_result)
         self.yields = look_for(parts[0]) if parts else None
         self.ends = look_for(parts[2]) if len(parts) == 3 else None
 
@@ -194,7 +193,7 @@ class _Plan:
     def called(self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> _Made:
         """What the function is called with, when all of it is right."""
         args, kwargs = self.positional(args, level), self.named(kwargs, level)
-        return _Made(args, kwargs, None if self.together is None else self.sizes(self.together, args, kwargs, level))
+        return args, kwargs, None if self.together is None else self.sizes(self.together, args, kwargs, level)
 
     def named(self, kwargs: dict[str, Any], level: Level) -> dict[str, Any]:
         for name, value in kwargs.items():
@@ -216,8 +215,8 @@ class _Plan:
     def result(self, value: Any, made: _Made, level: Level) -> Any:
         if self.returns is not None:
             value = self.returns(value, "return value", self.value_of, level)
-        if self.together is not None and made.sizes is not None and self.together.checks_result:
-            self.check_result(self.together, value, made, made.sizes, level)
+        if self.together is not None and made[2] is not None and self.together.checks_result:
+            self.check_result(self.together, value, made, level)
         return value
 
     def sizes(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Sizes | None:
@@ -226,6 +225,8 @@ class _Plan:
             sizes: Sizes | None = call.sizes(*args, **kwargs)
         except TypeError:  # the function itself says it better
             return None
+        if sizes is not None and level == "structure":
+            return sizes
         problems: tuple[Problem, ...] = ()
         if sizes is None:
             problems = call.argument_problems(args, kwargs)
@@ -235,11 +236,12 @@ class _Plan:
             raise self.error(call, problems, call.shown(args, kwargs))
         return sizes
 
-    def check_result(self, call: Call, value: Any, made: _Made, sizes: Sizes, level: Level) -> None:
+    def check_result(self, call: Call, value: Any, made: _Made, level: Level) -> None:
+        args, kwargs, sizes = made
         problems: tuple[Problem, ...] = ()
-        right = call.fits(value, sizes)
-        if not right:
-            problems = call.result_problems(value, made.args, made.kwargs, sizes)
+        right = sizes is None or call.fits(value, sizes)
+        if not right and sizes is not None:
+            problems = call.result_problems(value, args, kwargs, sizes)
         elif level == "values":
             problems = call.result_violations(value)
         if problems or not right:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from inspect import Parameter, Signature
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Annotated, Any, Union, get_args
 
 from typedbatch._declaration import OwnSizes
 from typedbatch._ops.display import summary
@@ -21,7 +21,7 @@ from typedbatch.errors import DeclarationError, Problem
 from typedbatch.schema.blame import conflicts
 from typedbatch.schema.dims import Dim, Shape, Sort
 from typedbatch.schema.explain import Walker
-from typedbatch.schema.fields import Field, Option, Schema
+from typedbatch.schema.fields import NO_DIMS, Field, Option, Schema
 from typedbatch.schema.generate import Body, Writer, can_generate
 from typedbatch.schema.hints import alternatives, bare
 from typedbatch.schema.names import RETURN, Argument, child, top_of
@@ -288,11 +288,13 @@ def _arrays(hint: Any) -> tuple[Option, ...]:
         return ()
     if not all(is_jaxtyping(part) or part is type(None) or part in _NUMBERS for part in parts):
         return ()
+    hint, said = bare(hint)
+    arrays = tuple(part for part in alternatives(hint) if bare(part)[0] not in _NUMBERS)
     try:
-        found = options(hint, lambda _: None)
+        found = options(Annotated[(Union[arrays], *said, "")], lambda _: None)  # noqa: UP007  # only known now
     except DeclarationError:  # what jaxtyping has for functions, "{n}", or arrays of another library
         return ()
-    return (*found, Option(NUMBER)) if _NUMBERS & {*parts} else found
+    return (*found, Option(NUMBER), Option(ARRAY, shape=NO_DIMS)) if _NUMBERS & {*parts} else found
 
 
 def _sizes_of_batch(hint: Any) -> tuple[Option, ...]:

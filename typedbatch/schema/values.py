@@ -43,6 +43,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
         return Option(ARRAY, shape=shape_of_text("..."), rules=shared), Option(TENSOR, shape=shape_of_text("..."))
     out: list[Option] = []
     anything = False
+    _require_true(hint)
     for part in alternatives(hint):
         kind, said = bare(part)
         rules = (*shared, *rules_in(said))
@@ -56,6 +57,48 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
     if own_sizes and not any(option.own_sizes for option in out):
         raise DeclarationError(f"OwnSizes is for a nested protocol or record, and not for {_short(hint)}")
     return () if anything else tuple(out)
+
+
+def _require_true(hint: Any) -> None:
+    """Refuse numbers and lists: a batch makes arrays of them, which is true only where an array is declared as well."""
+    kinds = [bare(part)[0] for part in alternatives(hint)]
+    made = [kind for kind in kinds if _is_number(kind) or _is_sequence(kind)]
+    if not made or any(kind is Any or kind is object or _takes_arrays(kind) for kind in kinds):
+        return
+    shown = _short(made[0])
+    if _is_sequence(made[0]):
+        raise DeclarationError(
+            f"a batch makes an array of a sequence, so that {shown} would be untrue; write NDArray[np.object_] for an "
+            "object per row, Ragged for sequences of different lengths, or the record itself for batches of it"
+        )
+    scalar = _NUMPYS.get(class_of(made[0]), "number")
+    raise DeclarationError(
+        f"a batch makes an array without dimensions of a number, so that {shown} would be untrue; write "
+        f"NDArray[np.{scalar}] for one per row, np.{scalar} for one in all, or keep it in batch.meta"
+    )
+
+
+_NUMPYS: dict[Any, str] = {bool: "bool_", int: "int64", float: "float64", complex: "complex128"}
+"""The numpy types that Python's numbers become."""
+
+
+def _is_number(hint: Any) -> bool:
+    cls = class_of(hint)
+    return isinstance(cls, type) and issubclass(cls, Number) and not issubclass(cls, np.generic)
+
+
+def _is_sequence(hint: Any) -> bool:
+    cls = class_of(hint)
+    if not isinstance(cls, type) or is_jaxtyping(hint):
+        return False
+    return issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray, memoryview))
+
+
+def _takes_arrays(hint: Any) -> bool:
+    cls = class_of(hint)
+    if is_jaxtyping(hint):
+        return any(part is Any or _takes_arrays(part) for part in alternatives(hint.array_type))
+    return isinstance(cls, type) and (cls is ArrayOrTensor or issubclass(cls, (np.ndarray, np.generic)))
 
 
 def _options(hint: Any, nested: Nested) -> Iterator[Option]:
@@ -87,10 +130,7 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
         yield Option(RAGGED, schema=None if inner is None else inner.schema)
     elif issubclass(cls, Mapping):
         yield _mapping(get_args(hint), nested)
-    elif issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray, memoryview)):
-        inner = nested(get_args(hint)[0]) if get_args(hint) else None
-        yield from [Option(ARRAY), Option(TENSOR)] if inner is None else [inner]  # batches are stored stacked
-    elif cls is ArrayOrTensor:
+    elif _is_sequence(hint) or cls is ArrayOrTensor:
         yield from (Option(ARRAY), Option(TENSOR))
     elif cls.__module__ == "collections.abc" and issubclass(np.ndarray, cls):  # Iterable, Collection, Sized
         yield from (Option(ARRAY), Option(TENSOR), Option(OBJECT, cls))

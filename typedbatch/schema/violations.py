@@ -100,7 +100,7 @@ def _across(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """How many answers were no, of how many, and where the first is; of a single answer, neither."""
+    """How many answers were no, of how many, where the first is, and which rows; of a single answer, just that."""
 
     count: int = 1
     total: int | None = None

@@ -30,7 +30,7 @@ class Pixels(BatchRecord):
 class Preference(BatchRecord):
     chosen: Array
     rejected: Array
-    margin: float = 0.0
+    margin: Array | float = 0.0
 
 
 def missing(a: Array, t: Tensor, dist: Distribution) -> None:

@@ -98,7 +98,7 @@ class Shadow(BatchRecord):
 
 
 class Loose(BatchRecord):
-    margin: float = "large"  # E: wrong-kind
+    margin: Array | float = "large"  # E: wrong-kind
 
 
 class RetypedProtocol(RolloutBatchProtocol, Protocol):

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 from annotated_types import Ge
 from numpy.typing import NDArray
 from torch import Tensor
 
-from typedbatch import ActBatch, Batch, BatchRecord, Finite, checked, checking, rule, validate
+from typedbatch import ActBatch, Batch, BatchRecord, Finite, OwnSizes, checked, checking, rule, validate
 
 Array = NDArray[Any]
 
@@ -54,6 +55,23 @@ def wrong(step: Step, act: ActBatch, open_: Batch) -> None:
 
 @checked(level="deep")  # E: misspelt-level
 def never(batch: ActBatch) -> None: ...
+
+
+class Critic(BatchRecord):
+    values: Tensor
+
+
+Critic(values=np.zeros(2))  # E: wrong-kind-of-values
+Critic().values  # E: no-values
+number: int = Critic(values=torch.zeros(2)).values  # E: values-are-a-tensor
+
+
+@checked
+def of_own(batch: Annotated[Critic, OwnSizes]) -> None:
+    batch.valuess  # E: misspelt-under-annotated: valuess
+
+
+of_own(Batch())  # E: not-a-critic
 
 
 class Bare(BatchRecord):

@@ -191,7 +191,7 @@ def rows(batch: RolloutBatchProtocol[Array | Tensor]) -> int:
 # a record that never named the protocol
 class Chosen(BatchRecord):
     act: Array
-    temperature: float
+    temperature: Array | float
 
 
 def acts(batch: ActBatchProtocol) -> int:

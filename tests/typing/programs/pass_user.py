@@ -74,7 +74,7 @@ class WithCosts(RolloutBatch[K, K, K], Generic[K]):
 class Preference(BatchRecord):
     chosen: Array
     rejected: Array
-    margin: float = 0.0
+    margin: Array | float = 0.0
     source: str = "human"
 
 
@@ -175,7 +175,7 @@ def main(n: int) -> None:
     assert_type(plain.cost, Array)
 
     pair = Preference(chosen=f, rejected=f)
-    assert_type(pair.margin, float)
+    assert_type(pair.margin, Array | float)
     pair.source = "model"
     assert_type(Preference(rejected=f, chosen=f, margin=0.5).source, str)
 

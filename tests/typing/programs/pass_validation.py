@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import numpy as np
 import torch
 from annotated_types import Ge, Le
-from jaxtyping import Float32, Int64
+from jaxtyping import Float, Float32, Int, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import assert_type
@@ -19,6 +19,7 @@ from typedbatch import (
     BatchRecord,
     Finite,
     ObsBatch,
+    OwnSizes,
     Rule,
     Sorted,
     checked,
@@ -28,6 +29,7 @@ from typedbatch import (
     schema_of,
     validate,
 )
+from typedbatch.rules import some
 from typedbatch.schema.fields import Schema
 
 Array = NDArray[Any]
@@ -145,6 +147,46 @@ def fast() -> int:
 
 
 assert_type(fast(), int)
+
+
+# sizes of its own, for a field and for an argument; arrays of a call; a field called values; shipped rules
+class Side(BatchRecord):
+    ids: Int[np.ndarray, "N T"]
+
+
+class Critic(BatchRecord):
+    chosen: Annotated[Side, OwnSizes]
+    values: Tensor
+    counts = some("values")
+
+
+class HasValues(BatchProtocol, Protocol):
+    @property
+    def values(self) -> Tensor: ...
+
+
+@checked
+def losses(logp: Float[np.ndarray, "N T"], side: Side, other: Annotated[Side, OwnSizes]) -> Float[np.ndarray, "N"]:
+    assert_type(other.ids, np.ndarray)
+    return logp.sum(1) + len(side)
+
+
+@checked
+def value_loss(batch: HasValues) -> Tensor:
+    assert_type(batch.values, Tensor)
+    return batch.values.mean()
+
+
+pair = Side(ids=np.zeros((2, 3), int))
+losses(np.zeros((2, 3)), pair, Side(ids=np.zeros((4, 3), int)))
+critic = Critic(chosen=pair, values=torch.zeros(2))
+assert_type(critic.chosen, Side)
+assert_type(critic.values, Tensor)
+value_loss(critic)
+critic.values = torch.ones(2)
+value_loss(validate(Batch(values=torch.zeros(2)), HasValues))
+assert len(list(Batch(act=np.zeros(2)).values())) == 1
+
 schema = schema_of(Step)
 assert_type(schema, Schema)
 assert_type([field.name for field in schema], list[str])
