@@ -7,7 +7,7 @@ from typing import Any, Final
 from typedbatch.errors import SettingError
 from typedbatch.schema.meta import MetaSchema
 
-_CANDIDATES: Final = (1, 1.0, "text", False, None, {}, [], (), b"", set[Any]())
+_CANDIDATES: Final[tuple[Any, ...]] = (1, 1.0, "text", False, None, {}, [], (), b"", set())
 
 
 def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:
