@@ -431,9 +431,8 @@ class Batch(Arithmetic, WithMeta):
         meta: MetaRule = "error",
     ) -> None:
         """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""
-        copying.become(
-            self, Batch.stack([*([self] if self.__dict__ else []), *as_list(batches)], axis, missing, meta=meta)
-        )
+        parts: list[Any] = [*([self] if self.__dict__ else []), *as_list(batches)]
+        copying.become(self, stack_trees(parts, axis, missing, construct.to_leaf, meta))
 
     def cat_(
         self,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from typedbatch import Batch, BatchProtocol, BatchRecord, SchemaError, cat, conforms, extend, schema_of, validate
 from typedbatch.errors import DeclarationError
 from typedbatch.json_schema import json_schema
+from typedbatch.testing import example
 
 
 class Limits(TypedDict, total=False):
@@ -52,6 +53,12 @@ def test_a_record_takes_its_meta_as_a_keyword_and_keeps_it():
     assert list(json_schema(Rollouts)["properties"]) == ["ids"]
     with pytest.raises(TypeError, match=r"Rollouts\(\) is missing 'meta'; it was given ids"):
         Rollouts(ids=np.arange(3))  # type: ignore[call-arg]  # which checkers say too
+
+
+def test_examples_have_what_must_be_there():
+    assert example(Rollouts).meta == {"temperature": 1}
+    assert example(Nesting).inner.meta == {"temperature": 1}
+    assert example(Rollouts, fields={"meta": {"temperature": 0.5}}).meta == {"temperature": 0.5}
 
 
 def test_extend_gives_a_batch_its_meta():

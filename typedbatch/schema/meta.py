@@ -63,6 +63,20 @@ class MetaSchema:
             elif key.required:
                 yield where, "TB101 missing-field", _words(key.hint), "missing"
 
+    def takes(self, name: str, value: Any) -> bool:
+        """True when a value is of the type of a key."""
+        return _is(value, self.keys[name].hint)
+
+    def choices(self, name: str) -> tuple[Any, ...]:
+        """The values of the ``Literal`` that a key is declared as; none for another type."""
+        hint, _ = bare(self.keys[name].hint)
+        return get_args(hint) if get_origin(hint) is Literal else ()
+
+    def nested(self, name: str) -> MetaSchema | None:
+        """The ``TypedDict`` that a key is declared as; None for another type."""
+        hint, _ = bare(self.keys[name].hint)
+        return _of_typed_dict(hint) if typing_extensions.is_typeddict(get_origin(hint) or hint) else None
+
     def required(self) -> bool:
         """True when a batch without meta does not fit."""
         return any(key.required for key in self.keys.values())

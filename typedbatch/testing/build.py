@@ -17,6 +17,7 @@ from typedbatch.rules import Rule
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
 from typedbatch.schema.rows import first_dims
+from typedbatch.testing.meta import example_meta
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3
@@ -81,7 +82,13 @@ class _Builder:
                 values[field.name] = self._source.given(self._fields[here])
             elif not field.optional or depth < _DEEPEST or NONE in (field.kinds or ()):
                 values[field.name] = self._value(field, here, depth)
-        return Batch(values)
+        batch = Batch(values)
+        if schema.meta is not None:
+            here = f"{path}meta"
+            self.used.add(here)
+            given = self._fields.get(here)
+            batch.meta = example_meta(schema.meta, here) if given is None else self._source.given(given)
+        return batch
 
     def _value(self, field: Field, path: str, depth: int) -> Any:
         if not field.options:
