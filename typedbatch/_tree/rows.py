@@ -153,14 +153,17 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
     for value in fields.values():
         if type(value) is ndarray and value.shape:
             size: int | None = len(value)
-        elif KINDS[type(value)] is TENSOR and value.ndim and not value.is_nested:
-            size = value.shape[0]
         else:
-            size = _equal_arrays(value.__dict__) if isinstance(value, Tree) else None
+            size = _equal_arrays(value.__dict__) if isinstance(value, Tree) else _tensor_rows(value)
         if size is None or (rows is not None and rows != size):
             return None
         rows = size
     return rows
+
+
+def _tensor_rows(value: Any) -> int | None:
+    has_rows = KINDS[type(value)] is TENSOR and value.ndim and not value.is_nested
+    return value.shape[0] if has_rows else None
 
 
 def shape_of(fields: Mapping[str, Any]) -> list[int]:
