@@ -175,7 +175,6 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
     return rows
 
 
-<<<<<<< HEAD
 def require_rows(values: Tree, rows: int) -> None:
     """Raise an error unless every leaf has so many rows; ``None`` and reserved fields need none.
 
@@ -187,11 +186,11 @@ def require_rows(values: Tree, rows: int) -> None:
         if shape[:1] != (rows,) and KINDS[type(leaf)] is not NONE and not isinstance(leaf, Tree):
             has = f"{shape[0]} rows" if shape else "no rows"
             raise StructureError(f"{describe(leaf)} has {has}, and the lengths sum up to {rows}", path)
-=======
+
+
 def _tensor_rows(value: Any) -> int | None:
     has_rows = KINDS[type(value)] is TENSOR and value.ndim and not value.is_nested
     return value.shape[0] if has_rows else None
->>>>>>> 27d486a339f7e82c935df93d8683ebd57eba3f83
 
 
 def shape_of(fields: Mapping[str, Any]) -> list[int]:
