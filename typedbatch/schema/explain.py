@@ -118,16 +118,17 @@ class Walker:
     """Walks a batch beside a schema, ``root``."""
 
     def __init__(self, root: Schema, batch: Any, proposals: Proposals | None = None) -> None:
-        self.root, self.proposals = root.name, proposals or Proposals(root, batch)
+        self.root: str = root.name
+        self.proposals: Proposals = proposals or Proposals(root, batch)
         self.problems: list[Problem] = []
-        self.known = _Known()
+        self.known: _Known = _Known()
         self.owner: Path | None = None
         """The innermost batch with sizes of its own that the walk is in."""
-        self.trying = False
+        self.trying: bool = False
         """Whether an alternative of a union is tried, and given up at the first problem."""
         self.kept: list[Any] = []
         """What properties gave: what is known of a value is known by its id, which must not become another's."""
-        self.shares = not can_generate(root)
+        self.shares: bool = not can_generate(root)
         """A batch that is met again is not gone through again; only where the schema nests itself can it be often."""
 
     def report(self, path: Path | str | None, code: Code, expected: str, got: str, hint: str = "") -> None:

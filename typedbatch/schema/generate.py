@@ -191,14 +191,17 @@ class Body:
     """The statements of one function, up to ``fail``, the statement that says no, on values in ``depth`` batches."""
 
     def __init__(self, writer: Writer, fail: str, indent: int, depth: int) -> None:
-        self.writer, self.fail, self.indent, self.depth = writer, fail, indent, depth
+        self.writer: Writer = writer
+        self.fail: str = fail
+        self.indent: int = indent
+        self.depth: int = depth
         self.lines: list[str] = []
         self.known: set[str] = set()
         """Dimensions that have a size by now on every way here."""
         self.uncertain: set[str] = set()
         """Dimensions that the shape at hand gives a size only where it is not broadcast."""
-        self.count = 0
-        self.inlined = 0
+        self.count: int = 0
+        self.inlined: int = 0
         self.computed: list[tuple[str, Dim]] = []
 
     def write(self, *lines: str) -> None:

@@ -168,7 +168,7 @@ class HasValues(BatchProtocol, Protocol):
 @checked
 def losses(logp: Float[np.ndarray, "N T"], side: Side, other: Annotated[Side, OwnSizes]) -> Float[np.ndarray, "N"]:
     assert_type(other.ids, np.ndarray)
-    return logp.sum(1) + len(side)
+    return np.zeros(len(logp) * (len(side) > 0))
 
 
 @checked
