@@ -377,3 +377,13 @@ class TestDeclared:
         assert conforms(batch, Samples)
         if len(batch):
             assert Batch.cat(list(batch.split(2, shuffle=False))) == batch
+
+
+def test_to_moves_and_casts_what_is_in_it_and_the_lengths_stay():
+    batch = Batch(tokens=Ragged(Batch(ids=torch.arange(3), logp=torch.zeros(3)), [1, 2]))
+    moved = batch.to("meta", dtype=torch.bfloat16)
+    assert (moved.tokens.values.ids.device.type, moved.tokens.values.logp.dtype) == ("meta", torch.bfloat16)
+    assert moved.tokens.values.ids.dtype == torch.int64
+    assert moved.tokens.sizes.tolist() == [1, 2]
+    with pytest.raises(LeafError, match=r"field 'tokens\.(values\.)?ids'.*to_torch\(\) makes it one"):
+        Batch(tokens=Ragged(Batch(ids=np.arange(3)), [1, 2])).to("meta")

@@ -5,30 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
-import numpy as np
 from typing_extensions import TypeVar
 
 from typedbatch._declaration import pydantic_schema
-from typedbatch._ops import (
-    assignment,
-    column,
-    construct,
-    conversion,
-    copying,
-    devices,
-    display,
-    equality,
-    indexing,
-    nulls,
-    splitting,
-)
-from typedbatch._ops.arithmetic import Arithmetic, apply_ufunc
+from typedbatch._ops import assignment, column, construct, conversion, copying, equality, indexing, nulls, splitting
+from typedbatch._ops.arithmetic import Arithmetic
 from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
 from typedbatch._ops.copying import shallow
+from typedbatch._ops.devices import moved, pinned
 from typedbatch._ops.direct import written_directly
+from typedbatch._ops.display import Display
 from typedbatch._ops.from_rows import MissingInRows, from_rows
 from typedbatch._ops.meta import MetaRule
-from typedbatch._ops.numpy_functions import apply_function
+from typedbatch._ops.numpy_functions import NumpyProtocols
 from typedbatch._tree.leaves import BATCH, Tree, describe, kind_of
 from typedbatch._tree.meta import WithMeta, restore_meta
 from typedbatch._tree.rows import count_rows, shape_of
@@ -44,7 +33,7 @@ J = TypeVar("J", bound="BatchProtocol")  # what is joined
 C = TypeVar("C", bound="BatchProtocol", default="Batch")  # with dicts among them; dicts alone make a plain Batch
 
 
-class Batch(Arithmetic, WithMeta):
+class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     """Named arrays, tensors and objects, nested at will, that are read, indexed and combined together.
 
     ``batch.obs`` and ``batch["obs"]`` read a field, ``batch[i]`` takes rows of every field. Iteration is over rows,
@@ -489,7 +478,7 @@ class Batch(Arithmetic, WithMeta):
             LeafError: a field is a numeric array of numpy, which has no device; :meth:`to_torch` makes it a tensor.
             SettingError: torch has no such dtype or device, or the dtype is not a floating one.
         """
-        return devices.moved(self, device, dtype, non_blocking)
+        return moved(self, device, dtype, non_blocking)
 
     def pin_memory(self: B) -> B:
         """A Batch of the same class whose tensors are in pinned memory; a DataLoader with ``pin_memory=True`` calls it.
@@ -499,7 +488,7 @@ class Batch(Arithmetic, WithMeta):
         Raises:
             LeafError: a field is a numeric array of numpy, or a tensor that is not on the CPU, or there is no GPU.
         """
-        return devices.pinned(self)
+        return pinned(self)
 
     def to_at_least_2d(self: B) -> B:
         """A Batch whose arrays and tensors have two dimensions or more, its distributions a batch dimension. Views."""
@@ -586,32 +575,6 @@ class Batch(Arithmetic, WithMeta):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
         restore_meta(self, state)
-
-    def __repr__(self) -> str:
-        return display.text(self)
-
-    def __rich_repr__(self) -> Iterable[tuple[str, Any]]:
-        return display.rich_fields(self)
-
-    def _repr_html_(self) -> str:
-        return display.html(self)
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return list(self.__dict__)
-
-    # ---- numpy ----------------------------------------------------------------------------------------------------
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """``np.exp(batch)``, ``np.maximum(batch, 0)``, ``array * batch``: the ufunc on every leaf."""
-        if method != "__call__" or "out" in kwargs:
-            return NotImplemented
-        return apply_ufunc(ufunc, inputs, kwargs)
-
-    def __array_function__(
-        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        """``np.mean(batch)``, ``np.concatenate([a, b])`` and others."""
-        return apply_function(func, args, dict(kwargs))
 
 
 Tree.plain = Batch

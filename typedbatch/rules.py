@@ -211,13 +211,13 @@ def mask_matches(mask: str, length: str, /) -> Any:
     return _of_fields(f"each row of {mask} has {length} tokens", holds, mask, length)
 
 
-def some(mask: str, /, *, each_row: bool = True) -> Any:
+def some(mask: str, /, *, each_row: bool = False) -> Any:
     """A rule: a mask has a token that counts, so that no mean over it divides by 0.
 
     Args:
         mask: the field of the mask, ``(N, ...)``, bool or numbers 0 and 1.
-        each_row: in each row. With False one in the whole batch is enough, as where samples are left out of the loss by
-            a mask of zeros.
+        each_row: in each row. Otherwise one in the whole batch is enough, as samples are left out of the loss by a mask
+            of zeros: truncated ones, and those that ``pad_rows`` adds.
 
     Returns:
         The rule, as :func:`mask_matches` does.

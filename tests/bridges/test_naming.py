@@ -231,7 +231,8 @@ def test_two_names_for_one_thing(names, to, target):
 @pytest.mark.parametrize("to", ["", None, ["rllib"], "RLLIB"])
 def test_names_of_nobody(to):
     with pytest.raises(
-        SettingError, match=r"^rename\(\) knows the names of tianshou, rllib, gymnasium, sb3, torchrl, not"
+        SettingError,
+        match=r"^rename\(\) knows the names of tianshou, rllib, gymnasium, sb3, torchrl, typedbatch, verl, trl,",
     ):
         rename(Batch(obs=np.zeros(2)), to)
 

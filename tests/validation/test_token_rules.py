@@ -26,7 +26,7 @@ class Ready(BatchRecord):
     sampled: Any = None
 
     lengths = mask_matches("mask", "length")
-    counts = some("mask")
+    counts = some("mask", each_row=True)
     centred = groups_centred("adv", "uid", mask="mask")
     aligned = logp_aligned("old", "sampled", mask="mask")
 
@@ -100,7 +100,7 @@ def test_each_rule(changes: dict[str, Any], says: str, hint: str, kind: str):
 
 
 def test_a_batch_may_leave_samples_out_of_the_loss():
-    leaves_out = some("mask", each_row=False)
+    leaves_out = some("mask")
     assert leaves_out(Batch(mask=masked(3)["mask"]))
     assert not leaves_out(Batch(mask=np.zeros((2, 3))))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -161,3 +161,19 @@ _STYLE = (
     ".typedbatch .tb-row span{color:#858c99}"
     "</style>"
 )
+
+
+class Display(Tree):
+    """How a Batch shows itself."""
+
+    def __repr__(self) -> str:
+        return text(self)
+
+    def __rich_repr__(self) -> Iterable[tuple[str, Any]]:
+        return rich_fields(self)
+
+    def _repr_html_(self) -> str:
+        return html(self)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.__dict__)

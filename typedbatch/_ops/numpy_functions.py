@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from typedbatch._ops.arithmetic import apply
+from typedbatch._ops.arithmetic import apply, apply_ufunc
 from typedbatch._ops.combine import cat_trees, stack_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.equality import allclose, equal
@@ -113,3 +113,19 @@ def _on_leaf(function: Function, kwargs: Mapping[str, Any]) -> Function:
 
     call.__name__ = f"np.{function.__name__}"
     return call
+
+
+class NumpyProtocols(Tree):
+    """What numpy asks a Batch that it is given."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """``np.exp(batch)``, ``np.maximum(batch, 0)``, ``array * batch``: the ufunc on every leaf."""
+        if method != "__call__" or "out" in kwargs:
+            return NotImplemented
+        return apply_ufunc(ufunc, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """``np.mean(batch)``, ``np.concatenate([a, b])`` and others."""
+        return apply_function(func, args, dict(kwargs))
