@@ -62,7 +62,7 @@ class Actor(nn.Module):
         obs = torch.as_tensor(batch.obs)
         return Choice(act=obs, logp=obs, value=obs)
 
-    def greedy(self, batch: ObsBatchProtocol) -> ActBatch:
+    def greedy(self, batch: ObsBatch) -> ActBatch:
         return ActBatch(act=batch.obs)
 
     def process(self, batch: Rollout) -> LogpOldBatch[Tensor]:
@@ -164,6 +164,7 @@ def nested(envs: Envs) -> None:
         return extend(rollout, SightRollout, logp=out.logp)
 
     assert_type(Collector(envs, from_record).rollout(10).obs, Sight)
+    print(Collector(envs, from_protocol).rollout(10).obs.pos)
     assert_type(Collector(envs, from_protocol, keep).rollout(10), SightRollout)
     collector: Collector[RolloutBatch[Array, Sight]] = Collector(envs, from_record)
     collector.collect(VectorReplayBuffer[RolloutBatch[Array, Sight]](100, 8), 100, random=True)
@@ -171,4 +172,4 @@ def nested(envs: Envs) -> None:
     def of_anything(batch: Any) -> ActBatch:
         return ActBatch(act=batch.obs)
 
-    assert_type(Collector(envs, of_anything).rollout(10), RolloutBatch)
+    print(Collector(envs, of_anything).rollout(10).obs)
