@@ -35,6 +35,17 @@ def test_a_field_of_both_stays_where_it_is_equal():
     assert list(joined.keys()) == ["ids", "uid", "n", "nan", "r"]
 
 
+def test_meta_of_both_and_fields_that_may_be_left_out():
+    one, two = Batch(x=[1, 2], ref=None, meta={"step": 3}), Batch(x=None, ref=[5, 6], r=None)
+    two.meta = {"step": 3, "engine": "v1"}
+    joined = union(one, two)
+    assert joined == Batch(x=[1, 2], ref=[5, 6], r=None, meta={"step": 3, "engine": "v1"})
+    assert (one.meta, one.ref) == ({"step": 3}, None)
+    two.meta["step"] = 4
+    with pytest.raises(StructureError, match=r"'meta.step': both batches have it, with different values"):
+        union(one, two)
+
+
 @given(st.permutations(range(6)), st.lists(st.integers(0, 5), max_size=9))
 def test_rows_are_joined_by_key_in_whatever_order_they_come(order, wanted):
     keys = np.array([f"key {i}" for i in order], object)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from typedbatch._ops.copying import shallow
 from typedbatch._ops.equality import same_leaf
 from typedbatch._ops.indexing import take
 from typedbatch._tree.leaves import describe
+from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._tree.rows import equal_rows, require_tree
 from typedbatch.episodes import values_of
 from typedbatch.errors import StructureError
@@ -37,8 +38,8 @@ def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
         A batch of the class of ``batch``, its fields first. Data is shared; with ``on`` that of ``other`` is copied.
 
     Raises:
-        StructureError: other numbers of rows, a field of both with different values (NaN differs from NaN, but an
-            array is what it is), or with ``on`` a key that ``other`` has not exactly once.
+        StructureError: other numbers of rows, a field or a key of the meta that both have with different values (NaN
+            differs from NaN, but an array is what it is; None is nothing), or with ``on`` a key that ``other`` has not exactly once.
         MissingFieldError: a batch lacks the field ``on``.
         NoLengthError: a field is a scalar.
     """
@@ -48,13 +49,24 @@ def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
         theirs = take(theirs, _places(_keys(mine, on, rows), _keys(theirs, on, count), on))
     elif rows != count:
         raise StructureError(f"{rows} rows cannot be joined with {count}; on= takes a field of both to join them by")
-    joined: B = shallow(mine)
-    for name, value in shallow(theirs).__dict__.items():
-        if name in mine.__dict__:
-            _require_same(mine.__dict__[name], value, name)
-        else:
-            joined.__dict__[name] = value
-    return joined
+    joined: Any = shallow(mine)
+    _put_in(joined.__dict__, shallow(theirs).__dict__, "")
+    if meta := meta_of(theirs):
+        both = dict(meta_of(mine))
+        _put_in(both, meta, "meta.")
+        set_meta(joined, both)
+    result: B = joined
+    return result
+
+
+def _put_in(fields: dict[str, Any], more: Mapping[str, Any], where: str) -> None:
+    """Add what is not there; None is nothing, as in fields of a record that may be left out."""
+    for name, value in more.items():
+        there = fields.get(name)
+        if there is None:
+            fields[name] = value
+        elif value is not None:
+            _require_same(there, value, where + name)
 
 
 def _keys(tree: Any, on: str, rows: int) -> list[Any]:
