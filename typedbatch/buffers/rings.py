@@ -21,7 +21,7 @@ Ids = Any
 
 
 _ZERO, _NONE = np.zeros(1), np.zeros(1, np.intp)
-_ONE = np.ones((1, 1), np.int64)  # an array, as numpy takes longer for a number
+_ONE = np.ones(1, np.int64)  # an array, as numpy takes longer for a number
 
 
 class Added(NamedTuple):
@@ -115,14 +115,20 @@ class Rings:
                 return slice(first, None, self.equal)
         return self.target(ids)
 
-    def advance(self, ids: Ids, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Count in one row for each of the rings ``ids``, which must differ, at the slots that ``target`` names."""
-        counts = self.counts[:3, ids]  # insertion, length and ep_len: a view for a slice, a copy for numbers
-        added = Added(self.target(ids), np.zeros(rew.shape), np.zeros(len(rew), np.intp), self._began(ids))
-        counts += _ONE
-        counts[0] %= self.capacity[ids]
-        np.minimum(counts[1], self.capacity[ids], out=counts[1])
-        if type(ids) is not slice:
+    def advance(self, ids: Ids, place: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        """Count in one row for each of the rings ``ids``, which must differ, at what :meth:`place` said."""
+        in_step = type(place) is slice
+        slots = self.offset + place.start if in_step else place
+        added = Added(slots, np.zeros(rew.shape), np.zeros(len(rew), np.intp), self._began(ids))
+        if in_step:  # one number instead of arrays, which would take longer than all the rest
+            self.insertion.fill((place.start + 1) % self.equal)
+            self.length += self.length < self.equal
+            self.ep_len += _ONE
+        else:
+            counts = self.counts[:3, ids]  # insertion, length and ep_len
+            counts += _ONE
+            counts[0] %= self.capacity[ids]
+            np.minimum(counts[1], self.capacity[ids], out=counts[1])
             self.counts[:3, ids] = counts
         self.ep_return[ids] += rew
         if True in done.tolist():

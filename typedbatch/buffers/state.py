@@ -276,8 +276,9 @@ class State:
 
     def _write_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         self.make_room(ids)
-        plan.write(self.rings.place(ids))
-        added = self.rings.advance(ids, rew, done)
+        place = self.rings.place(ids)
+        plan.write(place)
+        added = self.rings.advance(ids, place, rew, done)
         self.on_rows_written(added.slots)
         return added
 

@@ -38,8 +38,9 @@ def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
         A batch of the class of ``batch``, its fields first. Data is shared; with ``on`` that of ``other`` is copied.
 
     Raises:
-        StructureError: other numbers of rows, a field or a key of the meta that both have with different values (NaN
-            differs from NaN, but an array is what it is; None is nothing), or with ``on`` a key that ``other`` has not exactly once.
+        StructureError: other numbers of rows; a field, or a key of the meta, of both with different values (NaN differs
+            from NaN, but an array is what it is; None is nothing); or with ``on`` a key that ``other`` has not exactly
+            once.
         MissingFieldError: a batch lacks the field ``on``.
         NoLengthError: a field is a scalar.
     """
