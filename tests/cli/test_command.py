@@ -12,7 +12,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import h5py
 import numpy as np
@@ -20,13 +20,15 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import typedbatch
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
 from typedbatch.cli.commands import app
 from typedbatch.cli.loading import read
-from typedbatch.errors import StorageError
+from typedbatch.errors import Code, StorageError
 from typedbatch.files import save
 from typedbatch.testing import example
 
+PAGES = Path(typedbatch.__file__).parents[1] / "docs" / "errors"
 ROLLOUT = "RolloutBatchProtocol"
 SHORT = "N is 3 here, but 6 in obs, obs_next, act, terminated, truncated"
 
@@ -395,3 +397,34 @@ def test_hdf5_files_of_others(tmp_path):
         file["s"] = "text"
     with pytest.raises(StorageError, match=r"a\.h5 cannot be read: field 's': text, or data of different lengths"):
         read(tmp_path / "a.h5", unsafe_pickle=False)
+
+
+@pytest.mark.parametrize("code", ["TB302", "tb302", "[TB302 dimension-conflict]"])
+def test_explain_prints_the_page_of_a_code(code, tmp_path):
+    done = run("explain", code, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == (PAGES / "TB302.md").read_text(encoding="utf-8")
+
+
+def test_every_code_has_a_page_and_a_slip_is_pointed_out(tmp_path):
+    for code in get_args(Code):
+        assert run("explain", code, cwd=tmp_path).stdout.startswith(f"# {code}")
+    done = run("explain", "batch-shpe", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no code 'batch-shpe', only TB101" in done.stderr
+    assert "did you mean 'batch-shape'" in done.stderr
+
+
+def test_doctor_says_what_a_report_of_a_bug_needs(tmp_path):
+    (tmp_path / "mypy.ini").write_text("[mypy]\nplugins = typedbatch.mypy\nfiles = mine\n")
+    lines = run("doctor", cwd=tmp_path).stdout.splitlines()
+    assert len(lines) == 10
+    assert lines[0] == f"typedbatch         {typedbatch.__version__}"
+    assert lines[-1] == "mypy plugin        on, in the settings that mypy finds in this folder"
+    (tmp_path / "mypy.ini").write_text("[mypy]\n")
+    found = json.loads(run("doctor", "--json", cwd=tmp_path).stdout)
+    assert found["numpy"] == np.__version__
+    assert found["mypy plugin"].startswith("off in this folder")
+    assert str(tmp_path) not in str(found)
+    (tmp_path / "mypy.ini").write_text("[mypy]\nplugins = nobody.has.it\n")
+    assert json.loads(run("doctor", "--json", cwd=tmp_path).stdout)["mypy plugin"].startswith("mypy could not be run")

@@ -1,7 +1,8 @@
-"""What the command does: ``validate``, ``infer``, ``show``, ``protocols``."""
+"""What the command does: ``validate``, ``infer``, ``show``, ``protocols``, ``explain``, ``doctor``."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +19,10 @@ from typedbatch._report import printable
 from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch._validation.validate import validate_at, verbatim
 from typedbatch.batch import Batch
+from typedbatch.cli.doctor import examine
 from typedbatch.cli.loading import read
 from typedbatch.cli.output import FAILED, MATCHES, UNREADABLE, Checked, Format, Outcome, as_text
+from typedbatch.cli.pages import page_of
 from typedbatch.cli.schemas import hierarchy, schema_named
 from typedbatch.errors import SchemaError, TypedBatchError
 from typedbatch.infer import infer_schema
@@ -125,6 +128,26 @@ def protocols(
             of = f"({', '.join(base.__name__ for base in bases)})" if bases else ""
             lines.append(f"{protocol.__name__}{of}" + (f": {', '.join(own)}" if own else ""))
     typer.echo("\n".join(lines))
+
+
+@app.command()
+def explain(
+    code: Annotated[str, typer.Argument(help="of a report, as TB302, or of the mypy plugin, as batch-shape")],
+) -> None:
+    """Print the page of an error code."""
+    with _or_stop():
+        typer.echo(page_of(code), nl=False)
+
+
+@app.command()
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False) -> None:
+    """Print versions and settings, for the report of a bug."""
+    found = examine()
+    if as_json:
+        typer.echo(json.dumps(dict(found)))
+        return
+    width = max(len(one.what) for one in found)
+    typer.echo("\n".join(f"{one.what:{width}}  {one.found}" for one in found))
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 LINES = """\
 # mypy.ini, .mypy.ini or setup.cfg
@@ -36,8 +38,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _check(config: str | None) -> int:
     chosen = [f"--config-file={config}"] if config is not None else []
-    command = [sys.executable, "-m", "mypy", *chosen, "--no-error-summary", "--command", PROOF]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with TemporaryDirectory() as folder:
+        # not --command, which mypy refuses where the settings say which files to check
+        proof = Path(folder) / "typedbatch_proof.py"
+        proof.write_text(PROOF, encoding="utf-8")
+        command = [sys.executable, "-m", "mypy", *chosen, "--no-error-summary", str(proof)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     where = config or "the settings that mypy finds in this folder"
     if done.returncode == 0:
         print(f"typedbatch.mypy is on in {where}")
