@@ -170,10 +170,10 @@ def collate(rows: list[Row]) -> Array:
 
 
 def collate_dicts() -> Array:
-    b = Batch([{"prompt": [1, 2], "source": {"id": 3}}, {"prompt": [3, 4], "meta": {"id": 4}}])
-    print(b.source.id, b.prompt.shape)
-    first = Batch({"prompt": np.array([1, 2]), "source": dict(id=3, source="web")})
-    print(first.meta.id, first.meta.source.upper(), first["source"]["id"])
+    b = Batch([{"prompt": [1, 2], "origin": {"id": 3}}, {"prompt": [3, 4], "origin": {"id": 4}}])
+    print(b.origin.id, b.prompt.shape)
+    first = Batch({"prompt": np.array([1, 2]), "origin": dict(id=3, source="web")})
+    print(first.origin.id, first.origin.source.upper(), first["origin"]["id"])
     joined = stack([{"prompt": np.array([1, 2])}, {"prompt": np.array([3, 4])}])
     return joined.prompt
 
