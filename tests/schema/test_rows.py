@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jaxtyping import Float, Int
 
-from typedbatch import Batch, BatchRecord, Ragged
+from typedbatch import Batch, BatchRecord, Ragged, cat
 from typedbatch.errors import RowIndexError
+from typedbatch.rows import chunk, repeat
 
 
 class Packed(BatchRecord):
@@ -58,6 +59,9 @@ OPERATIONS: list[Any] = [
     lambda batch: next(batch.split(1)),
     lambda batch: next(batch.split(1, shuffle=False)),
     lambda batch: Batch(inner=batch)[:1],
+    lambda batch: cat([batch, batch]),
+    lambda batch: repeat(batch, 2),
+    lambda batch: chunk(batch, 2),
 ]
 
 

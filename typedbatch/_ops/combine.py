@@ -86,6 +86,8 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
     if cls._require_parts is not None:
         cls._require_parts(dicts)
+    if cls._row_guard is not None and dicts:  # joined end to end, offsets of one would count from its own beginning
+        cls._row_guard(batches[0])
     return _with_meta(cls, _cat_fields(dicts, dicts, missing), dicts, meta)
 
 
