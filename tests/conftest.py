@@ -27,6 +27,7 @@ SLOW = (
     "tests/editor",
     "tests/files/test_atomic.py::test_a_process_that_is_killed",
     "tests/files/test_atomic.py::test_a_disk_that_is_full",
+    "tests/posttraining/test_example.py",
     "tests/test_from_tianshou.py",
     "tests/test_infer.py::test_a_checker_reads_it",
     "tests/test_pytest_plugin.py",
@@ -39,6 +40,7 @@ SLOW = (
 QUICK = (
     "tests/buffers/test_killed_process.py::test_a_dropnull_that_is_killed_leaves_only_rows_that_were_there[ReplayBuffer]",
     "tests/buffers/test_two_processes.py::test_the_lock_of_another_process_goes_when_it_is_killed",
+    "tests/posttraining/test_example.py::test_the_reward_rises[1]",
     "tests/test_from_tianshou.py::test_both_programs_learn_the_same[ppo]",
     "tests/training/test_examples.py::test_ppo[1]",
     "tests/typing/plugin/test_near.py",
