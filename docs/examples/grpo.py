@@ -168,7 +168,7 @@ def update(model: Model, optimizer: torch.optim.Optimizer, batch: Sampled) -> No
 
 
 def main(seed: int = 0) -> None:
-    torch.manual_seed(seed)
+    torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]  # torch does not say what it takes
     torch.set_num_threads(1)
     model = Model()
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)

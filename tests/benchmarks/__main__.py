@@ -16,6 +16,7 @@ from .imports import measure_imports
 from .memory import check_memory
 from .operations import operations
 from .peers import MODULES, installed
+from .posttraining import measure_posttraining
 from .ragged import measure_ragged
 from .report import Report
 from .sample_batches import measure_sample_batches
@@ -32,7 +33,7 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "branches",
-    "ragged",
+    "ragged", "posttraining",
 )  # fmt: skip
 
 
@@ -94,6 +95,9 @@ def main() -> int:
         report.branches(measure_branches())
     if arguments.only in "ragged":
         report.ragged(*measure_ragged())
+    if arguments.only in "posttraining":
+        for size, rows in measure_posttraining():
+            report.posttraining(size, rows)
     report.summary()
     return int(wrong)
 

@@ -18,6 +18,7 @@ from .distributed import Distributed
 from .files import Row as FilesRow
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
+from .posttraining import Row as PostTrainingRow
 from .ragged import FILL, LONGEST, SAMPLES, SHARE_OF_PADDED_BAR, RaggedRow
 from .sample_batches import Row as SampleRow
 from .timing import Measured, Ratio
@@ -206,6 +207,19 @@ class Report:
         if share > SHARE_OF_PADDED_BAR:
             self.missed.setdefault("ragged: memory", [])
         table.add_row("bytes / those of the padded batch", "", f"{share:.3f}", f"{SHARE_OF_PADDED_BAR:.2f}")
+        self._print(table)
+
+    def posttraining(self, size: str, rows: list[PostTrainingRow]) -> None:
+        """Times beside a loop over a dict of tensors, for one size."""
+        others = [name for name in rows[0].ratios if name != "typedbatch"]
+        title = f"post-training: {size}, ten columns of tensors and five of objects"
+        table = self._table(title, "operation", "floor, us", "typedbatch", "bar", *others)
+        for row in rows:
+            if row.missed:
+                self.missed.setdefault(f"post-training: {row.name}", []).append(size)
+            bar = "" if row.bar is None else f"{row.bar:.2f}"
+            cells = (f"{row.ratios[name].median:.2f}" if name in row.ratios else "-" for name in others)
+            table.add_row(row.name, f"{row.floor * 1e6:.2f}", _own(row.ratios["typedbatch"], row.missed), bar, *cells)
         self._print(table)
 
     def branches(self, measured: list[Branches]) -> None:

@@ -50,7 +50,7 @@ def measure(operation: Operation, peers: list[str]) -> Measured:
     return Measured(operation, floor, ratios, wrong)
 
 
-def beside(floor: Call, calls: dict[str, Call]) -> tuple[float, dict[str, Ratio]]:
+def beside(floor: Call, calls: dict[str, Call], rounds: int = ROUNDS) -> tuple[float, dict[str, Ratio]]:
     """The floor's seconds, and each call's time over that of a floor right beside it, before or after it in turn."""
     loops, floor_loops = {name: calibrate(call) for name, call in calls.items()}, calibrate(floor)
     floors: list[float] = []
@@ -58,7 +58,7 @@ def beside(floor: Call, calls: dict[str, Call]) -> tuple[float, dict[str, Ratio]
     gc.collect()
     gc.disable()
     try:
-        for round_ in range(ROUNDS):
+        for round_ in range(rounds):
             for name, call in calls.items():
                 own = seconds(call, loops[name]) if round_ % 2 else 0.0
                 floors.append(seconds(floor, floor_loops))
