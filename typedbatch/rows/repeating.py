@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._ops.conversion import map_leaves
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.indexing import take, take_basic
-from typedbatch._tree.leaves import ARRAY, SEQUENCE, TENSOR, kind_of, new_tree
-from typedbatch._tree.rows import at_least, require_tree, rows_to_take
+from typedbatch._tree.leaves import ARRAY, NONE, SEQUENCE, TENSOR, kind_of, new_tree
+from typedbatch._tree.rows import at_least, leaves, require_tree, rows_to_take
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SizeError
 from typedbatch.sequences import Lengths, as_lengths
@@ -49,9 +51,24 @@ def repeat(batch: B, n: int | Lengths, *, interleave: bool = True) -> B:
         numbers = _repeated_by(as_lengths(n), rows, interleave)
     else:
         times = at_least(0, n, "the number of times")
+        if interleave and all(map(_is_plain, (leaf for _, leaf in leaves(tree.__dict__)))):
+            at_once: B = map_leaves(tree, partial(_each_repeated, times=times))
+            return at_once
         numbers = np.repeat(np.arange(rows), times) if interleave else np.tile(np.arange(rows), times)
     repeated: B = take(tree, numbers) if tree.__dict__ else shallow(tree)
     return repeated
+
+
+def _is_plain(leaf: Any) -> bool:
+    kind = kind_of(leaf)
+    return kind is ARRAY or kind is NONE or (kind is TENSOR and not leaf.is_nested)
+
+
+def _each_repeated(leaf: Any, times: int) -> Any:
+    """By what numpy and torch have for it, which needs no row numbers."""
+    if leaf is None:
+        return None
+    return leaf.repeat(times, 0) if kind_of(leaf) is ARRAY else leaf.repeat_interleave(times, 0)
 
 
 def _repeated_by(times: NDArray[np.intp], rows: int, interleave: bool) -> NDArray[np.intp]:
