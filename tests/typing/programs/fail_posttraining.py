@@ -27,10 +27,6 @@ class Sampling(TypedDict):
     temperature: float
 
 
-class Sampled(Ready):
-    meta: Sampling
-
-
 class LossInputs(PolicyLossProtocol, Protocol):
     @property
     @override
