@@ -27,6 +27,10 @@ class Sampling(TypedDict):
     temperature: float
 
 
+class Sampled(Ready):
+    meta: Sampling
+
+
 class LossInputs(PolicyLossProtocol, Protocol):
     @property
     @override
@@ -46,7 +50,8 @@ def policy_loss(batch: PolicyLossProtocol) -> Tensor:
 
 
 def penalty(batch: ReferenceProtocol) -> Tensor:
-    return batch.ref_logp
+    ref_logp: Tensor = batch.ref_logp  # zuban may take the types of jaxtyping for Any
+    return ref_logp
 
 
 def value_loss(batch: ValueLossProtocol) -> Tensor:
@@ -69,7 +74,7 @@ def too_early(prompts: Prompts, rollouts: Rollouts, scored: Scored, ready: Ready
     ready.ref_logp.mean()  # E: optional-field: mean
 
 
-def wrongly_made(scored: Scored, ids: NDArray[np.int64], x: Tensor) -> Ready:
+def wrongly_made(scored: Scored, ids: NDArray[np.int64], x: Tensor) -> Sampled:
     Prompts(prompt_ids=ids, prompt_mask=x, uid=ids)  # E: arrays-for-tensors
     Prompts(prompt_ids=x, prompt_mask=x)  # E: no-uid: uid
     return scored  # E: stage-left-out

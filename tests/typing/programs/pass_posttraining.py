@@ -43,12 +43,13 @@ class LossInputs(SequenceProtocol, PolicyLossProtocol, Protocol):
 
 
 def sequence(batch: SequenceProtocol) -> tuple[int, ...]:
-    ids: Tensor = batch.response_ids  # zuban takes the types of jaxtyping for Any
+    ids: Tensor = batch.response_ids  # zuban may take the types of jaxtyping for Any
     return ids.shape
 
 
 def baseline(batch: RewardProtocol) -> Tensor:
-    return batch.rewards - groups(batch, "uid").mean(batch.rewards)
+    rewards: Tensor = batch.rewards
+    return rewards - groups(batch, "uid").mean(rewards)
 
 
 def policy_loss(batch: PolicyLossProtocol) -> Tensor:
@@ -57,7 +58,8 @@ def policy_loss(batch: PolicyLossProtocol) -> Tensor:
 
 
 def penalty(batch: ReferenceProtocol) -> Tensor:
-    return policy_loss(batch) + batch.ref_logp
+    ref_logp: Tensor = batch.ref_logp
+    return policy_loss(batch) + ref_logp
 
 
 def value_loss(batch: ValueLossProtocol) -> Tensor:
