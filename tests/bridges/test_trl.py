@@ -1,0 +1,186 @@
+"""What GRPOTrainer of TRL 1.16 gives its loss: as ``_generate_and_score_completions`` makes it, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from typedbatch import Batch, objects
+from typedbatch.bridges.trl import from_trl, to_trl
+from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, SchemaError, StructureError
+from typedbatch.posttraining import PolicyLossProtocol, Ready, SequenceProtocol
+
+LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
+
+
+def right(lengths: list[int]) -> torch.Tensor:
+    return (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+
+
+def inputs(prompts: list[int] = [1, 3], completions: list[int] = [2, 3], **more: Any) -> dict[str, Any]:
+    """In the order, dtypes and padding of TRL."""
+    prompt_mask, mask = right(prompts).flip(1), right(completions)
+    n = torch.arange(mask.numel()).reshape(mask.shape)
+    return {
+        "prompt_ids": prompt_mask * 7,
+        "prompt_mask": prompt_mask,
+        "completion_ids": mask * n,
+        "completion_mask": mask,
+        "advantages": torch.arange(len(mask)) - 0.5,
+        "num_items_in_batch": mask.sum(),
+        "old_per_token_logps": -n / 7,
+        "importance_sampling_ratio": n / 2,
+        "sampling_per_token_logps": -n / 8,
+        "ref_per_token_logps": -n / 9,
+        **more,
+    }
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(
+        torch.equal(one[name], other[name]) and one[name].dtype == other[name].dtype for name in one
+    )
+
+
+# ---- from TRL --------------------------------------------------------------------------------------------------------
+
+
+def test_names_masks_and_meta():
+    theirs = inputs()
+    batch: Any = from_trl(theirs)
+    assert set(batch.keys()) == {
+        "prompt_ids", "prompt_mask", "response_ids", "response_mask", "advantages", "old_logp", "is_weights",
+        "rollout_logp", "ref_logp", "loss_mask",
+    }  # fmt: skip
+    assert batch.response_mask.tolist() == [[True, True, False], [True, True, True]]
+    assert batch.prompt_mask.tolist() == [[False, False, True], [True, True, True]]
+    assert torch.equal(batch.loss_mask, batch.response_mask)
+    assert batch.meta == {"num_items_in_batch": 5}
+    assert batch.old_logp is theirs["old_per_token_logps"]
+    assert batch.response_ids is theirs["completion_ids"]
+
+
+def test_advantages_are_at_the_tokens_of_the_completion():
+    batch: Any = from_trl(inputs())
+    assert batch.advantages.tolist() == [[-0.5, -0.5, 0.0], [0.5, 0.5, 0.5]]
+    per_token = torch.rand(2, 3)
+    assert from_trl(inputs(advantages=per_token)).advantages is per_token  # as subclasses of the trainer give them
+
+
+def test_a_ratio_for_each_sequence_is_at_its_tokens():
+    batch: Any = from_trl(inputs(importance_sampling_ratio=torch.tensor([[0.5], [2.0]])))
+    assert batch.is_weights.tolist() == [[0.5, 0.5, 0.0], [2.0, 2.0, 2.0]]
+
+
+def test_tokens_of_tools_do_not_count():
+    tool_mask = torch.tensor([[1, 0, 1], [0, 1, 1]])
+    batch: Any = from_trl(inputs(tool_mask=tool_mask))
+    assert batch.loss_mask.tolist() == [[True, False, False], [False, True, True]]
+    assert "tool_mask" not in batch
+
+
+def test_completions_that_were_cut_off_have_no_tokens():
+    masked = inputs()
+    masked["completion_mask"] = torch.tensor([[0, 0, 0], [1, 1, 1]])
+    batch: Any = from_trl(masked)
+    assert batch.advantages.tolist() == [[0, 0, 0], [0.5, 0.5, 0.5]]
+    assert same(to_trl(batch), {**masked, "advantages": torch.tensor([0.0, 0.5])})
+
+
+def test_into_a_record_and_a_protocol():
+    assert from_trl(inputs(), PolicyLossProtocol).meta == {"num_items_in_batch": 5}
+    assert from_trl(inputs(), into=SequenceProtocol).prompt_ids.shape == (2, 3)
+    ready = from_trl({**inputs(), "uid": ["a", "a"], "rewards": torch.ones(2)}, into=Ready)
+    assert type(ready) is Ready
+    assert ready.uid.tolist() == ["a", "a"]
+    assert ready.values is None
+    with pytest.raises(SchemaError, match="uid"):
+        from_trl(inputs(), into=Ready)
+
+
+def test_none_is_left_out():
+    assert "ref_logp" not in from_trl(inputs(ref_per_token_logps=None))
+
+
+# ---- there and back --------------------------------------------------------------------------------------------------
+
+
+@given(st.data(), st.booleans(), st.booleans())
+def test_there_and_back(data, with_tools, per_token):
+    completions = data.draw(LENGTHS)
+    prompts = data.draw(st.lists(st.integers(1, 4), min_size=len(completions), max_size=len(completions)))
+    theirs = inputs(prompts, completions)
+    there = theirs["completion_mask"]
+    if with_tools:
+        flags = data.draw(st.lists(st.integers(0, 1), min_size=there.numel(), max_size=there.numel()))
+        tool_mask = torch.tensor(flags).reshape(there.shape) | (1 - there)
+        if not torch.equal(tool_mask * there, there):  # TRL gives one of ones too, where no tool was called
+            theirs["tool_mask"] = tool_mask
+    if per_token:
+        theirs["advantages"] = torch.arange(there.numel()).reshape(there.shape) / 3
+    ours = from_trl(theirs)
+    if per_token and max(completions) == 1:  # one token each: then it is one number for each sample
+        theirs["advantages"] = theirs["advantages"][:, 0]
+    assert same(to_trl(ours), theirs)
+    assert from_trl(to_trl(ours)).keys() == ours.keys()
+
+
+def test_what_a_record_has_beside():
+    ready = from_trl({**inputs(), "uid": ["a", "b"], "rewards": torch.ones(2)}, into=Ready)
+    ready.meta = {"num_items_in_batch": 5, "temperature": 0.5, "model": "m"}
+    theirs = to_trl(ready)
+    assert theirs["uid"] == ["a", "b"]
+    assert theirs["temperature"] == torch.tensor(0.5)
+    assert "model" not in theirs
+    assert "values" not in theirs
+    assert to_trl(ready.to_numpy())["completion_ids"].tolist() == theirs["completion_ids"].tolist()
+
+
+# ---- refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_images_have_no_row_for_each_sample():
+    with pytest.raises(StructureError, match="pixel_values has 6, others 2"):
+        from_trl(inputs(pixel_values=torch.zeros(6, 4)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "said"),
+    [
+        ({"completion_mask": torch.full((2, 3), 2)}, StructureError, "response_mask.*other than 0 and 1"),
+        ({"tool_mask": [[1], [1]]}, LeafError, "tool_mask.*a mask is a tensor"),
+        ({"advantages": torch.zeros(2, 2)}, StructureError, r"advantages.*\[2\] or \[2, 3\].*got \[2, 2\]"),
+        ({"advantages": [1.0, 2.0]}, LeafError, "advantages.*is a tensor"),
+        ({"completion_mask": None}, MissingFieldError, "completion_mask"),
+        ({"loss_mask": torch.ones(2, 3)}, FieldNameError, "loss_mask"),
+    ],
+)
+def test_what_is_refused(changed, error, said):
+    with pytest.raises(error, match=said):
+        from_trl(inputs(**changed))
+
+
+@pytest.mark.parametrize("value", [None, [1], Batch(a=[1])])
+def test_what_is_no_dict(value):
+    with pytest.raises(LeafError, match=r"from_trl\(\) takes the dict"):
+        from_trl(value)
+
+
+def test_what_trl_cannot_take():
+    batch: Any = from_trl(inputs())
+    with pytest.raises(StructureError, match="loss_mask.*no token"):
+        to_trl(Batch(batch, loss_mask=torch.ones(2, 3, dtype=torch.bool)))
+    with pytest.raises(LeafError, match="nested.*tensors and lists"):
+        to_trl(Batch(batch, nested={"a": torch.zeros(2)}))
+    with pytest.raises(MissingFieldError, match="response_mask"):
+        to_trl(Batch(a=torch.zeros(2)))
+    with pytest.raises(LeafError, match=r"to_trl\(\) takes a Batch"):
+        to_trl({"a": 1})
+    with pytest.raises(FieldNameError, match="completion_ids"):
+        to_trl(Batch(batch, completion_ids=torch.zeros(2)))
+    with pytest.raises(StructureError, match="different lengths"):
+        to_trl(Batch(batch, uid=objects(["a"])))
