@@ -39,15 +39,25 @@ $(VENV)/.rllib: $(VENV)/.dev tests/typing/share_packages.py
 	@$(BIN)/python tests/typing/share_packages.py $(VENV)/rllib
 	@touch $@
 
+# verl without most of what it needs to train, to test against; it finds all other packages in $(VENV)
+$(VENV)/.verl: $(VENV)/.dev tests/typing/share_packages.py
+	@rm -rf $(VENV)/verl
+	@$(BIN)/python -m venv --without-pip $(VENV)/verl
+	@$(PIP) --python $(VENV)/verl install --constraint $(CONSTRAINTS) ray transformers omegaconf
+	@$(PIP) --python $(VENV)/verl install --constraint $(CONSTRAINTS) --no-deps verl
+	@$(BIN)/python tests/typing/share_packages.py $(VENV)/verl
+	@touch $@
+
 demo: $(VENV)/.dev
 	@$(BIN)/python docs/examples/demo.py
 
 test: $(VENV)/.dev lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal --quick
 
-check: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib lint types
+check: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib $(VENV)/.verl lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/typing/tianshou_overlay/test_other_stubs.py
+	$(VENV)/verl/bin/python -m pytest tests/with_verl
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -12,7 +12,9 @@ from typedbatch.bridges.gymnasium import observations, transitions
 from typedbatch.bridges.minari import to_minari
 from typedbatch.bridges.tianshou import buffer_to_tianshou, from_tianshou
 from typedbatch.bridges.torch_data import BatchDataset, collate
+from typedbatch.bridges.trl import from_trl
 from typedbatch.files import load, save, schema_version
+from typedbatch.posttraining import Ready
 
 Array = NDArray[Any]
 
@@ -43,3 +45,5 @@ def wrong(rollout: RolloutBatch, obs: ObsBatch, open_: Batch, step: tuple[Array,
     BatchDataset(rollout)[0].rwe  # E: misspelt-read-of-row: rwe
     from_dlpack({"a": np.zeros(3)}, into="jax")  # E: no-such-library
     from_dlpack([np.zeros(3)])  # E: list-for-names
+    from_trl([np.zeros(3)])  # E: list-for-inputs
+    from_trl({"a": 1}, into=Ready).advantage  # E: misspelt-read-of-inputs: advantage

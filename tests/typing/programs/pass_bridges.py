@@ -22,8 +22,10 @@ from typedbatch.bridges.gymnasium import observations, transitions
 from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari
 from typedbatch.bridges.tianshou import buffer_from_tianshou, buffer_to_tianshou, from_tianshou, to_tianshou
 from typedbatch.bridges.torch_data import BatchDataset, collate
+from typedbatch.bridges.trl import from_trl, to_trl
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.files import load, save, schema_version
+from typedbatch.posttraining import PolicyLossProtocol, Ready
 
 Array = NDArray[Any]
 
@@ -72,6 +74,13 @@ def others(rollout: RolloutBatch, theirs: ts.Batch, buffer: ReplayBuffer[Rollout
     assert_type(read_parquet("steps.parquet", columns=["obs"]), Batch)
     assert_type(from_dlpack({"a": torch.zeros(3), "n": {"b": np.zeros(3)}}, "torch"), Batch)
     assert_type(to_dlpack(rollout), dict[str, Any])
+
+
+def post_training(inputs: dict[str, torch.Tensor], ready: Ready) -> None:
+    assert_type(from_trl(inputs), Batch)
+    assert_type(from_trl(inputs, into=Ready), Ready)
+    assert_type(from_trl(inputs, PolicyLossProtocol), PolicyLossProtocol)
+    assert_type(to_trl(ready), dict[str, Any])
 
 
 def typed_again(batch: BatchProtocol) -> RolloutBatchProtocol:
