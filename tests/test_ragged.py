@@ -28,8 +28,6 @@ from typedbatch import (
     testing,
     validate,
 )
-from typedbatch.bridges.arrow import to_arrow
-from typedbatch.bridges.tensordict import to_tensordict
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.conversion import to_torch
 from typedbatch.errors import (
@@ -286,8 +284,6 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Ragged.from_lists([{"a": [1], "b": []}]), StructureError, "'b': sequence 0 has 0 rows, and 1 in"),
     (lambda: Ragged.from_lists({"a": [[1]], "b": []}), StructureError, "'b': 0 sequences, and 1 in the fields"),
     (lambda: save(BATCH, "never.h5"), StorageError, "'tokens': .*which HDF5 files do not hold; a .safetensors file"),
-    (lambda: to_arrow(BATCH), LeafError, "'tokens': .* is not a column for Arrow; put the arrays of .padded"),
-    (lambda: to_tensordict(BATCH), LeafError, "'tokens': .* is not a tensor; put .to_nested"),
     (lambda: ReplayBuffer(4).add(step(BATCH[0].tokens)), LeafError, "'tokens': .* rows of a buffer have one shape"),
 ]
 

@@ -17,6 +17,7 @@ from typedbatch import Batch
 from typedbatch._tree.rows import leaves
 from typedbatch.bridges.tensordict import from_tensordict, to_tensorclass, to_tensordict
 from typedbatch.errors import LeafError, NoLengthError, SizeError, StructureError, TypedBatchError
+from typedbatch.ragged import Ragged
 
 
 class Rollout(TensorClass):
@@ -350,3 +351,25 @@ def test_a_batch_size_that_is_no_list():
 def test_masks_are_not_lost():
     with pytest.raises(LeafError, match="field 'a': a masked array cannot become a tensor"):
         to_tensordict(Batch(a=np.ma.array([1.0, 2.0], mask=[0, 1])))
+
+
+# ---- sequences of different lengths ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_torch", [False, True])
+def test_ragged_becomes_jagged(as_torch):
+    batch: Any = Batch(tokens=Ragged({"ids": np.arange(5), "inner": {"w": np.zeros(5)}}, [2, 0, 3]), x=np.zeros(3))
+    batch = batch.to_torch() if as_torch else batch
+    batch.meta = {"temperature": 0.5}
+    data = to_tensordict(batch)
+    assert data.batch_size == torch.Size([3])
+    assert [row.tolist() for row in data["tokens", "ids"].unbind()] == [[0, 1], [], [2, 3, 4]]
+    assert data["tokens", "inner", "w"].is_nested
+    back: Any = from_tensordict(data)
+    assert back.tokens.ids is data["tokens", "ids"]
+    assert back.meta == {"temperature": 0.5}
+
+
+def test_ragged_objects_are_no_tensors():
+    with pytest.raises(LeafError, match=r"'tokens\.text'.*is not a tensor"):
+        to_tensordict(Batch(tokens=Ragged({"text": ["a", "b"]}, [1, 1])))

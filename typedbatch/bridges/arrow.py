@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -19,22 +19,37 @@ from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, T
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, SettingError, StorageError, StructureError, TypedBatchError, under
+from typedbatch.errors import (
+    LeafError,
+    MissingFieldError,
+    SettingError,
+    StorageError,
+    StructureError,
+    TypedBatchError,
+    under,
+)
 from typedbatch.files.atomic import replacing
 from typedbatch.files.jsonable import plain
+from typedbatch.ragged import Ragged
 
 _META: Final = b"typedbatch.meta"
 """The key of the metadata of a table under which the meta of a batch is, as JSON."""
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, TypeError, OverflowError)
 
 
-def to_arrow(batch: Any) -> pa.Table:
+def to_arrow(batch: Any, *, lists: bool = False) -> pa.Table:
     """A batch as a table, one column per field, on the memory of its arrays.
 
-    Arrays of more than one dimension become Arrow's fixed-shape tensors, nested batches structs, text and numbers in
-    object arrays what Arrow finds them to be, masked values nulls. Flags, which Arrow keeps as bits, objects, and
+    Arrays of more than one dimension become Arrow's fixed-shape tensors, nested batches structs, a ``Ragged`` a column
+    of lists: of numbers where it has one field that is called like itself, else of structs. Text and numbers in object
+    arrays become what Arrow finds them to be, masked values nulls. Flags, which Arrow keeps as bits, objects, and
     arrays that are not in one piece are copied, nothing else. Reserved fields are left out. Meta is kept as JSON in the
-    metadata of the table.
+    metadata of the table, which Hugging Face's ``datasets`` does not keep.
+
+    Args:
+        batch: any batch.
+        lists: arrays of more than one dimension become lists of a fixed size, for programs that know no tensors of
+            Arrow: ``datasets.Dataset(to_arrow(batch, lists=True))``.
 
     Raises:
         LeafError: a leaf that Arrow has no type for or would change, as complex numbers, distributions, or objects of
@@ -45,7 +60,7 @@ def to_arrow(batch: Any) -> pa.Table:
     """
     tree = require_bounded(batch, "to_arrow()")
     rows = equal_rows(tree.__dict__)
-    columns = _columns(tree, rows)
+    columns = _columns(tree, rows, lists)
     table: pa.Table = pa.table(list(columns.values()), names=list(columns))
     meta = {}
     for key, value in meta_of(tree).items():
@@ -54,15 +69,22 @@ def to_arrow(batch: Any) -> pa.Table:
     return table.replace_schema_metadata({_META: json.dumps(meta)}) if meta else table
 
 
-def from_arrow(table: pa.Table) -> Batch:
+def from_arrow(table: pa.Table, *, ragged: Sequence[str] = ()) -> Batch:
     """A table as a batch, one field per column, on the memory of the table, which is read-only.
 
-    Structs become nested batches, tensors and lists of a fixed size arrays, text and other things object arrays.
+    Structs become nested batches, tensors and lists of a fixed size arrays, text and other things object arrays; so do
+    lists, whatever their lengths.
     Columns in several chunks, flags and object arrays are copied. Where a value is null, it is NaN among floats, NaT
     among times, ``None`` in an object array otherwise.
 
+    Args:
+        table: what to read.
+        ragged: columns of lists that become a ``Ragged``, on the memory of the table: lists of structs one of their
+            fields, others one of a single field, which is called as the column is.
+
     Raises:
-        LeafError: ``table`` is something else.
+        LeafError: ``table`` is something else, or a column in ``ragged`` not one of lists.
+        MissingFieldError: a column in ``ragged`` that there is not.
         StructureError: a struct is null in some rows, a column's type is unknown, two columns have one name, or a name
             is not Unicode, or structs are nested more than 100 deep.
     """
@@ -70,7 +92,11 @@ def from_arrow(table: pa.Table) -> Batch:
         raise LeafError(f"from_arrow() takes a Table of Arrow, got {describe(table)}")
     require_depth(table.schema, _parts)
     names = _names(table.schema)
-    batch = _batch(names, [one.chunk(0) if one.num_chunks == 1 else one.combine_chunks() for one in table.columns])
+    if missing := [name for name in ragged if name not in names]:
+        raise MissingFieldError("the table", missing[0], names)
+    batch = _batch(
+        names, [one.chunk(0) if one.num_chunks == 1 else one.combine_chunks() for one in table.columns], ragged
+    )
     if meta := (table.schema.metadata or {}).get(_META):
         set_meta(batch, _meta(meta))
     return batch
@@ -121,12 +147,12 @@ def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None)
     return from_arrow(table)
 
 
-def _columns(tree: Tree, rows: int) -> dict[str, Any]:
+def _columns(tree: Tree, rows: int, lists: bool) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
         try:
             name.encode()
-            column = _column(value, rows)
+            column = _lists(name, value, lists) if KINDS[type(value)] is RAGGED else _column(value, rows, lists)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
@@ -136,15 +162,13 @@ def _columns(tree: Tree, rows: int) -> dict[str, Any]:
     return columns
 
 
-def _column(value: Any, rows: int) -> Any:
+def _column(value: Any, rows: int, lists: bool) -> Any:
     kind = KINDS[type(value)]
     if kind is BATCH:
-        inner = _columns(value, rows)
+        inner = _columns(value, rows, lists)
         return pa.StructArray.from_arrays(list(inner.values()), list(inner)) if inner else None
     if kind is NONE:
         return pa.nulls(rows)
-    if kind is RAGGED:
-        raise LeafError(f"{describe(value)} is not a column for Arrow; put the arrays of .padded() in its place")
     if kind not in (ARRAY, TENSOR):
         raise LeafError(f"{describe(value)} is not a column for Arrow")
     array = leaf_to_numpy(value)
@@ -161,8 +185,22 @@ def _column(value: Any, rows: int) -> Any:
         return pa.array(array)
     if not prod(array.shape[1:]) or array.dtype.hasobject:
         raise LeafError(f"{describe(value)}: Arrow's tensors have numbers in every row")
-    flat = pa.FixedSizeListArray.from_arrays(pa.array(array.reshape(-1)), prod(array.shape[1:]))
+    numbers = pa.array(array.reshape(-1))
+    if lists:
+        for size in reversed(array.shape[1:]):
+            numbers = pa.FixedSizeListArray.from_arrays(numbers, size)
+        return numbers
+    flat = pa.FixedSizeListArray.from_arrays(numbers, prod(array.shape[1:]))
     return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(flat.type.value_type, array.shape[1:]), flat)
+
+
+def _lists(name: str, ragged: Any, lists: bool) -> Any:
+    """The sequences as lists: of numbers where there is one field, called like the column, else of structs."""
+    inner = _columns(ragged.values, int(ragged.sizes.sum()), lists)
+    rows = inner[name] if [*inner] == [name] else pa.StructArray.from_arrays(list(inner.values()), list(inner))
+    if len(rows) < 2**31:
+        return pa.ListArray.from_arrays(pa.array(ragged.offsets, pa.int32()), rows)
+    return pa.LargeListArray.from_arrays(pa.array(ragged.offsets, pa.int64()), rows)
 
 
 def _masked(array: np.ma.MaskedArray[Any, Any]) -> Any:
@@ -222,12 +260,12 @@ def _names(schema: Any) -> list[str]:
     return names
 
 
-def _batch(names: list[str], columns: list[Any]) -> Batch:
+def _batch(names: list[str], columns: list[Any], ragged: Sequence[str] = ()) -> Batch:
     """The fields of a table or struct."""
     fields: dict[str, Any] = {}
     for name, column in zip(names, columns, strict=True):
         try:
-            fields[name] = _leaf(column)
+            fields[name] = _ragged(name, column) if name in ragged else _leaf(column)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
@@ -242,7 +280,7 @@ def _leaf(column: Any) -> Any:
         return _tensor(column.storage, tuple(kind.shape), kind.permutation)
     if isinstance(kind, pa.BaseExtensionType):
         return _leaf(column.storage)
-    if pa.types.is_fixed_size_list(kind) and not column.null_count and pa.types.is_primitive(kind.value_type):
+    if pa.types.is_fixed_size_list(kind) and _is_tensor(column):
         return _tensor(column, (kind.list_size,), None)
     if pa.types.is_struct(kind):
         if column.null_count:
@@ -259,9 +297,29 @@ def _leaf(column: Any) -> Any:
     return object_array(column.to_pylist())
 
 
+def _ragged(name: str, column: Any) -> Ragged[Batch]:
+    kind = column.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        raise LeafError(f"a Ragged is made of lists of different lengths, and the column is {kind}")
+    if column.null_count:
+        raise StructureError("a list that is null in some rows; fill_null([]) it first")
+    rows = column.flatten()
+    return Ragged(
+        _batch(_names(rows.type), rows.flatten()) if pa.types.is_struct(rows.type) else Batch({name: _leaf(rows)}),
+        column.value_lengths().to_numpy(zero_copy_only=False),
+    )
+
+
+def _is_tensor(column: Any) -> bool:
+    """True for numbers in lists of a fixed size, or such lists in them, none of which is null."""
+    while pa.types.is_fixed_size_list(column.type) and not column.null_count:
+        column = column.flatten()
+    return bool(pa.types.is_primitive(column.type))
+
+
 def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any) -> Any:
     if storage.null_count:
         raise StructureError("a tensor that is null in some rows; fill_null() it first")
     flat = _leaf(storage.flatten())
-    array = flat.reshape(len(storage), *shape)
+    array = flat.reshape(len(storage), *shape, *flat.shape[1:])
     return array if permutation is None else array.transpose(0, *(i + 1 for i in permutation))

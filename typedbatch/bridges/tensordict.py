@@ -38,6 +38,7 @@ from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._tree.rows import at_least, equal_rows, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError, under
+from typedbatch.ragged import Ragged
 
 T = TypeVar("T")
 _META: Final = "meta"
@@ -46,6 +47,7 @@ _META: Final = "meta"
 def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> TensorDict:
     """A batch as a TensorDict; arrays become tensors on the same memory.
 
+    A ``Ragged`` becomes a TensorDict of jagged tensors, which :func:`from_tensordict` leaves as they are.
     Object arrays become a ``NonTensorStack`` of their elements, so that they are indexed with the rest; text, ``None``
     and other objects a ``NonTensorData``, and so does the meta, under the name ``meta``.
 
@@ -155,7 +157,7 @@ def _with_rows(tree: Tree) -> dict[str, Any]:
         kind = KINDS[type(value)]
         if kind is BATCH:
             with_rows[name] = new_tree(Batch, _with_rows(value))
-        elif kind in (ARRAY, TENSOR, SCALAR, DISTRIBUTION):
+        elif kind in (ARRAY, TENSOR, SCALAR, DISTRIBUTION, RAGGED):
             with_rows[name] = value
     return with_rows
 
@@ -189,7 +191,7 @@ def _entry(value: Any, size: torch.Size) -> Any:
     if kind is BATCH:
         return _tensordict(value, size)
     if kind is RAGGED:
-        raise LeafError(f"{describe(value)} is not a tensor; put .to_nested() or .padded() in its place")
+        return _tensordict(Ragged(Batch.to_torch(value.values), value.sizes).to_nested(), size)
     if kind is DISTRIBUTION:
         raise LeafError(f"a TensorDict keeps {describe(value)} whole when it is indexed; keep its parameters instead")
     if kind in (ARRAY, TENSOR, SCALAR) and leading_shape(value)[: len(size)] != size and not is_objects(value):
