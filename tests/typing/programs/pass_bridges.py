@@ -17,6 +17,7 @@ from typing_extensions import assert_type
 
 from typedbatch import Batch, BatchProtocol, ObsBatch, RolloutBatch, RolloutBatchProtocol, SampleBatch
 from typedbatch.bridges.arrow import read_parquet, write_parquet
+from typedbatch.bridges.collate_tokens import CollateTokens
 from typedbatch.bridges.dlpack import from_dlpack, to_dlpack
 from typedbatch.bridges.gymnasium import observations, transitions
 from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari
@@ -81,6 +82,8 @@ def post_training(inputs: dict[str, torch.Tensor], ready: Ready) -> None:
     assert_type(from_trl(inputs, into=Ready), Ready)
     assert_type(from_trl(inputs, PolicyLossProtocol), PolicyLossProtocol)
     assert_type(to_trl(ready), dict[str, Any])
+    collate = CollateTokens(Ready, left=["prompt_ids"], right=["response_ids"], pad_token_id=0)
+    assert_type(collate([{"prompt_ids": [1]}]), Ready)
 
 
 def typed_again(batch: BatchProtocol) -> RolloutBatchProtocol:
