@@ -8,7 +8,6 @@ import sys
 from importlib import metadata
 from typing import NamedTuple
 
-from typedbatch import __version__
 from typedbatch._level import current_level
 
 LIBRARIES = ("numpy", "torch", "typing-extensions", "mypy", "jaxtyping", "pydantic")
@@ -24,7 +23,7 @@ class Finding(NamedTuple):
 def examine() -> list[Finding]:
     """The versions of what matters, the level of checking, and the state of the plugin in the current folder."""
     return [
-        Finding("typedbatch", __version__),
+        Finding("typedbatch", _version("typedbatch")),
         Finding("Python", f"{platform.python_version()} ({platform.python_implementation()}), {_system()}"),
         *(Finding(name, _version(name)) for name in LIBRARIES),
         Finding("checking", current_level()),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typedbatch
 from typedbatch.errors import SettingError, did_you_mean
 
-_PACKAGE = Path(typedbatch.__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 PLACES = (_PACKAGE / "error_pages", _PACKAGE.parent / "docs" / "errors")
 """Where the pages are: in an installed package, and beside the sources."""
 
