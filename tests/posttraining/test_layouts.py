@@ -126,6 +126,12 @@ def test_arrays_and_masks_of_numbers():
     assert right.response_mask.tolist() == [[0, 1, 1], [0, 0, 1]]
 
 
+def test_as_many_packed_tokens_as_samples():
+    packed = to_layout(rollouts([0, 1], [0, 1]), "packed")
+    assert packed.input_ids.shape == packed.uid.shape
+    assert to_layout(packed, "split", pad_token_id=PAD).uid.tolist() == ["p0", "p0"]
+
+
 def test_values_at_prompts_are_kept_where_there_is_a_place_for_them():
     right = to_layout(rollouts([2], [2]), "right", pad_token_id=PAD)
     right.advantages[:] = torch.tensor([[5.0, 6, 7, 8]])

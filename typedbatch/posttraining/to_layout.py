@@ -185,6 +185,8 @@ def _from_ragged(tree: Any, _names: frozenset[str], _per_row: frozenset[str]) ->
 def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
     ends = np.asarray(as_lengths(tree.__dict__["cu_seqlens"]))
     tokens = leading_shape(tree.__dict__["input_ids"])
+    if tokens == (len(ends) - 1,):  # as many tokens as samples, so shapes say nothing
+        per_row = frozenset(tree.__dict__) - names
     inner, others = _told_apart(tree, names, per_row, tokens, ("input_ids", "cu_seqlens", "position_ids"))
     return Rows(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), np.diff(ends), others)
 
