@@ -8,7 +8,7 @@ MYPYS := tests/typing/older_mypys.txt
 # mypy beside pyright, and one environment beside another
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test check lowest bench bench-docs caught-docs bugs-docs editors-docs design-docs overlay-docs fuzz lint types mypy pyright clean help
+.PHONY: demo test check lowest docs bench bench-docs caught-docs bugs-docs editors-docs design-docs overlay-docs fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -74,13 +74,17 @@ pyright: $(VENV)/.dev
 bench: $(VENV)/.rllib
 	$(VENV)/rllib/bin/python -m tests.benchmarks
 
-# for another Python: make bench-docs PYTHON=python3.13 VENV=.venv-3.13 PAGE=docs/performance-3.13.md
+# for another Python: make bench-docs PYTHON=python3.13 VENV=.venv-3.13 PAGE=build/performance-3.13.md
 PAGE := docs/performance.md
 bench-docs: $(VENV)/.rllib
 	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > $(PAGE)
 
 caught-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.caught > docs/caught.md
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/docs
+	@echo "build/docs/index.html"
 
 bugs-docs: $(VENV)/.dev
 	@$(BIN)/python -m tests.posttraining.bugs > docs/bugs.md

@@ -32,6 +32,7 @@ SLOW = (
     "tests/test_infer.py::test_a_checker_reads_it",
     "tests/test_pytest_plugin.py",
     "tests/test_sdist.py",
+    "tests/test_site.py",
     "tests/training/test_examples.py",
     "tests/typing",
 )
@@ -42,6 +43,8 @@ QUICK = (
     "tests/buffers/test_two_processes.py::test_the_lock_of_another_process_goes_when_it_is_killed",
     "tests/posttraining/test_example.py::test_the_reward_rises[1]",
     "tests/test_from_tianshou.py::test_both_programs_learn_the_same[ppo]",
+    "tests/test_site.py::test_every_member",
+    "tests/test_site.py::test_the_readme",
     "tests/training/test_examples.py::test_ppo[1]",
     "tests/typing/plugin/test_near.py",
     "tests/typing/plugin/test_places.py",
