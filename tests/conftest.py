@@ -33,6 +33,7 @@ SLOW = (
     "tests/test_pytest_plugin.py",
     "tests/test_sdist.py",
     "tests/test_site.py",
+    "tests/test_template.py::test_mistakes",
     "tests/training/test_examples.py",
     "tests/typing",
 )

@@ -14,6 +14,7 @@ from .distributed import measure_distributed
 from .files import measure_files
 from .imports import measure_imports
 from .memory import check_memory
+from .meta import measure_meta
 from .operations import operations
 from .peers import MODULES, installed
 from .posttraining import measure_posttraining
@@ -33,7 +34,7 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "branches",
-    "ragged", "posttraining",
+    "ragged", "meta", "posttraining",
 )  # fmt: skip
 
 
@@ -95,6 +96,8 @@ def main() -> int:
         report.branches(measure_branches())
     if arguments.only in "ragged":
         report.ragged(*measure_ragged())
+    if arguments.only in "meta":
+        report.meta(measure_meta())
     if arguments.only in "posttraining":
         for size, rows in measure_posttraining():
             report.posttraining(size, rows)

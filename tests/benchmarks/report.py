@@ -18,6 +18,7 @@ from .distributed import Distributed
 from .files import Row as FilesRow
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
+from .meta import MetaRow
 from .posttraining import Row as PostTrainingRow
 from .ragged import FILL, LONGEST, SAMPLES, SHARE_OF_PADDED_BAR, RaggedRow
 from .sample_batches import Row as SampleRow
@@ -207,6 +208,15 @@ class Report:
         if share > SHARE_OF_PADDED_BAR:
             self.missed.setdefault("ragged: memory", [])
         table.add_row("bytes / those of the padded batch", "", f"{share:.3f}", f"{SHARE_OF_PADDED_BAR:.2f}")
+        self._print(table)
+
+    def meta(self, rows: list[MetaRow]) -> None:
+        """Times beside a loop over the fields that knows of no meta."""
+        title = "meta: seven fields of f32[256,4], and three keys of meta or none"
+        table = self._table(title, "operation", "floor, us", "without meta", "with meta")
+        for row in rows:
+            cells = (f"{ratio.median:.2f} ±{ratio.spread:.2f}" for ratio in (row.without, row.with_meta))
+            table.add_row(row.name, f"{row.floor * 1e6:.2f}", *cells)
         self._print(table)
 
     def posttraining(self, size: str, rows: list[PostTrainingRow]) -> None:
