@@ -183,3 +183,9 @@ def test_values_is_a_field_where_a_record_declares_it():
     assert made.to_torch().values.tolist() == [0, 0]
     with pytest.raises(DeclarationError, match="cannot declare 'items'"):
         type("Own", (BatchRecord,), {"__annotations__": {"items": Array}})
+
+
+def test_a_class_may_be_declared_where_no_module_is() -> None:
+    names: dict[str, Any] = {"BatchRecord": BatchRecord}
+    exec("class Alone(BatchRecord):\n    x: object\n", names)  # globals without __name__
+    assert names["Alone"](x=[1]).x.tolist() == [1]

@@ -82,6 +82,10 @@ def schema_version(version: int) -> Callable[[C], C]:
     return note
 
 
+def _module(frame: FrameType) -> Any:
+    return frame.f_globals.get("__name__")  # which code that is executed from text may lack
+
+
 def declare(cls: type) -> None:
     """Note where a class is declared, and let it be read.
 
@@ -90,9 +94,9 @@ def declare(cls: type) -> None:
     """
     frame = sys._getframe(1)
     hooks = ("__init_subclass__", "__new__")
-    while frame.f_back is not None and (frame.f_code.co_name in hooks or frame.f_globals["__name__"] != cls.__module__):
+    while frame.f_back is not None and (frame.f_code.co_name in hooks or _module(frame) != cls.__module__):
         frame = frame.f_back
-    if frame.f_globals["__name__"] == cls.__module__:
+    if _module(frame) == cls.__module__:
         places[cls] = frame.f_code.co_filename, frame.f_lineno
     for reader in readers:
         reader(cls)

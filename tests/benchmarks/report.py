@@ -264,7 +264,7 @@ class Report:
         self.say(f"bars missed: {', '.join(missed) or 'none'}")
 
     def _table(self, title: str, *columns: str) -> Table:
-        self.console.print(f"\n### {escape(title)}\n" if self.markdown else f"\n[bold]{escape(title)}[/]")
+        self.console.print(f"\n## {escape(title)}\n" if self.markdown else f"\n[bold]{escape(title)}[/]")
         table = Table(box=box.MARKDOWN if self.plain else box.SIMPLE_HEAD)
         for position, column in enumerate(columns):
             table.add_column(column, justify="right" if position else "left", no_wrap=True)

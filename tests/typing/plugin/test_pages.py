@@ -18,7 +18,11 @@ from typedbatch.mypy.shapes import report
 DOCS = Path(typedbatch.__file__).parent.parent / "docs"
 ERRORS = DOCS / "errors"
 CODES = {value.code for room in (messages, report) for value in vars(room).values() if isinstance(value, ErrorCode)}
-PAGES = [DOCS.parent / "README.md", DOCS / "plugin.md", DOCS / "shapes.md", *sorted(ERRORS.glob("batch-*.md"))]
+PAGES = [
+    DOCS.parent / "README.md",
+    *(DOCS / f"{name}.md" for name in ("plugin", "shapes", "tutorial")),
+    *sorted(ERRORS.glob("batch-*.md")),
+]
 BEFORE = """\
 import numpy as np
 from typedbatch import Batch, RolloutBatchProtocol
