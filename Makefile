@@ -57,7 +57,7 @@ test: $(VENV)/.dev lint types
 check: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib $(VENV)/.verl lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/typing/tianshou_overlay/test_other_stubs.py
-	$(VENV)/verl/bin/python -m pytest tests/with_verl
+	$(VENV)/verl/bin/python -m pytest tests/with_verl tests/typing/tianshou_overlay/test_other_stubs.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -83,8 +83,8 @@ caught-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.caught > docs/caught.md
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/docs
-	@echo "build/docs/index.html"
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/site
+	@echo "build/site/index.html"
 
 bugs-docs: $(VENV)/.dev
 	@$(BIN)/python -m tests.posttraining.bugs > docs/bugs.md

@@ -1,4 +1,4 @@
-"""Settings of Sphinx: ``make docs`` builds the site into build/docs."""
+"""Settings of Sphinx: ``make docs`` builds the site into build/site."""
 
 from __future__ import annotations
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import pkgutil
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from types import FunctionType
+from types import ModuleType
 from urllib.parse import unquote, urlparse
 
 import pytest
+from sphinx.util.inventory import InventoryFile
 
 import typedbatch
 from typedbatch import Batch
@@ -19,7 +22,10 @@ from typedbatch import Batch
 ROOT = Path(typedbatch.__file__).parent.parent
 HIDDEN = {"plain"}
 """Of ``Batch``: what no user calls."""
-PUBLIC = ["typedbatch", "typedbatch.buffers", "typedbatch.training", "typedbatch.posttraining", "typedbatch.rows"]
+ELSEWHERE = {f"typedbatch.bridges.{name}" for name in ("ray", "rllib", "verl")}
+"""They import what is not installed here."""
+INTERNAL = ("batch", "cli", "mypy", "protocols", "pytest_plugin", "records", "schema")
+"""What people use of these is in ``typedbatch`` itself, or no function that they call."""
 
 
 def test_every_member_of_batch_has_an_example_on_its_page():
@@ -75,14 +81,40 @@ def test_no_link_within_the_site_leads_nowhere(site):
     assert not dead
 
 
-def test_every_public_name_is_in_the_reference_and_search_finds_codes(site):
-    anchors = {anchor.rpartition(".")[2] for page in site.values() for anchor in page.anchors}
-    modules = [importlib.import_module(module) for module in PUBLIC]
-    values = {name: value for module in modules for name, value in vars(module).items() if name[0] != "_"}
-    names = {name for name, value in values.items() if isinstance(value, (type, FunctionType))}
+def test_every_public_name_is_in_the_reference(site):
+    (path,) = {path.parent for path in site if path.name == "genindex.html"}
+    inventory = InventoryFile.loads((path / "objects.inv").read_bytes(), uri="")
+    described = {name.rpartition(".")[2] for kind in inventory.data.values() for name in kind}
+    names = public_names()
     assert {"Batch", "validate", "Collector", "ReplayBuffer", "to_layout", "union"} <= names
-    assert not sorted(names - anchors)
-    (index,) = {path.parent for path in site if path.name == "genindex.html"}
-    found = (index / "searchindex.js").read_text(encoding="utf-8")
-    assert "tb302" in found
-    assert "extend" in found
+    assert not sorted(names - described)
+
+
+@pytest.mark.parametrize("word", ["extend", "tb302"])
+def test_search_finds(site, word):
+    (path,) = {path.parent for path in site if path.name == "genindex.html"}
+    assert re.search(rf'"?\b{word}\b"?:', (path / "searchindex.js").read_text(encoding="utf-8"))
+
+
+def public_names() -> set[str]:
+    """What the modules offer whose names do not begin with an underscore."""
+    names: set[str] = set()
+    for found in [*pkgutil.iter_modules(typedbatch.__path__), *bridges()]:
+        module = found.name if found.name.startswith("typedbatch.") else f"typedbatch.{found.name}"
+        if not found.name.startswith("_") and found.name not in INTERNAL and found.name not in ELSEWHERE:
+            names |= offered(importlib.import_module(module))
+    return names | set(typedbatch.__all__)
+
+
+def bridges() -> list[pkgutil.ModuleInfo]:
+    return list(pkgutil.iter_modules([str(ROOT / "typedbatch" / "bridges")], "typedbatch.bridges."))
+
+
+def offered(module: ModuleType) -> set[str]:
+    """``__all__``; without it what the module defines, and imports under its very name to hand it on."""
+    if hasattr(module, "__all__"):
+        return set(module.__all__)
+    own = {name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__
+           and (inspect.isclass(value) or inspect.isfunction(value))}  # fmt: skip
+    handed_on = re.findall(r"import (\w+) as \1\b", inspect.getsource(module))
+    return {name for name in {*own, *handed_on} if not name.startswith("_")}

@@ -66,9 +66,9 @@ class CollateTokens(Generic[B]):
         multiple_of: int = 1,
     ) -> None:
         self.into = into
-        self.ragged = {name: tuple(fields) for name, fields in (ragged or {}).items()}
+        self.ragged: dict[str, tuple[str, ...]] = {name: tuple(fields) for name, fields in (ragged or {}).items()}
         self.sides: dict[str, Side] = {**dict.fromkeys(left, "left"), **dict.fromkeys(right, "right")}
-        self.multiple_of = at_least(1, multiple_of, "multiple_of")
+        self.multiple_of: int = at_least(1, multiple_of, "multiple_of")
         named = [*left, *right, *(name for fields in self.ragged.values() for name in fields)]
         if twice := [name for name in named if named.count(name) > 1]:
             raise SettingError(f"{twice[0]!r} is named twice; a field is padded on one side, or ragged")
