@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -60,6 +63,40 @@ def test_policies_are_called_without_gradients():
         return ActBatch(act=logits.argmax(-1).numpy())
 
     assert evaluate(sync(Count(2)), policy, 1).episodes == 1
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_gradients_are_after_it_what_they_were_before(wanted):
+    inner = sync(Count(2))
+
+    def searching(batch):  # a policy that plays episodes to choose, as a planner does
+        evaluate(inner, zeros, 1)
+        assert not torch.is_grad_enabled()
+        return ActBatch(act=np.zeros(1, np.int64))
+
+    def failing(batch):
+        raise ZeroDivisionError
+
+    with torch.set_grad_enabled(wanted):
+        evaluate(sync(Count(2)), searching, 1)
+        assert torch.is_grad_enabled() == wanted
+        with pytest.raises(ZeroDivisionError):
+            evaluate(sync(Count(2)), failing, 1)
+        assert torch.is_grad_enabled() == wanted
+
+
+def test_torch_may_come_after_the_first_call():
+    program = """
+import sys
+from typedbatch._ops.conversion import no_grad
+with no_grad():
+    assert "torch" not in sys.modules
+import torch
+with no_grad():
+    assert not torch.is_grad_enabled()
+assert torch.is_grad_enabled()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_random_actions_are_of_the_space():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -80,12 +79,20 @@ def to_torch_as(x: Any, y: torch.Tensor) -> Any:
     return to_torch(x, dtype=y.dtype, device=y.device)
 
 
-@cache
-def no_grad() -> AbstractContextManager[Any]:
-    """``torch.no_grad()``, if torch is there."""
-    torch: Any = sys.modules.get("torch")
-    context: AbstractContextManager[Any] = nullcontext() if torch is None else torch.no_grad()
-    return context
+class no_grad:  # noqa: N801  # as torch's, of which it is the part that takes no time
+    """``with no_grad():`` as torch has it, if torch is there: gradients are off inside, and what they were after it."""
+
+    __slots__ = ("_switch",)
+
+    def __enter__(self) -> None:
+        torch: Any = sys.modules.get("torch")
+        self._switch = torch.set_grad_enabled if torch is not None and torch.is_grad_enabled() else None
+        if self._switch is not None:
+            self._switch(False)
+
+    def __exit__(self, *_: object) -> None:
+        if self._switch is not None:
+            self._switch(True)
 
 
 def torch_side() -> Any:

@@ -104,6 +104,9 @@ def as_row(value: Any) -> Any:
 def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
     if not lead:  # in Python, where numpy would take as long as for the rest of the row
         return _TRUE if terminated.item() or truncated.item() else _FALSE
+    if type(terminated) is type(truncated) is ndarray:
+        done: NDArray[np.bool_] = terminated | truncated
+        return done
     return np.asarray(leaf_to_numpy(terminated) | leaf_to_numpy(truncated))
 
 

@@ -57,6 +57,10 @@ class Rings:
         self.length: Slots = self.counts[1]
         self.ep_len: Slots = self.counts[2]
         self.ep_start: Slots = self.counts[3]
+        ones = np.ones_like(self.length)
+        self._row: Slots = np.stack([ones, ones, ones, ones * 0])
+        """What a row in each ring adds to the counts: as many numbers as those, which numpy takes to most quickly."""
+        self._row_if_full: Slots = np.stack([ones, ones * 0, ones, ones * 0])
         equal = len(self.capacity) and (self.capacity == self.capacity[0]).all()
         self.size: int = int(self.edges[-1])
         """Slots of all rings."""
@@ -117,27 +121,35 @@ class Rings:
 
     def advance(self, ids: Ids, place: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Count in one row for each of the rings ``ids``, which must differ, at what :meth:`place` said."""
-        in_step = type(place) is slice
-        slots = self.offset + place.start if in_step else place
-        added = Added(slots, np.zeros(rew.shape), np.zeros(len(rew), np.intp), self._began(ids))
-        if in_step:  # one number instead of arrays, which would take longer than all the rest
-            self.insertion.fill((place.start + 1) % self.equal)
-            self.length += self.length < self.equal
-            self.ep_len += _ONE
+        if type(place) is slice:
+            slots, began = np.arange(place.start, self.size, self.equal), self.offset + self.ep_start
+            self._advance_in_step(place.start + 1)
+            self.ep_return += rew
         else:
+            slots, began = place, self.offset[ids] + self.ep_start[ids]
             counts = self.counts[:3, ids]  # insertion, length and ep_len
             counts += _ONE
             counts[0] %= self.capacity[ids]
             np.minimum(counts[1], self.capacity[ids], out=counts[1])
             self.counts[:3, ids] = counts
-        self.ep_return[ids] += rew
+            self.ep_return[ids] += rew
+        added = Added(slots, np.zeros(rew.shape), np.zeros(len(rew), np.intp), began)
         if True in done.tolist():
             self._end(ids, done.nonzero()[0], added)
         return added
 
-    def _began(self, ids: Ids) -> Slots:
-        began: Slots = self.offset[ids] + self.ep_start[ids]
-        return began
+    def _advance_in_step(self, following: int) -> None:
+        """Count in a row of each ring, all of which go on at the same place: one sum, where it can be."""
+        lengths = self.length.tolist()
+        full = lengths.count(self.equal)
+        if full == len(lengths):
+            self.counts += self._row_if_full
+        else:
+            self.counts += self._row
+            if full:
+                np.minimum(self.length, self.equal, out=self.length)
+        if following == self.equal:
+            self.insertion.fill(0)
 
     def _end(self, ids: Ids, places: Slots, added: Added) -> None:
         """End the episodes of the rings at some places of ``ids``, and say so in what was added."""
