@@ -20,8 +20,6 @@ import typedbatch
 from typedbatch import Batch
 
 ROOT = Path(typedbatch.__file__).parent.parent
-HIDDEN = {"plain"}
-"""Of ``Batch``: what no user calls."""
 ELSEWHERE = {f"typedbatch.bridges.{name}" for name in ("ray", "rllib", "verl")}
 """They import what is not installed here."""
 INTERNAL = ("batch", "cli", "mypy", "protocols", "pytest_plugin", "records", "schema")
@@ -31,7 +29,7 @@ INTERNAL = ("batch", "cli", "mypy", "protocols", "pytest_plugin", "records", "sc
 def test_every_member_of_batch_has_an_example_on_its_page():
     page = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    members = {name for name in dir(Batch) if not name.startswith("_")} - HIDDEN
+    members = {name for name in dir(Batch) if not name.startswith("_")}
     assert not [name for name in sorted(members) if not re.search(rf"\.{name}\b", code)]
 
 

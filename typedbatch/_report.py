@@ -17,6 +17,8 @@ Part = tuple[str, str]
 WIDTH = 100
 MOST = 50
 """At most this many problems are listed."""
+PAGES = "https://typedbatch.readthedocs.io/en/stable/errors"
+"""Where the pages of the codes are; the project's documentation, as pyproject.toml names it."""
 
 
 def lines(
@@ -36,7 +38,11 @@ def lines(
     width = min(max(map(len, names), default=0), 24)
     for name, problem in zip(names, problems[:MOST], strict=True):
         yield from _flow(
-            [(f"  {name:<{width}}", "bold red"), (printable(_says(problem)), ""), (f"[{problem.code}]", "dim")],
+            [
+                (f"  {name:<{width}}", "bold red"),
+                (printable(_says(problem)), ""),
+                (f"[{problem.code}]", f"dim link {problem.page}"),
+            ],
             width + 4,
         )
         if problem.hint and problem.hint not in shown:  # the same hint for every field is one hint
@@ -80,6 +86,11 @@ def _where(path: str) -> str:
 
 def _argument(path: str) -> str:
     return shorten(printable(path))
+
+
+def page_address(code: str) -> str:
+    """The address of the page of a code, with its name or without."""
+    return f"{PAGES}/{code.split()[0]}.html"
 
 
 def shorten(path: str) -> str:

@@ -577,7 +577,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         restore_meta(self, state)
 
 
-Tree.plain = Batch
+Tree.__plain__ = Batch
 
 if TYPE_CHECKING:
 

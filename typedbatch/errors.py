@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
-from typedbatch._report import Part, as_rich, describe_problem, lines, plain
+from typedbatch._report import Part, as_rich, describe_problem, lines, page_address, plain
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -171,7 +171,7 @@ class Problem(NamedTuple):
 
     Attributes:
         path: where, inside the batch: ``"rew"``, ``"obs.cam"``; empty for the batch itself.
-        code: stable code with its name, as in ``"TB101 missing-field"``; ``docs/errors/TB101.md`` explains it.
+        code: stable code with its name, as in ``"TB101 missing-field"``; ``typedbatch explain TB101`` prints its page.
         expected: what the schema asks for.
         got: what was there; shapes and dtypes, never values.
         schema: name of the protocol or record.
@@ -188,9 +188,14 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         return describe_problem(self)
 
+    @property
+    def page(self) -> str:
+        """The address of the page that explains the code; reports under rich link to it."""
+        return page_address(self.code)
+
     def to_dict(self) -> dict[str, str]:
-        """The problem as a plain dictionary, for JSON."""
-        return self._asdict()
+        """The problem as a plain dictionary, for JSON, with the address of its page."""
+        return {**self._asdict(), "page": self.page}
 
 
 class SchemaError(TypedBatchError, ValueError):

@@ -10,7 +10,9 @@ import pickle
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,12 +20,15 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
 import typedbatch
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
+from typedbatch._report import page_address
 from typedbatch.cli.commands import app
 from typedbatch.cli.loading import read
+from typedbatch.cli.output import linked
 from typedbatch.errors import Code, StorageError
 from typedbatch.files import save
 from typedbatch.testing import example
@@ -148,7 +153,7 @@ def test_json(folder):
 def test_annotations_for_github(folder):
     done = run("validate", "short.h5", "junk.npz", "fine.h5", "--as", ROLLOUT, "--format", "github", cwd=folder)
     assert done.stdout.splitlines() == [
-        f"::error file=short.h5,title=TB302 dimension-conflict::batch.rew: {SHORT}",
+        f"::error file=short.h5,title=TB302 dimension-conflict::batch.rew: {SHORT}%0A{page_address('TB302')}",
         "::error file=junk.npz,title=unreadable::junk.npz is not an npz file, or is cut off",
     ]
     fine = run("validate", "fine.h5", "--as", ROLLOUT, "--format", "github", cwd=folder)
@@ -403,7 +408,24 @@ def test_hdf5_files_of_others(tmp_path):
 def test_explain_prints_the_page_of_a_code(code, tmp_path):
     done = run("explain", code, cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stdout == (PAGES / "TB302.md").read_text(encoding="utf-8")
+    assert done.stdout == f"{(PAGES / 'TB302.md').read_text(encoding='utf-8')}\n{page_address('TB302')}\n"
+
+
+def test_the_addresses_are_those_of_the_documentation():
+    settings = tomllib.loads((PAGES.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    address = page_address("TB302 dimension-conflict")
+    assert address == f"{settings['project']['urls']['Documentation']}/errors/TB302.html"
+
+
+def test_on_a_terminal_codes_are_links(folder):
+    out = StringIO()
+    Console(file=out, force_terminal=True, color_system="truecolor").print(linked("is missing  [TB101 missing-field]"))
+    assert re.fullmatch(
+        rf"is missing  \[\x1b]8;id=\d+;{re.escape(page_address('TB101'))}\x1b\\TB101\x1b]8;;\x1b\\ missing-field]\n",
+        out.getvalue(),
+    )
+    done = run("validate", "short.h5", "--as", ROLLOUT, cwd=folder)
+    assert "\x1b" not in done.stdout
 
 
 def test_every_code_has_a_page_and_a_slip_is_pointed_out(tmp_path):

@@ -283,8 +283,11 @@ def test_rich_shows_the_same_characters():
     console = Console(width=200, color_system="truecolor", force_terminal=True)
     with console.capture() as capture:
         console.print(error)
-    assert "\x1b[" in capture.get()
-    assert re.sub(r"\x1b\[[0-9;]*m", "", capture.get()).rstrip("\n") == str(error)
+    shown = capture.get()
+    assert f"{error.problems[0].page}\x1b" in shown  # codes are links
+    shown = re.sub(r"\x1b]8;.*?\x1b\\", "", shown)
+    assert "\x1b[" in shown
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown).rstrip("\n") == str(error)
 
 
 def test_the_report_as_data():
@@ -299,6 +302,7 @@ def test_the_report_as_data():
             "got": "N is 3 here, but 4 in obs.image, rew",
             "schema": "Step",
             "hint": "",
+            "page": "https://typedbatch.readthedocs.io/en/stable/errors/TB302.html",
         }
     ]
     assert set(data) == {"schema", "place", "boundary", "got", "problems"}

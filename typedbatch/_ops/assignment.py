@@ -217,7 +217,7 @@ def _as_rows(value: object, tree: Tree) -> Tree:
 def _from_dict(given: Any, tree: Tree) -> Tree:
     """As ``Batch(given)``, but what goes into a cell of an object array stays what it is: ``True``, a dict."""
     require_names(given)
-    rows: Tree = new_tree(Tree.plain, {})
+    rows: Tree = new_tree(Tree.__plain__, {})
     for name, value in given.items():
         target: Any = tree.__dict__.get(name)
         kind = kind_of(value)

@@ -70,7 +70,7 @@ def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Co
     """Stack Batches and dicts; see :meth:`typedbatch.Batch.stack`."""
     batches = _as_batches(batches, missing)
     if not batches:
-        return new_tree(Tree.plain, {})
+        return new_tree(Tree.__plain__, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
     return _with_meta(_common_type(batches), stack_fields(dicts, axis, missing, convert), dicts, meta)
 
@@ -79,7 +79,7 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
     """Concatenate Batches and dicts; see :meth:`typedbatch.Batch.cat`."""
     if type(batches) is not list or missing != "error":
         batches = _as_batches(batches, missing)
-    cls = type(batches[0]) if batches else Tree.plain
+    cls = type(batches[0]) if batches else Tree.__plain__
     dicts = [batch.__dict__ for batch in batches if type(batch) is cls] if issubclass(cls, Tree) else []
     if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
@@ -126,8 +126,8 @@ def _is_joinable(batch: object) -> bool:
 def _common_type(trees: Sequence[object]) -> type[Tree]:
     # the class that all share exactly, or the plain one
     classes = set(map(type, trees))
-    only = classes.pop() if len(classes) == 1 else Tree.plain
-    return only if issubclass(only, Tree) else Tree.plain
+    only = classes.pop() if len(classes) == 1 else Tree.__plain__
+    return only if issubclass(only, Tree) else Tree.__plain__
 
 
 def _same_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | None:
@@ -241,7 +241,7 @@ def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
 def _stack_around_gaps(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
     there = np.array([value is not _GAP and not is_reserved(value) for value in values])
     if not there.any():
-        return new_tree(Tree.plain, {})
+        return new_tree(Tree.__plain__, {})
     if axis != 0:
         raise StructureError(f"missing in some batches, which stack can fill along axis 0, not axis {axis}")
     present = [value for value, here in zip(values, there, strict=True) if here]
@@ -322,7 +322,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
     if _has_gaps(values, types, kinds):
         return _cat_around_gaps(values, wholes, missing)
     if kinds == {BATCH}:
-        cls = types.pop() if len(types) == 1 else Tree.plain
+        cls = types.pop() if len(types) == 1 else Tree.__plain__
         return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing))
     if kinds == {TENSOR}:
         return _cat_tensors(values)
@@ -359,7 +359,7 @@ def _cat_tensors(values: list[Any]) -> Any:
 def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
     here = [value is not _GAP and not is_reserved(value) for value in values]
     if not any(here):
-        return new_tree(Tree.plain, {})
+        return new_tree(Tree.__plain__, {})
     try:
         sizes = [count_rows(whole) or 0 for whole in wholes]
     except NoLengthError as error:  # about another field than the one with the gap

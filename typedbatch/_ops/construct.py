@@ -188,7 +188,7 @@ def _from_mapping(value: Mapping[str, Any]) -> Tree:
     for name in value:
         if type(name) is not str:
             require_names(value)
-    tree = object.__new__(Tree.plain)
+    tree = object.__new__(Tree.__plain__)
     fill(tree.__dict__, value)
     return tree
 
@@ -200,7 +200,7 @@ def _from_array(array: NDArray[Any]) -> Any:
 def _from_sequence(values: Sequence[Any]) -> Any:
     kinds = set(map(kind_of, values))
     if kinds and kinds <= {MAPPING, BATCH}:
-        return new_tree(Tree.plain, stacked(values))
+        return new_tree(Tree.__plain__, stacked(values))
     if kinds == {TENSOR}:
         return _stack_tensors(values)
     if ARRAY in kinds and any(map(is_masked, values)):

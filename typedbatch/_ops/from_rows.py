@@ -124,7 +124,7 @@ def _joined(values: list[Any], numbers: Sequence[int], missing: MissingInRows) -
     if kinds <= {MAPPING, BATCH}:
         rows = [value.__dict__ if isinstance(value, Tree) else value for value in values]
         if any(rows) and all(map(_has_names, rows)):
-            return new_tree(Tree.plain, _columns(rows, numbers, missing, frozenset()))
+            return new_tree(Tree.__plain__, _columns(rows, numbers, missing, frozenset()))
         return object_array(values)
     if kinds <= _NUMBERS:
         return to_array(values)

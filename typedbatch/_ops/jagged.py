@@ -49,7 +49,7 @@ def _is_plain(tensor: Any) -> bool:
 
 
 def _as_sequences(tensor: Any) -> Any:
-    values = new_tree(Tree.plain, {"values": tensor.values()})
+    values = new_tree(Tree.__plain__, {"values": tensor.values()})
     return new_sequences(Sequences, values, tensor.offsets().diff().cpu().numpy())
 
 

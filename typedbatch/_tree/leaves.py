@@ -22,7 +22,7 @@ class Tree:
     Operations work on ``tree.__dict__`` alone, never on methods, so that a field may have any name.
     """
 
-    plain: ClassVar[type[Tree]]
+    __plain__: ClassVar[type[Tree]]
     """The class that a nested ``dict`` becomes; ``typedbatch.batch`` sets it to ``Batch``."""
 
     _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = None

@@ -90,7 +90,7 @@ class Plan:
                 continue
             column = columns.get(name)
             unknown += name not in columns
-            if not (type(column) is cls is Tree.plain and not column.__dict__ and not value.__dict__):
+            if not (type(column) is cls is Tree.__plain__ and not column.__dict__ and not value.__dict__):
                 try:
                     self._add_field(columns, name, value, path)
                 except TypedBatchError as error:
@@ -142,7 +142,7 @@ def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[s
     kind = KINDS[type(value)]
     if kind is BATCH:
         inner = {k: new_column(v, size, lead, storage, (*path, k)) for k, v in value.__dict__.items()}
-        return new_tree(Tree.plain, inner)
+        return new_tree(Tree.__plain__, inner)
     if kind is RAGGED:
         raise LeafError(
             f"{describe(value)}, and rows of a buffer have one shape; add what .padded(length=...) gives", path[-1]

@@ -31,7 +31,7 @@ class Declared:
         self._buffer: str = (get_origin(hint) or hint).__name__
         options = () if self.sampled is None else options_of(self.sampled)
         self._union: bool = len(options) > 1
-        self._cls: type[Tree] = Tree.plain
+        self._cls: type[Tree] = Tree.__plain__
         if len(options) == 1 and issubclass(target := schema_of(options[0]).target, Tree):
             self._cls = target
 
@@ -52,7 +52,9 @@ class Declared:
             SchemaError: it is not what the buffer takes.
         """
         if self.added is not None:
-            rows = new_tree(Tree.plain, {name: as_row(value) if single else value for name, value in fields.items()})
+            rows = new_tree(
+                Tree.__plain__, {name: as_row(value) if single else value for name, value in fields.items()}
+            )
             self._validate(rows, self.added, "argument `batch` of {}.add()")
 
     def validate_sampled(self, rows: Tree) -> None:

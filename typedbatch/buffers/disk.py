@@ -256,18 +256,18 @@ class Disk(Memory):
         return float(max(self._state[0, 0], self._state[1, 0]) - step) / 2
 
     def _map_columns(self, fields: list[dict[str, Any]]) -> Tree:
-        columns: Tree = new_tree(Tree.plain, {})
+        columns: Tree = new_tree(Tree.__plain__, {})
         for field in fields:
             *outer, name = path = tuple(map(str, field["path"]))
             place = columns
             for step in outer:
-                place = place.__dict__.setdefault(step, new_tree(Tree.plain, {}))
+                place = place.__dict__.setdefault(step, new_tree(Tree.__plain__, {}))
             place.__dict__[name] = self._map_column(path, field["file"], field["tensor"])
         return columns
 
     def _map_column(self, path: tuple[str, ...], file: str | None, tensor: str | None) -> Any:
         if file is None:
-            return new_tree(Tree.plain, {})
+            return new_tree(Tree.__plain__, {})
         array = self._map_file(file, tensor=tensor is not None)
         self._files[path] = file
         if tensor is None:

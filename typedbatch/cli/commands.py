@@ -15,13 +15,13 @@ from rich.tree import Tree as TextTree
 
 from typedbatch._level import Level
 from typedbatch._ops.preview import first_values
-from typedbatch._report import printable
+from typedbatch._report import page_address, printable
 from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch._validation.validate import validate_at, verbatim
 from typedbatch.batch import Batch
 from typedbatch.cli.doctor import examine
 from typedbatch.cli.loading import read
-from typedbatch.cli.output import FAILED, MATCHES, UNREADABLE, Checked, Format, Outcome, as_text
+from typedbatch.cli.output import FAILED, MATCHES, UNREADABLE, Checked, Format, Outcome, as_text, linked
 from typedbatch.cli.pages import page_of
 from typedbatch.cli.schemas import hierarchy, schema_named
 from typedbatch.errors import SchemaError, TypedBatchError
@@ -54,7 +54,7 @@ def validate(
     with Progress(console=console, transient=True, disable=len(files) == 1 or not console.is_terminal) as progress:
         for path in progress.track(files, description="checking"):
             outcomes.append(_outcome(path, target, level.value, unsafe_pickle))
-    typer.echo(as_text(outcomes, format))
+    Console(highlight=False).print(linked(as_text(outcomes, format)), soft_wrap=True)
     raise typer.Exit(max(outcome.status for outcome in outcomes))
 
 
@@ -134,9 +134,10 @@ def protocols(
 def explain(
     code: Annotated[str, typer.Argument(help="of a report, as TB302, or of the mypy plugin, as batch-shape")],
 ) -> None:
-    """Print the page of an error code."""
+    """Print the page of an error code, and its address."""
     with _or_stop():
-        typer.echo(page_of(code), nl=False)
+        page = page_of(code)
+    typer.echo(f"{page}\n{page_address(page.split()[1])}")
 
 
 @app.command()

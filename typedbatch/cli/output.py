@@ -6,7 +6,10 @@ import json
 from enum import StrEnum
 from typing import NamedTuple
 
-from typedbatch._report import in_a_line
+from rich.style import Style
+from rich.text import Text
+
+from typedbatch._report import in_a_line, page_address
 from typedbatch.errors import Problem
 
 MATCHES, FAILED, UNREADABLE = 0, 1, 2
@@ -55,6 +58,13 @@ def as_text(outcomes: list[Outcome], format: Format) -> str:
     return "\n".join([*blocks, _summary(outcomes)])
 
 
+def linked(text: str) -> Text:
+    """A text in which each code is a link to its page, on terminals that have links."""
+    out = Text(text)
+    out.highlight_regex(r"TB\d{3}(?= [a-z-]+\])", lambda code: Style(link=page_address(code)))
+    return out
+
+
 def _summary(outcomes: list[Outcome]) -> str:
     fine = sum(outcome.status == MATCHES for outcome in outcomes)
     return f"{fine} of {len(outcomes)} {'file matches' if len(outcomes) == 1 else 'files match'}"
@@ -74,7 +84,9 @@ def _for_github(outcome: Outcome) -> list[str]:
         return [_annotation(outcome.file, "unreadable", outcome.text)]
     return [
         _annotation(
-            outcome.file, problem.code, f"batch{'.' if problem.path else ''}{problem.path}: {in_a_line(problem)}"
+            outcome.file,
+            problem.code,
+            f"batch{'.' if problem.path else ''}{problem.path}: {in_a_line(problem)}\n{problem.page}",
         )
         for problem in outcome.problems
     ]

@@ -20,7 +20,7 @@ def page_of(code: str) -> str:
     Raises:
         SettingError: there is no such code.
     """
-    pages = {path.stem.lower(): path for folder in PLACES for path in sorted(folder.glob("*.md"))}
+    pages = {path.stem.lower(): path for folder in PLACES for path in sorted(folder.glob("[!i]*.md"))}  # not index
     words = code.strip("[] ").lower().split()
     if words and words[0] in pages:
         return pages[words[0]].read_text(encoding="utf-8")

@@ -157,7 +157,7 @@ def _restored(data: memoryview, forms: Forms) -> tuple[Any, memoryview]:
         fields = {}
         for name, form in forms.items():
             fields[name], data = _restored(data, form)
-        return new_tree(Tree.plain, fields), data
+        return new_tree(Tree.__plain__, fields), data
     dtype = np.dtype(forms.dtype)
     size = dtype.itemsize * prod(forms.shape)
     array = np.frombuffer(data[:size], dtype).reshape(forms.shape).copy()

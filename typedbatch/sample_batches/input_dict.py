@@ -94,7 +94,7 @@ def _window(tree: Tree, layout: Layout, source: str, rows: NDArray[np.intp], at_
     if at_end and source == OBS:  # the observation after the last step is one step more
         first = max(0, int(rows.min(initial=last)))
         after = take_basic(_column(tree, NEXT_OBS), slice(-1, None))
-        renamed = new_tree(Tree.plain, {OBS: _leaf(after)})
+        renamed = new_tree(Tree.__plain__, {OBS: _leaf(after)})
         column = cat_trees([take_basic(_column(tree, OBS), slice(first, None)), renamed], "error", to_leaf)
         rows, last = np.where(rows < 0, NO_ROW, rows - first), last + 1 - first
     else:
@@ -108,7 +108,7 @@ def _window(tree: Tree, layout: Layout, source: str, rows: NDArray[np.intp], at_
 def _column(tree: Tree, name: str) -> Tree:
     if name not in tree.__dict__:
         raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
-    column: Tree = new_tree(Tree.plain, {name: tree.__dict__[name]})
+    column: Tree = new_tree(Tree.__plain__, {name: tree.__dict__[name]})
     return column
 
 

@@ -133,7 +133,7 @@ def split_fields(tree: Tree, layout: Layout) -> tuple[Tree, Tree]:
     """The columns, and the fields with one row per sequence."""
     per_sequence = {name: value for name, value in tree.__dict__.items() if name == SEQ_LENS or name in layout.states}
     columns = {name: value for name, value in tree.__dict__.items() if name not in per_sequence}
-    return new_tree(Tree.plain, columns), new_tree(Tree.plain, per_sequence)
+    return new_tree(Tree.__plain__, columns), new_tree(Tree.__plain__, per_sequence)
 
 
 def joined(tree: T, columns: Tree, per_sequence: Tree, seq_lens: Any) -> T:
@@ -265,5 +265,5 @@ def zero_padded(tree: T, length: Any, exclude_states: bool) -> T:
         firsts = np.full((len(seq_lens), length), NO_ROW)
         firsts[:, :1] = np.arange(len(seq_lens))[:, None]
         states = {name: per_sequence.__dict__[name] for name in layout.states}
-        per_sequence.__dict__.update(take_or_zeros(new_tree(Tree.plain, states), firsts.ravel()).__dict__)
+        per_sequence.__dict__.update(take_or_zeros(new_tree(Tree.__plain__, states), firsts.ravel()).__dict__)
     return joined(tree, take_or_zeros(columns, rows), per_sequence, seq_lens)

@@ -31,7 +31,7 @@ def built(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
     for name, inner in node.members.items():
         with under(decoded(name)):
             fields[decoded(name)] = built(inner, device, batch=batch)
-    return new_tree(Tree.plain, fields) if batch else fields
+    return new_tree(Tree.__plain__, fields) if batch else fields
 
 
 def _number(value: Any) -> Any:
