@@ -8,7 +8,7 @@ MYPYS := tests/typing/older_mypys.txt
 # mypy beside pyright, and one environment beside another
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test check lowest docs bench bench-docs caught-docs bugs-docs editors-docs design-docs overlay-docs fuzz lint types mypy pyright clean help
+.PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs editors-docs design-docs overlay-docs fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -79,6 +79,7 @@ bench: $(VENV)/.rllib
 PAGE := docs/performance.md
 bench-docs: $(VENV)/.rllib
 	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > $(PAGE)
+	$(BIN)/python -m tests.pictures
 
 caught-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.typing.caught > docs/caught.md
@@ -86,6 +87,14 @@ caught-docs: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/site
 	@echo "build/site/index.html"
+
+# the site in a browser: Debian's chromium, or the one of playwright install chromium
+docs-look: docs
+	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[look]'
+	$(BIN)/python -m tests.look
+
+pictures: $(VENV)/.dev
+	$(BIN)/python -m tests.pictures
 
 bugs-docs: $(VENV)/.dev
 	@$(BIN)/python -m tests.posttraining.bugs > docs/bugs.md

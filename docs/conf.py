@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
+from sphinx.application import Sphinx
+
 import typedbatch
 
 project = "typedbatch"
 author = "The typedbatch authors"
 release = version = typedbatch.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["examples"]
 suppress_warnings = ["myst.xref_missing"]  # links to files of the repository; tests/test_site.py looks at all links
 myst_heading_anchors = 3
@@ -29,3 +33,22 @@ html_title = f"typedbatch {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_copyright = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # what is copied is what one runs
+copybutton_prompt_is_regexp = True
+
+
+def setup(app: Sphinx) -> None:
+    """What no setting says."""
+    app.connect("source-read", _end_of_examples)
+    app.connect("autodoc-process-bases", _public_bases)
+
+
+def _end_of_examples(app: Sphinx, page: str, source: list[str]) -> None:
+    """Take the empty line away that ends an example, which doctest needs and nobody wants to see."""
+    source[0] = re.sub(r"\n\n```$", "\n```", source[0], flags=re.MULTILINE)
+
+
+def _public_bases(app: Sphinx, name: str, of: type, options: object, bases: list[type]) -> None:
+    """Name no class that is there to divide the code."""
+    bases[:] = [base for base in bases if not base.__module__.startswith("typedbatch._")] or [object]

@@ -17,7 +17,8 @@ import pytest
 from sphinx.util.inventory import InventoryFile
 
 import typedbatch
-from typedbatch import Batch
+from tests import pictures
+from typedbatch import Batch, RolloutBatch
 
 ROOT = Path(typedbatch.__file__).parent.parent
 ELSEWHERE = {f"typedbatch.bridges.{name}" for name in ("ray", "rllib", "verl")}
@@ -31,6 +32,24 @@ def test_every_member_of_batch_has_an_example_on_its_page():
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     members = {name for name in dir(Batch) if not name.startswith("_")}
     assert not [name for name in sorted(members) if not re.search(rf"\.{name}\b", code)]
+
+
+@pytest.mark.parametrize("name", ["stages.svg", "stages-posttraining.svg", "performance.svg", "notebook.html"])
+def test_a_picture_is_as_it_is_made_now(name):
+    assert (pictures.PICTURES / name).read_text(encoding="utf-8") == pictures.pictures()[name], "make pictures"
+
+
+def test_pictures_show_what_is_declared():
+    drawn = pictures.stages({RolloutBatch: "a <collector>"})
+    assert ">terminated</text>" in drawn
+    assert "a &lt;collector&gt;" in drawn
+    assert 'class="optional"' not in drawn
+    assert (
+        pictures.bars(
+            "| operation | typedbatch | tianshou | tensordict | optree |\n|-|\n| copy | 1.5 ±0.1 | - | 3 | < 2 |"
+        ).count("<rect")
+        == 8
+    )
 
 
 def test_the_readme_is_short():

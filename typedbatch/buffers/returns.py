@@ -41,10 +41,9 @@ def compute_nstep_return(
     gamma: float = 0.99,
     n_step: int = 1,
 ) -> BatchWithReturnsProtocol[K | Q, Obs, Act]:
-    r"""The batch with ``returns``, the targets of Q-learning over ``n_step`` steps.
+    """The batch with ``returns``, the targets of Q-learning over ``n_step`` steps.
 
-    .. math:: G_t = \sum_{i=0}^{m-1} \gamma^i r_{t+i} + \gamma^m (1 - terminated_{t+m-1}) Q(s_{t+m})
-
+    ``returns[t] = rew[t] + gamma * rew[t + 1] + ... + gamma**m * target_q[t + m] * ~terminated[t + m - 1]``,
     where m is ``n_step``, or less where the episode, or what is stored of it, ends before.
 
     Args:
@@ -128,14 +127,12 @@ def compute_episodic_return(
     gamma: float = 0.99,
     gae_lambda: float = 0.95,
 ) -> tuple[K, K]:
-    r"""Returns and generalized advantages (arXiv:1506.02438) of episodes in the order of time.
+    """Returns and generalized advantages (arXiv:1506.02438) of episodes in the order of time.
 
-    .. math::
-        A_t = \delta_t + \gamma \lambda A_{t+1}, \quad \delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)
-
-    up to the end of each episode, and :math:`A_t + V(s_t)` for the returns. Where an episode was truncated, or goes on,
-    the value of its last ``obs_next`` counts; where it was terminated, 0 does. Without values and with a ``gae_lambda``
-    of 1 the returns are the discounted sums of rewards.
+    ``adv[t] = delta[t] + gamma * gae_lambda * adv[t + 1]`` with ``delta[t] = rew[t] + gamma * v_s_[t] - v_s[t]``, up to
+    the end of each episode, and ``adv[t] + v_s[t]`` for the returns. Where an episode was truncated, or goes on, the
+    value of its last ``obs_next`` counts; where it was terminated, 0 does. Without values and with a ``gae_lambda`` of
+    1 the returns are the discounted sums of rewards.
 
     Args:
         batch: rows in the order of time, several episodes after each other.
