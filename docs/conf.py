@@ -28,6 +28,23 @@ napoleon_use_rtype = False
 napoleon_use_ivar = True
 python_use_unqualified_type_names = True
 
+_OTHERS = (
+    "annotated_types", "beartype", "collections", "contextlib", "gymnasium", "jaxtyping", "minari", "np", "numpy", "os",
+    "pyarrow", "pydantic", "pydantic_core", "ray", "tensordict", "tianshou", "torch", "types", "typing",
+    "typing_extensions", "verl",
+)  # fmt: skip
+_UNLISTED = (
+    "Buffer", "Checker", "Convention", "Dataset", "Device", "Distribution", "Dtype", "Field", "NDArray",
+    "PackedSequence", "Random", "Rng", "Schema", "SearchStrategy", "Slots", "Tensor", "ViewRequirementLike",
+)  # fmt: skip
+# A link to what does not exist is an error, but for what others document, and for type variables.
+nitpicky = True
+nitpick_ignore_regex = [
+    (r"py:.*", rf"({'|'.join(_OTHERS)})\..*"),
+    (r"py:.*", rf"(.*\.)?({'|'.join(_UNLISTED)})"),
+    (r"py:.*", r"(.*\.)?([A-Z]|AS(_co)?|[A-Z][a-z]*_co(ntra)?|Obs|Act|DistT)"),
+]
+
 html_theme = "furo"
 html_title = f"typedbatch {version}"
 html_static_path = ["_static"]

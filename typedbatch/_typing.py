@@ -37,7 +37,7 @@ else:
 
 
 class ArrayOrTensor(Protocol):
-    """An array or tensor, of whatever library: the bound of the first parameter of every protocol and record.
+    """An array or tensor of whatever library, which is the bound of the first parameter of every protocol and record.
 
     A generic record of your own needs a type variable with this bound. Text, numbers and ``None`` are refused.
     """

@@ -163,7 +163,7 @@ Code = Literal[
     "TB402 broken-rule",
     "TB403 rule-raised",
 ]
-"""Every kind of problem; docs/errors has a page for each. TB1: names, TB2: kinds, TB3: dimensions, TB4: values."""
+"""Every kind of problem; docs/errors has a page for each. TB1 is names, TB2 kinds, TB3 dimensions, TB4 values."""
 
 
 class Problem(NamedTuple):

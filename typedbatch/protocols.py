@@ -111,7 +111,7 @@ class ObsBatchProtocol(BatchProtocol, Protocol[K_co, Obs_co]):
 
     @property
     def info(self) -> BatchProtocol | K_co | Array:
-        """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
+        """What the environment says besides, as a nested batch or an object array of N rows; ``Batch()`` if nothing."""
         ...
 
 
@@ -174,7 +174,7 @@ class FQFBatchProtocol(ModelOutputBatchProtocol[K_co, Act_co], Protocol[K_co, Ac
 
     @property
     def fractions(self) -> BatchProtocol | K_co:
-        """Proposed quantile fractions: ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
+        """Proposed quantile fractions, ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
         ...
 
     @property
@@ -223,7 +223,7 @@ class RolloutBatchProtocol(ObsBatchProtocol[K_co, Obs_co], Protocol[K_co, Obs_co
 
     @property
     def info(self) -> BatchProtocol | K_co | Array:
-        """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
+        """What the environment says besides, as a nested batch or an object array of N rows; ``Batch()`` if nothing."""
         ...
 
     @property

@@ -204,7 +204,7 @@ class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):
     obs: Obs_co
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
     info: BatchProtocol | K_co | Array
-    """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
+    """What the environment says besides, as a nested batch or an object array of N rows; ``Batch()`` if nothing."""
 
 
 class ActBatch(BatchRecord, Generic[K_co, Act_co]):
@@ -253,7 +253,7 @@ class FQFBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
     """Output of a fully parametrised quantile function (FQF, arXiv:1911.02140)."""
 
     fractions: BatchProtocol | K_co
-    """Proposed quantile fractions: ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
+    """Proposed quantile fractions, ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
     quantiles_tau: K_co
     """Quantile values at the proposed fractions, ``(N, n_act, n_tau)``."""
 
@@ -283,7 +283,7 @@ class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
     obs: Obs_co
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
     info: BatchProtocol | K_co | Array
-    """What the environment says besides, N rows: a nested batch or an object array; ``Batch()`` if nothing."""
+    """What the environment says besides, as a nested batch or an object array of N rows; ``Batch()`` if nothing."""
     obs_next: Obs_co
     """Observation after the step, as ``obs``."""
     act: Act_co

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound="BatchProtocol")
 Lengths: TypeAlias = "ArrayLike | Tensor"
-"""The rows of each sequence: whole numbers from 0 up, in a list, an array or a tensor."""
+"""The rows of each sequence, as whole numbers from 0 up, in a list, an array or a tensor."""
 Side = Literal["right", "left"]
 """Where the zeros go."""
 Padding: TypeAlias = float | Mapping[str, float]
-"""What goes there in place of zeros: a number, or one by the name of a field."""
+"""What goes there in place of zeros, a number, or one by the name of a field."""
 
 
 def as_lengths(lengths: Lengths) -> NDArray[np.intp]:

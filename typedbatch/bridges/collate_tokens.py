@@ -35,8 +35,9 @@ class CollateTokens(Generic[B]):
     Fields of tokens are named, as whether a list is one of tokens is not seen by it. They are padded, or become a
     :class:`~typedbatch.Ragged`; fields called ``..._mask`` become bools; ``input_ids``, ``prompt_ids``,
     ``response_ids``, ``chosen_ids`` and ``rejected_ids`` get ``pad_token_id`` and a mask of where there are tokens,
-    unless the rows have one. The other fields are columns as :meth:`Batch.from_rows` makes them: numbers and arrays of
-    one shape a tensor, text and lists objects. Floats of Python have torch's default dtype. All data is copied.
+    unless the rows have one. The other fields are columns as :meth:`~typedbatch.Batch.from_rows` makes them: numbers
+    and arrays of one shape a tensor, text and lists objects. Floats of Python have torch's default dtype. All data is
+    copied.
 
     Args:
         into: the record that the batch is to be, validated; or ``Batch``.

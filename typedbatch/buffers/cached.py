@@ -66,12 +66,12 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     @property
     def main_buffer(self) -> ReplayBuffer[R, S]:
-        """What finished episodes are in: the buffer that was given, which shares its rows with this one."""
+        """The buffer of finished episodes that was given, which shares its rows with this one."""
         return self._parts[0]
 
     @property
     def cached_buffers(self) -> list[ReplayBuffer[R, S]]:
-        """What episodes that go on are in: each cache as a buffer that shares its rows with this one."""
+        """The caches of episodes that go on, each as a buffer that shares its rows with this one."""
         return [*self._parts[1:]]
 
     @changing

@@ -164,7 +164,7 @@ class ReplayBuffer(Generic[R, S]):
 
     @property
     def subbuffer_edges(self) -> Slots:
-        """Where rings begin and end: ``[0, maxsize]``; ``[0, n, 2 * n, ...]`` with several."""
+        """Where rings begin and end, as ``[0, maxsize]``; with several, as ``[0, n, 2 * n, ...]``."""
         return self._state.rings.edges.copy()
 
     @property
@@ -174,7 +174,7 @@ class ReplayBuffer(Generic[R, S]):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """What every call holds: ``with buffer.lock:`` around several, and no other thread's comes in between."""
+        """What every call holds; with ``with buffer.lock:`` around several calls no other thread's comes in between."""
         return self._state.guard.lock
 
     @property

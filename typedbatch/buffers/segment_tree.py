@@ -93,7 +93,7 @@ class SegmentTree:
 
     @property
     def room(self) -> int:
-        """How many numbers there is room for: ``size``, rounded up."""
+        """How many numbers there is room for, which is ``size``, rounded up."""
         return len(self._levels[0])
 
     def use(self, values: Floats) -> None:

@@ -32,7 +32,7 @@ class Prompts(BatchRecord):
     prompt_mask: Bool[Tensor, "N P"]
     """True where there is a token."""
     uid: Objects
-    """The prompt that a row is a sample of: text or numbers. Rows of one ``uid`` are the group of GRPO and RLOO."""
+    """The prompt that a row is a sample of, as text or a number. Rows of one ``uid`` are the group of GRPO and RLOO."""
 
 
 class Rollouts(Prompts):
@@ -43,7 +43,7 @@ class Rollouts(Prompts):
     response_mask: Mask
     """True where there is a token."""
     loss_mask: Mask
-    """True where a token counts in the loss: it was sampled by the policy, and is not a tool's answer."""
+    """True where a token counts in the loss, as it was sampled by the policy, and is not a tool's answer."""
     rollout_logp: PerToken | None = None
     """Log-probability of each token by the sampler that drew it, in nats."""
     response_length: Int[Tensor, "N"] | None = None

@@ -65,7 +65,7 @@ class MultiAgentBatch(Batch):
 
     @property
     def policy_batches(self) -> dict[str, SampleBatch]:
-        """The sample batches by policy: a dict that may be changed."""
+        """The sample batches by policy, in a dict that may be changed."""
         if "policy_batches" not in self.__dict__:  # cleared, or made of nothing by an operation
             self.__dict__["policy_batches"] = Batch()
         batches: dict[str, SampleBatch] = self.__dict__["policy_batches"].__dict__

@@ -47,7 +47,7 @@ DEFAULT_POLICY_ID: Final = "default_policy"
 
 
 class SampleBatch(Batch):
-    """Steps of trajectories under RLlib's names, in a :class:`Batch` with all that a Batch can do.
+    """Steps of trajectories under RLlib's names, in a :class:`~typedbatch.Batch` with all that a Batch can do.
 
     ``seq_lens`` cuts the steps into sequences for a recurrent network. Then a step is an element of every column, but
     ``state_in_0``, ``state_in_1``, ... (and ``state_out_...``) may have one row per sequence, and the columns may be
@@ -182,7 +182,7 @@ class SampleBatch(Batch):
         return [Batch.__getitem__(self, key) for key in keys]
 
     def split(self: S, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: Rng = None) -> Iterator[S]:
-        """As :meth:`Batch.split`; sequences are cut where a minibatch ends, and cannot be shuffled.
+        """As :meth:`~typedbatch.Batch.split`; sequences are cut where a minibatch ends, and cannot be shuffled.
 
         Raises:
             StructureError: ``shuffle`` with ``seq_lens``.
@@ -198,7 +198,7 @@ class SampleBatch(Batch):
         return (slice_steps(tree, layout, *piece) for piece in pieces)
 
     def set_rows(self, index: Index, value: object, *, strict: bool = False) -> None:
-        """As :meth:`Batch.set_rows`.
+        """As :meth:`~typedbatch.Batch.set_rows`.
 
         Raises:
             StructureError: there are ``seq_lens``; steps of sequences are written column by column.
@@ -207,7 +207,7 @@ class SampleBatch(Batch):
         super().set_rows(index, value, strict=strict)
 
     def empty_(self: S, index: Index = None) -> S:
-        """As :meth:`Batch.empty_`; ``seq_lens`` stay, and there must not be any if there is an index.
+        """As :meth:`~typedbatch.Batch.empty_`; ``seq_lens`` stay, and there must not be any if there is an index.
 
         Raises:
             StructureError: ``index`` with ``seq_lens``.
@@ -221,14 +221,14 @@ class SampleBatch(Batch):
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
-        """As :meth:`Batch.empty`; ``seq_lens`` stay."""
+        """As :meth:`~typedbatch.Batch.empty`; ``seq_lens`` stay."""
         made = Batch.empty(batch, index)
         if SEQ_LENS in batch and isinstance(batch, SampleBatch):
             made.__dict__[SEQ_LENS] = copying.deep_leaf(batch.__dict__[SEQ_LENS], {})
         return made
 
     def set_array_at_key(self, arr: Any, key: str, index: Index = None, default_value: float | None = None) -> None:
-        """As :meth:`Batch.set_array_at_key`.
+        """As :meth:`~typedbatch.Batch.set_array_at_key`.
 
         Raises:
             StructureError: there are ``seq_lens``; ``batch[key] = arr`` sets a column.
@@ -357,7 +357,7 @@ class SampleBatch(Batch):
     # ---- representation -------------------------------------------------------------------------------------------
 
     def copy(self: S, shallow: bool = False) -> S:  # as RLlib has it; Batch.copy() shares the arrays
-        """A new batch with copies of all columns; with ``shallow`` it shares them, as :meth:`Batch.copy` does."""
+        """A new batch with copies of all columns; with ``shallow`` it shares them, as that of a Batch does."""
         return copying.shallow(self) if shallow else copying.deep(self, {})
 
     def to_device(self: S, device: Device, framework: Literal["torch"] = "torch") -> S:
@@ -405,7 +405,7 @@ class SampleBatch(Batch):
 
         Args:
             view_requirements: for each column which one it shows, of which steps; RLlib's own or
-                :class:`typedbatch.sample_batches.input_dict.ViewRequirement`. Steps before the first are zeros.
+                ``typedbatch.sample_batches.input_dict.ViewRequirement``. Steps before the first are zeros.
             index: the step; ``"last"`` for the one after the last, whose observation is the last of ``new_obs``.
 
         Raises:

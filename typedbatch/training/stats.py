@@ -24,7 +24,7 @@ class CollectStats:
     seconds: float = 0.0
     """Time that it took."""
     lost: int = 0
-    """Steps, or episodes where so many of those were asked for, that are not there: of a worker that died."""
+    """Steps of a worker that died, which are not there; or episodes, where so many of those were asked for."""
 
     @property
     def episodes(self) -> int:

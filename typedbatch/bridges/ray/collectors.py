@@ -87,7 +87,9 @@ class _Worker:
 
 
 class RayCollectors(Generic[R_co]):
-    """Collectors in processes of Ray's, each with environments of its own; used as a :class:`Collector` is.
+    """Collectors in processes of Ray's, each with environments of its own.
+
+    They are used as a :class:`~typedbatch.training.Collector` is.
 
     Each call hands all workers the newest weights, which go into Ray's object store once, and again only when they have
     changed. Their steps come back as read-only arrays in that store, without a copy. A worker whose process has died is
@@ -105,7 +107,7 @@ class RayCollectors(Generic[R_co]):
 
     Raises:
         SizeError: fewer than one worker.
-        SettingError: what :class:`Collector` refuses.
+        SettingError: what :class:`~typedbatch.training.Collector` refuses.
     """
 
     stats: CollectStats
@@ -180,13 +182,13 @@ class RayCollectors(Generic[R_co]):
         return self._each * len(self._workers)
 
     def reset(self, seed: int | None = None) -> None:
-        """As :meth:`Collector.reset`; the seeds of a worker's environments follow those of the worker before."""
+        """As a Collector does; the seeds of a worker's environments follow those of the worker before."""
         seeds = [None if seed is None else seed + self._each * place for place in range(len(self._workers))]
         for ref in [worker.reset.remote(one) for worker, one in zip(self._workers, seeds, strict=True)]:
             get(ref)
 
     def rollout(self, n_step: int) -> R_co:
-        """So many steps, an equal share of each worker; as :meth:`Collector.rollout`.
+        """So many steps, an equal share of each worker; as :meth:`~typedbatch.training.Collector.rollout`.
 
         Raises:
             EnvironmentFailedError: an environment has raised an error, or every worker has died.
@@ -210,12 +212,12 @@ class RayCollectors(Generic[R_co]):
 
         Args:
             into: a buffer with a ring for each environment.
-            n_step: as for :meth:`Collector.collect`, an equal share of each worker.
+            n_step: as for :meth:`~typedbatch.training.Collector.collect`, an equal share of each worker.
             n_episode: whole episodes; each worker brings its share, the first ones one more where it does not divide.
             random: choose random actions instead of the policy's.
 
         Raises:
-            SettingError: what :meth:`Collector.collect` refuses.
+            SettingError: what :meth:`~typedbatch.training.Collector.collect` refuses.
             EnvironmentFailedError: an environment has raised an error, or every worker has died.
         """
         require_rings(into, self.num_envs)
