@@ -107,6 +107,18 @@ def test_every_public_name_is_in_the_reference(site):
     assert not sorted(names - described)
 
 
+def test_every_public_name_has_an_example():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    code = [
+        block for page in pages for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    ]
+    code += [path.read_text("utf-8") for path in (ROOT / "docs" / "examples").rglob("*.py")]
+    for path in (ROOT / "typedbatch").rglob("*.py"):
+        code += re.findall(r"^ *(?:>>>|\.\.\.) .*$", path.read_text("utf-8"), re.M)
+    shown = set(re.findall(r"\w+", "\n".join(code)))
+    assert not sorted(public_names() - shown)
+
+
 @pytest.mark.parametrize("word", ["extend", "tb302"])
 def test_search_finds(site, word):
     (path,) = {path.parent for path in site if path.name == "genindex.html"}

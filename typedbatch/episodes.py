@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound="BatchProtocol")
 
+__all__ = ["episode_lengths", "group_by", "groups", "lookback", "lookback_mask", "split_by_episode"]
+
 EPISODE_ID: Final = "eps_id"
 END_FLAGS: Final = ("terminated", "truncated", "terminateds", "truncateds", "done", "dones")
 """Fields that are true at the last step of an episode, in the words of Tianshou, Gymnasium and RLlib."""
@@ -35,8 +37,8 @@ def episode_lengths(batch: BatchProtocol, by: str | None = None) -> NDArray[np.i
 
     Args:
         batch: steps, those of an episode one after the other.
-        by: the field that tells. One of flags (bool, or called as in :data:`END_FLAGS`) is true at the last step of an
-            episode; any other has one value for each episode. None for ``eps_id``, or else all of :data:`END_FLAGS`
+        by: the field that tells. One of flags (bool, or called as in ``END_FLAGS``) is true at the last step of an
+            episode; any other has one value for each episode. None for ``eps_id``, or else all of ``END_FLAGS``
             that are there. Steps after the last end are an episode too.
 
     Raises:

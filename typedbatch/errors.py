@@ -10,6 +10,13 @@ from typedbatch._report import Part, as_rich, describe_problem, lines, page_addr
 if TYPE_CHECKING:
     from rich.text import Text
 
+__all__ = [
+    "CallError", "Code", "DeclarationError", "EmptyBufferError", "EnvironmentFailedError", "FieldNameError",
+    "LeafError", "MissingDependencyError", "MissingFieldError", "NoLengthError", "NoSizeError", "Problem",
+    "RowAssignmentError", "RowIndexError", "SchemaError", "SettingError", "SizeError", "StorageError",
+    "StructureError", "TypedBatchError",
+]  # fmt: skip
+
 
 class TypedBatchError(Exception):
     """Root of every error that typedbatch raises itself.

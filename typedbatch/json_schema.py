@@ -19,6 +19,8 @@ _ELEMENTS: Final = {
     "number": FLOATS,
 }
 
+__all__ = ["json_schema"]
+
 
 def json_schema(schema: Any) -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of a protocol or record.

@@ -15,6 +15,10 @@ import numpy as np
 from typedbatch._tree.leaves import KINDS, TENSOR
 from typedbatch.errors import DeclarationError
 
+__all__ = [
+    "Finite", "Rule", "Sorted", "Unique", "groups_centred", "logp_aligned", "mask_matches", "rule", "some",
+]  # fmt: skip
+
 M = TypeVar("M", bound=Callable[[Any], Any])
 
 

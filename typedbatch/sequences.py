@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
     from typedbatch.protocols import BatchProtocol
 
+__all__ = [
+    "Lengths", "Packed", "Padding", "Side", "chop", "cu_seqlens", "cut", "mask", "pack", "pad", "position_ids",
+    "sequence_ids", "starts", "unpad",
+]  # fmt: skip
+
 B = TypeVar("B", bound="BatchProtocol")
 Lengths: TypeAlias = "ArrayLike | Tensor"
 """The rows of each sequence, as whole numbers from 0 up, in a list, an array or a tensor."""

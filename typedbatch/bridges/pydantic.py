@@ -50,6 +50,8 @@ from typedbatch.schema import class_of, schema_of
 from typedbatch.schema.fields import Field
 from typedbatch.schema.names import parts_of
 
+__all__ = ["BatchModel", "model_from", "to_batch"]
+
 _BOUNDARY = "pydantic"
 
 

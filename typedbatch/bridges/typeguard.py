@@ -1,6 +1,6 @@
 """typeguard: deep checks of parameters that are annotated with protocols and records. Nothing has to be called.
 
-typeguard finds :func:`lookup` by an entry point, once it and typedbatch are installed. Unions, optional parameters and
+typeguard finds ``lookup`` by an entry point, once it and typedbatch are installed. Unions, optional parameters and
 containers of batches work as for any other type.
 """
 
@@ -16,6 +16,8 @@ from typedbatch.records import BatchRecord
 
 if TYPE_CHECKING:
     from typeguard import TypeCheckMemo
+
+__all__: list[str] = []  # typeguard finds ``lookup`` by its entry point
 
 _BASES = {BatchRecord, BatchProtocol}
 Checker = Callable[[Any, Any, tuple[Any, ...], "TypeCheckMemo"], Any]

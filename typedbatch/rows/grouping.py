@@ -45,6 +45,9 @@ class Groups:
         self.index, self.keys = index, keys
         self.count = np.bincount(index, minlength=len(keys))[index]
 
+    def __repr__(self) -> str:
+        return f"Groups({len(self)} groups of {len(self.index)} rows)"
+
     def __len__(self) -> int:
         """The number of groups."""
         return len(self.keys)
