@@ -22,7 +22,6 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_mock_imports = ["ray", "verl"]  # in environments of their own: see the Makefile
-autodoc_default_options = {"show-inheritance": True}
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
