@@ -8,7 +8,7 @@ MYPYS := tests/typing/older_mypys.txt
 # mypy beside pyright, and one environment beside another
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs editors-docs design-docs overlay-docs fuzz lint types mypy pyright clean help
+.PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs editors-docs design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -121,6 +121,14 @@ lowest:
 		tests/test_records.py tests/test_torch.py $(addprefix --ignore=tests/,buffers/test_hdf5.py \
 		files/test_refusals.py files/test_other_programs.py files/test_hostile_fields.py) \
 		--deselect tests/files/test_hostile_hdf5.py::test_filters_that_nobody_writes_are_not_run # of a newer HDF5
+
+licences-docs: $(VENV)/.rllib
+	$(VENV)/rllib/bin/python -m tests.release.licences > docs/licences.md
+
+# HEAD is built, installed into empty environments and seen by six type checkers; dist then has what can be uploaded.
+# Another Python: make release-check PYTHONS="--python PATH --python PATH"
+release-check: $(VENV)/.dev
+	$(BIN)/python -m tests.release $(PYTHONS)
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=fuzz tests

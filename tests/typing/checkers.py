@@ -39,8 +39,8 @@ class Checker:
 
     Attributes:
         name: as in marks.
-        command: less the files; ``{python}`` is this interpreter, ``{environment}`` the folder of its environment,
-            ``{cache}`` a folder of the checker's own.
+        command: less the files; ``{python}`` is the interpreter whose packages it sees, ``{environment}`` the folder of
+            this one's environment, ``{cache}`` a folder of the checker's own.
         read: from what it prints to diagnostics; raises ValueError, KeyError or TypeError for anything unexpected.
         settings: files to write beside the programs; they also stop the checker from looking for others further up.
         sets_defaults: the first ``C[X]`` that is evaluated sets the defaults of C's other parameters in all that is
@@ -169,8 +169,11 @@ def with_plugin(checker: Checker) -> Checker:
 MYPYS = [name for name in CHECKERS if name.partition("-")[0] == "mypy"]
 
 
-def run(checker: Checker, folder: Path, cache: Path) -> list[Diagnostic]:
-    """What a checker reports of the programs in ``folder``, in this interpreter's environment.
+THIS_PYTHON = Path(sys.executable)
+
+
+def run(checker: Checker, folder: Path, cache: Path, python: Path = THIS_PYTHON) -> list[Diagnostic]:
+    """What a checker reports of the programs in ``folder``, in the environment of ``python``, which it is installed in.
 
     Raises:
         CheckerMissingError: it is not installed.
@@ -179,18 +182,18 @@ def run(checker: Checker, folder: Path, cache: Path) -> list[Diagnostic]:
     folder = folder.resolve()
     for name, text in checker.settings.items():
         (folder / name).write_text(text, encoding="utf-8")
-    command = command_of(checker, cache)
+    command = command_of(checker, cache, python)
     programs = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
     alone = [name for name, source in programs.items() if checker.sets_defaults and _evaluates_a_type(source)]
     found: list[Diagnostic] = []
     for together in [[name for name in programs if name not in alone], *([name] for name in alone)]:
-        found += _run_once(checker, [*command, *together], folder) if together else []
+        found += _run_once(checker, [*command, *together], folder, python) if together else []
     return found
 
 
-def command_of(checker: Checker, cache: Path) -> list[str]:
+def command_of(checker: Checker, cache: Path, python: Path = THIS_PYTHON) -> list[str]:
     """How it is called, less the files."""
-    places = {"python": sys.executable, "environment": sys.prefix, "cache": cache}
+    places = {"python": python, "environment": sys.prefix, "cache": cache}
     return [part.format(**places) for part in checker.command.split()]
 
 
@@ -205,8 +208,8 @@ def _evaluates_a_type(source: str) -> bool:
     return not names.isdisjoint(evaluated)
 
 
-def _run_once(checker: Checker, command: list[str], folder: Path) -> list[Diagnostic]:
-    done = call(checker, command, folder)
+def _run_once(checker: Checker, command: list[str], folder: Path, python: Path) -> list[Diagnostic]:
+    done = call(checker, command, folder, python)
     said = f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     if done.returncode != 1:  # 1 is "there are diagnostics", and a canary sings in every program
         raise CheckerFailedError(f"{checker.name} ended with status {done.returncode}\n{said}")
@@ -219,25 +222,27 @@ def _run_once(checker: Checker, command: list[str], folder: Path) -> list[Diagno
     return [Diagnostic(_relative(report.file, folder), report.line, report.message) for report in reports]
 
 
-def call(checker: Checker, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def call(
+    checker: Checker, command: list[str], folder: Path, python: Path = THIS_PYTHON
+) -> subprocess.CompletedProcess[str]:
     """Run a checker.
 
     Raises:
         CheckerMissingError: it is not installed.
     """
     try:
-        return run_tool(command, folder)
+        return run_tool(command, folder, python)
     except CheckerMissingError as error:
         raise CheckerMissingError(f"{error}; {checker.installed_by} does it") from None
 
 
-def run_tool(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a tool, by default one beside this interpreter, untouched by the settings of the shell around it.
+def run_tool(command: list[str], folder: Path, python: Path = THIS_PYTHON) -> subprocess.CompletedProcess[str]:
+    """Run a tool, by default one beside ``python``, untouched by the settings of the shell around it.
 
     Raises:
         CheckerMissingError: there is no such tool.
     """
-    beside = str(Path(sys.executable).parent)
+    beside = str(python.parent)
     tool = shutil.which(command[0], path=beside)
     if tool is None:
         raise CheckerMissingError(f"{Path(beside, command[0])} is not installed")
