@@ -185,6 +185,7 @@ def test_errors_say_which_operation_in_place_is_refused():
 SIZES = ["i1", "u1", "i8", "f4", "f8", "c16", "?", "O", "m8[s]"]
 
 
+@pytest.mark.filterwarnings("ignore:The 'generic' unit:DeprecationWarning")  # numpy 2.5, of numbers and durations
 @pytest.mark.parametrize("work", ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"])
 @pytest.mark.parametrize("dtype", SIZES)
 def test_in_place_is_as_in_numpy_or_refused(work, dtype):

@@ -69,16 +69,18 @@ def test_integers_count_in_the_unit_of_a_column_of_durations() -> None:
     assert batch.took[0] == np.timedelta64(5, "s")
 
 
+LOST = r"datetime64\[ns\] cannot hold all of the datetime64\[D\]|Overflow when converting between datetime64 units"
+"""The second is what numpy says, since 2.5."""
+
+
 @pytest.mark.parametrize("join", [Batch.cat, Batch.stack], ids=["cat", "stack"])
 def test_dates_that_no_unit_holds_together_are_not_joined(join: Any) -> None:
     far, near = Batch(at=np.array([FAR])), Batch(at=np.array([NEAR], "M8[ns]"))
     for parts in ([far, near], [near, far]):
-        with pytest.raises(
-            StructureError, match=r"field 'at': .*datetime64\[ns\] cannot hold all of the datetime64\[D\]"
-        ):
+        with pytest.raises(StructureError, match=rf"field 'at': .*({LOST})"):
             join(parts)
     assert join([Batch(at=np.array([NEAR])), near]).at.ravel().tolist() == near.at.tolist() * 2
-    with pytest.raises(StructureError, match="cannot hold all"):
+    with pytest.raises(StructureError, match=LOST):
         Batch.stack([{"at": FAR}, {"at": near.at[0]}])
 
 

@@ -113,7 +113,8 @@ def test_dropnull_may_keep_nothing():
 @pytest.mark.parametrize(
     "null",
     [
-        *(np.datetime64("NaT"), np.timedelta64("NaT"), complex("nan"), np.float32("nan"), np.complex64("nan")),
+        *(np.datetime64("NaT", "s"), np.timedelta64("NaT", "s"), complex("nan")),
+        *(np.float32("nan"), np.complex64("nan")),
         *(Decimal("nan"), Decimal("sNaN"), pd.NA, pd.NaT),
     ],
     ids=repr,

@@ -218,7 +218,7 @@ def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
                 if joined.dtype.num in DATES:
                     require_same_dates(values, joined)
                 return _without_text(joined.reshape(len(values), *shape))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass  # np.stack says better what is wrong
     return _without_text(_joined(np.stack, values, axis))
 
@@ -298,7 +298,7 @@ def _cat_fields(
             return _cat_with_gaps(parts, wholes, missing)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise _misfit([part[name] for part in parts], error).under(name) from error
     return joined
 
@@ -377,7 +377,7 @@ def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
         if isinstance(joined, ndarray) and joined.dtype.num in DATES:
             require_same_dates(values, joined)
         return joined
-    except (ValueError, RuntimeError, TypeError, IndexError) as error:
+    except (ValueError, RuntimeError, TypeError, IndexError, OverflowError) as error:
         raise _misfit(values, error) from error
 
 
@@ -394,8 +394,15 @@ def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:
     for value in values:
         given = np.asarray(value)
         other_unit = given.dtype != joined.dtype and given.dtype.num in DATES
-        if other_unit and given.astype(joined.dtype).astype(given.dtype).tobytes() != given.tobytes():
+        if other_unit and not _holds(joined.dtype, given):
             raise ValueError(f"{joined.dtype} cannot hold all of the {given.dtype} values")
+
+
+def _holds(dtype: np.dtype[Any], dates: NDArray[Any]) -> bool:
+    try:
+        return dates.astype(dtype).astype(dates.dtype).tobytes() == dates.tobytes()
+    except OverflowError:  # since numpy 2.5; others come out as another date
+        return False
 
 
 def join_masked(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:

@@ -232,7 +232,7 @@ def to_array(values: Sequence[Any]) -> NDArray[Any]:
             require_same_dates(values, array)
         if array.dtype.kind not in "US":
             return array
-    except ValueError:  # ragged, or dates too far apart for one unit
+    except (ValueError, OverflowError):  # ragged, or dates too far apart for one unit
         pass
     except (TypeError, RuntimeError) as error:  # a tensor on a GPU, with a gradient, or of a dtype that numpy lacks
         raise LeafError(f"a list of {_shapes(values)} is not an array: {error}") from error

@@ -23,7 +23,7 @@ Scope = Mapping[str, Any]
 """The names that string annotations and forward references are looked up in."""
 
 # from Python 3.12 on typing has a TypeAliasType, and typing_extensions may still have another
-_ALIASES: Any = tuple(
+ALIASES: Any = tuple(
     {typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType)}
 )
 
@@ -51,7 +51,7 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
         return resolve(_evaluate(hint if isinstance(hint, str) else hint.__forward_arg__, scope), types_, scope)
     if isinstance(hint, TypeVar) or any(hint is one for one in _SELF):
         return _variable(hint, types_, scope)
-    if isinstance(hint, _ALIASES):
+    if isinstance(hint, ALIASES):
         return resolve(hint.__value__, types_, scope)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -60,7 +60,7 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
         return resolve(args[0], types_, scope)
     if origin is Literal:
         return hint
-    if isinstance(origin, _ALIASES):
+    if isinstance(origin, ALIASES):
         inner = dict(zip(origin.__type_params__, args, strict=False))
         return resolve(resolve(origin.__value__, inner, scope), types_, scope)
     if origin in (Union, types.UnionType):

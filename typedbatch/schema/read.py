@@ -21,7 +21,7 @@ from typedbatch.records import BatchRecord, bases_first, is_class_var
 from typedbatch.rules import batch_rules
 from typedbatch.schema.dims import Sort
 from typedbatch.schema.fields import Field, Option, Schema
-from typedbatch.schema.hints import Types, alternatives, bare, resolve, scope_of, show
+from typedbatch.schema.hints import ALIASES, Types, alternatives, bare, resolve, scope_of, show
 from typedbatch.schema.meta import MetaSchema, read_meta
 from typedbatch.schema.rows import guard_rows, guard_when_used
 from typedbatch.schema.values import class_of, is_jaxtyping, options
@@ -277,4 +277,7 @@ def _refuse_assignments(cls: type) -> None:
 def _is_annotation(value: object, cls: type) -> bool:
     if isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}."):
         return False  # a class that is defined inside this one
-    return is_jaxtyping(value) or is_schema(value) or class_of(value) is np.ndarray
+    origin = class_of(value)
+    if origin is not value and isinstance(origin, ALIASES):  # NDArray[Any], since numpy 2.5
+        origin = class_of(origin.__value__)
+    return is_jaxtyping(value) or is_schema(value) or origin is np.ndarray

@@ -23,9 +23,9 @@ from typedbatch.rules import rules_in
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
-from typedbatch.schema.hints import alternatives, bare, show
+from typedbatch.schema.hints import alternatives, bare, resolve, show
 
-_ARRAY_LIKE: Any = ArrayLike
+_ARRAY_LIKE: Any = resolve(ArrayLike, {}, {})  # since numpy 2.5 an alias
 
 Nested = Callable[[Any], Option | None]
 """The option for an annotation that is itself a protocol, a record or Batch; None for any other."""
