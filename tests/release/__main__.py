@@ -43,8 +43,15 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     """Of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.release", description=__doc__)
-    parser.add_argument("--python", action="append", default=[], help="a Python to try too; can be given again")
+    parser.add_argument("--python", action="append", default=[], type=a_python, help="one to try too; again for more")
     return parser.parse_args()
+
+
+def a_python(text: str) -> Path:
+    """An interpreter that runs."""
+    if environments.version_of(Path(text)) is None:
+        raise argparse.ArgumentTypeError(f"{text} is no Python that runs")
+    return Path(text)
 
 
 def build(source: Path, out: Path) -> str:

@@ -15,10 +15,10 @@ from tests.release.report import run
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 
 
-def find_pythons(given: Iterable[str] = ()) -> dict[str, Path]:
+def find_pythons(given: Iterable[Path] = ()) -> dict[str, Path]:
     """A Python of each version, by its name: those given, this one, those in PATH and those of pyenv."""
     found: dict[str, Path] = {}
-    for python in [*map(Path, given), Path(sys.executable), *_in_path(), *_of_pyenv()]:
+    for python in [*given, Path(sys.executable), *_in_path(), *_of_pyenv()]:
         version = version_of(python)
         if version is not None:
             found.setdefault(version, python)

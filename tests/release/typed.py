@@ -58,4 +58,4 @@ def reports_the_wrong_line(checker: Checker, program: str, environment: Environm
     if {report.line for report in found} != wrong:
         said = [f"line {report.line}: {report.message}" for report in found]
         raise Wrong("\n".join([f"only line {min(wrong)} should be reported, and it says:", *said]))
-    return found[0].message.splitlines()[0]
+    return f"line {min(wrong)} alone: {found[0].message.splitlines()[0][:80]}"
