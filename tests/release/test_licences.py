@@ -72,7 +72,7 @@ def test_what_extras_bring_is_found_with_what_that_needs():
     assert set(needed("no-such-package")) == set()
     found = {package.name: package for package in packages()}
     assert found["numpy"].extras == ()
-    assert found["Pygments"].extras == ("cli", "minari")
+    assert "cli" in found["Pygments"].extras
     assert "sphinx" not in {name.lower() for name in found}  # no user needs it
 
 

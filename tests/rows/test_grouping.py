@@ -94,7 +94,7 @@ def test_gradients_go_through():
     [
         (lambda b: groups(b, "uids"), MissingFieldError, "no field 'uids'"),
         (lambda b: groups(b, "wide"), StructureError, "'wide': groups are told by one value for each of 2 rows"),
-        (lambda b: groups(b, "listed"), StructureError, "'listed': its values cannot be told apart: unhashable"),
+        (lambda b: groups(b, "listed"), StructureError, "'listed': its values cannot be told apart: .*unhashable"),
         (lambda b: groups(Batch(a=[1], b=[1, 2]), "a"), StructureError, "different lengths"),
         (lambda b: groups(b, "uid").mean(np.zeros(3)), StructureError, r"2 rows are in groups, got f64\[3\]"),
         (lambda b: groups(b, "uid").mean([1.0, 2.0]), LeafError, "an array of numbers or a tensor, got list"),

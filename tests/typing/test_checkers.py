@@ -136,7 +136,7 @@ if x:
         prepare(tmp_path, sources)
         together: list[list[str]] = []
 
-        def run_tool(command: list[str], _: Path) -> subprocess.CompletedProcess[str]:
+        def run_tool(command: list[str], *_: Path) -> subprocess.CompletedProcess[str]:
             together.append([part for part in command if part in sources])
             said = {"file": "a.py", "line": 1, "message": "", "hint": None}
             return subprocess.CompletedProcess(command, 1, json.dumps(said), "")

@@ -25,7 +25,7 @@ from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
 from typedbatch.schema.hints import alternatives, bare, resolve, show
 
-_ARRAY_LIKE: Any = resolve(ArrayLike, {}, {})  # since numpy 2.5 an alias
+_ARRAY_LIKE: Any = resolve(ArrayLike, {}, {})  # an alias, from Python 3.12 on
 
 Nested = Callable[[Any], Option | None]
 """The option for an annotation that is itself a protocol, a record or Batch; None for any other."""
