@@ -95,25 +95,19 @@ def installs(file: Path, folder: Path) -> str:
 
 
 def check_pythons(report: Report, files: Built, pythons: dict[str, Path], source: Path, place: Path) -> None:
-    """The smoke program on each Python, with the newest versions and then with the lowest."""
+    """The smoke program on each Python, with the newest versions and with the lowest."""
     for version, python in pythons.items():
-        folder = place / f"python{version}"
-        if report.check(f"Python {version}: an empty environment", empty, python, folder):
-            for limits in (source / ".ci" / "constraints.txt", source / ".ci" / "lowest.txt"):
-                report.check(f"Python {version} with {limits.name}", works, Environment(folder), files.wheel, limits)
+        for limits in (source / ".ci" / "constraints.txt", source / ".ci" / "lowest.txt"):
+            folder = place / f"{limits.stem}{version}"
+            report.check(f"Python {version} with {limits.name}", works, python, folder, files.wheel, limits)
     for version in SUPPORTED:
         if version not in pythons:
             report.note(f"Python {version} is not here, and was not tried; --python PATH names one")
 
 
-def empty(python: Path, folder: Path) -> str:
-    """Where its Python is from."""
-    make_environment(python, folder)
-    return str(python)
-
-
-def works(environment: Environment, wheel: Path, limits: Path) -> str:
+def works(python: Path, folder: Path, wheel: Path, limits: Path) -> str:
     """The versions with which the smoke program ran."""
+    environment = make_environment(python, folder)
     environment.install(f"{wheel}[cli]", constraints=limits)
     return environment.call(SMOKE).strip()
 
