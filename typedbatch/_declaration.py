@@ -38,8 +38,8 @@ class OwnSizes:
     """
 
 
-class ObjectFields(dict[type, frozenset[str]]):
-    """Which fields a class of batches declares as columns of objects; asked once for each class."""
+class DeclaredFields(dict[type, frozenset[str]]):
+    """Which fields a class of batches declares in some way; asked once for each class."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,11 @@ class ObjectFields(dict[type, frozenset[str]]):
         return self[cls]
 
 
-object_fields = ObjectFields()
+object_fields = DeclaredFields()
+"""Which are columns of objects."""
+
+number_fields = DeclaredFields()
+"""Which are arrays or tensors of a dtype that a list of numbers becomes."""
 
 versions: dict[type, int] = {}
 """The version of each class that was given one."""

@@ -109,6 +109,7 @@ NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {
 """The names that each library has for the fields that :func:`rename` knows; a dot is for a nested batch."""
 
 _ROWS: Final = {row[0]: {name for name in row if name} for row in _TABLE}
+_OWN_NAMES: Final = {row[0] for row in (*_TABLE, *_POST_TRAINING) if row[0]}
 _GROUPS: Final = [{name} | _ROWS.get(name, set()) | set(_ALSO.get(name, "").split()) for name in {**_ROWS, **_ALSO}]
 
 
@@ -124,6 +125,8 @@ def counterpart(name: str, names: tuple[str, ...]) -> str:
             for other in names:
                 if other in group:
                     return other
+    if name in _OWN_NAMES:  # a field that is known by itself is no slip for another: old_logp is not rollout_logp
+        names = tuple(other for other in names if other not in _OWN_NAMES)
     return nearest(name, names)
 
 

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 
 from typing_extensions import Format, dataclass_transform, get_annotations
 
-from typedbatch._declaration import declare, object_fields
+from typedbatch._declaration import declare, number_fields, object_fields
 from typedbatch._ops import construct, copying
-from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows
+from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows, lists_to_arrays
 from typedbatch._ops.meta import joined_meta
+from typedbatch._tree.leaves import describe
 from typedbatch._tree.meta import as_meta, set_meta
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
+from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean, nearest
 from typedbatch.protocols import BatchProtocol
 
 _REQUIRED = object()
@@ -47,7 +48,9 @@ class BatchRecord(Batch):
 
     if not TYPE_CHECKING:  # checkers derive the constructor, and closed attributes, from the declaration
 
-        def __init__(self, **fields: object) -> None:
+        def __init__(self, *given: object, **fields: object) -> None:
+            if given:
+                raise TypeError(_by_position(type(self), given))
             declared = type(self).__record_fields__
             meta = None
             if fields.keys() != declared.keys() or type(self).__declares_meta__:
@@ -61,7 +64,7 @@ class BatchRecord(Batch):
         def from_rows(cls, rows: Iterable[Any], missing: MissingInRows = "error", *, meta: Any = None) -> Any:
             """See :meth:`Batch.from_rows`."""
             given = fields_of_rows(rows)
-            columns = columns_of(given, missing, object_fields[cls])
+            columns = lists_to_arrays(columns_of(given, missing, object_fields[cls]), number_fields[cls])
             found = joined_meta(given, "error") if meta is None else as_meta(meta)
             if cls.__declares_meta__ and found:
                 return cls(**columns, meta=found)
@@ -152,7 +155,7 @@ def _own_annotations(cls: type) -> list[str]:
 
 
 # "values" is what a critic says, to most libraries; a record that declares it has Batch.values(record) for the method.
-_MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"plain", "values"}
+_MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"values"}
 
 
 def _require_declaration(cls: type, name: str, default: object) -> None:
@@ -190,10 +193,16 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, ob
     return {name: fields[name] for name in declared}
 
 
+def _by_position(cls: type[BatchRecord], given: tuple[object, ...]) -> str:
+    says = f"{cls.__name__}() takes its fields as keywords, got {describe(given[0])} by position"
+    return f"{says}; extend(batch, {cls.__name__}, ...) makes one of a batch" if isinstance(given[0], Batch) else says
+
+
 def _undeclared(cls: type[BatchRecord], name: str) -> str:
-    near = did_you_mean(name, cls.__record_fields__)
+    near = nearest(name, cls.__record_fields__)
+    hint = f"did you mean {near!r}? " if near else ""
     return (
-        f"{cls.__name__} declares no field {name!r}{near}; "
+        f"{cls.__name__} declares no field {name!r}; {hint}"
         f"batch[{name!r}] = ... adds it all the same, extend() makes the next stage"
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from jaxtyping import Float
 from torch.utils.data import DataLoader
 
 from typedbatch import Batch
@@ -43,6 +44,15 @@ def test_padded_to_a_record():
     assert batch["reward"].dtype == torch.float32
     assert batch["turns"].tolist() == [[1], [1, 2], []]
     assert batch.rollout_logp is None
+
+
+def test_a_list_of_numbers_is_a_tensor_where_one_is_declared():
+    class Scored(Rollouts):
+        scores: Float[torch.Tensor, "N 2"]
+
+    rows = [{**row, "scores": [0.5, 1.0]} for row in ROWS]
+    batch = CollateTokens(Scored, **SIDES, pad_token_id=0)(rows)
+    assert batch.scores.tolist() == [[0.5, 1.0]] * 3
 
 
 def test_ragged_to_a_record():

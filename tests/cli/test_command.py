@@ -160,10 +160,14 @@ def test_annotations_for_github(folder):
     assert fine.stdout == "1 of 1 file matches\n"
 
 
+OWN = "typedbatch has no '{}', and a schema of your own is written as module:Name"
+
+
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        ("RolloutBatchProtocl", "typedbatch has no 'RolloutBatchProtocl'; did you mean 'RolloutBatchProtocol'?"),
+        ("RolloutBatchProtocl", f"{OWN.format('RolloutBatchProtocl')}; did you mean 'RolloutBatchProtocol'?\n"),
+        ("mine", f"{OWN.format('mine')}\n"),
         ("nowhere:Rollout", "there is no module 'nowhere'"),
         ("typedbatch:cat", "typedbatch:cat is not a schema: "),
         ("a b", "a schema is written as module:Name or module:Name[Tensor], got 'a b'"),

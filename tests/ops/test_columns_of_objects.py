@@ -128,6 +128,29 @@ def test_from_rows_of_a_record_is_that_record():
         Prompts.from_rows([{"extra": 1}])
 
 
+class Numbers(BatchRecord):
+    pos: NDArray[np.float32]
+    ids: NDArray[np.integer]
+    any: NDArray[Any]
+
+
+def test_a_list_in_each_row_is_an_array_where_numbers_are_declared():
+    rows = [{"pos": [0.5, 1.0], "ids": (1, 2), "any": [1, 2]}, {"pos": [2.0, 3.0], "ids": (3, 4), "any": [3, 4]}]
+    numbers = Numbers.from_rows(rows)
+    assert numbers.pos.tolist() == [[0.5, 1.0], [2.0, 3.0]]
+    assert numbers.pos.dtype == np.float64
+    assert numbers.ids.tolist() == [[1, 2], [3, 4]]
+    assert numbers.ids.dtype.kind == "i"
+    assert list(numbers.any) == [[1, 2], [3, 4]]  # what it is to hold is not declared
+
+
+def test_lists_that_are_no_array_stay_objects_and_the_check_says_so():
+    rows = [{"pos": 1.0, "ids": [1, 2], "any": 0}, {"pos": 2.0, "ids": [3], "any": 0}]
+    assert list(Numbers.from_rows(rows).ids) == [[1, 2], [3]]
+    with pytest.raises(SchemaError, match=r"batch\.ids  dtype object, expected an integer type"):
+        validate(Numbers.from_rows(rows), Numbers)
+
+
 def test_rows_of_a_batch_and_fields_of_any_name():
     batch = Batch(a=[1, 2], n={"x": [[1.0], [2.0]]})
     assert Batch.from_rows(batch[i] for i in range(2)) == batch

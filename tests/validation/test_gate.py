@@ -261,6 +261,10 @@ def test_extend_names_misspelt_forgotten_and_short_fields():
     rollout = RolloutBatch(**fields())
     with pytest.raises(FieldNameError, match="BatchWithReturns declares no field 'retuns'; did you mean 'returns'"):
         extend(rollout, BatchWithReturns, retuns=np.zeros(N))
+    with pytest.raises(FieldNameError, match=r"declares no field 'value_target'; did you mean 'returns'\?$"):
+        extend(rollout, BatchWithReturns, value_target=np.zeros(N))
+    with pytest.raises(FieldNameError, match=r"declares no field 'value_target'$"):
+        extend(rollout, RolloutBatchProtocol, value_target=np.zeros(N))
     with pytest.raises(SchemaError, match=r"batch\.returns  missing"):
         extend(rollout, BatchWithReturns)
     with pytest.raises(SchemaError, match=r"N is 3 here, but 8 in"):

@@ -325,6 +325,16 @@ def test_the_name_that_another_library_has_for_it(ours: str, theirs: str):
     assert problem.hint.startswith(f"did you mean {theirs!r}?")
 
 
+@pytest.mark.parametrize(
+    ("ours", "other"), [("old_logp", "rollout_logp"), ("terminated", "truncated"), ("prompt_ids", "prompt_mask")]
+)
+def test_a_field_that_is_known_by_itself_is_no_slip_for_another(ours: str, other: str):
+    (problem,) = refused(Batch({other: np.zeros(2)}), record(**{ours: Array})).problems
+    assert "did you mean" not in problem.hint
+    (problem,) = refused(Batch({ours[:-1]: np.zeros(2), other: np.zeros(2)}), record(**{ours: Array})).problems
+    assert problem.hint.startswith(f"did you mean {ours[:-1]!r}?")
+
+
 def test_paths_are_python():
     odd = Batch({"agent 1": Batch({"a.b": np.zeros(2)}), "x\ny": np.zeros(2)})
     schema = record(**{"agent 1": record(**{"a.b": Tensor, "c": Array}), "x\ny": Tensor})

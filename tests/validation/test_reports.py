@@ -10,6 +10,7 @@ from typing import (
 import numpy as np
 import pytest
 import torch
+from jaxtyping import Float64
 from torch import Tensor
 
 from tests.validation.helpers import Array, Cam, N, fields, paths, record, refused
@@ -51,6 +52,13 @@ def test_a_row_is_told_how_to_stay_a_batch():
     assert problem.hint == "one row keeps its rows as batch[i:i+1]"
 
 
+def test_a_row_of_declared_shapes_is_told_so_too():
+    schema = record(adv=Float64[np.ndarray, "N"], pos=Float64[np.ndarray, "N 3"], scale=Float64[np.ndarray, "3"])
+    adv, pos, scale = refused(Batch(adv=0.5, pos=np.zeros(3), scale=0.5), schema).problems
+    assert adv.hint == "one row keeps its rows as batch[i:i+1]"
+    assert pos.hint == scale.hint == ""  # one value for each row in place of three is as likely
+
+
 def test_what_a_batch_becomes_is_no_union():
     with pytest.raises(DeclarationError, match=r"ActBatch \| Cam is a union; what a batch becomes is one protocol"):
         extend(Batch(act=np.zeros(3)), ActBatch | Cam)
@@ -78,7 +86,9 @@ def test_what_is_no_schema_is_a_declaration_error_whatever_it_is(schema: Any):
 
 
 def test_arguments_in_the_wrong_order_are_told_apart_without_values():
-    with pytest.raises(DeclarationError, match=r"^Batch\(act\) is not a schema; a schema is a class"):
+    with pytest.raises(
+        DeclarationError, match=r"^Batch\(act\) is not a schema; a schema is a class.*, and it comes after the batch$"
+    ):
         validate(ActBatch, Batch(act=[7.25]))  # type: ignore[call-overload]
 
 

@@ -17,6 +17,7 @@ from typedbatch._tree.leaves import (
     MAPPING,
     NUMBER,
     SCALAR,
+    SEQUENCE,
     TENSOR,
     Kind,
     Tree,
@@ -26,7 +27,7 @@ from typedbatch._tree.leaves import (
     object_array,
 )
 from typedbatch._tree.meta import as_meta, set_meta
-from typedbatch.errors import LeafError, SettingError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, SettingError, StructureError, TypedBatchError, under
 
 MissingInRows = Literal["error", "none", "zero"]
 """What to do with a key that a row lacks: refuse, None in a column of objects, or zeros (``None`` among objects)."""
@@ -68,6 +69,16 @@ def columns_of(rows: Sequence[Mapping[str, Any]], missing: MissingInRows, declar
     if missing not in ("error", "none", "zero"):
         raise SettingError(f"missing= is 'error', 'none' or 'zero', got {missing!r}")
     return _columns(rows, range(len(rows)), missing, declared)
+
+
+def lists_to_arrays(columns: dict[str, Any], declared: frozenset[str]) -> dict[str, Any]:
+    """The fields, those called as in ``declared`` as arrays where the rows have lists of numbers, all of one shape."""
+    for name in declared & columns.keys():
+        column = columns[name]
+        if kind_of(column) is ARRAY and column.dtype == object and set(map(kind_of, column)) == {SEQUENCE}:
+            with under(name):
+                columns[name] = to_array(list(column))
+    return columns
 
 
 def _fields_of(row: Any, number: int) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -18,7 +18,7 @@ from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import Tree, describe, new_tree
 from typedbatch._tree.meta import as_meta, keep_meta, set_meta
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError, did_you_mean
+from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError, nearest
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, fill_defaults, new_view, view
 from typedbatch.schema import check_of, find_problems, find_violations, matches, options_of, schema_of
@@ -222,13 +222,22 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     meta = as_meta(fields.pop("meta")) if "meta" in fields and "meta" not in declared else None
     for name in fields:
         if name not in declared:
-            raise FieldNameError(f"{schema.name} declares no field {name!r}{did_you_mean(name, declared)}")
+            raise FieldNameError(_not_taken(name, schema, {**getattr(batch, "__dict__", {}), **fields}))
     result = typed_copy(batch, schema, "extend()")
     Batch.update(result, fields)
     if meta is not None:
         set_meta(result, meta)
     fill_defaults(type(result), result.__dict__)
     return validate_at(result, into, "")
+
+
+def _not_taken(name: str, schema: Schema, given: Collection[str]) -> str:
+    """What is said of a keyword that a schema does not declare: it is likely a field that nobody gives."""
+    from typedbatch.naming import counterpart  # only a mistake needs it
+
+    lacking = tuple(field.name for field in schema.fields if not field.optional and field.name not in given)
+    near = counterpart(name, lacking) or nearest(name, [field.name for field in schema.fields])
+    return f"{schema.name} declares no field {name!r}" + (f"; did you mean {near!r}?" if near else "")
 
 
 def typed_copy(batch: Any, schema: Schema, who: str) -> Any:

@@ -7,8 +7,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import torch
 
-from typedbatch._declaration import object_fields
-from typedbatch._ops.from_rows import columns_of, fields_of_rows
+from typedbatch._declaration import number_fields, object_fields
+from typedbatch._ops.from_rows import columns_of, fields_of_rows, lists_to_arrays
 from typedbatch._tree.leaves import KINDS, TENSOR, describe
 from typedbatch._tree.rows import at_least
 from typedbatch._validation.validate import extend
@@ -93,7 +93,7 @@ class CollateTokens(Generic[B]):
         given = fields_of_rows(rows)
         named = {*self.sides, *(name for fields in self.ragged.values() for name in fields)}
         others = [{name: value for name, value in row.items() if name not in named} for row in given]
-        columns = _columns(others, object_fields[self.into])
+        columns = _columns(others, self.into)
         for name, side in self.sides.items():
             self._pad(name, side, _sequences(name, given), columns)
         for name, fields in self.ragged.items():
@@ -114,9 +114,10 @@ class CollateTokens(Generic[B]):
             columns.setdefault(mask, ragged.mask(side, multiple_of=self.multiple_of))
 
 
-def _columns(rows: list[dict[str, Any]], declared: frozenset[str]) -> dict[str, Any]:
+def _columns(rows: list[dict[str, Any]], into: type) -> dict[str, Any]:
     """The fields that are not of tokens, as tensors and objects."""
-    columns: dict[str, Any] = Batch(columns_of(rows, "error", declared)).to_torch().__dict__
+    found = lists_to_arrays(columns_of(rows, "error", object_fields[into]), number_fields[into])
+    columns: dict[str, Any] = Batch(found).to_torch().__dict__
     for name, column in columns.items():
         if KINDS[type(column)] is TENSOR and type(rows[0][name]) is float:
             columns[name] = column.to(torch.get_default_dtype())

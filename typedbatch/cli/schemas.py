@@ -16,6 +16,7 @@ from typedbatch._signals import from_outside
 from typedbatch.errors import DeclarationError, did_you_mean
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
+from typedbatch.schema.read import is_schema
 
 _MISSING = object()
 _NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<kinds>[\w., ]+)\])?")
@@ -46,7 +47,16 @@ def schema_named(text: str) -> Any:
         if from_outside(error):
             raise
         raise DeclarationError(f"{text} is not a schema: {error}") from error
-    raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
+    if match["module"]:
+        raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
+    near = did_you_mean(match["name"], [name for name in dir(typedbatch) if _is_declared(name)])
+    says = f"typedbatch has no {match['name']!r}, and a schema of your own is written as module:Name"
+    raise DeclarationError(f"{says}{near}")
+
+
+def _is_declared(name: str) -> bool:
+    value = getattr(typedbatch, name)
+    return isinstance(value, type) and is_schema(value)
 
 
 def _module(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from typedbatch._declaration import object_fields, readers
+from typedbatch._declaration import number_fields, object_fields, readers
 
 if TYPE_CHECKING:
     from typedbatch.errors import Problem
@@ -87,5 +87,10 @@ def _object_fields(cls: type) -> frozenset[str]:
     return frozenset(field.name for field in schema_of(cls).fields if field.takes_objects())
 
 
+def _number_fields(cls: type) -> frozenset[str]:
+    return frozenset(field.name for field in schema_of(cls).fields if field.takes_numbers())
+
+
 readers.append(_read_declared)
 object_fields.readers.append(_object_fields)
+number_fields.readers.append(_number_fields)

@@ -45,6 +45,7 @@ _ODD_CLASS = "its class does not act as it should; does its __init__ call super(
 _IN_META = "meta goes with the batch as a whole: batch.meta[...] = ..., or meta= of the constructor"
 _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
 
+_ONE_ROW = "one row keeps its rows as batch[i:i+1]"
 _ITSELF = Path(None, "")
 """Stands for any batch with sizes of its own: it is right or wrong wherever it is met."""
 
@@ -369,11 +370,11 @@ class Walker:
         sizes, shape = jagged_shape(value) if jagged else leading_shape(value), option.shape
         if not shape.has_rank(len(sizes)):
             if shape == WITH_ROWS:
-                hint = "one row keeps its rows as batch[i:i+1]"
-                self.report(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", hint)
+                self.report(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", _ONE_ROW)
             else:
                 what = "a number" if shape == NO_DIMS else f"shape {shape}"
-                self.report(path, "TB303 wrong-shape", what, f"shape {show_sizes(sizes)}")
+                hint = _ONE_ROW if shape.is_of_rows() and not sizes else ""
+                self.report(path, "TB303 wrong-shape", what, f"shape {show_sizes(sizes)}", hint)
             return
         after = len(sizes) - len(shape.after)
         wrong = False

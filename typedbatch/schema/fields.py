@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, NUMBER, OBJECT, RAGGED, TENSOR, Kind
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
@@ -135,6 +137,13 @@ class Field:
             and len(option.shape.dims) <= len(WITH_ROWS.dims)
             and option.shape.dims[1:] in ((), WITH_ROWS.dims[1:])
             for option in options
+        )
+
+    def takes_numbers(self) -> bool:
+        """True if it takes arrays or tensors, and says of which dtypes, none of them for objects."""
+        options = [option for option in self.options if option.kind in (ARRAY, TENSOR)]
+        return bool(options) and all(
+            option.dtypes is not None and not option.dtypes[np.dtype(object)] for option in options
         )
 
     def expects(self) -> str:

@@ -54,9 +54,9 @@ def options_of(schema: Any) -> tuple[Any, ...]:
     for option in options:
         if not is_schema(option) and option is not type(None):
             what = describe(option) if KINDS[type(option)] in (ARRAY, TENSOR, BATCH) else show(option)  # no values
-            raise DeclarationError(
-                f"{what} is not a schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
-            )
+            says = f"{what} is not a schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
+            is_batch = KINDS[type(option)] is BATCH
+            raise DeclarationError(f"{says}, and it comes after the batch" if is_batch else says)
     with suppress(TypeError):  # Annotated[Rollout, ["a note"]] is not hashable
         _OPTIONS[schema] = options
     return options
