@@ -151,6 +151,12 @@ def test_slices_are_views_and_arrays_copies():
     assert not np.shares_memory(batch[[1, 2]].tokens.values.ids, batch.tokens.values.ids)
 
 
+def test_a_slice_may_have_a_step_beyond_any_number_of_rows():
+    batch = samples([[1, 2], [3]], "numpy")
+    assert back(batch[:: 2**63].tokens) == [[1, 2]]
+    assert back(batch[:: -(2**70)].tokens) == [[3]]
+
+
 def test_one_row_has_one_sequence_without_a_dimension():
     row = samples([[1, 2], [3]])[0]
     assert row.tokens.values.ids.tolist() == [1, 2]

@@ -182,7 +182,7 @@ INDICES: dict[Shape, list[Any]] = {
     (5,): [
         *(0, -1, np.int64(2), np.array(1), torch.tensor(3), (2,), (..., 4)),
         *(slice(1, 4), slice(None, None, 2), slice(np.int64(1), None), slice(3, 3), slice(0, 100)),
-        *(slice(None, None, -1), slice(4, 0, -2), slice(-1, -100, -1)),
+        *(slice(None, None, -1), slice(4, 0, -2), slice(-1, -100, -1), slice(None, None, -(2**63))),
         *(..., None, (), (None, 1), (slice(2), None), (None, ..., None)),
         *([3, 0, 0], [], range(3), np.array([1, -1]), np.array([4, 1], np.uint8), np.zeros(0, np.int32)),
         *(torch.tensor([2, 2]), torch.tensor([[0, 1], [4, 3]]), torch.tensor([1], dtype=torch.int32), ([0, 1],)),

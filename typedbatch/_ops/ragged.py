@@ -44,7 +44,7 @@ def take_sequences(ragged: Sequences, index: Any) -> Any:
         first, last, step = index.indices(count)
         if step == 1:
             return _between(ragged, first, max(first, last), ragged.sizes[first : max(first, last)])
-        return _gathered(ragged, np.arange(first, last, step))
+        return _gathered(ragged, np.arange(count)[index])  # where a step is beyond any integer of numpy's, too
     return _gathered(ragged, _row_numbers(index, count))
 
 

@@ -236,7 +236,7 @@ def _normal_index(index: object, batch: Size) -> tuple[list[Any], list[tuple[int
     dim, backwards = 0, []
     for i, item in enumerate(items):
         if isinstance(item, slice) and item.step is not None and item.step < 0:
-            backwards.append((dim, torch.arange(*item.indices(batch[dim]))))
+            backwards.append((dim, torch.from_numpy(np.arange(batch[dim])[item].copy())))
             items[i] = slice(None)
         dim += _dims_used(item)
     return items, backwards
