@@ -157,15 +157,40 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
                     continue
                 except (TypeError, ValueError):  # objects, backward strides, foreign byte order
                     pass
-            fields[name] = _to_tensor(device)(value)
+            fields[name] = _tensor_maker(device)(value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     return out
 
 
 @cache
-def _to_tensor(device: Device | None) -> Callable[[Any], Any]:
+def _tensor_maker(device: Device | None) -> Callable[[Any], Any]:
     return leaf_to_torch(None, device)
+
+
+def leaf_to_device(device: Device | None) -> Callable[[Any], Any]:
+    """:func:`leaf_to_torch` without a dtype.
+
+    Raises:
+        SettingError: torch has no such device.
+    """
+    return _sharing_maker(device) if device is None or device == "cpu" else leaf_to_torch(None, device)
+
+
+@cache
+def _sharing_maker(device: Device | None) -> Callable[[Any], Any]:
+    """For one leaf what :func:`_share_with_torch` is for a tree, where a call for each leaf would be too dear."""
+    make, from_numpy = _tensor_maker(device), torch_side().torch.from_numpy
+
+    def share(leaf: Any) -> Any:
+        if type(leaf) is ndarray and leaf.flags.writeable:
+            try:
+                return from_numpy(leaf)
+            except (TypeError, ValueError):
+                pass
+        return make(leaf)
+
+    return share
 
 
 def torch_dtype(dtype: Any) -> Any:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from typedbatch._ops.conversion import leaf_to_numpy, leaf_to_torch
-from typedbatch._tree.leaves import ARRAY, BATCH, RAGGED, TENSOR, Kind, describe, kind_of, new_sequences, new_tree
+from typedbatch._ops.conversion import leaf_to_device, leaf_to_numpy
+from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, RAGGED, TENSOR, Kind, describe, new_sequences, new_tree
 from typedbatch._tree.meta import keep_meta
 from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, under
+from typedbatch.errors import LeafError, TypedBatchError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import fill_defaults
 from typedbatch.schema import schema_of
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device
-    from typedbatch.schema.fields import Field, Schema
+    from typedbatch.schema.fields import Schema
 
 T = TypeVar("T")
 Turn = Callable[[Any], Any]
@@ -45,51 +46,76 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
         SchemaError: the result does not match ``into``.
     """
     schema = schema_of(into)
-    turns: dict[Kind, Turn] = {ARRAY: leaf_to_numpy}
-    if any(option.kind is TENSOR for option in schema.every_option()):
-        turns[TENSOR] = leaf_to_torch(None, device)
     if not isinstance(batch, Batch):
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
-    result = new_tree(class_for(schema, batch), _converted(batch, schema, _declared_kind(schema), turns))
+    plan = _plan_of(schema)
+    turns: dict[Kind, Turn] = {ARRAY: leaf_to_numpy}
+    if plan.has_tensors:
+        turns[TENSOR] = leaf_to_device(device)
+    result = new_tree(class_for(schema, batch), _converted(batch, plan, plan.kind, turns))
     if type(batch.__dict__) is not dict:
         keep_meta(batch, result)
     fill_defaults(type(result), result.__dict__)
     return validate_at(result, into, "")
 
 
-def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:
-    declared = {field.name: field for field in schema.fields} if schema is not None else {}
+class _Plan:
+    """What the fields of a schema are turned into.
+
+    Attributes:
+        kind: what most of the fields take, those of nested schemas included.
+        has_tensors: whether any field takes tensors.
+        leaves: what each field is turned into; None for one that takes arrays and tensors.
+        nested: the schemas of nested batches.
+        sequences: the schemas of what is in a ``Ragged``.
+    """
+
+    __slots__ = ("has_tensors", "kind", "leaves", "nested", "sequences")
+
+    def __init__(self, schema: Schema) -> None:
+        kinds = [option.kind for option in schema.every_option()]
+        self.has_tensors: bool = TENSOR in kinds
+        self.kind: Kind = TENSOR if kinds.count(TENSOR) > kinds.count(ARRAY) else ARRAY
+        self.leaves: dict[str, Kind | None] = {}
+        self.nested: dict[str, Schema] = {field.name: field.nested[0] for field in schema.fields if field.nested}
+        self.sequences: dict[str, Schema] = {}
+        for field in schema.fields:
+            takes = (field.kinds or frozenset()) & _LEAVES
+            self.leaves[field.name] = None if len(takes) == 2 else next(iter(takes), self.kind)
+            values = [option.schema for option in field.options if option.kind is RAGGED and option.schema is not None]
+            self.sequences.update({field.name: values[0]} if values else {})
+
+
+_LEAVES = frozenset({ARRAY, TENSOR})
+_NOTHING: dict[str, Any] = {}
+_plan_of = cache(_Plan)
+
+
+def _converted(batch: Any, plan: _Plan | None, kind: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:
+    """The fields of a batch, those that are not declared as the kind that most are."""
+    leaves, nested, sequences = (plan.leaves, plan.nested, plan.sequences) if plan is not None else (_NOTHING,) * 3
     out = {}
-    for name, value in batch.__dict__.items():
-        field = declared.get(name)
-        with under(name):
-            if kind_of(value) is BATCH:
-                nested = field.nested[0] if field is not None and field.nested else None
-                out[name] = _converted_batch(value, nested, kind, turns)
-            elif kind_of(value) is RAGGED:
-                nested = next((one.schema for one in field.options if one.kind is RAGGED), None) if field else None
-                values = _converted_batch(value.values, nested, kind, turns)
+    name = ""
+    try:
+        for name, value in batch.__dict__.items():
+            own = KINDS[type(value)]
+            if own is BATCH:
+                out[name] = _converted_batch(value, nested.get(name), kind, turns)
+            elif own is RAGGED:
+                values = _converted_batch(value.values, sequences.get(name), kind, turns)
                 out[name] = new_sequences(type(value), values, value.sizes)
             else:
-                out[name] = turns[_wanted(value, field, kind)](value)
+                wanted = leaves.get(name, kind)
+                if wanted is None:
+                    wanted = own if own in _LEAVES else kind
+                out[name] = turns[wanted](value)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
     return out
 
 
 def _converted_batch(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, Turn]) -> Any:
-    inner = _declared_kind(schema) if schema is not None else kind
-    cls = type(batch) if schema is None else class_for(schema, batch)
-    return new_tree(cls, _converted(batch, schema, inner, turns))
-
-
-def _wanted(value: Any, field: Field | None, kind: Kind) -> Kind:
-    """The kind that a leaf is turned into: what the declaration takes; what it is, if that takes both."""
-    takes = field.kinds & {ARRAY, TENSOR} if field is not None and field.kinds is not None else set()
-    if len(takes) == 1:
-        return next(iter(takes))
-    return kind_of(value) if kind_of(value) in takes else kind
-
-
-def _declared_kind(schema: Schema) -> Kind:
-    """What most of the fields take, those of nested schemas included."""
-    kinds = [option.kind for option in schema.every_option()]
-    return TENSOR if kinds.count(TENSOR) > kinds.count(ARRAY) else ARRAY
+    if schema is None:
+        return new_tree(type(batch), _converted(batch, None, kind, turns))
+    plan = _plan_of(schema)
+    return new_tree(class_for(schema, batch), _converted(batch, plan, plan.kind, turns))
