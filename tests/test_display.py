@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from typedbatch import Batch, RolloutBatch
+from typedbatch import Batch, RolloutBatch, objects
 from typedbatch._ops.display import summary
 
 
@@ -155,6 +155,15 @@ def test_dicts_in_a_long_array_stay_on_the_line():
     (_, line, _) = repr(batch).splitlines()
     assert line.startswith("    info: array object (100,) [{'a long name': 'a\\nb...,")
     assert len(line) < 160
+
+
+def test_lists_in_an_array_are_no_dimension_of_it():
+    four = ", ".join(["list(['a', ['b']])"] * 4)
+    batch = Batch(ids=objects([[1, 2], [3, 4]]), turns=objects([["a", ["b"]]] * 41))
+    assert repr(batch).splitlines()[1:3] == [
+        "    ids: array([list([1, 2]), list([3, 4])], dtype=object),",
+        f"    turns: array object (41,) [{four}, ...],",
+    ]
 
 
 @pytest.mark.parametrize("size", [40, 41])

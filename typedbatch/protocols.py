@@ -9,17 +9,36 @@ the same in every field.
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_origin, overload
 
 from typedbatch._declaration import declare, pydantic_schema
 from typedbatch._ops.splitting import Rng
-from typedbatch._typing import Act_co, Array, Distribution, Index, K_co, Obs_co, with_defaults
+from typedbatch._typing import Act_co, Array, ArrayOrTensor, Distribution, Index, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
+from typedbatch.errors import DeclarationError
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
 
 S = TypeVar("S", bound="BatchProtocol")
+
+
+def arguments(cls: Any, args: Any) -> tuple[Any, ...]:
+    """:func:`with_defaults` of a protocol or record, whose first parameter is no batch.
+
+    Raises:
+        DeclarationError: a batch is given for the kind of array.
+    """
+    full = with_defaults(cls, args)
+    for parameter, argument in zip(getattr(cls, "__parameters__", ()), full, strict=False):
+        of = get_origin(argument) or argument
+        is_kind = getattr(parameter, "__bound__", None) is ArrayOrTensor
+        if is_kind and isinstance(of, type) and {Batch, BatchProtocol} & {*of.__mro__}:
+            raise DeclarationError(
+                f"{cls.__name__}[{of.__name__}] says that its fields hold {of.__name__} in place of arrays; "
+                f"the kind of array comes first: {cls.__name__}[NDArray[Any], {of.__name__}]"
+            )
+    return full
 
 
 class BatchProtocol(Protocol):
@@ -32,7 +51,7 @@ class BatchProtocol(Protocol):
             declare(cls)
 
         def __class_getitem__(cls, args: Any) -> Any:
-            return super().__class_getitem__(with_defaults(cls, args))
+            return super().__class_getitem__(arguments(cls, args))
 
         __get_pydantic_core_schema__ = classmethod(pydantic_schema)
 

@@ -21,10 +21,10 @@ from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows,
 from typedbatch._ops.meta import joined_meta
 from typedbatch._tree.leaves import describe
 from typedbatch._tree.meta import as_meta, set_meta
-from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co, with_defaults
+from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean, nearest
-from typedbatch.protocols import BatchProtocol
+from typedbatch.protocols import BatchProtocol, arguments
 
 _REQUIRED = object()
 _OWN = ("__record_fields__", "__declares_meta__")
@@ -84,7 +84,7 @@ class BatchRecord(Batch):
             super().__setattr__(name, value)
 
         def __class_getitem__(cls, args: Any) -> Any:
-            return super().__class_getitem__(with_defaults(cls, args))
+            return super().__class_getitem__(arguments(cls, args))
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -71,7 +71,7 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "index out of range": (lambda b: b[9], "a"),
     "index out of range, nested": (lambda b: Batch(n={"m": b})[9], r"n\.m\.a"),
     "index list out of range": (lambda b: b[[0, 9]], "a"),
-    "index with text in a list": (lambda b: b[["a"]], "rows"),
+    "index with text in a list": (lambda b: b[["a"]], r"rows.*; rows\.project\(batch, protocol\) selects fields"),
     "index with a float": (lambda b: b[1.5], "a"),
     "index with an object": (lambda b: b[object()], "a"),
     "index with a dict": (lambda b: b[{}], "a"),
@@ -115,6 +115,8 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "split with text for a seed": (lambda b: list(b.split(1, rng="x")), "rng=.*'x'"),
     "dropnull of a scalar": (lambda b: b[0].dropnull(), "a"),
     # together
+    "cat two arguments": (lambda b: Batch.cat(b, b), r"are given as one list, \[a, b\]"),
+    "stack two arguments": (lambda b: Batch.stack(b, b), r"are given as one list, \[a, b\]"),
     "cat a number": (lambda b: Batch.cat([b, 5]), "int"),
     "cat no sequence": (lambda b: Batch.cat(5), "int"),
     "cat None": (lambda b: Batch.cat(None), "None"),

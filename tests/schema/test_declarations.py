@@ -18,13 +18,36 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from tests.validation.helpers import Array, Cam, load, record
-from typedbatch import Batch, BatchProtocol, BatchRecord, Finite, conforms, rule, schema_of
+from typedbatch import (
+    Batch,
+    BatchProtocol,
+    BatchRecord,
+    Finite,
+    RolloutBatch,
+    RolloutBatchProtocol,
+    conforms,
+    rule,
+    schema_of,
+)
 from typedbatch.errors import DeclarationError
 
 
 def kind_of_value(value: object) -> str:
     """An id that is the same in every process."""
     return type(value).__name__
+
+
+@pytest.mark.parametrize("declared", [RolloutBatch, RolloutBatchProtocol])
+def test_a_batch_is_no_kind_of_array(declared: Any):
+    name = declared.__name__
+    for batch, shown in ((Cam, "Cam"), (BatchProtocol, "BatchProtocol"), (RolloutBatch[Tensor], "RolloutBatch")):
+        with pytest.raises(DeclarationError) as caught:
+            declared[batch]
+        assert str(caught.value) == (
+            f"{name}[{shown}] says that its fields hold {shown} in place of arrays; "
+            f"the kind of array comes first: {name}[NDArray[Any], {shown}]"
+        )
+    assert schema_of(declared[NDArray[Any], Cam])["obs"].nested[0].name == "Cam"
 
 
 def refused(reason: str, **hints: Any) -> None:

@@ -68,7 +68,7 @@ def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing,
 
 def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert, meta: MetaRule = "error") -> Any:
     """Stack Batches and dicts; see :meth:`typedbatch.Batch.stack`."""
-    batches = _as_batches(batches, missing)
+    batches = _as_batches(batches, axis if isinstance(axis, Tree) else missing)
     if not batches:
         return new_tree(Tree.__plain__, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
@@ -100,7 +100,9 @@ def _with_meta(cls: type[Tree], fields: dict[str, Any], parts: Sequence[Mapping[
     return out
 
 
-def _as_batches(batches: Iterable[Any], missing: Missing) -> Sequence[Any]:
+def _as_batches(batches: Iterable[Any], missing: Missing | Tree) -> Sequence[Any]:
+    if isinstance(missing, Tree):
+        raise LeafError("the batches to join are given as one list, [a, b]")
     if missing not in ("error", "pad"):
         raise LeafError(f"missing= is 'error' or 'pad', got {missing!r}")
     return batches if type(batches) is list else as_list(batches)

@@ -33,13 +33,18 @@ def text(tree: Tree) -> str:
 def _leaf_text(value: Any) -> str:
     kind = KINDS[type(value)]
     if kind in (ARRAY, TENSOR) and is_long(value):
-        return preview(value, _object_text)
+        return preview(value, _element_text)
     if kind is SCALAR:
         return str(value)  # 1 and not np.int64(1): a row reads like its column
     if kind is ARRAY and value.dtype.hasobject:
-        body = np.array2string(value, separator=", ", prefix="array(", formatter={"object": _object_text})
+        body = np.array2string(value, separator=", ", prefix="array(", formatter={"object": _element_text})
         return f"array({body}, dtype=object)"
     return repr(value) if kind in (ARRAY, TENSOR) else _object_text(value)
+
+
+def _element_text(value: Any) -> str:
+    """An element of an object array; a list says so, as in numpy, for it would read as a dimension."""
+    return f"list({_object_text(value)})" if type(value) is list else _object_text(value)
 
 
 def _object_text(value: Any) -> str:

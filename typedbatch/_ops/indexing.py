@@ -56,8 +56,14 @@ def take(tree: T, index: Any) -> T:
     if index.dtype.kind == "b":
         return take_rows(tree, np.flatnonzero(index), len(index))
     if index.dtype.kind not in "iu":
-        raise RowIndexError(f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}")
+        raise RowIndexError(no_rows(index))
     return take_rows(tree, index, None)
+
+
+def no_rows(index: NDArray[Any]) -> str:
+    """What is said of an array that selects nothing."""
+    says = f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}"
+    return f"{says}; rows.project(batch, protocol) selects fields" if index.dtype.kind in "US" else says
 
 
 def plain_index(index: Any) -> Any:

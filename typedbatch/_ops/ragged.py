@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.combine import Missing, cat_trees
 from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.indexing import take_basic, take_of_leaf
+from typedbatch._ops.indexing import no_rows, take_basic, take_of_leaf
 from typedbatch._tree.leaves import KINDS, TENSOR, Sequences, Tree, describe, new_sequences
 from typedbatch.errors import RowIndexError, StructureError, under
 
@@ -64,7 +64,7 @@ def _row_numbers(index: Any, count: int) -> NDArray[np.intp]:
             raise IndexError(f"the mask is for {len(index)} rows, and there are {count} sequences")
         return np.flatnonzero(index)
     if index.dtype.kind not in "iu":
-        raise RowIndexError(f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}")
+        raise RowIndexError(no_rows(index))
     rows: NDArray[np.intp] = np.arange(count)[index]
     return rows
 

@@ -157,7 +157,9 @@ def compute_episodic_return(
     ends = terminated | np.asarray(leaf_to_numpy(given.truncated), bool)
     ends |= _open_ends(buffer, indices, len(rew))
     if v_s_ is None and not np.isclose(gae_lambda, 1.0):
-        raise SettingError(f"without values of obs_next, gae_lambda is 1, got {gae_lambda!r}")
+        raise SettingError(
+            f"v_s_= is the value of obs_next; without it gae_lambda=1 gives sums of rewards, got {gae_lambda!r}"
+        )
     after = np.zeros(rew.shape) if v_s_ is None else np.where(_by_row(terminated, rew), 0.0, _values(v_s_, "v_s_", rew))
     now = np.roll(after, 1, 0) if v_s is None else _values(v_s, "v_s", rew)
     errors = rew + gamma * after - now

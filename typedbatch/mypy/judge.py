@@ -70,7 +70,7 @@ def _judge_declared(api: Api, type_: Type, asked: Instance) -> Verdict | None:
     lacking = [name for name in names if name not in declared and member_of(given, name) is None]
     if lacking and declared.known:
         return Verdict(messages.lacking(asked.type.name, lacking, declared, given.type.name))
-    for name in names:
+    for name in _by_kind(asked, names):
         expected, got = member_of(asked, name), member_of(given, name)
         if expected is not None and got is not None and not get_type_vars(asked) and not fits(got, expected):
             return Verdict(messages.wrong(api, f'"{name}" of {asked.type.name}', expected, got))
@@ -101,10 +101,15 @@ def _lines_of_choices(
 _DEPTH = 4
 
 
+def _by_kind(asked: Instance, names: list[str]) -> list[str]:
+    """The fields of one kind before those of several, as ``info``, which say less of what is wrong."""
+    return sorted(names, key=lambda name: isinstance(get_proper_type(member_of(asked, name)), UnionType))
+
+
 def _judge_types(api: Api, fields: Fields, asked: Instance, names: list[str]) -> Verdict | None:
     if get_type_vars(asked):
         return None  # what a type variable stands for is found by mypy
-    for name in names:
+    for name in _by_kind(asked, names):
         expected = member_of(asked, name)
         if expected is None or name not in fields:
             continue

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,12 +22,17 @@ from typedbatch import (
     RolloutBatch,
     RolloutBatchProtocol,
     convert,
+    mypy_plugin_active,
     validate,
 )
 
 Array = NDArray[Any]
 R = TypeVar("R", bound=RolloutBatchProtocol)
 B = TypeVar("B", bound=RolloutBatch)
+
+
+# what proves that mypy runs with its plugin, which it does not here
+active: Literal[True] = mypy_plugin_active()  # E: proof-of-plugin [only: mypy, pyrefly, zuban]
 
 
 # rows of a value whose type is a TypeVar
