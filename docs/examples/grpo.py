@@ -158,7 +158,7 @@ def policy_loss(model: Model, batch: LossInputs) -> Tensor:
 
 def update(model: Model, optimizer: torch.optim.Optimizer, batch: Sampled) -> None:
     for _ in range(EPOCHS):
-        for minibatch in batch.split(MINIBATCH):
+        for minibatch in batch.split(MINIBATCH, rng=torch.default_generator):
             tokens = minibatch.loss_mask.sum()
             optimizer.zero_grad()
             for rows in balance(minibatch.loss_mask.sum(1), MICROBATCHES):

@@ -67,7 +67,7 @@ class PPO:
     def learn(self, batch: LogpOldBatch[Tensor]) -> Losses:
         sums = {"policy": 0.0, "value": 0.0}
         for _ in range(EPOCHS):
-            for part in batch.split(MINIBATCH):
+            for part in batch.split(MINIBATCH, rng=torch.default_generator):
                 dist = Categorical(logits=self.actor(part.obs))
                 ratio = (dist.log_prob(part.act) - part.logp_old).exp()
                 adv = (part.adv - part.adv.mean()) / (part.adv.std() + 1e-8)
