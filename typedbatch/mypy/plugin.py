@@ -25,6 +25,7 @@ from mypy.types import LiteralType, Type
 from typedbatch.mypy import arguments, attributes, construct, declare, extend, rows
 from typedbatch.mypy.fields import BATCH
 from typedbatch.mypy.methods import METHODS, RAGGED, numbered, padded
+from typedbatch.mypy.numpy_functions import of_batches
 from typedbatch.mypy.reworded import Rewording
 from typedbatch.mypy.settings import wants_shapes
 from typedbatch.mypy.shapes.declared import ANNOTATED, annotated, declares
@@ -64,7 +65,7 @@ class TypedBatchPlugin(Plugin):
         return annotated if fullname in ANNOTATED and self._shapes else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
-        return _FUNCTIONS.get(fullname)
+        return _numpys if fullname.startswith("numpy.") else _FUNCTIONS.get(fullname)
 
     def get_function_signature_hook(self, fullname: str) -> Hook[FunctionSigContext] | None:
         if fullname.startswith(_ELSEWHERE):
@@ -90,6 +91,8 @@ class TypedBatchPlugin(Plugin):
         owner, _, name = fullname.rpartition(".")
         if owner == RAGGED:
             return _padded if name == "padded" else None
+        if name[:2] == "__" and (owner == "numpy.ndarray" or owner.startswith(_UFUNCS)):
+            return _numpys
         return _METHODS.get(name) if owner == BATCH else None
 
 
@@ -146,6 +149,8 @@ _see_method: Hook[MethodSigContext] = _or_default(_see, "default_signature")
 _ARRAYS = ("numpy.", "torch.")
 _ELSEWHERE = ("builtins.", "typing.", "numpy.", "torch.")  # nothing there asks for a protocol of batches
 _MEMBERS = frozenset({"shape", "meta", "values"})  # of Batch, which checkers see as attributes
+_UFUNCS = "numpy._typing._ufunc."
+_numpys: Hook[Any] = _or_default(of_batches)
 _padded = _or_default(padded)
 _METHODS = {name: _or_default(hook) for name, hook in METHODS.items()}
 _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
