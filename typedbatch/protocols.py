@@ -9,6 +9,7 @@ the same in every field.
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_origin, overload
 
 from typedbatch._declaration import declare, pydantic_schema
@@ -29,6 +30,14 @@ def arguments(cls: Any, args: Any) -> tuple[Any, ...]:
     Raises:
         DeclarationError: a batch is given for the kind of array.
     """
+    try:
+        return _arguments(cls, args)
+    except TypeError:  # an argument that cannot be hashed
+        return _arguments.__wrapped__(cls, args)
+
+
+@lru_cache(typed=True)  # as typing's own, since RolloutBatch[Tensor] is written in loops
+def _arguments(cls: Any, args: Any) -> tuple[Any, ...]:
     full = with_defaults(cls, args)
     for parameter, argument in zip(getattr(cls, "__parameters__", ()), full, strict=False):
         of = get_origin(argument) or argument

@@ -50,6 +50,16 @@ def test_a_batch_is_no_kind_of_array(declared: Any):
     assert schema_of(declared[NDArray[Any], Cam])["obs"].nested[0].name == "Cam"
 
 
+@pytest.mark.parametrize("declared", [RolloutBatch, RolloutBatchProtocol])
+def test_an_argument_that_cannot_be_hashed_is_taken_by_typing_and_is_no_schema(declared: Any):
+    noted = Annotated[NDArray[Any], ["a note"]]
+    made = declared[noted]
+    assert made.__args__ == (noted, noted, noted)
+    reason = r"an argument of RolloutBatch\S*\[.*\] cannot be kept as the key of a dict: unhashable type: 'list'"
+    with pytest.raises(DeclarationError, match=reason):
+        schema_of(made)
+
+
 def refused(reason: str, **hints: Any) -> None:
     with pytest.raises(DeclarationError, match=re.escape(reason)):
         record(**hints)

@@ -66,7 +66,7 @@ def schema_of(hint: Any) -> Schema:
     """The schema of a protocol or record; compiled at the first call, the same object ever after.
 
     Raises:
-        DeclarationError: ``hint`` is neither, or a union, or one of its annotations cannot be read.
+        DeclarationError: ``hint`` is neither, or a union, or not hashable, or one of its annotations cannot be read.
     """
     try:
         return _SCHEMAS[hint]
@@ -76,6 +76,10 @@ def schema_of(hint: Any) -> Schema:
     if len(options) != 1:
         raise DeclarationError(f"{show(hint)} is a union; what a batch becomes is one protocol or record")
     (hint,) = options
+    try:
+        hash(hint)
+    except TypeError as error:
+        raise DeclarationError(f"an argument of {show(hint)} cannot be kept as the key of a dict: {error}") from None
     with _READING:
         try:
             return _SCHEMAS[hint] if hint in _SCHEMAS else _read(hint)
