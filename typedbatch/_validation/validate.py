@@ -14,7 +14,6 @@ from typedbatch._declaration import is_own, show_place
 from typedbatch._level import Level, current_level, level_named
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import summary
-from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import Tree, describe, new_tree
 from typedbatch._tree.meta import as_meta, keep_meta, set_meta
 from typedbatch.batch import Batch
@@ -177,9 +176,7 @@ def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...
         if not matches(batch, schema):
             return find_problems(batch, schema) or (_unsteady(schema),)
         return find_violations(batch, schema) if level == "values" else ()
-    except Exception as error:  # a batch that another thread writes to, an object that cannot be described
-        if from_outside(error):
-            raise
+    except Exception:  # noqa: BLE001  # a batch that another thread writes to, an object that cannot be described
         return (_unsteady(schema),)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from typedbatch._signals import from_outside
 from typedbatch._strangers import bridge_from, full_name
 from typedbatch._tree import depth
 from typedbatch._tree.leaves import (
@@ -223,9 +222,7 @@ class Walker:
             yield
         except _MisfitError:
             raise
-        except Exception as error:  # it is the user's own code
-            if from_outside(error):
-                raise
+        except Exception as error:  # noqa: BLE001  # it is the user's own code
             says = f"raises {type(error).__name__} when it is looked at"
             self.report(path, "TB105 unreadable-field", "", says, hint)
 
