@@ -95,8 +95,8 @@ def _with_meta(cls: type[Tree], fields: dict[str, Any], parts: Sequence[Mapping[
     out: Tree = new_tree(cls, fields)
     if rule != "error":
         require_rule(rule)
-    if FieldsWithMeta in set(map(type, parts)):
-        set_meta(out, joined_meta(parts, rule))
+    if FieldsWithMeta in set(map(type, parts)) and (meta := joined_meta(parts, rule)):
+        set_meta(out, meta)
     return out
 
 

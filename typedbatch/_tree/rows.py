@@ -153,12 +153,15 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
     if rows is not None:
         return rows
     rows = count_rows(fields) or 0
-    sizes = [(path, leading_shape(leaf)[:1]) for path, leaf in leaves(fields)]
-    longer = [f"{path} has {size[0]}" for path, size in sizes if size not in ((), (rows,))]
-    if longer:
-        said = ", ".join(longer)
-        raise StructureError(f"the fields have different lengths: {said}, others {rows}; rows would be lost")
+    if longer := longer_fields(fields, rows):
+        raise StructureError(f"the fields have different lengths: {longer}, others {rows}; rows would be lost")
     return rows
+
+
+def longer_fields(fields: Mapping[str, Any], rows: int) -> str:
+    """Return the fields that have more rows than the shortest one, as ``"a has 3, c.d has 4"``; empty if none has."""
+    sizes = [(path, leading_shape(leaf)[:1]) for path, leaf in leaves(fields)]
+    return ", ".join(f"{path} has {size[0]}" for path, size in sizes if size not in ((), (rows,)))
 
 
 def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
