@@ -154,6 +154,8 @@ def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[obj
 def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:
     """The first alternative that the batch matches; if none, the report on the one that comes closest."""
     level = level_named(level, "the level")
+    if len(schemas) > 1:  # a record of one alternative stays one, also where it has the fields of another
+        schemas = tuple(sorted(schemas, key=lambda schema: not _is_record_of(batch, schema)))
     if level == "off":
         return view(batch, schemas[0].target)
     reports: list[tuple[Schema, tuple[Problem, ...]]] = []
@@ -169,6 +171,10 @@ def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level:
         with suppress(Exception):  # as in _problems
             got = summary(batch)
     raise SchemaError(schema.name, problems, got, where, schema.place)
+
+
+def _is_record_of(batch: object, schema: Schema) -> bool:
+    return issubclass(schema.target, Batch) and isinstance(batch, schema.target)
 
 
 def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...]:
