@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 from typing_extensions import Format, dataclass_transform, get_annotations
 
 from typedbatch._declaration import declare, number_fields, object_fields
+from typedbatch._names import nearest
 from typedbatch._ops import construct, copying
 from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows, lists_to_arrays
 from typedbatch._ops.meta import joined_meta
@@ -23,7 +24,7 @@ from typedbatch._tree.leaves import describe
 from typedbatch._tree.meta import as_meta, set_meta, shared_fields
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean, nearest
+from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 from typedbatch.protocols import BatchProtocol, arguments
 
 _REQUIRED = object()

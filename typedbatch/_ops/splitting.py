@@ -32,7 +32,8 @@ def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iter
 
 def _rows_to_split(tree: Tree) -> int:
     """Return the rows of the shortest field; with a warning where others are longer, as Tianshou cuts them silently."""
-    if type(tree)._needs_equal_rows:
+    cls: Any = type(tree)
+    if cls._needs_equal_rows:  # public names are fields
         return rows_to_take(tree)
     rows = count_rows(tree.__dict__) or 0
     if longer := longer_fields(tree.__dict__, rows):

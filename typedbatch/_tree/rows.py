@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from contextlib import suppress
+from typing import Any, Final, Literal
 
 from numpy import ndarray
 
@@ -68,6 +69,9 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
     Raises:
         NoLengthError: a leaf is a scalar, which has no rows.
     """
+    if set(map(type, fields.values())) == _ARRAYS:
+        with suppress(TypeError):  # of an array without dimensions, which is named below
+            return min(map(len, fields.values()))
     shortest: int | None = None
     for name, value in fields.items():
         if type(value) is ndarray and value.shape:
@@ -77,6 +81,9 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
         if rows is not None and (shortest is None or rows < shortest):
             shortest = rows
     return shortest
+
+
+_ARRAYS: Final = {ndarray}
 
 
 def _count_leaf(name: str, value: Any) -> int | None:

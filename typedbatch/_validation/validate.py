@@ -12,12 +12,13 @@ from typing_extensions import TypeForm, TypeIs
 
 from typedbatch._declaration import is_own, show_place
 from typedbatch._level import Level, current_level, level_named
+from typedbatch._names import nearest
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import summary
 from typedbatch._tree.leaves import Tree, describe, new_tree
 from typedbatch._tree.meta import as_meta, keep_meta, set_meta
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError, nearest
+from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, fill_defaults, new_view, view
 from typedbatch.schema import check_of, find_problems, find_violations, matches, options_of, schema_of
@@ -236,10 +237,8 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
 
 def _not_taken(name: str, schema: Schema, given: Collection[str]) -> str:
     """What is said of a keyword that a schema does not declare: it is likely a field that nobody gives."""
-    from typedbatch.naming import counterpart  # only a mistake needs it
-
     lacking = tuple(field.name for field in schema.fields if not field.optional and field.name not in given)
-    near = counterpart(name, lacking) or nearest(name, [field.name for field in schema.fields])
+    near = nearest(name, lacking) or nearest(name, [field.name for field in schema.fields])
     return f"{schema.name} declares no field {name!r}" + (f"; did you mean {near!r}?" if near else "")
 
 
