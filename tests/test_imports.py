@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -108,3 +109,10 @@ validate(Batch(obs=np.zeros((2, 3)), info=Batch()), ObsBatchProtocol)
 print([name for name in sys.modules if name.rpartition(".")[2] in ("explain", "blame", "proposals", "naming")])
 """
     assert run(code).strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["buffers", "files", "posttraining", "rows", "sample_batches", "testing", "training"])
+def test_dir_of_a_package_shows_what_is_public_and_no_modules(name: str):
+    package = importlib.import_module(f"typedbatch.{name}")
+    assert dir(package) == sorted(package.__all__)
+    assert not any(isinstance(getattr(package, member), ModuleType) for member in dir(package))

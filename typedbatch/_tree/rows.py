@@ -97,7 +97,8 @@ def _count_leaf(name: str, value: Any) -> int | None:
             raise error.under(name) from None
     shape = leading_shape(value)
     if not shape:
-        raise NoLengthError(f"a scalar ({describe(value)}) has no rows, so the batch has no length", name)
+        scalar = f"a scalar ({describe(value)}) has no rows"
+        raise NoLengthError(f"{scalar}, so the batch has no length; is_empty() tells whether it has fields", name)
     return shape[0]
 
 
