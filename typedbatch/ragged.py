@@ -64,7 +64,7 @@ class Ragged(Sequences, Generic[R_co]):
         lengths: the rows of each sequence: whole numbers from 0 up, in one dimension. They are copied.
 
     Raises:
-        SizeError: lengths that are no such numbers.
+        SizeError: lengths that are no such numbers, or sum up to more than an array can have.
         StructureError: a field of the values has another number of rows than the lengths sum up to, or none.
         LeafError: ``values`` is not a batch.
 
@@ -253,7 +253,7 @@ class Ragged(Sequences, Generic[R_co]):
         return copied
 
     def __reduce__(self) -> Any:
-        return new_sequences, (type(self), self.values, self.sizes)
+        return _checked, (type(self), self.values, self.sizes)
 
     def _rows(self) -> NDArray[np.intp]:
         if not self.sizes.shape:
@@ -270,6 +270,18 @@ class Ragged(Sequences, Generic[R_co]):
         found = (leaf for _, leaf in leaves(values.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR))
         first: Any = next(found, None)
         return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is TENSOR else array
+
+
+def _checked(cls: type[Ragged[Any]], values: Any, sizes: NDArray[np.intp]) -> Ragged[Any]:
+    """Return the sequences that a pickle holds, of which one alone has no dimension for rows.
+
+    Raises:
+        SizeError: the lengths are no whole numbers from 0 up, or sum up to more than an array can have.
+        StructureError: the values have other rows.
+        LeafError: the values are not a batch.
+    """
+    made = cls(require_tree(values, "Ragged()"), np.atleast_1d(sizes))
+    return made if np.ndim(sizes) else new_sequences(cls, made.values, made.sizes[0])
 
 
 def _sequence(row: Any, number: int) -> Any:
