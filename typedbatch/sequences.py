@@ -23,7 +23,7 @@ from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._ops.indexing import take, take_basic
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch._ops.ragged import require_countable
-from typedbatch._tree.leaves import Tree
+from typedbatch._tree.leaves import Tree, mask_obstacle
 from typedbatch._tree.rows import MOST_ROWS, at_least, at_most, equal_rows, require_tree
 from typedbatch.errors import SizeError, StructureError
 
@@ -64,6 +64,8 @@ def whole_numbers(values: Lengths, name: str) -> NDArray[np.intp]:
     Raises:
         SizeError: they are not whole numbers from 0 up, in one dimension, that fit into such an array.
     """
+    if obstacle := mask_obstacle(values):
+        raise SizeError(f"{name} are whole numbers, and {obstacle}")
     try:
         array = np.asarray(leaf_to_numpy(values))
     except (TypeError, ValueError):  # ragged
@@ -254,6 +256,8 @@ def as_flags(mask: Any) -> NDArray[np.bool_]:
     Raises:
         StructureError: it is not ``(E, T)``, or has other numbers than 0 and 1 in it.
     """
+    if obstacle := mask_obstacle(mask):
+        raise StructureError(f"a mask of padded sequences says of every place whether a row is there: {obstacle}")
     flags = np.asarray(leaf_to_numpy(to_leaf(mask)))
     if flags.ndim != 2 or flags.dtype.kind not in "biuf":
         got = f"{flags.dtype}{list(flags.shape)}"

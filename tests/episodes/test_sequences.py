@@ -277,6 +277,16 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda b: unpad(pad(b, [1, 2]), [1, 1]), StructureError, r"numbers 0 and 1, got int64\[2\]"),
     (lambda b: unpad(pad(b, [1, 2]), [True, False]), StructureError, r"got bool\[2\]"),
     (lambda b: unpad(pad(b, [1, 2]), [[True], [True, False]]), StructureError, r"\(E, T\) bools"),
+    (
+        lambda b: unpad(b, np.ma.masked_array([[True]], [[True]])),
+        StructureError,
+        "of every place .*: some values are m",
+    ),
+    (
+        lambda b: pad(b, np.ma.masked_array([1, 2], [0, 1])),
+        SizeError,
+        "lengths are whole numbers, and some values are m",
+    ),
     (lambda b: unpad({"a": [1]}, [[True]]), LeafError, r"unpad\(\) takes a Batch, got dict"),
 ]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take
-from typedbatch._tree.leaves import leading_shape
+from typedbatch._tree.leaves import leading_shape, mask_obstacle
 from typedbatch._tree.rows import at_least, equal_rows, require_tree
 from typedbatch.batch import Batch
 from typedbatch.episodes import groups as rows_of_groups
@@ -70,6 +70,8 @@ def _grouped(groups: Any, rows: int) -> list[NDArray[np.intp]]:
     keys = leaf_to_numpy(to_leaf(groups))
     if leading_shape(keys) != (rows,):
         raise StructureError(f"groups= has one key for each of {rows} rows, got shape {list(leading_shape(keys))}")
+    if obstacle := mask_obstacle(keys):
+        raise StructureError(f"groups= has a key for each row: {obstacle}")
     return rows_of_groups(keys, "groups")
 
 
