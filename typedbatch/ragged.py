@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch import sequences
-from typedbatch._ops.combine import cat_trees
+from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.copying import deep
@@ -324,7 +324,11 @@ def _end_to_end(parts: list[Any], name: str) -> Any:
     there = [part for part in parts if len(part)] or parts[:1]
     if not there:
         return np.zeros(0)
-    return cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
+    joined = cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
+    if KINDS[type(joined)] is not ARRAY or len({part.dtype for part in there}) == 1:
+        return joined
+    rows = [row for part in there for row in part]
+    return joined if keeps_whole_numbers(rows, joined) else np.concatenate([part.astype(object) for part in there])
 
 
 def _nested(values: Any, offsets: Any) -> Batch:
