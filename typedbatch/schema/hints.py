@@ -91,10 +91,9 @@ def _evaluate(text: str, scope: Scope) -> Any:
     except Exception as error:
         if from_outside(error):
             raise
-        raise DeclarationError(
-            f"cannot read the annotation {text!r}: {error}; names in it must be importable from the module, "
-            "not from a function or under TYPE_CHECKING"
-        ) from error
+        names = "; names in it must be importable from the module, not from a function or under TYPE_CHECKING"
+        is_name = isinstance(error, (NameError, AttributeError))
+        raise DeclarationError(f"cannot read the annotation {text!r}: {error}{names if is_name else ''}") from error
 
 
 def bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
