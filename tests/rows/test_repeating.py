@@ -158,7 +158,6 @@ UNEQUAL = Batch(a=np.zeros(3), n={"b": np.zeros(2)})
                 lambda b: repeat(UNEQUAL, 2),
                 lambda b: chunk(UNEQUAL, 2),
                 lambda b: pad_rows(UNEQUAL, 2),
-                lambda b: UNEQUAL.split(1),
             )
         ],
     ],
