@@ -26,7 +26,7 @@ def test_an_environment_that_raises_is_named_and_nothing_collected_is_lost():
     ) as raised:
         collector.collect(buffer, 40)
     assert isinstance(raised.value.__cause__, ValueError)
-    assert len(buffer) == collector.steps == collector.stats.steps == 14
+    assert len(buffer) == collector.steps == collector.last_stats.steps == 14
     assert (buffer[:].obs_next == buffer[:].obs + 1).all()
     collector.collect(buffer, 10)
     assert len(buffer) == 24
@@ -257,7 +257,8 @@ def test_what_a_policy_gives_stays_of_one_kind():
         return Batch(act=np.zeros(2, np.int64), value=np.zeros((2, next(sizes))))
 
     with pytest.raises(
-        errors.StructureError, match=r"field 'value': f64\[2,3\] does not fit the steps of before: could not"
+        errors.StructureError,
+        match=r"field 'value': shape \[2, 2\] was here in the steps before, got f64\[2,3\]; this is step 2",
     ):
         Collector(sync(Count(3), Count(3)), policy, lambda rollout, out: rollout).rollout(4)
 
