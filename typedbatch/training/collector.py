@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 
 from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
+from typedbatch._ops.copying import apart
 from typedbatch._spaces import nested, unnested
 from typedbatch._tree.leaves import describe, new_tree
 from typedbatch._tree.rows import at_least
@@ -406,7 +407,7 @@ class Collector(Generic[R_co]):
     def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
         """What the policy is handed, in memory of its own, as it may write into it."""
         obs = obs.copy() if type(obs) is ndarray else nested(copied(obs))
-        said = deepcopy(self._said) if self._said is not None else new_tree(Batch, {})
+        said = apart(self._said) if self._said is not None else new_tree(Batch, {})
         if self._first is None:  # nothing is to be converted, so not through the constructor
             seen: ObsBatch[Any, Any] = new_tree(ObsBatch, {"obs": obs, "info": said})
             return seen

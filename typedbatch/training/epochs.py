@@ -334,7 +334,8 @@ def off_policy(
     Steps are rows, of all environments together; those on which gymnasium resets an environment are none. An epoch ends
     when the sum is at the next multiple of ``epoch_steps``, or at ``total_steps``; its last collection is as short as
     that takes, rounded up to the same number for each environment. So in all at most ``num_envs - 1`` steps are made
-    above what was asked for. ``warmup`` and ``learning_starts`` are among them: epochs within these have no updates, and no losses.
+    above what was asked for. ``warmup`` and ``learning_starts`` are among them: epochs within these have no updates,
+    and no losses.
 
     Args:
         collector: what fills the buffer, a collector.
@@ -371,8 +372,8 @@ def off_policy(
     starts = max(at_least(0, learning_starts, "learning_starts"), at_least(0, warmup, "warmup"))
     if rate and starts >= steps["total_steps"]:
         raise SettingError(
-            f"no step is left to learn from: warmup and learning_starts, {starts}, are among the {steps['total_steps']} "
-            "steps of all epochs; give more epochs, or more total_steps"
+            f"no step is left to learn from: of {steps['total_steps']} in all, warmup or learning_starts takes the "
+            f"first {starts}; give more epochs, or more total_steps"
         )
 
     def once(training: Training, left: int) -> None:

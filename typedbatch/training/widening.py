@@ -62,9 +62,8 @@ def _of_tensors(before: Any, value: Any) -> Any:
     torch = sys.modules["torch"]
     usual = torch.promote_types(before.dtype, value.dtype)
     wide = torch.complex128 if usual.is_complex else torch.float64
-    return next(
-        (made for made in (usual, wide) if _tensor_is_kept(before, made) and _tensor_is_kept(value, made)), None
-    )
+    kept = [dtype for dtype in (usual, wide) if _tensor_is_kept(before, dtype) and _tensor_is_kept(value, dtype)]
+    return next(iter(kept), None)
 
 
 def _tensor_is_kept(values: Any, dtype: Any) -> bool:
