@@ -104,8 +104,10 @@ FAILING = {
 @GONE
 @pytest.mark.parametrize(
     ("what", "mode", "wrapped"),
-    [*((what, mode, mode is not AutoresetMode.SAME_STEP) for what in FAILING for mode in MODES[:2])]
-    + [("a reset", AutoresetMode.DISABLED, False)],
+    [
+        *((what, mode, mode is not AutoresetMode.SAME_STEP) for what in FAILING for mode in MODES[:2]),
+        ("a reset", AutoresetMode.DISABLED, False),
+    ],
 )
 def test_nothing_is_waited_for_longer_than_the_timeout(what, mode, wrapped):
     failing, text = FAILING[what]
