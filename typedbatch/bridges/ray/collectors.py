@@ -366,6 +366,6 @@ def _require_resources(workers: int, options: dict[str, Any]) -> None:
         needed, has = workers * (amount or 0), there.get(name, 0)
         if needed > has:
             raise SettingError(
-                f"{workers} workers need {needed:g} {name}, and this Ray has {has:g}, which is {needed - has:g} too few; "
-                "take fewer workers, give each less by options={'num_cpus': 0.5}, or start Ray with more"
+                f"{workers} workers need {needed:g} {name}, and this Ray has {has:g}, which is {needed - has:g} "
+                "too few; take fewer workers, give each less by options={'num_cpus': 0.5}, or start Ray with more"
             )
