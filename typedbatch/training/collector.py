@@ -407,7 +407,7 @@ class Collector(Generic[R_co]):
     def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
         """What the policy is handed, in memory of its own, as it may write into it."""
         obs = obs.copy() if type(obs) is ndarray else nested(copied(obs))
-        said = apart(self._said) if self._said is not None else new_tree(Batch, {})
+        said: Any = object.__new__(Batch) if self._said is None else apart(self._said)
         if self._first is None:  # nothing is to be converted, so not through the constructor
             seen: ObsBatch[Any, Any] = new_tree(ObsBatch, {"obs": obs, "info": said})
             return seen

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Dict, Space, Tuple
 from numpy import ndarray
 
 from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, describe, mask_obstacle
@@ -14,30 +15,39 @@ from typedbatch.errors import LeafError, StructureError
 _FLOAT, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
 
-def require_rows_of_obs(obs: Any, envs: int, path: str = "obs") -> None:
-    """Raise an error unless observations have a row for each environment.
+def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs") -> None:
+    """Raise an error unless observations have a row for each environment, and all parts that their space has.
 
     Args:
         obs: arrays or tensors, as nested as the space.
         envs: how many environments.
+        space: that of one environment.
         path: what an error names.
 
     Raises:
         LeafError: something that has no rows, such as None.
-        StructureError: more rows, or fewer.
+        StructureError: more rows, or fewer, or a part is not there.
     """
     if type(obs) is ndarray and obs.ndim and len(obs) == envs:
         return
     if isinstance(obs, (tuple, Mapping)):
-        parts = obs.items() if isinstance(obs, Mapping) else enumerate(obs)
-        for name, part in parts:
-            require_rows_of_obs(part, envs, f"{path}.{name}")
+        given: Mapping[Any, Any] = obs if isinstance(obs, Mapping) else dict(enumerate(obs))
+        for name, part in _parts(space, given):
+            if name not in given:
+                raise StructureError("the space of the observations has it, and they have not", f"{path}.{name}")
+            require_rows_of_obs(given[name], envs, part, f"{path}.{name}")
         return
     expected = f"the environments' observations have a row for each of {envs} environments"
     if KINDS[type(obs)] not in (ARRAY, TENSOR):
         raise LeafError(f"{expected}, got {describe(obs)}", path)
     if not obs.ndim or len(obs) != envs:
         raise StructureError(f"{expected}, got {describe(obs)}", path)
+
+
+def _parts(space: Space[Any], given: Mapping[Any, Any]) -> Iterable[tuple[Any, Space[Any]]]:
+    if isinstance(space, Dict):
+        return space.spaces.items()
+    return enumerate(space.spaces) if isinstance(space, Tuple) else dict.fromkeys(given, space).items()
 
 
 def require_outcome(rew: Any, terminated: Any, truncated: Any, envs: int) -> None:

@@ -84,6 +84,9 @@ class Vector:
 
     def _take(self, envs: Envs) -> None:
         self.envs: Envs = envs
+        """The vector that is stepped."""
+        self.num_envs: int = envs.num_envs
+        self._space = envs.single_observation_space
         self._mode = _mode(envs)
         self._steps_last = _steps_last.setdefault(envs.unwrapped, [])
         self._over: Mask | None = None
@@ -92,11 +95,6 @@ class Vector:
         self._answering: AbstractContextManager[None] = (
             processes.Answering(envs, self._timeout) if self._has_processes else nullcontext()
         )
-
-    @property
-    def num_envs(self) -> int:
-        """How many environments."""
-        return self.envs.num_envs
 
     @property
     def goes_on(self) -> bool:
@@ -124,7 +122,7 @@ class Vector:
         except Exception as error:
             raise self._failure(error) from error
         self._broken = False
-        require_rows_of_obs(obs, self.num_envs)
+        require_rows_of_obs(obs, self.num_envs, self._space)
         self._over = None
         if seed is not None:
             self.envs.action_space.seed(seed)
@@ -143,7 +141,7 @@ class Vector:
         self.obs = None
         self.position += 1
         obs, rew, terminated, truncated, info = self._stepped(act if type(act) is ndarray else unnested(act))
-        require_rows_of_obs(obs, self.num_envs)
+        require_rows_of_obs(obs, self.num_envs, self._space)
         require_outcome(rew, terminated, truncated, self.num_envs)
         ended = terminated | truncated
         done = ended if True in ended.tolist() else None  # quicker than numpy for few
@@ -179,7 +177,7 @@ class Vector:
         except Exception as error:
             raise self._failure(error) from error
         self._broken = False
-        require_rows_of_obs(obs, self.num_envs)
+        require_rows_of_obs(obs, self.num_envs, self._space)
         return obs, info
 
     def _make_anew(self) -> None:
