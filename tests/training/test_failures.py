@@ -158,6 +158,31 @@ def test_an_error_that_cannot_be_pickled_is_one_without_a_timeout_too():
     end(envs)
 
 
+@GONE
+def test_processes_that_were_interrupted_in_a_step_are_made_anew():
+    made = []
+
+    def make():
+        made.append(in_processes(Count(9), Count(9, fails_at=0 if made else 4, with_="interrupt")))
+        return made[-1]
+
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(make, zeros)
+    with pytest.raises(KeyboardInterrupt):
+        collector.collect(buffer, 40)
+    collector.collect(buffer, 4)
+    assert buffer[:].obs[:, 0].tolist() == [100, 101, 102, 100, 101] * 2
+    assert np.flatnonzero(buffer.truncated[:50]).tolist() == [2]
+    collector.envs.close()
+    envs = in_processes(Count(9), Count(9, fails_at=4, with_="interrupt"))
+    alone = Collector(envs, zeros)
+    with pytest.raises(KeyboardInterrupt):
+        alone.rollout(40)
+    with pytest.raises(errors.EnvironmentFailedError, match="have failed before; these environments cannot go on"):
+        alone.rollout(4)
+    end(envs)
+
+
 def test_a_vector_is_left_as_it_was_by_a_timeout():
     envs = in_processes(Count(9))
     Collector(envs, zeros, timeout=5).rollout(3)

@@ -17,7 +17,6 @@ from typing_extensions import TypeVar
 
 from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
-from typedbatch._ops.copying import apart
 from typedbatch._spaces import nested, unnested
 from typedbatch._tree.leaves import describe, new_tree
 from typedbatch._tree.rows import at_least
@@ -50,7 +49,11 @@ class Collector(Generic[R_co]):
 
     Each call goes on where the last one stopped. Steps on which gymnasium resets an environment
     (``AutoresetMode.NEXT_STEP``) are left out, and ``obs_next`` is what a step led to, also where an episode ended. The
-    policy is called without gradients. Arrays have the dtypes of the environments.
+    policy is called without gradients. Arrays have the dtypes of the environments, or wider ones where a later step
+    needs them. All of them are copies, also those that the policy is handed, which may write into them.
+
+    After an error, or Ctrl-C, at whichever moment, rows that go on in a buffer are steps that followed each other:
+    where some are missing, new episodes begin, or the rows before them count as ``truncated`` once others follow.
 
     Args:
         envs: a vector of environments, in whichever mode of resetting; or a function that makes one, which is called
@@ -61,11 +64,11 @@ class Collector(Generic[R_co]):
         state: what a recurrent policy is handed at the beginning of an episode: one row, without a row dimension.
         infos: names in the environments' info to be kept, in ``batch.info``; zero where one says nothing. Rows in a
             buffer have those that have come so far. The policy is handed those of the step before, or of the reset.
-        timeout: seconds that a step of environments in other processes may take; None for ever.
+        timeout: seconds that a step or a reset of environments in other processes may take; None for ever.
 
     Raises:
         SettingError: a single environment, a vector that does not say how it resets its environments or what their
-            spaces are, or observations that arrays cannot be made of.
+            spaces are, observations that arrays cannot be made of, or a timeout that is not above 0.
     """
 
     @overload
@@ -209,7 +212,9 @@ class Collector(Generic[R_co]):
         Raises:
             SizeError: fewer than 1.
             EnvironmentFailedError: an environment has raised an error; nothing is kept of this call.
-            StructureError: the policy's actions are not those of the environments, or not one for each.
+            StructureError: the policy's actions are not those of the environments, or not one for each; what
+                environments or the policy give has another shape, or other fields, than in the steps before.
+            LeafError: something else than arrays and tensors; no dtype holds the values of two steps unchanged.
         """
         steps = -(-at_least(1, n_step, "n_step") // self.num_envs)
         block = self._block(steps)
@@ -249,7 +254,9 @@ class Collector(Generic[R_co]):
                 actions where ``record`` needs what the policy says.
             SizeError: fewer than 1 of them.
             EnvironmentFailedError: an environment has raised an error.
-            StructureError: the policy's actions are not those of the environments, or not one for each.
+            StructureError: the policy's actions are not those of the environments, or not one for each; what
+                environments or the policy give has another shape, or other fields, than in the steps before.
+            LeafError: something else than arrays and tensors; no dtype holds the values of two steps unchanged.
         """
         require_rings(into, self.num_envs)
         added, begun = 0, time.perf_counter()
@@ -275,7 +282,9 @@ class Collector(Generic[R_co]):
                 policy says.
             SizeError: fewer than 1 of them.
             EnvironmentFailedError: an environment has raised an error; nothing is kept of this call.
-            StructureError: the policy's actions are not those of the environments, or not one for each.
+            StructureError: the policy's actions are not those of the environments, or not one for each; what
+                environments or the policy give has another shape, or other fields, than in the steps before.
+            LeafError: something else than arrays and tensors; no dtype holds the values of two steps unchanged.
         """
         batches: list[Any] = []
         envs: list[NDArray[np.intp]] = []
@@ -407,7 +416,7 @@ class Collector(Generic[R_co]):
     def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
         """What the policy is handed, in memory of its own, as it may write into it."""
         obs = obs.copy() if type(obs) is ndarray else nested(copied(obs))
-        said: Any = object.__new__(Batch) if self._said is None else apart(self._said)
+        said: Any = object.__new__(Batch) if self._said is None else copied(self._said)
         if self._first is None:  # nothing is to be converted, so not through the constructor
             seen: ObsBatch[Any, Any] = new_tree(ObsBatch, {"obs": obs, "info": said})
             return seen

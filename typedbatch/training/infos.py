@@ -10,11 +10,11 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.copying import deep_leaf
 from typedbatch._spaces import named
 from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, describe
 from typedbatch.errors import SettingError, StructureError, under
 from typedbatch.training.columns import zeros_of
+from typedbatch.training.vector import copied
 from typedbatch.training.widening import common_dtype
 
 _OF_EPISODES = ("final_info", "final_obs")
@@ -26,9 +26,14 @@ class Infos:
 
     Args:
         names: which.
+
+    Raises:
+        SettingError: they are not a list of text.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise SettingError(f"infos= is a list of names in the info, as ['lives'], got {names!r}")
         self.names: tuple[str, ...] = tuple(names)
         self._zeros: dict[str, Any] = {}
         """What there is where nothing is said, for each name that has come so far."""
@@ -93,7 +98,7 @@ def _filled(value: Any, zeros: Any) -> Any:
     if isinstance(zeros, dict) and (value is None or isinstance(value, Mapping)):
         given = {} if value is None else value
         return {name: _filled(given.get(name), part) for name, part in zeros.items()}
-    return deep_leaf(zeros, {}) if value is None else value
+    return copied(zeros) if value is None else value
 
 
 def _put(value: Any, other: Any, rows: Any) -> Any:
@@ -120,7 +125,7 @@ def _put_leaf(value: Any, other: Any, rows: Any) -> Any:
         )
     dtype = common_dtype(value, other)
     if dtype == value.dtype:
-        put = deep_leaf(value, {})
+        put = copied(value)
     else:
         put = value.to(dtype) if kind is TENSOR else value.astype(dtype)
     put[rows] = other[rows]

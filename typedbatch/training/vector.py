@@ -12,9 +12,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._ops.copying import apart
 from typedbatch._spaces import nested, unnested, with_final
-from typedbatch._tree.leaves import BATCH, KINDS, TENSOR, describe
+from typedbatch._tree.leaves import KINDS, TENSOR, Tree, describe, new_tree
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 from typedbatch.training import processes
 from typedbatch.training.outcomes import require_outcome, require_rows_of_obs
@@ -228,15 +227,17 @@ def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
     return with_final(nested(obs), info)
 
 
-def copied(obs: Any) -> Any:
-    """Observations, or actions, in memory of their own."""
-    if isinstance(obs, np.ndarray):
-        return obs.copy()
-    if KINDS[type(obs)] in (BATCH, TENSOR):
-        return apart(obs)
-    if isinstance(obs, Mapping):
-        return {name: copied(part) for name, part in obs.items()}
-    return tuple(map(copied, obs)) if isinstance(obs, tuple) else obs
+def copied(value: Any) -> Any:
+    """Return observations, actions or infos in memory of their own; objects in an array are not copied."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, Tree):
+        return new_tree(type(value), {name: copied(part) for name, part in value.__dict__.items()})
+    if KINDS[type(value)] is TENSOR:
+        return value.clone()
+    if isinstance(value, Mapping):
+        return {name: copied(part) for name, part in value.items()}
+    return tuple(map(copied, value)) if isinstance(value, tuple) else value
 
 
 def _seconds(timeout: Any) -> float | None:
