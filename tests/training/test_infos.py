@@ -174,4 +174,4 @@ def test_objects_in_infos_stay_the_very_same():
     collector = Collector(envs, lambda batch: (seen.append(batch.info), zeros(batch))[1], infos=["handle"])
     rollout = collector.rollout(6)
     assert rollout.info.handle.tolist() == [env.handle for env in envs.envs for _ in range(3)]
-    assert seen[-1].handle.tolist() == [env.handle for env in envs.envs]
+    assert seen[1].handle.tolist() == [env.handle for env in envs.envs]
