@@ -251,7 +251,7 @@ class Learner:
         return {"loss": loss.item()}
 
 
-@pytest.mark.parametrize("kind", ["on", "off"])
+@pytest.mark.parametrize("kind", ["on", "off", "off, within the warm-up"])
 def test_a_training_that_is_resumed_does_what_it_would_have_done(kind, tmp_path):
     def start(buffer):
         learner = Learner()
@@ -260,6 +260,8 @@ def test_a_training_that_is_resumed_does_what_it_would_have_done(kind, tmp_path)
         if kind == "on":
             return learner, on_policy(collector, learner.update, n_step=10, epoch_steps=20, epochs=6)
         settings = {"n_step": 4, "updates_per_step": 0.3, "batch_size": 8, "epoch_steps": 20, "epochs": 6}
+        if kind != "off":
+            settings |= {"warmup": 70, "learning_starts": 85}
         return learner, off_policy(collector, buffer, learner.update, **settings)
 
     buffer = VectorReplayBuffer(60, 2)
