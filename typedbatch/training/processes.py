@@ -8,7 +8,7 @@ from multiprocessing import TimeoutError as PoolTimeoutError
 from queue import Empty
 from typing import Any
 
-_FOR_ERRORS = 10.0
+_FOR_ERRORS = 3.0
 """Seconds for an error to arrive that a process has announced; one that cannot be pickled never does."""
 
 
