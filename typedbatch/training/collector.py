@@ -19,7 +19,7 @@ from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
 from typedbatch._spaces import nested, unnested
 from typedbatch._tree.leaves import describe, new_tree
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.rows import MOST_ROWS, at_least, at_most
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
@@ -216,7 +216,7 @@ class Collector(Generic[R_co]):
                 environments or the policy give has another shape, or other fields, than in the steps before.
             LeafError: something else than arrays and tensors; no dtype holds the values of two steps unchanged.
         """
-        steps = -(-at_least(1, n_step, "n_step") // self.num_envs)
+        steps = -(-count_of(n_step, "n_step") // self.num_envs)
         block = self._block(steps)
         begun = time.perf_counter()
         try:
@@ -314,7 +314,7 @@ class Collector(Generic[R_co]):
 
         All environments begin anew, and nothing is kept of the episodes.
         """
-        quota = shares(at_least(1, n_episode, "n_episode"), self.num_envs)
+        quota = shares(count_of(n_episode, "n_episode"), self.num_envs)
         begun = time.perf_counter()
         self.reset(seed)
         while quota.any():
@@ -337,9 +337,9 @@ class Collector(Generic[R_co]):
         require_one_of(n_step, n_episode)
         policy = self._chosen(random)
         if n_step is not None:
-            left, quota = -(-at_least(1, n_step, "n_step") // self.num_envs), None
+            left, quota = -(-count_of(n_step, "n_step") // self.num_envs), None
         else:
-            left, quota = _BLOCK, shares(at_least(1, n_episode, "n_episode"), self.num_envs)
+            left, quota = _BLOCK, shares(count_of(n_episode, "n_episode"), self.num_envs)
             self.reset()
         before = 0
         while left if quota is None else quota.any():
@@ -515,6 +515,15 @@ def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
         raise StructureError(
             f"environment {env} gave {rew[env]} for step {episodes.length(env) + 1} of its episode", "rew"
         )
+
+
+def count_of(value: object, name: str) -> int:
+    """Return how many steps or episodes to collect.
+
+    Raises:
+        SizeError: it is not a whole number from 1 to what an array can hold.
+    """
+    return at_most(MOST_ROWS, at_least(1, value, name), name)
 
 
 def require_one_of(n_step: int | None, n_episode: int | None) -> None:
