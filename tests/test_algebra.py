@@ -264,12 +264,16 @@ def views(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Batch]:
 
 
 @given(views(), st.sampled_from([operator.iadd, operator.imul, operator.ipow]), st.integers(2, 3))
-def test_fields_on_one_block_of_memory_change_in_place_as_in_a_new_batch(
+def test_fields_on_one_block_of_memory_change_as_in_a_new_batch_or_not_at_all(
     given: tuple[np.ndarray[Any, Any], Batch], operation: Any, number: int
 ) -> None:
-    _, batch = given
+    block, batch = given
+    before = block.copy()
     expected = operation(Batch({name: leaf + 0 for name, leaf in Batch.items(batch)}), number)
-    assert operation(batch, number) == expected
+    try:
+        assert operation(batch, number) == expected
+    except StructureError:
+        assert np.array_equal(block, before)
 
 
 @given(views(), st.data())

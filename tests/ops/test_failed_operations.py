@@ -175,12 +175,13 @@ OVERLAPPING: dict[str, Callable[[], tuple[Any, Any]]] = {
     "a column and its matrix": lambda: ((x := torch.ones(3, 2)), x[:, 1]),
     "two views of bytes": lambda: (np.frombuffer(x := bytearray(32)), np.frombuffer(x)),
 }
+THE_SAME = ("the same array", "an array and its tensor", "a tensor and its array", "two views of bytes")
 overlapping = pytest.mark.parametrize("leaves", OVERLAPPING)
 
 
-@overlapping
+@pytest.mark.parametrize("leaves", THE_SAME)
 @pytest.mark.parametrize("operation", [lambda b: operator.imul(b, 10), lambda b: operator.iadd(b, 1.5)])
-def test_fields_on_the_same_memory_change_in_place_as_they_do_in_a_new_batch(leaves, operation):
+def test_one_array_under_two_names_changes_once(leaves, operation):
     first, second = OVERLAPPING[leaves]()
     batch = Batch(first=first, outer={"second": second})
     expected = operation(copy.deepcopy(batch.first)), operation(copy.deepcopy(batch.outer.second))
@@ -194,7 +195,7 @@ def test_fields_on_the_same_memory_change_in_place_as_they_do_in_a_new_batch(lea
     "write",
     [
         lambda b: operator.imul(b, Batch(first=2, outer={"second": 3})),
-        lambda b: b.set_rows(1, {"first": 9}),
+        lambda b: b.set_rows(1, {"first": 9, "outer": {"second": 7}}),
         lambda b: b.set_rows([0, 1], {"first": [7, 8], "outer": {"second": [5, 4]}}),
     ],
     ids=["in place", "a row", "rows"],
@@ -204,25 +205,30 @@ def test_fields_on_the_same_memory_do_not_hold_different_values(leaves, write):
     first += 1
     batch = Batch(first=first, outer={"second": second})
     before = copy.deepcopy(batch)
-    with pytest.raises(StructureError, match=r"'first': is on the same memory as 'outer\.second', and cannot be"):
+    with pytest.raises(
+        StructureError, match=r"'first': shares memory with 'outer\.second', so neither is written; copy"
+    ):
         write(batch)
     assert_identical(batch, before)
 
 
 @pytest.mark.parametrize("make", [np.arange, torch.arange], ids=["numpy", "torch"])
-def test_rows_of_shifted_views_are_written_where_they_agree(make):
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda b: operator.imul(b, 10),
+        lambda b: b.set_rows(0, {"obs": 7, "obs_next": 1}),
+        lambda b: b.empty_([0]),
+    ],
+)
+def test_shifted_views_are_not_written_in_place_and_may_be_after_a_copy(make, write):
     states = make(5.0)
     batch = Batch(obs=states[:-1], obs_next=states[1:])
-    batch[0] = {"obs": 7, "obs_next": 1}  # states[1] stays what it is
-    assert states.tolist() == [7, 1, 2, 3, 4]
-    batch[:] = {"obs": [0, 10, 20, 30], "obs_next": [10, 20, 30, 40]}
-    assert states.tolist() == [0, 10, 20, 30, 40]
-    with pytest.raises(StructureError):
-        batch[0] = {"obs": 7, "obs_next": 8}
-    with pytest.raises(StructureError, match="'obs'"):
-        batch.empty_([0])
-    assert states.tolist() == [0, 10, 20, 30, 40]
-    assert Batch.empty(batch, [0]).obs.tolist() == [0, 10, 20, 30]
+    with pytest.raises(StructureError, match="'obs': shares memory with 'obs_next'"):
+        write(batch)
+    assert states.tolist() == [0, 1, 2, 3, 4]
+    write(Batch(obs=states[:-1] * 1, obs_next=states[1:] * 1))
+    assert Batch.empty(batch, [0]).obs.tolist() == [0, 1, 2, 3]
 
 
 def test_the_same_array_in_two_fields_takes_the_same_rows():
@@ -231,7 +237,7 @@ def test_the_same_array_in_two_fields_takes_the_same_rows():
     batch[0] = {"terminated": True, "truncated": True}
     batch.empty_([1])
     assert done.tolist() == [True, False, False]
-    with pytest.raises(StructureError, match="'terminated': is on the same memory as 'truncated'"):
+    with pytest.raises(StructureError, match="'terminated': shares memory with 'truncated'"):
         batch[1] = {"terminated": True, "truncated": False}
 
 
@@ -244,18 +250,17 @@ def test_neighbours_in_one_block_of_memory_are_written(make):
     assert block.tolist() == [[1, 2], [20, 30], [40, 50], [60, 70]]
 
 
-@pytest.mark.parametrize("count", [2, 9, 10, 40])
+@pytest.mark.parametrize("count", [2, 40])
 @pytest.mark.parametrize("make", [np.zeros, lambda n: torch.zeros(n, dtype=torch.float64)], ids=["numpy", "torch"])
-def test_every_field_on_the_same_memory_changes_once(make, count):
+def test_an_array_under_many_names_changes_once(make, count):
     block = make(2 * count)
-    batch = Batch(whole=block, **{f"c{i}": block[i : i + 1] for i in range(count)})
+    batch = Batch({f"c{i}": block for i in range(count)})
     batch += 1
-    assert block.tolist() == [1.0] * (2 * count)
-    batch *= 3
-    assert block.tolist() == [3.0] * (2 * count)
-    with pytest.raises(StructureError, match="'whole': is on the same memory as 'c0'"):
+    batch[0] = Batch(dict.fromkeys(batch.keys(), 5.0))
+    assert block.tolist() == [5.0] + [1.0] * (2 * count - 1)
+    with pytest.raises(StructureError, match="'c0': shares memory with 'c1'"):
         batch += Batch({name: float(name == "c1") for name in Batch.keys(batch)})
-    assert block.tolist() == [3.0] * (2 * count)
+    assert block.tolist() == [5.0] + [1.0] * (2 * count - 1)
 
 
 @pytest.mark.parametrize(
@@ -275,9 +280,9 @@ def test_parts_of_one_block_that_lie_between_one_another_take_different_values(p
     batch = Batch({f"p{i}": part for i, part in enumerate(parts(block))})
     batch += Batch({name: i + 1 for i, name in enumerate(Batch.keys(batch))})
     assert [set(np.unique(part)) for part in batch.values()] == [{i + 1.0} for i in range(len(Batch.keys(batch)))]
-    assert not Taken(list(batch.values())).shared()
+    assert not Taken(list(batch.values())).pairs()
     for i, name in enumerate(Batch.keys(batch)):
-        assert {i, len(Batch.keys(batch))} <= Taken([*batch.values(), batch[name][-1:]]).shared()
+        assert (i, len(Batch.keys(batch))) in Taken([*batch.values(), batch[name][-1:]]).pairs()
 
 
 @given(st.data())
@@ -287,11 +292,11 @@ def test_memory_is_shared_where_numpy_says_so(data):
     for _ in range(data.draw(st.integers(1, 4))):
         rows, columns = (data.draw(st.slices(6)) for _ in range(2))
         parts.append(data.draw(st.sampled_from([block[rows, columns], block[rows, columns].T])))
-    shared = Taken(parts).shared()
+    pairs = Taken(parts).pairs()
     for i, one in enumerate(parts):
         for k, other in enumerate(parts):
-            if i != k and np.shares_memory(one, other):
-                assert {i, k} <= shared
+            if i < k:
+                assert np.shares_memory(one, other) == ((i, k) in pairs)
         assert span(one) == (byte_bounds(one) if one.size else None)
 
 

@@ -33,7 +33,7 @@ from typedbatch._tree.leaves import (
     new_tree,
     write_obstacle,
 )
-from typedbatch._tree.memory import Change, Taken, duplicate, known_apart, write_together
+from typedbatch._tree.memory import Taken, Target, duplicate, known_apart, repeated
 from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
 
 Fields = dict[str, Any]
@@ -56,7 +56,7 @@ def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
     writes: list[_Write] = []
     _plan(writes, fields, index, rows, strict, "")
     if not known_apart([target for _, target, _, _ in writes], [value for _, _, _, value in writes]):
-        writes = _written_together(writes)
+        writes = _once_each(writes)
     for _, target, where, value in writes:
         target[where] = value
 
@@ -137,26 +137,19 @@ def _completed(fields: Fields, rows: Fields, strict: bool) -> Fields:
     return {**rows, **dict.fromkeys(absent, _ABSENT)}
 
 
-def _written_together(writes: list[_Write]) -> list[_Write]:
-    """Write what shares memory, if it can be; gives the writes that are left, whose values are on memory of their own.
+def _once_each(writes: list[_Write]) -> list[_Write]:
+    """Return the writes of each piece of memory once, with values on memory of their own.
 
     Raises:
-        StructureError: one place would have to hold two values; nothing has changed.
+        StructureError: two fields share memory, and cannot both be written.
     """
+    left_out = repeated([Target(path, target, value) for path, target, _, value in writes])
     taken = Taken([target for _, target, _, _ in writes])
-    apart = [  # as in b[1:] = b[:-1]
+    return [  # values that are about to be written over are copied, as in b[1:] = b[:-1]
         (path, target, where, duplicate(value) if taken.meets(value) else value)
-        for path, target, where, value in writes
+        for i, (path, target, where, value) in enumerate(writes)
+        if i not in left_out
     ]
-    together = taken.shared()
-    write_together([_change(*apart[i]) for i in sorted(together)])
-    return [write for i, write in enumerate(apart) if i not in together]
-
-
-def _change(path: str, target: Any, where: Any, value: Any) -> Change:
-    result = duplicate(target)
-    result[where] = value
-    return Change(path, target, result)
 
 
 def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> Any:

@@ -26,7 +26,7 @@ from typedbatch._tree.leaves import (
     mask_obstacle,
     write_obstacle,
 )
-from typedbatch._tree.memory import Change, Taken, duplicate, known_apart, write_together
+from typedbatch._tree.memory import Taken, Target, duplicate, known_apart, repeated
 from typedbatch.errors import LeafError, StructureError, under
 
 T = TypeVar("T", bound=Tree)
@@ -92,17 +92,14 @@ def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     careful = _numbers_may_raise()
     if not careful and _computed_directly(operation, tree.__dict__, other):
         return tree
-    steps, together = _by_memory([*_plan(operation, tree, other, "")])
-    ready = {
-        i: _result(operation, step) for i, step in enumerate(steps) if i in together or _may_fail(step.leaf, careful)
-    }
-    write_together([Change(steps[i].path, steps[i].leaf, ready[i]) for i in sorted(together)])
+    steps = _once_each([*_plan(operation, tree, other, "")])
+    ready = {i: _result(operation, step) for i, step in enumerate(steps) if _may_fail(step.leaf, careful)}
     for i, step in enumerate(steps):
         if i not in ready:
             operation(step.leaf, step.value)
         elif kind_of(step.leaf) is SCALAR:
             step.fields[step.name] = ready[i]
-        elif i not in together:
+        else:
             step.leaf[...] = ready[i]
     return tree
 
@@ -233,17 +230,23 @@ def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator
                 yield _Step(prefix + name, tree.__dict__, name, leaf, _fitting(operation, leaf, value))
 
 
-def _by_memory(steps: list[_Step]) -> tuple[list[_Step], set[int]]:
-    """The steps with operands on memory of their own, and the numbers of those whose leaves share some."""
+def _once_each(steps: list[_Step]) -> list[_Step]:
+    """Return the steps of each piece of memory once, with operands on memory of their own.
+
+    Raises:
+        StructureError: two fields share memory, and cannot both be written.
+    """
     leaves = [step.leaf for step in steps if kind_of(step.leaf) is not SCALAR]
     if known_apart(leaves, [step.value for step in steps if step.value is not step.leaf]):
-        return steps, set()
+        return steps
+    left_out = repeated([Target(step.path, step.leaf, step.value) for step in steps])
     taken = Taken([step.leaf for step in steps])
-    # as in b += b.a: what is about to change is copied first, unless it is the very leaf it meets
+    # An operand that is about to change is copied, as in b += b.a, unless it is the very leaf it meets.
     return [
         step._replace(value=duplicate(step.value)) if step.value is not step.leaf and taken.meets(step.value) else step
-        for step in steps
-    ], taken.shared()
+        for i, step in enumerate(steps)
+        if i not in left_out
+    ]
 
 
 def _may_fail(leaf: Any, careful: bool) -> bool:

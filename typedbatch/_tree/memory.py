@@ -1,4 +1,4 @@
-"""Where leaves lie in memory, and how to write into several that lie on the same."""
+"""Addresses of leaves in memory, and the rule for writing into several that lie on the same."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ Span = tuple[int, int]
 _IN_MEMORY: Final = (ARRAY, TENSOR)
 
 
-class Change(NamedTuple):
-    """A leaf that is about to be written, and a copy of it as it is to be."""
+class Target(NamedTuple):
+    """A leaf that is about to be written.
+
+    Attributes:
+        path: of the field.
+        leaf: an array or tensor.
+        value: the rows, or the other operand, that it is written from.
+    """
 
     path: str
     leaf: Any
-    result: Any
+    value: Any
 
 
 def known_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
@@ -99,7 +105,11 @@ def span(leaf: Any) -> Span | None:
 
 
 class Taken:
-    """The memory of some leaves."""
+    """The memory of some leaves.
+
+    Args:
+        leaves: arrays and tensors; anything else is on no memory.
+    """
 
     def __init__(self, leaves: Sequence[Any]) -> None:
         self._leaves = leaves
@@ -109,58 +119,76 @@ class Taken:
         self._ends = [*accumulate((high for _, high, _ in self._spans), max)]
         """The largest end of each span and those before it."""
 
-    def shared(self) -> set[int]:
-        """The numbers of the leaves that may have elements in common with another."""
-        found: set[int] = set()
-        before: list[tuple[int, int]] = []
-        for low, high, i in self._spans:
-            before = [(end, other) for end, other in before if low < end]
-            for _, other in before:
-                if not {i, other} <= found and _may_share(self._leaves[i], self._leaves[other]):
-                    found |= {i, other}
-            before.append((high, i))
-        return found
-
     def meets(self, leaf: Any) -> bool:
-        """Whether a leaf may have elements in common with these."""
+        """Return whether a leaf may have elements in common with these."""
         place = span(leaf) if KINDS[type(leaf)] in _IN_MEMORY else None
         before = bisect_left(self._starts, place[1]) if place is not None else 0
         return place is not None and before > 0 and place[0] < self._ends[before - 1]
 
+    def pairs(self) -> list[tuple[int, int]]:
+        """Return the positions of each two leaves that may have elements in common."""
+        found: list[tuple[int, int]] = []
+        before: list[tuple[int, int]] = []
+        for low, high, i in self._spans:
+            before = [(end, other) for end, other in before if low < end]
+            found += [(min(i, k), max(i, k)) for _, k in before if _may_share(self._leaves[i], self._leaves[k])]
+            before.append((high, i))
+        return sorted(found)
+
 
 def _may_share(one: Any, two: Any) -> bool:
-    """Whether two leaves whose spans overlap share elements, as columns of one table do not; tensors always may."""
-    return not KINDS[type(one)] is KINDS[type(two)] is ARRAY or np.shares_memory(one, two)
+    """Return whether two leaves whose spans overlap share elements, as columns of one table do not."""
+    first, second = _as_array(one), _as_array(two)
+    return first is None or second is None or np.shares_memory(first, second)
 
 
-def write_together(changes: Sequence[Change]) -> None:
-    """Write leaves that have elements in common, if each can then be what it is to be.
+def _as_array(leaf: Any) -> NDArray[Any] | None:
+    """Return an array on the memory of a leaf, or None if numpy cannot have one, as for a tensor on a GPU."""
+    if KINDS[type(leaf)] is ARRAY:
+        array: NDArray[Any] = leaf
+        return array
+    if leaf.device.type != "cpu" or leaf.is_conj() or leaf.is_neg():
+        return None
+    from typedbatch._tree.tensors import as_bits
+
+    return as_bits(leaf)
+
+
+def repeated(targets: Sequence[Target]) -> set[int]:
+    """Return the positions of the targets that need not be written, as an earlier one is on just the same memory.
 
     Raises:
-        StructureError: they cannot, as one place would have to hold two values; nothing has changed.
+        StructureError: two targets share a part of their memory, or all of it and get different values.
     """
-    before = [duplicate(change.leaf) for change in changes]
-    for change in changes:
-        change.leaf[...] = change.result
-    for change in changes:
-        if _bytes(change.leaf) != _bytes(change.result):
-            for other, old in zip(changes, before, strict=True):
-                other.leaf[...] = old
-            raise _conflict(change, changes)
+    found: set[int] = set()
+    for i, k in Taken([target.leaf for target in targets]).pairs():
+        one, two = targets[i], targets[k]
+        if _layout(one.leaf) != _layout(two.leaf) or not _same(one.value, two.value):
+            raise StructureError(
+                f"shares memory with {two.path!r}, so neither is written; copy() one of them", one.path
+            )
+        found.add(k)
+    return found
 
 
-def _conflict(change: Change, changes: Sequence[Change]) -> StructureError:
-    own = Taken([change.leaf])
-    others = [other.path for other in changes if other is not change and own.meets(other.leaf)]
-    return StructureError(
-        f"is on the same memory as {', '.join(map(repr, others))}, and cannot be written without changing that; "
-        "copy one of them",
-        change.path,
-    )
+def _layout(leaf: Any) -> tuple[Any, ...]:
+    """Return what two leaves have in common when they are the same elements in the same order."""
+    if KINDS[type(leaf)] is TENSOR:
+        size = leaf.element_size()
+        return leaf.data_ptr(), tuple(leaf.shape), tuple(step * size for step in leaf.stride()), size
+    return leaf.__array_interface__["data"][0], leaf.shape, leaf.strides, leaf.itemsize
+
+
+def _same(one: Any, two: Any) -> bool:
+    if one is two:
+        return True
+    if not all(hasattr(value, "shape") for value in (one, two)):
+        return type(one) is type(two) and bool(one == two)
+    return tuple(one.shape) == tuple(two.shape) and _bytes(one) == _bytes(two)
 
 
 def duplicate(leaf: Any) -> Any:
-    """A copy of an array or tensor, within its graph."""
+    """Return a copy of an array or tensor, within its graph."""
     return leaf.clone() if KINDS[type(leaf)] is TENSOR else leaf.copy()
 
 
