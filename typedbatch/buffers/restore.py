@@ -19,6 +19,7 @@ from typedbatch.buffers.reader import Reader
 from typedbatch.buffers.state import state_of
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
+from typedbatch.files.regular import is_from_system
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -98,6 +99,8 @@ def restored(
     except SchemaError:  # it is a buffer, and holds something else
         raise
     except Exception as error:  # whatever it is, what was read is the reason for it
+        if isinstance(error, OSError) and not is_from_system(error):
+            raise
         reason = str(error) if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
         raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error
     return buffer
