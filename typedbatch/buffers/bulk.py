@@ -209,7 +209,7 @@ def _replace(state: State, batch: Tree | None, fields: dict[str, Any], slots: Sl
     state.columns = new_tree(Batch, {})
     state.share_columns()
     plan = state.plan(batch, fields, (len(slots),))  # on disk, there are no rows from here on
-    state.on_rows_forgotten(np.arange(state.rings.size))
+    state.on_rows_forgotten(0, state.rings.size)
     plan.write(slots)
     rings.length[:] = lengths
     rings.insertion[:] = lengths % np.maximum(rings.capacity, 1)

@@ -121,14 +121,20 @@ class PrioritizedState(State):
             self.weight[slots] = self.newest()
         super().on_rows_written(slots)
 
-    def on_rows_forgotten(self, slots: Slots) -> None:
-        self.weight[slots] = 0
+    def on_rows_forgotten(self, start: int, stop: int) -> None:
+        self._clear([slice(start, stop)])
 
     def on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
         self.weight[slots] = extras["priorities"]
 
     def on_rows_dropped(self) -> None:
-        self.weight.values[~self.rings.has_row(np.arange(self.rings.size))] = 0
+        self._clear(self.rings.free())
+
+    def _clear(self, ranges: list[slice]) -> None:
+        """Set priorities to 0; those that are 0 are not written to, as untouched memory takes no room."""
+        for one in ranges:
+            values = self.weight.values[one]
+            values[np.flatnonzero(values)] = 0
         self.weight.rebuild()
 
     def numbers(self) -> NDArray[np.float64]:
@@ -140,7 +146,7 @@ class PrioritizedState(State):
         self.set_beta(beta)
         self.weight.use(self.storage.extras["priorities"])
         self.on_rows_dropped()  # those whose rows were half written
-        some = self.weight.values[self.rings.has_row(np.arange(self.rings.size))]
+        some = self.weight.values[self.rings.stored()]
         if not (np.isfinite(some) & (some > 0)).all() or not 0 < self.lowest <= self.highest < np.inf:
             raise StorageError("priorities that are not above 0 and finite")
 

@@ -327,7 +327,7 @@ class State:
         self.rings.reset(keep_statistics=keep_statistics)
         self.announce_overwriting(self.rings.size)
         self.on_rows_written(np.zeros(0, np.intp))
-        self.on_rows_forgotten(np.arange(self.rings.size))
+        self.on_rows_forgotten(0, self.rings.size)
 
     # ---- changes that are done as a whole or not at all -----------------------------------------------------------
 
@@ -399,11 +399,11 @@ class State:
         elif self.storage.durable:
             self.storage.commit(self.numbers())
 
-    def on_rows_forgotten(self, slots: Slots) -> None:
-        """Called when slots hold rows no longer."""
+    def on_rows_forgotten(self, start: int, stop: int) -> None:
+        """Called when the slots from ``start`` up to ``stop`` hold rows no longer."""
         if self.whole is not None:
-            whole, start = self.whole
-            whole.on_rows_forgotten(slots + start)
+            whole, first = self.whole
+            whole.on_rows_forgotten(start + first, stop + first)
 
     def on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
         """Called when rows were moved to other slots, with the numbers that belong to them."""
