@@ -839,7 +839,7 @@ def test_a_description_in_which_anything_is_something_else_is_refused_or_used_in
 def test_frames_that_no_ring_has_are_refused(tmp_path):
     filled("ReplayBuffer", tmp_path).close()
     rewrite(tmp_path, argument("stack_num", 10**5))
-    with pytest.raises(errors.StorageError, match="frames of 100000 rows, in a buffer of 4"):
+    with pytest.raises(errors.StorageError, match="stack_num is at most 1,000, got 100000"):
         ReplayBuffer.open(tmp_path)
 
 

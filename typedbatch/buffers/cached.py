@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._tree.leaves import describe
-from typedbatch._tree.rows import at_least
 from typedbatch.buffers import bulk, incoming
 from typedbatch.buffers.declared import Declared, library_class
 from typedbatch.buffers.guard import changing
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Slots
+from typedbatch.buffers.settings import MOST_SLOTS, count_of, ring_count
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import LeafError, StructureError
 
@@ -51,9 +51,9 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         main = state_of(main_buffer)
         if main.columns.__dict__ or main.storage.durable:
             raise StructureError("the main buffer is empty and in memory; a path is given to the CachedReplayBuffer")
-        at_least(1, cached_buffer_num, "cached_buffer_num")
-        at_least(1, max_episode_length, "max_episode_length")
-        sizes = [main_buffer.maxsize] + [max_episode_length] * cached_buffer_num
+        caches = ring_count(cached_buffer_num, "cached_buffer_num")
+        rows = count_of(max_episode_length, "max_episode_length", 1, MOST_SLOTS // caches)
+        sizes = [main_buffer.maxsize] + [rows] * caches
         self._begin(CachedState(type(self), sizes, {**main.options, "path": path}, main.hint))
         self._parts = [main_buffer, *self.buffers[1:]]
         self._state.parts[0] = main

@@ -13,6 +13,7 @@ from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.options import BufferOptions
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.segment_tree import SegmentTree
+from typedbatch.buffers.settings import number_of
 from typedbatch.buffers.state import State
 from typedbatch.errors import SettingError, StorageError
 
@@ -30,7 +31,7 @@ class PrioritizedState(State):
         many: whether a batch that is added without ``buffer_ids`` has a row for each ring.
 
     Raises:
-        SettingError: ``alpha`` is not above 0, or ``beta`` is below it.
+        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` not one from 0 on.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class PrioritizedState(State):
         *,
         many: bool = False,
     ) -> None:
-        if not alpha > 0:
-            raise SettingError(f"alpha is above 0, got {alpha!r}; a ReplayBuffer samples uniformly")
+        alpha = number_of(alpha, "alpha")
+        if not alpha:
+            raise SettingError("alpha is above 0, got 0; a ReplayBuffer samples uniformly")
         self.set_beta(beta)
         super().__init__(cls, capacities, options, many=many)
         self.alpha: float = alpha
@@ -61,11 +63,9 @@ class PrioritizedState(State):
         """Change ``beta``.
 
         Raises:
-            SettingError: it is below 0.
+            SettingError: it is below 0, or no finite number.
         """
-        if not beta >= 0:
-            raise SettingError(f"beta is 0 or more, got {beta!r}")
-        self.beta: float = beta
+        self.beta: float = number_of(beta, "beta")
 
     def newest(self) -> float:
         """``p**alpha`` of a new row."""

@@ -13,7 +13,6 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._tree.rows import at_least
 from typedbatch._typing import Index, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.buffers import bulk, column_view, incoming, restore
@@ -22,6 +21,7 @@ from typedbatch.buffers.guard import changing, exclusive, exclusive_at, in_whole
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.rings import Added, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
+from typedbatch.buffers.settings import count_of, frame_count
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import EmptyBufferError, StorageError
 
@@ -49,7 +49,8 @@ class ReplayBuffer(Generic[R, S]):
         path: a folder to keep the rows in, instead of memory; see :meth:`open`.
 
     Raises:
-        SizeError: a negative ``size``, or ``stack_num`` below 1.
+        SizeError: a ``size`` that is negative, or above 2**48; ``stack_num`` below 1, or above 1,000 and ``size``.
+        SettingError: a ``random_seed`` that is none.
         StorageError: ``path`` cannot be used.
 
     As Tianshou's ``ReplayBuffer``; docs/buffers.md lists where behaviour departs.
@@ -85,7 +86,7 @@ class ReplayBuffer(Generic[R, S]):
             "random_seed": random_seed,
             "path": path,
         }
-        self._begin(State(type(self), [at_least(0, size, "size")], options))
+        self._begin(State(type(self), [count_of(size, "size")], options))
 
     def _begin(self, state: State) -> None:
         self._state = state
@@ -115,8 +116,20 @@ class ReplayBuffer(Generic[R, S]):
 
     @property
     def stack_num(self) -> int:
-        """Frames of ``obs`` and ``obs_next`` in what is sampled."""
+        """Frames of ``obs`` and ``obs_next`` in what is sampled.
+
+        It may be set, on the buffer for its rings too. What is sampled then must be of the declared type as before.
+
+        Raises:
+            SizeError: it is below 1, or above 1,000 and the number of slots.
+            SchemaError: what would be sampled is not of the declared type. Nothing was changed.
+        """
         return self._state.stack_num
+
+    @stack_num.setter
+    @changing
+    def stack_num(self, stack_num: int) -> None:
+        self._state.set_stack_num(stack_num)
 
     @property
     def maxsize(self) -> int:
@@ -183,8 +196,10 @@ class ReplayBuffer(Generic[R, S]):
         """Each ring as a buffer of its own, which shares its rows and positions with this one; the same ones always."""
         if not self._parts:
             sizes = self._state.rings.capacity.tolist()
-            self._parts = [ReplayBuffer[R, S](size, **self.options) for size in sizes]
+            options: BufferOptions = {**self.options, "stack_num": 1}
+            self._parts = [ReplayBuffer[R, S](size, **options) for size in sizes]
             self._state.parts = [state_of(part) for part in self._parts]
+            self._state.use_frames(self.stack_num)
             self._state.share_columns()
         return [*self._parts]
 
@@ -267,7 +282,7 @@ class ReplayBuffer(Generic[R, S]):
         Raises:
             EmptyBufferError: ``batch_size`` is above 0, and there is nothing to sample.
         """
-        count = None if batch_size is None else at_least(-sys.maxsize, batch_size, "batch_size")
+        count = None if batch_size is None else count_of(batch_size, "batch_size", -sys.maxsize)
         state = self._state
         if count is not None and count < 0:
             return np.zeros(0, np.intp)
@@ -330,7 +345,7 @@ class ReplayBuffer(Generic[R, S]):
         if key not in state.columns.__dict__ and default_value is not None:
             return default_value
         column = state.column(key)
-        count = state.stack_num if stack_num is None else at_least(1, stack_num, "stack_num")
+        count = state.stack_num if stack_num is None else frame_count(stack_num, state.rings.size)
         return state.read(key, column, state.frames(as_slots(state.rings, index), count))
 
     # ---- neighbours in time ---------------------------------------------------------------------------------------

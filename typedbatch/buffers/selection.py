@@ -11,6 +11,7 @@ from numpy import ndarray
 from typedbatch._ops.indexing import plain_index
 from typedbatch._tree.leaves import describe
 from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.settings import count_of
 from typedbatch.errors import RowIndexError, StructureError
 
 
@@ -69,7 +70,9 @@ def slots_between(rings: Rings, start: int, stop: int) -> Slots:
 
     Raises:
         StructureError: they are in different rings, or in none.
+        SizeError: they are no whole numbers.
     """
+    start, stop = (count_of(end, name, -sys.maxsize, sys.maxsize) for end, name in ((start, "start"), (stop, "stop")))
     ends = np.array([start, stop - 1])
     if start == stop:  # nothing, whichever ring it is in
         return np.zeros(0, np.intp)
