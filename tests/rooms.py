@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "design.md"
 BEGIN, END = "<!-- made by: make design-docs -->\n", "<!-- until here -->\n"
 
 ORDER = [
-    ["_active", "_report", "_signals", "_strangers", "_typing"],
+    ["_active", "_names", "_report", "_strangers", "_typing"],
     ["errors"],
     ["_level", "_declaration", "_tree"],
     ["rules", "_ops", "distributions"],

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -97,3 +98,21 @@ def test_the_page_shows_the_rooms_as_they_are():
 @pytest.mark.parametrize("path", rooms.modules().values(), ids=rooms.modules())
 def test_modules_stay_small(path: Path):
     assert len(path.read_text().splitlines()) < 600
+
+
+def test_a_right_batch_is_validated_without_what_explains_a_wrong_one():
+    code = """
+import sys
+import numpy as np
+from typedbatch import Batch, ObsBatchProtocol, validate
+validate(Batch(obs=np.zeros((2, 3)), info=Batch()), ObsBatchProtocol)
+print([name for name in sys.modules if name.rpartition(".")[2] in ("explain", "blame", "proposals", "naming")])
+"""
+    assert run(code).strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["buffers", "files", "posttraining", "rows", "sample_batches", "testing", "training"])
+def test_dir_of_a_package_shows_what_is_public_and_no_modules(name: str):
+    package = importlib.import_module(f"typedbatch.{name}")
+    assert dir(package) == sorted(package.__all__)
+    assert not any(isinstance(getattr(package, member), ModuleType) for member in dir(package))

@@ -246,7 +246,10 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     def split(
         self: B, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: splitting.Rng = None
     ) -> Iterator[B]:
-        """Minibatches of ``size`` rows each, the last one with what is left; of ``len(batch)`` rows in all.
+        """Yield minibatches of ``size`` rows each, the last one with what is left; of ``len(batch)`` rows in all.
+
+        Where the fields of a plain batch have different lengths, the rows that only the longer ones have are left out,
+        with a ``UserWarning`` that names these fields.
 
         Args:
             size: rows of a minibatch; -1 for all rows in one.
@@ -257,7 +260,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
 
         Raises:
             SizeError: ``size`` is 0 or below -1 (an ``AssertionError`` too).
-            StructureError: the fields have different lengths, so that rows would be lost.
+            StructureError: the fields of a record have different lengths, so that rows would be lost.
             NoLengthError: a field is a scalar, so there are no rows.
             SettingError: ``rng`` is not a source of randomness.
         """

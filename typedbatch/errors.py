@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
+from typedbatch._names import nearest
 from typedbatch._report import Part, as_rich, describe_problem, lines, page_address, plain
 
 if TYPE_CHECKING:
@@ -140,15 +141,8 @@ class NoSizeError(SettingError):
     """A dimension that is computed from others, and is not a size for what these are."""
 
 
-def nearest(name: str, names: Collection[str]) -> str:
-    """The one of ``names`` that is spelt most like ``name``; empty if none comes close."""
-    from difflib import get_close_matches  # only a mistake needs it
-
-    return next(iter(get_close_matches(name, names, n=1)), "")
-
-
 def did_you_mean(name: str, names: Collection[str]) -> str:
-    """``"; did you mean 'rew'?"`` when one of ``names`` is close to ``name``, else an empty string."""
+    """Return ``"; did you mean 'rew'?"`` when one of ``names`` is close to ``name``, else an empty string."""
     near = nearest(name, names)
     return f"; did you mean {near!r}?" if near else ""
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
+from typedbatch._names import POST_TRAINING, REINFORCEMENT_LEARNING
 from typedbatch._tree.leaves import BATCH, describe, is_reserved, kind_of, new_tree
 from typedbatch._tree.rows import require_tree
 from typedbatch.batch import Batch
-from typedbatch.errors import FieldNameError, SettingError, did_you_mean, nearest
+from typedbatch.errors import FieldNameError, SettingError, did_you_mean
 from typedbatch.sample_batches.sample_batch import SampleBatch
 
 if TYPE_CHECKING:
@@ -19,115 +20,15 @@ Convention = Literal["tianshou", "rllib", "gymnasium", "sb3", "torchrl"]
 PostTraining = Literal["typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"]
 
 _COLUMNS: Final[tuple[Convention, ...]] = ("tianshou", "rllib", "gymnasium", "sb3", "torchrl")
-# One row for each meaning, in the order of _COLUMNS; an empty name where a library has none. Names with a dot are in a
-# nested batch. Sources: tianshou/data/types.py; ray/rllib/core/columns.py; the signature of gymnasium's step();
-# stable_baselines3/common/type_aliases.py; torchrl's collectors and value estimators.
-_TABLE: Final = (
-    ("obs", "obs", "obs", "observations", "observation"),
-    ("obs_next", "new_obs", "next_obs", "next_observations", "next.observation"),
-    ("act", "actions", "action", "actions", "action"),
-    ("rew", "rewards", "reward", "rewards", "next.reward"),
-    ("terminated", "terminateds", "terminated", "", "next.terminated"),
-    ("truncated", "truncateds", "truncated", "", "next.truncated"),
-    ("done", "dones", "done", "dones", "next.done"),
-    ("info", "infos", "info", "infos", ""),
-    ("returns", "value_targets", "", "returns", "value_target"),
-    ("adv", "advantages", "", "advantages", "advantage"),
-    ("v_s", "vf_preds", "", "old_values", "state_value"),
-    ("logp_old", "action_logp", "", "old_log_prob", "action_log_prob"),
-    ("logits", "action_dist_inputs", "", "", "logits"),
-    ("weight", "weights", "", "", "priority_weight"),
-)
-# What programs call these fields beside, and fields that only Tianshou's types name: for hints, since what such a name
-# means is likely and not certain. Older programs have done where others have terminated; verl has old_log_probs and
-# values, torchrl sample_log_prob and _weight, CleanRL logprobs.
-_ALSO: Final = {
-    "obs": "states obs_t vector_obs",
-    "obs_next": "new_observation next_observation next_state next_states obs_tp1",
-    "act": "acts",
-    "rew": "r",
-    "terminated": "done dones terminal terminals terminations",
-    "truncated": "truncations timeout timeouts time_outs",
-    "returns": "return ret rets reward_to_go rewards_to_go",
-    "adv": "advs",
-    "v_s": "value values state_values baseline",
-    "logp_old": "old_log_probs old_logprobs sample_log_prob behavior_logp log_probs_old logp",
-    "log_prob": "logp log_probs logprobs logprob action_log_prob",
-    "dist": "distribution action_dist",
-    "state": "hidden_state hidden_states rnn_state state_in state_out",
-    "weight": "is_weights importance_weights _weight",
-    "hidden": "h hx",
-    "cell": "c cx",
-    "taus": "tau",
-    "q_value": "q_values qvalues",
-}
 _PROJECTS: Final[tuple[PostTraining, ...]] = (
     "typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"
 )  # fmt: skip
-# The same for post-training, where one name means different things in two projects: verl's response_mask is SkyRL's
-# loss_mask. Names alone; layouts and dtypes differ too. Sources: verl 1dda039, TRL f2cd577, OpenRLHF 3c3be62,
-# NeMo-RL 7ea279a, SkyRL a956457, prime-rl 559b447, slime 624b824, AReaL cbff54d.
-_POST_TRAINING: Final = (
-    ("prompt_ids", "prompts", "prompt_ids", "", "", "", "", "", ""),
-    ("prompt_mask", "", "prompt_mask", "", "", "", "", "", ""),
-    ("response_ids", "responses", "completion_ids", "", "", "", "", "", ""),
-    ("input_ids", "input_ids", "", "sequences", "input_ids", "sequences", "input_ids", "tokens", "input_ids"),
-    ("attention_mask", "attention_mask", "", "attention_mask", "", "attention_mask", "", "", "attention_mask"),
-    ("position_ids", "position_ids", "", "", "", "", "position_ids", "", "position_ids"),
-    ("response_mask", "", "completion_mask", "", "", "response_mask", "", "", ""),
-    (
-        "loss_mask", "response_mask", "", "action_mask", "token_mask", "loss_mask", "loss_mask", "loss_masks",
-        "loss_mask",
-    ),
-    ("response_length", "", "", "", "", "", "", "response_lengths", ""),
-    (
-        "rollout_logp", "rollout_log_probs", "sampling_per_token_logps", "rollout_log_probs", "generation_logprobs",
-        "rollout_logprobs", "inference_logprobs", "rollout_log_probs", "logprobs",
-    ),
-    (
-        "old_logp", "old_log_probs", "old_per_token_logps", "action_log_probs", "prev_logprobs", "action_log_probs",
-        "", "log_probs", "prox_logp",
-    ),
-    (
-        "ref_logp", "ref_log_prob", "ref_per_token_logps", "base_action_log_probs", "reference_policy_logprobs",
-        "base_action_log_probs", "ref_logprobs", "ref_log_probs", "ref_logp",
-    ),
-    ("advantages",) * 9,
-    ("values", "values", "", "values", "values", "values", "", "values", "values"),
-    ("returns", "returns", "", "returns", "returns", "returns", "", "returns", "returns"),
-    ("rewards", "reward_score", "rewards", "rewards", "total_reward", "", "", "rewards", "rewards"),
-    ("token_rewards", "token_level_rewards", "", "", "", "rewards", "", "", "tot_rewards"),
-    ("is_weights", "rollout_is_weights", "importance_sampling_ratio", "", "", "", "", "", ""),
-    ("truncated", "", "", "truncated", "truncated", "", "", "truncated", ""),
-    ("uid", "uid", "", "index", "idx", "uids", "group_id", "group_index", ""),
-)  # fmt: skip
-_MEANING: Final = {tuple(name.split(".")): row for row in _TABLE for name in row if name}
+_MEANING: Final = {tuple(name.split(".")): row for row in REINFORCEMENT_LEARNING for name in row if name}
 
 NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {
-    convention: tuple(row[i] for row in _TABLE if row[i]) for i, convention in enumerate(_COLUMNS)
+    convention: tuple(row[i] for row in REINFORCEMENT_LEARNING if row[i]) for i, convention in enumerate(_COLUMNS)
 }
 """The names that each library has for the fields that :func:`rename` knows; a dot is for a nested batch."""
-
-_ROWS: Final = {row[0]: {name for name in row if name} for row in _TABLE}
-_OWN_NAMES: Final = {row[0] for row in (*_TABLE, *_POST_TRAINING) if row[0]}
-_GROUPS: Final = [{name} | _ROWS.get(name, set()) | set(_ALSO.get(name, "").split()) for name in {**_ROWS, **_ALSO}]
-
-
-@lru_cache(maxsize=1024)
-def counterpart(name: str, names: tuple[str, ...]) -> str:
-    """The one of ``names`` that most likely stands for ``name`` there: another library's word, or one spelt alike.
-
-    Returns:
-        Empty if none comes close.
-    """
-    for group in _GROUPS:
-        if name in group:
-            for other in names:
-                if other in group:
-                    return other
-    if name in _OWN_NAMES:  # a field that is known by itself is no slip for another: old_logp is not rollout_logp
-        names = tuple(other for other in names if other not in _OWN_NAMES)
-    return nearest(name, names)
 
 
 @overload
@@ -214,8 +115,8 @@ def _word(path: tuple[str, ...], to: Any, source: Any) -> str:
 def _words(source: PostTraining, to: PostTraining) -> tuple[dict[str, str], dict[str, str]]:
     """From names of one project to those of another; and what each of the latter is called by typedbatch."""
     one, other = _PROJECTS.index(source), _PROJECTS.index(to)
-    words = {row[one]: row[other] for row in _POST_TRAINING if row[one]}
-    return words, {row[other]: row[0] for row in _POST_TRAINING if row[other]}
+    words = {row[one]: row[other] for row in POST_TRAINING if row[one]}
+    return words, {row[other]: row[0] for row in POST_TRAINING if row[other]}
 
 
 def _fields(tree: Any) -> list[tuple[tuple[str, ...], Any]]:

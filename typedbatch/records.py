@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 from typing_extensions import Format, dataclass_transform, get_annotations
 
 from typedbatch._declaration import declare, number_fields, object_fields
+from typedbatch._names import nearest
 from typedbatch._ops import construct, copying
 from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows, lists_to_arrays
 from typedbatch._ops.meta import joined_meta
 from typedbatch._tree.leaves import describe
-from typedbatch._tree.meta import as_meta, set_meta
+from typedbatch._tree.meta import as_meta, set_meta, shared_fields
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean, nearest
+from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 from typedbatch.protocols import BatchProtocol, arguments
 
 _REQUIRED = object()
@@ -45,6 +46,7 @@ class BatchRecord(Batch):
 
     __record_fields__: ClassVar[dict[str, object]] = {}
     __declares_meta__: ClassVar[bool] = False
+    _needs_equal_rows = True
 
     if not TYPE_CHECKING:  # checkers derive the constructor, and closed attributes, from the declaration
 
@@ -130,7 +132,7 @@ def view(batch: Any, target: type) -> Any:
 def new_view(batch: Batch, target: type) -> Any:
     """Another object, of a record's class, that shares the fields of a batch."""
     out: Any = object.__new__(target)
-    object.__setattr__(out, "__dict__", batch.__dict__)
+    object.__setattr__(out, "__dict__", shared_fields(batch))
     return out
 
 

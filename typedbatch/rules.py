@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -48,8 +48,12 @@ class BatchRule(NamedTuple):
     holds: Callable[[Any], Any]
 
 
-def rule(words: str, /) -> Callable[[M], M]:
-    """Mark a method as a rule across the fields of its record or protocol.
+@overload
+def rule(words: str, /) -> Callable[[M], M]: ...
+@overload
+def rule(holds: Callable[[Any], Any], words: str, /) -> Callable[[Any], Any]: ...
+def rule(holds: Any, words: Any = None, /) -> Any:
+    """Make a rule across the fields of a record or protocol: mark a method, or name a function in its class.
 
     ::
 
@@ -60,18 +64,26 @@ def rule(words: str, /) -> Callable[[M], M]:
             def ends_once(self) -> Array:
                 return ~(self.terminated & self.truncated)
 
+            reached = rule(lambda batch: ~batch.terminated | (batch.rew > 0), "what ends an episode has a reward")
+
     It is called with a batch whose structure is right, and answers with one bool, or with an array or tensor of bools,
     one per row. In a protocol, put it under ``if not TYPE_CHECKING``: checkers ask every match of a protocol for its
     methods too.
 
     Args:
+        holds: a function of the batch; left out above a method.
         words: what must be so, for the report.
 
     Raises:
-        DeclarationError: ``words`` is not text, as when the parentheses are forgotten.
+        DeclarationError: ``words`` is not text, as when the parentheses are forgotten, or ``holds`` is not a function.
     """
+    if words is not None:
+        return _rule_of(holds, words)
+    words = holds
     if not isinstance(words, str):  # the method itself, when the parentheses are forgotten
-        raise DeclarationError('rule() takes what must be so, in words: @rule("adv has mean 0")')
+        raise DeclarationError(
+            'rule() takes what must be so, in words: @rule("adv has mean 0"), or rule(check, "adv has mean 0")'
+        )
 
     def mark(method: M) -> M:
         marked: Any = method
@@ -81,6 +93,16 @@ def rule(words: str, /) -> Callable[[M], M]:
         return method
 
     return mark
+
+
+def _rule_of(holds: Any, words: object) -> Callable[[Any], Any]:
+    if not callable(holds) or isinstance(holds, type) or not isinstance(words, str):
+        raise DeclarationError(f"rule() takes a function of the batch, then words, got {holds!r} and {words!r}")
+
+    def rule_of_function(batch: Any) -> Any:  # a function of its own, since one function may be in several rules
+        return holds(batch)
+
+    return rule(words)(rule_of_function)
 
 
 def batch_rules(cls: type) -> Iterator[BatchRule]:

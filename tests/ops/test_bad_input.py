@@ -15,7 +15,7 @@ import torch
 from torch.distributions import Normal
 
 from tests.ops.helpers import assert_identical
-from typedbatch import Batch, objects
+from typedbatch import Batch, ObsBatch, objects
 from typedbatch.errors import TypedBatchError
 
 
@@ -155,7 +155,10 @@ BAD: dict[str, tuple[Callable[[Batch], Any], str]] = {
     "np.concatenate along axis 1": (lambda b: np.concatenate([b, b], axis=1), "axis"),
     "np.stack with a number": (lambda b: np.stack([b, 5]), "int"),
     # conversion
-    "split of unequal lengths": (lambda b: Batch(n={"q": [1, 2]}, a=[1]).split(1), r"n\.q has 2, others 1; rows would"),
+    "split of a record of unequal lengths": (
+        lambda b: ObsBatch(obs=np.zeros(1), info=Batch(q=[1, 2])).split(1),
+        r"info\.q has 2, others 1; rows would",
+    ),
     "to of an array": (lambda b: Batch(n={"q": [1.0]}).to("meta"), r"n\.q.*f64\[1\] is no tensor.*to_torch\(\)"),
     "to of a number": (lambda b: Batch(t=torch.ones(1), q=1).to("cpu"), r"q.*i64\[\] is no tensor, and to\(\) is for"),
     "to a device that is none": (lambda b: Batch(t=torch.ones(1)).to("gpu"), "there is no device 'gpu'"),

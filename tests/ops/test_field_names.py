@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.ops.helpers import assert_array
-from typedbatch import Batch, errors
+from typedbatch import Batch, errors, objects
+from typedbatch._ops.combine import CALLED_ON_BATCHES
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,31 @@ from typedbatch import Batch, errors
 def test_names_that_are_no_strings_are_refused(make):
     with pytest.raises(AssertionError, match="string"):
         make()
+
+
+def test_a_dict_of_other_keys_is_kept_as_an_object():
+    with pytest.raises(errors.FieldNameError, match=r"field 'a': .* among \[1\]; objects\(\[\.\.\.\]\) makes a column"):
+        Batch(a={1: "x"})
+    assert Batch(a=objects([{1: "x"}])).a[0] == {1: "x"}
+
+
+@pytest.mark.parametrize("name", sorted(CALLED_ON_BATCHES))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name: Batch({name: [1]}),
+        lambda name: Batch(**{name: [1]}),
+        lambda name: Batch(a={name: [1]}),
+        lambda name: Batch([{name: 1}]),
+        lambda name: Batch().update({name: [1]}),
+        lambda name: Batch().__setitem__(name, [1]),
+        lambda name: Batch.stack([{name: 1}]),
+        lambda name: Batch().set_array_at_key(np.zeros(2), name),
+    ],
+)
+def test_names_that_python_would_call_on_the_batch_are_refused(name, make):
+    with pytest.raises(errors.FieldNameError, match=f"'{name}' cannot be a field: copy, pickle or numpy would call it"):
+        make(name)
 
 
 @pytest.mark.parametrize("name", ["items", "a.b", "shape", "x y", "", "1", "__class__", "batch_dict", "batch", "größe"])

@@ -9,6 +9,7 @@ from torch.distributions import Categorical, Normal
 
 from tests.ops.helpers import rollout
 from typedbatch import Batch
+from typedbatch.errors import NoLengthError
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,11 @@ def test_length(batch, length):
     assert len(batch) == length
     assert bool(batch) is (length > 0)
     assert len(list(batch)) == length
+
+
+def test_the_truth_of_a_batch_of_scalars_is_refused_with_the_way_out():
+    with pytest.raises(NoLengthError, match=r"'loss': a scalar .* no length; is_empty\(\) tells whether it has"):
+        bool(Batch(loss=0.5))
 
 
 def test_none_does_not_count_for_the_length():

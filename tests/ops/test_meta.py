@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
 from collections.abc import Callable
@@ -222,3 +223,23 @@ def test_cat_of_split_is_the_same_batch(meta, rows, size):
     batch = Batch(a=np.arange(rows), meta=meta)
     assert cat(list(batch.split(size, shuffle=False))) == batch
     assert stack(list(batch)) == batch
+
+
+def test_a_view_shares_meta_and_fields_whatever_the_garbage_collector_is_told():
+    batch = Batch(obs=np.zeros((2, 3)), info=Batch())
+    view = validate(batch, ObsBatch)
+    gc.freeze()
+    try:
+        batch.meta["step"] = 7
+        batch.done = np.zeros(2)
+    finally:
+        gc.unfreeze()
+    assert view.meta == {"step": 7}
+    assert "done" in view
+
+
+def test_a_batch_that_had_a_view_is_pickled_as_any_other():
+    batch = Batch(obs=np.zeros((2, 3)), info=Batch())
+    before = pickle.dumps(batch)
+    validate(batch, ObsBatch)
+    assert pickle.dumps(batch) == before

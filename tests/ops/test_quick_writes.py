@@ -133,7 +133,7 @@ def test_views_go_the_short_way_unless_two_are_on_one_array() -> None:
     ):
         assert not written_directly(shared.__dict__, 1, shared[2].__dict__)
         assert not cleared_directly(shared.__dict__, 1)
-    assert not written_directly(batch.__dict__, slice(0, 2), Batch(a=whole[:2, 0], n={"b": other[:2]}).__dict__)
+    assert not written_directly(batch.__dict__, slice(0, 2), Batch(a=other[:2], n={"b": whole[:2, 0]}).__dict__)
 
 
 def test_values_are_read_before_they_are_written() -> None:
@@ -176,3 +176,25 @@ def test_a_column_is_set_the_short_way_when_nothing_is_unusual() -> None:
     ):
         assert not set_directly(other, where, values)
     assert column.tolist() == [1, 0, 2, 0]
+
+
+@pytest.mark.parametrize("make", [np.array, torch.tensor])
+@given(st.integers(-6, 5), st.integers(-6, 5))
+def test_a_row_may_be_written_from_a_view_of_the_same_batch(make, i, j):
+    batch = Batch(a=make(range(6)), b=make([[k, -k] for k in range(6)]), n=Batch(c=make(range(10, 16))))
+    expected = copy.deepcopy(batch)
+    for leaf in (expected.a, expected.b, expected.n.c):
+        leaf[i] = copy.deepcopy(leaf[j])
+    batch[i] = batch[j]
+    assert batch == expected
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(1, 6))
+def test_rows_that_overlap_their_source_are_written_as_from_a_copy(i, j, count):
+    table = np.arange(40).reshape(4, 10)
+    batch = Batch(a=np.arange(10), x=table[0], y=table[1])
+    count = min(count, 10 - max(i, j))
+    expected = copy.deepcopy(batch)
+    expected[i : i + count] = copy.deepcopy(batch[j : j + count])
+    batch[i : i + count] = batch[j : j + count]
+    assert batch == expected

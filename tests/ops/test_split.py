@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.ops.helpers import assert_array
-from typedbatch import Batch
+from typedbatch import Batch, BatchRecord
 from typedbatch.errors import StructureError
 
 
@@ -63,10 +63,38 @@ def test_split_is_lazy_and_follows_numpys_global_seed():
     assert [piece.a.tolist() for piece in batch.split(6)] == first
 
 
+UNEQUAL = (
+    r"split\(\) gives the first 2 rows, as many as the shortest field has; the rest is left out: a has 3, c\.d has 4"
+)
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_a_batch_of_unequal_fields_is_refused_before_the_first_piece(shuffle):
-    batch = Batch(a=np.zeros((3, 2, 2)), b=np.ones((2, 2, 3)), c=Batch(d=torch.zeros(4)))
-    with pytest.raises(StructureError, match=r"different lengths: a has 3, c\.d has 4, others 2; rows would be lost"):
+def test_a_plain_batch_of_unequal_fields_is_cut_to_its_shortest_with_a_warning(shuffle):
+    batch = Batch(a=np.arange(3), b=np.ones((2, 2, 3)), c=Batch(d=torch.arange(4)))
+    with pytest.warns(UserWarning, match=UNEQUAL) as caught:
+        pieces = list(batch.split(1, shuffle))
+    assert caught[0].filename == __file__
+    assert sorted(piece.a.item() for piece in pieces) == [0, 1]
+    assert all(piece.c.d.tolist() == piece.a.tolist() and piece.b.shape == (1, 2, 3) for piece in pieces)
+
+
+def test_the_documented_split_of_stacked_batches_runs():
+    b3 = Batch(a=np.zeros((3, 2)), b=np.ones((2, 3)), c=Batch(d=[[1], [2]]))
+    stacked = Batch.stack((b3, Batch(a=np.ones((3, 2)), b=np.ones((2, 3)), c=Batch(d=[[0], [3]]))), axis=1)
+    with pytest.warns(UserWarning, match="a has 3"):
+        pieces = list(stacked.split(1, shuffle=True))
+    assert [(p.a.shape, p.b.shape, p.c.d.shape) for p in pieces] == [((1, 2, 2), (1, 2, 3), (1, 2, 1))] * 2
+
+
+class Pair(BatchRecord):
+    a: np.ndarray
+    b: np.ndarray
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_record_of_unequal_fields_is_refused_before_the_first_piece(shuffle):
+    batch = Pair(a=np.zeros(3), b=np.ones(2))
+    with pytest.raises(StructureError, match=r"different lengths: a has 3, others 2; rows would be lost"):
         batch.split(1, shuffle)
 
 

@@ -14,11 +14,13 @@ from typedbatch import (
     ActStateBatch,
     Batch,
     DistBatch,
+    RolloutBatch,
     SchemaError,
     convert,
     extend,
     validate,
 )
+from typedbatch.errors import SettingError
 
 
 def test_extend_converts_dicts_and_lists_and_leaves_a_view_and_its_batch_alone():
@@ -56,3 +58,44 @@ def test_convert_leaves_none_and_distributions():
     result = convert(batch, DistBatch[Tensor])
     assert isinstance(result.logits, Tensor)
     assert convert(result, DistBatch).dist is batch["dist"]
+
+
+def rollout(rows: int = 3) -> RolloutBatch:
+    return RolloutBatch(
+        obs=np.zeros((rows, 2), np.float32),
+        obs_next=np.zeros((rows, 2), np.float32),
+        act=np.arange(rows),
+        rew=np.ones(rows),
+        terminated=np.zeros(rows, bool),
+        truncated=np.zeros(rows, bool),
+        info=Batch(score=np.ones(rows)),
+    )
+
+
+@pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu")])
+def test_convert_casts_floating_fields_and_no_others(device):
+    given = rollout()
+    tensors = convert(given, RolloutBatch[Tensor], dtype=torch.float32, device=device)
+    assert type(tensors) is RolloutBatch
+    assert (tensors.rew.dtype, tensors.info.score.dtype) == (torch.float32, torch.float32)
+    assert (tensors.act.dtype, tensors.terminated.dtype) == (torch.int64, torch.bool)
+    assert np.shares_memory(tensors.obs.numpy(), given.obs)
+    assert given.rew.dtype == np.float64
+    assert convert(tensors, RolloutBatch[Tensor], dtype=torch.float64).rew.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("into", "dtype", "words"),
+    [
+        (RolloutBatch[Tensor], torch.int64, r"dtype= is for floating fields, as torch\.bfloat16, got torch\.int64"),
+        (RolloutBatch[Tensor], "f4", r"dtype= is one of torch's, as torch\.float32, got 'f4'"),
+        (
+            RolloutBatch,
+            torch.float32,
+            r"dtype= is for tensors, and RolloutBatch declares none; ask for tensors",
+        ),
+    ],
+)
+def test_convert_refuses_a_dtype_that_no_field_can_take(into, dtype, words):
+    with pytest.raises(SettingError, match=words):
+        convert(rollout(), into, dtype=dtype)

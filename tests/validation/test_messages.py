@@ -16,9 +16,20 @@ from rich.console import Console
 from torch import Tensor
 
 from tests.validation.helpers import Array, fields, record, refused
-from typedbatch import Batch, BatchRecord, Finite, RolloutBatch, RolloutBatchProtocol, SchemaError, rule, validate
+from typedbatch import (
+    Batch,
+    BatchRecord,
+    Finite,
+    RolloutBatch,
+    RolloutBatchProtocol,
+    SchemaError,
+    extend,
+    rule,
+    validate,
+)
+from typedbatch._names import nearest
 from typedbatch.errors import Code
-from typedbatch.naming import NAMES, counterpart, rename
+from typedbatch.naming import NAMES, rename
 
 
 class Camera(BatchRecord):
@@ -365,4 +376,23 @@ def test_a_name_with_a_quote_in_it_is_named_as_it_is(name: str):
 def test_what_rename_knows_is_what_hints_know():
     for theirs in (name for names in NAMES.values() for name in names if "." not in name):
         ours = {name for name, _ in rename(Batch({theirs: np.zeros(2)}), "tianshou").items()}
-        assert counterpart(*ours, (theirs,)) == theirs
+        assert nearest(*ours, (theirs,)) == theirs
+
+
+def test_every_message_has_the_same_hint_for_a_field_of_another_name():
+    named: dict[str, Any] = {"obs": np.zeros(2), "rew": np.zeros(2), "returns": np.zeros(2)}
+
+    class Target(BatchRecord):
+        obs: np.ndarray
+        rew: np.ndarray
+        returns: np.ndarray
+
+    target = Target(**named)
+    for slip in (
+        lambda: Batch(named).ret,
+        lambda: setattr(target, "ret", 1),
+        lambda: Target(obs=1, rew=1, ret=1),  # type: ignore[call-arg]
+        lambda: extend(Batch(obs=np.zeros(2), rew=np.zeros(2)), Target, ret=np.zeros(2)),
+    ):
+        with pytest.raises((AttributeError, TypeError), match="did you mean 'returns'"):
+            slip()

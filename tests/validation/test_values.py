@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Annotated, Any, Protocol
 
@@ -153,6 +154,35 @@ def test_rules_of_a_nested_record_are_asked_of_the_nested_batch():
     schema = record(inner=Rollout, many=dict[str, Rollout])
     good, bad = Batch(act=[1], rew=[1.0]), Batch(act=[0], rew=[0.0])
     assert codes(Batch(inner=bad, many=Batch(one=good, two=Batch(bad))), schema) == ["inner TB402", "many.two TB402"]
+
+
+def test_a_rule_may_be_a_function_that_several_records_name():
+    def paid(batch: Any) -> Any:
+        return batch.rew > 0
+
+    class Strict(BatchRecord):
+        rew: Array
+        positive = rule(paid, "each step is paid")
+        total = rule(lambda batch: batch.rew.sum() < 5, "rewards sum to less than 5")
+
+    class Other(BatchRecord):
+        rew: Array
+        positive = rule(functools.partial(paid), "rewards are positive")
+
+    assert codes(Batch(rew=[1.0, 2.0]), Strict) == []
+    assert codes(Batch(rew=[0.0, 9.0]), Strict) == [" TB402", " TB402"]
+    with pytest.raises(SchemaError, match=r"each step is paid.*\n +the rule Strict\.positive"):
+        validate(Batch(rew=[0.0, 1.0]), Strict, level="values")
+    with pytest.raises(SchemaError, match="rewards are positive"):
+        validate(Batch(rew=[0.0, 1.0]), Other, level="values")
+
+
+@pytest.mark.parametrize(
+    "given", [("words", lambda batch: True), (lambda batch: True, 3), (int, "words"), (3, "words")]
+)
+def test_a_rule_of_a_function_takes_the_function_then_the_words(given: Any):
+    with pytest.raises(DeclarationError, match=r"rule\(\) takes a function of the batch, then words, got "):
+        rule(*given)
 
 
 def test_rules_in_a_protocol():

@@ -82,3 +82,19 @@ def test_an_error_inside_a_property_of_a_record_is_not_blamed_on_the_property():
 
     with pytest.raises(AttributeError, match="'atc'"):
         Sums(act=np.zeros(2)).total
+
+
+class Narrow(BatchRecord):
+    x: np.ndarray
+
+
+class Wide(BatchRecord):
+    x: np.ndarray
+    y: np.ndarray
+
+
+@pytest.mark.parametrize("level", ["off", "structure", "values"])
+def test_a_record_of_one_alternative_of_a_union_is_handed_out_itself(level):
+    wide = Wide(x=np.zeros(2), y=np.zeros(2))
+    assert validate(wide, Narrow | Wide, level=level) is wide
+    assert type(validate(Batch(wide), Narrow | Wide, level=level)) is Narrow

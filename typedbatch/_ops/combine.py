@@ -95,8 +95,8 @@ def _with_meta(cls: type[Tree], fields: dict[str, Any], parts: Sequence[Mapping[
     out: Tree = new_tree(cls, fields)
     if rule != "error":
         require_rule(rule)
-    if FieldsWithMeta in set(map(type, parts)):
-        set_meta(out, joined_meta(parts, rule))
+    if FieldsWithMeta in set(map(type, parts)) and (meta := joined_meta(parts, rule)):
+        set_meta(out, meta)
     return out
 
 
@@ -157,12 +157,29 @@ def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> d
 
 
 def require_names(names: Mapping[str, Any]) -> None:
-    """Raise :class:`FieldNameError` unless every key is a string."""
-    if set(map(type, names)) <= {str}:
+    """Raise an error unless every key may be the name of a field.
+
+    Raises:
+        FieldNameError: one is not a string, or is the name of a method that copy, pickle or numpy would call.
+    """
+    if set(map(type, names)) <= {str} and CALLED_ON_BATCHES.isdisjoint(names):
         return
     for name in names:
         if not isinstance(name, str):
-            raise FieldNameError(f"field names are strings, got {name!r} ({type(name).__name__}) among {list(names)}")
+            raise FieldNameError(
+                f"field names are strings, got {name!r} ({type(name).__name__}) among {list(names)}; "
+                "objects([...]) makes a column that stores dicts as they are"
+            )
+        if name in CALLED_ON_BATCHES:
+            raise FieldNameError(
+                f"{name!r} cannot be a field: copy, pickle or numpy would call it; choose another name"
+            )
+
+
+CALLED_ON_BATCHES: Final = frozenset(
+    {"__deepcopy__", "__reduce_ex__", "__array__", "__array_interface__", "__array_struct__"}
+)
+"""Special methods that are looked up on the object itself and not on its class, and would find a field of that name."""
 
 
 def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:

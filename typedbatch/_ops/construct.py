@@ -11,7 +11,14 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._declaration import object_fields
-from typedbatch._ops.combine import DATES, join_masked, require_names, require_same_dates, stack_fields
+from typedbatch._ops.combine import (
+    CALLED_ON_BATCHES,
+    DATES,
+    join_masked,
+    require_names,
+    require_same_dates,
+    stack_fields,
+)
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.meta import joined_meta
 from typedbatch._strangers import bridge_from, full_name
@@ -88,6 +95,8 @@ def fill(target: dict[str, Any], fields: Mapping[str, Any], owner: type | None =
 
     A list or tuple for a field that the class ``owner`` declares as objects becomes a column of objects.
     """
+    if not CALLED_ON_BATCHES.isdisjoint(fields):
+        require_names(fields)
     name: object = ""
     try:
         for name, value in fields.items():

@@ -95,8 +95,13 @@ class no_grad:  # noqa: N801  # as torch's, of which it is the part that takes n
             self._switch(True)
 
 
+@cache
 def torch_side() -> Any:
-    """``typedbatch._tree.tensors``, imported when the first tensor is made or met, and cheap to come by after that."""
+    """Import ``typedbatch._tree.tensors``, and with it torch, when the first tensor is made or met.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
     try:
         from typedbatch._tree import tensors
     except ModuleNotFoundError as error:
@@ -127,8 +132,30 @@ def leaf_to_numpy(leaf: Any) -> Any:
 
 
 def tree_to_numpy(tree: T) -> T:
-    """A new tree with arrays in place of tensors."""
-    return map_leaves(tree, leaf_to_numpy)
+    """Return a new tree with arrays in place of tensors."""
+    return _share_with_numpy(tree, getattr(sys.modules.get("torch"), "Tensor", None))
+
+
+def _share_with_numpy(tree: T, tensor: Any) -> T:
+    # Most tensors are on the CPU and without gradients; those that numpy() refuses take the slower way.
+    out = object.__new__(type(tree))
+    fields = out.__dict__
+    given = tree.__dict__
+    if type(given) is not dict:
+        fields = keep_meta(tree, out)
+    name = ""
+    try:
+        for name, value in given.items():
+            if type(value) is tensor:
+                try:
+                    fields[name] = value.numpy()
+                    continue
+                except (TypeError, RuntimeError):
+                    pass
+            fields[name] = _share_with_numpy(value, tensor) if isinstance(value, Tree) else leaf_to_numpy(value)
+    except TypedBatchError as error:
+        raise error.under(name) from error.__cause__
+    return out
 
 
 def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
@@ -168,13 +195,15 @@ def _tensor_maker(device: Device | None) -> Callable[[Any], Any]:
     return leaf_to_torch(None, device)
 
 
-def leaf_to_device(device: Device | None) -> Callable[[Any], Any]:
-    """:func:`leaf_to_torch` without a dtype.
+def leaf_to_device(device: Device | None, dtype: Dtype | None = None) -> Callable[[Any], Any]:
+    """Return a function that turns one leaf into a tensor; integers and flags keep their dtype.
 
     Raises:
-        SettingError: torch has no such device.
+        SettingError: torch has no such device, or the dtype is not one of its floating ones.
     """
-    return _sharing_maker(device) if device is None or device == "cpu" else leaf_to_torch(None, device)
+    if dtype is None and (device is None or device == "cpu"):
+        return _sharing_maker(device)
+    return leaf_to_torch(float_dtype(dtype), device, only_floats=True)
 
 
 @cache

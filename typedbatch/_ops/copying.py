@@ -109,7 +109,7 @@ def reduced(tree: Tree, protocol: Any) -> Any:
     """
     cls: Any = type(tree)
     plain = protocol > 1 and _is_plain(cls)
-    parts: Any = (newobj, (cls,), tree.__dict__) if plain else object.__reduce_ex__(tree, protocol)
+    parts: Any = (newobj, (cls,), _state(tree)) if plain else object.__reduce_ex__(tree, protocol)
     if protocol < 4 or not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) not in _STATES:
         return parts
     for value in parts[2].values():
@@ -130,6 +130,11 @@ def _is_plain(cls: Any) -> bool:
         and not hasattr(cls, "__getnewargs_ex__")
         and not hasattr(cls, "__getnewargs__")
     )
+
+
+def _state(tree: Tree) -> dict[str, Any]:
+    fields = tree.__dict__
+    return dict(fields) if isinstance(fields, FieldsWithMeta) and not fields.meta else fields  # was shared with a view
 
 
 def _with_tensors(fields: dict[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,7 @@ def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read:
                 return None
             count += inner
             continue
+        base: NDArray[Any] | None = target
         if target.flags not in AS_MADE:
             if (base := base_of_view(target)) is None:
                 return None
@@ -87,7 +88,8 @@ def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read:
             owner = value if value.base is None else value.base
             if value.shape != region or type(owner) is not ndarray or owner.base is not None:
                 return None
-            read.append(owner)
+            if owner is not base:  # a row of the field itself, as in b[3] = b[5], numpy takes care of
+                read.append(owner)
         elif type(value) is not type(target[index]) or type(value) not in _NUMBERS:
             return None
     written.update(map(id, fields.values()))

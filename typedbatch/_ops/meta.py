@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from typedbatch._ops.equality import same_leaf
-from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import describe
 from typedbatch._tree.meta import FieldsWithMeta
 from typedbatch.errors import SettingError, StructureError
@@ -55,8 +54,6 @@ def _called(function: Callable[[list[Any]], Any], values: list[Any], key: str) -
     try:
         return function(values)
     except Exception as error:  # the user's own function
-        if from_outside(error):
-            raise
         raise StructureError(f"its function in meta= raises {type(error).__name__}: {error}", f"meta.{key}") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._tree.leaves import Tree
-from typedbatch._tree.rows import rows_to_take
+from typedbatch._tree.rows import count_rows, longer_fields, rows_to_take
 from typedbatch.errors import SettingError, SizeError
 
 if TYPE_CHECKING:
@@ -24,9 +25,21 @@ Rng: TypeAlias = "np.random.Generator | torch.Generator | int | None"  # as text
 
 def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
     """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
-    rows = rows_to_take(tree)
+    rows = _rows_to_split(tree)
     pieces = list(bounds(rows, size, merge_last))
     return _pieces(tree, pieces, permutation(rows, rng) if shuffle else None)
+
+
+def _rows_to_split(tree: Tree) -> int:
+    """Return the rows of the shortest field; with a warning where others are longer, as Tianshou cuts them silently."""
+    cls: Any = type(tree)
+    if cls._needs_equal_rows:  # public names are fields
+        return rows_to_take(tree)
+    rows = count_rows(tree.__dict__) or 0
+    if longer := longer_fields(tree.__dict__, rows):
+        text = f"split() gives the first {rows} rows, as many as the shortest field has; the rest is left out: {longer}"
+        warnings.warn(text, stacklevel=4)
+    return rows
 
 
 def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | None) -> Iterator[T]:

@@ -31,6 +31,9 @@ class Tree:
     _row_guard: ClassVar[Callable[[object], None] | None] = None
     """Called with a batch of the class before its rows are taken; of a record it may refuse that."""
 
+    _needs_equal_rows: ClassVar[bool] = False
+    """Whether fields of different lengths are refused where a plain batch is cut to its shortest field."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _require_no_other_place(cls)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -103,6 +105,9 @@ class Taken:
         self._leaves = leaves
         spans = ((span(leaf), i) for i, leaf in enumerate(leaves) if KINDS[type(leaf)] in _IN_MEMORY)
         self._spans = sorted((*place, i) for place, i in spans if place is not None)
+        self._starts = [low for low, _, _ in self._spans]
+        self._ends = [*accumulate((high for _, high, _ in self._spans), max)]
+        """The largest end of each span and those before it."""
 
     def shared(self) -> set[int]:
         """The numbers of the leaves that may have elements in common with another."""
@@ -119,7 +124,8 @@ class Taken:
     def meets(self, leaf: Any) -> bool:
         """Whether a leaf may have elements in common with these."""
         place = span(leaf) if KINDS[type(leaf)] in _IN_MEMORY else None
-        return place is not None and any(low < place[1] and place[0] < high for low, high, _ in self._spans)
+        before = bisect_left(self._starts, place[1]) if place is not None else 0
+        return place is not None and before > 0 and place[0] < self._ends[before - 1]
 
 
 def _may_share(one: Any, two: Any) -> bool:

@@ -1,22 +1,21 @@
-"""What goes with a batch as a whole and is in no row: its meta, beside the fields.
+"""Meta of a batch as a whole, stored beside its fields.
 
-A batch that has meta keeps its fields in a ``dict`` of a class of its own, which has the meta too. So a batch without
-pays nothing but a look at the type of its ``__dict__``, and what shares the fields, as a view does, shares the meta.
+A batch that has meta, or shares its fields with a view, keeps the fields in a ``dict`` of a class of its own, which has
+the meta too. So any other batch pays only a look at the type of its ``__dict__``, and whatever shares the fields shares
+the meta.
 """
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from typedbatch._tree.leaves import Tree, describe
 from typedbatch.errors import LeafError
 
 
 class FieldsWithMeta(dict[str, Any]):
-    """The ``__dict__`` of a batch that has meta.
+    """The ``__dict__`` of a batch that has meta, or may get some that a view is to see.
 
     Args:
         fields: the fields of the batch.
@@ -34,41 +33,31 @@ class FieldsWithMeta(dict[str, Any]):
 
 
 def meta_of(tree: Tree) -> dict[str, Any]:
-    """The meta of a batch itself; an empty dict, which is not kept, for one that has none."""
+    """Return the meta of a batch itself; for one that has none an empty dict, which is not stored."""
     fields = tree.__dict__
     return fields.meta if isinstance(fields, FieldsWithMeta) else {}
 
 
 def own_meta(tree: Tree) -> dict[str, Any]:
-    """The meta of a batch itself, which may be written to; one that has none gets an empty one."""
-    if type(tree.__dict__) is dict:
-        set_meta(tree, {})
-    return meta_of(tree)
+    """Return the meta of a batch itself, which may be written to; a batch without meta gets an empty dict."""
+    return shared_fields(tree).meta
 
 
 def set_meta(tree: Tree, meta: dict[str, Any]) -> None:
     """Give a batch, and all that share its fields, this meta itself."""
-    if isinstance(tree.__dict__, FieldsWithMeta):
-        tree.__dict__.meta = meta
-        return
-    alone = _references(tree) == _ALONE
-    fields = FieldsWithMeta(tree.__dict__, meta)
-    for one in [tree] if alone else _sharers(tree):
-        object.__setattr__(one, "__dict__", fields)
+    shared_fields(tree).meta = meta
 
 
-def _references(tree: Tree) -> int:
-    return sys.getrefcount(tree.__dict__)
+def shared_fields(tree: Tree) -> FieldsWithMeta:
+    """Return the ``__dict__`` of a batch, made able to hold meta first: what a view shares.
 
-
-_ALONE: Final = _references(Tree())
-
-
-def _sharers(tree: Tree) -> list[Tree]:
-    """The batches with the same ``__dict__``, as views are; only the garbage collector knows them."""
-    shared = tree.__dict__
-    found = [one for one in gc.get_referrers(shared) if issubclass(type(one), Tree) and one.__dict__ is shared]
-    return found if any(one is tree for one in found) else [*found, tree]
+    A plain ``dict`` is replaced before there is a view, so that no other batch has to be found when meta is set later.
+    """
+    fields = tree.__dict__
+    if not isinstance(fields, FieldsWithMeta):
+        fields = FieldsWithMeta(fields, {})
+        object.__setattr__(tree, "__dict__", fields)
+    return fields
 
 
 def restore_meta(tree: Tree, state: Mapping[str, Any]) -> None:
@@ -78,12 +67,15 @@ def restore_meta(tree: Tree, state: Mapping[str, Any]) -> None:
 
 
 def keep_meta(tree: Tree, out: Tree) -> dict[str, Any]:
-    """Give ``out``, which is new, a copy of the meta of ``tree``, which has some.
+    """Give ``out``, which is new, a copy of the meta of ``tree``.
 
     Returns:
-        The fields of ``out``, which are in another place now.
+        The fields of ``out``, which are another dict now if there is meta.
     """
-    fields = FieldsWithMeta(out.__dict__, dict(meta_of(tree)))
+    meta = meta_of(tree)
+    if not meta:
+        return out.__dict__
+    fields = FieldsWithMeta(out.__dict__, dict(meta))
     object.__setattr__(out, "__dict__", fields)
     return fields
 

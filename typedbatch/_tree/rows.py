@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from contextlib import suppress
+from typing import Any, Final, Literal
 
 from numpy import ndarray
 
@@ -68,6 +69,9 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
     Raises:
         NoLengthError: a leaf is a scalar, which has no rows.
     """
+    if set(map(type, fields.values())) == _ARRAYS:
+        with suppress(TypeError):  # of an array without dimensions, which is named below
+            return min(map(len, fields.values()))
     shortest: int | None = None
     for name, value in fields.items():
         if type(value) is ndarray and value.shape:
@@ -77,6 +81,9 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
         if rows is not None and (shortest is None or rows < shortest):
             shortest = rows
     return shortest
+
+
+_ARRAYS: Final = {ndarray}
 
 
 def _count_leaf(name: str, value: Any) -> int | None:
@@ -90,7 +97,8 @@ def _count_leaf(name: str, value: Any) -> int | None:
             raise error.under(name) from None
     shape = leading_shape(value)
     if not shape:
-        raise NoLengthError(f"a scalar ({describe(value)}) has no rows, so the batch has no length", name)
+        scalar = f"a scalar ({describe(value)}) has no rows"
+        raise NoLengthError(f"{scalar}, so the batch has no length; is_empty() tells whether it has fields", name)
     return shape[0]
 
 
@@ -153,12 +161,15 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
     if rows is not None:
         return rows
     rows = count_rows(fields) or 0
-    sizes = [(path, leading_shape(leaf)[:1]) for path, leaf in leaves(fields)]
-    longer = [f"{path} has {size[0]}" for path, size in sizes if size not in ((), (rows,))]
-    if longer:
-        said = ", ".join(longer)
-        raise StructureError(f"the fields have different lengths: {said}, others {rows}; rows would be lost")
+    if longer := longer_fields(fields, rows):
+        raise StructureError(f"the fields have different lengths: {longer}, others {rows}; rows would be lost")
     return rows
+
+
+def longer_fields(fields: Mapping[str, Any], rows: int) -> str:
+    """Return the fields that have more rows than the shortest one, as ``"a has 3, c.d has 4"``; empty if none has."""
+    sizes = [(path, leading_shape(leaf)[:1]) for path, leaf in leaves(fields)]
+    return ", ".join(f"{path} has {size[0]}" for path, size in sizes if size not in ((), (rows,)))
 
 
 def _equal_arrays(fields: Mapping[str, Any]) -> int | None:

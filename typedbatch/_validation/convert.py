@@ -13,13 +13,13 @@ from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, RAGGED, TENSOR, Kind, d
 from typedbatch._tree.meta import keep_meta
 from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, TypedBatchError
+from typedbatch.errors import LeafError, SettingError, TypedBatchError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import fill_defaults
 from typedbatch.schema import schema_of
 
 if TYPE_CHECKING:
-    from typedbatch._ops.conversion import Device
+    from typedbatch._ops.conversion import Device, Dtype
     from typedbatch.schema.fields import Schema
 
 T = TypeVar("T")
@@ -27,23 +27,36 @@ Turn = Callable[[Any], Any]
 
 
 @overload
-def convert(batch: BatchProtocol, into: TypeForm[T], /, *, device: Device | None = None) -> T: ...
-@overload  # for jedi, as above
-def convert(batch: BatchProtocol, into: type[T], /, *, device: Device | None = None) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
-def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
-    """The other kind: a new batch whose arrays are tensors, or whose tensors are arrays, as ``into`` asks, validated.
+def convert(
+    batch: BatchProtocol, into: TypeForm[T], /, *, device: Device | None = None, dtype: Dtype | None = None
+) -> T: ...
+@overload  # jedi does not know TypeForm; it reads this one, and checkers never reach it
+def convert(  # type: ignore[overload-cannot-match]
+    batch: BatchProtocol,
+    into: type[T],
+    /,
+    *,
+    device: Device | None = None,
+    dtype: Dtype | None = None,  # pyright: ignore[reportOverlappingOverload]
+) -> T: ...
+def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dtype | None = None) -> Any:
+    """Make a new batch whose arrays are tensors, or whose tensors are arrays, as ``into`` asks, and validate it.
 
-    ``convert(rollout, RolloutBatch[Tensor])`` leaves ``rollout`` as it is. CPU memory is shared where it can be. Each
-    declared field becomes what its declaration takes; one that takes both stays; undeclared fields follow the majority.
+    ``convert(rollout, RolloutBatch[Tensor], dtype=torch.float32)`` leaves ``rollout`` as it is. CPU memory is shared
+    where no other dtype or device is asked for. Each declared field becomes what its declaration takes; one that takes
+    both stays; undeclared fields follow the majority.
 
     Args:
         batch: any batch.
         into: the protocol or record to become.
         device: where tensors go; None leaves them where they are.
+        dtype: dtype of the floating tensors; integers and flags keep theirs. None keeps all.
 
     Raises:
         LeafError: a field of a dtype that torch lacks.
         SchemaError: the result does not match ``into``.
+        SettingError: torch has no such device, ``dtype`` is not a floating dtype of torch, or ``into`` declares no
+            tensors that could have it.
     """
     schema = schema_of(into)
     if not isinstance(batch, Batch):
@@ -51,7 +64,11 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None) -> Any:
     plan = _plan_of(schema)
     turns: dict[Kind, Turn] = {ARRAY: leaf_to_numpy}
     if plan.has_tensors:
-        turns[TENSOR] = leaf_to_device(device)
+        turns[TENSOR] = leaf_to_device(device, dtype)
+    elif dtype is not None:
+        raise SettingError(
+            f"dtype= is for tensors, and {schema.name} declares none; ask for tensors, as RolloutBatch[Tensor]"
+        )
     result = new_tree(class_for(schema, batch), _converted(batch, plan, plan.kind, turns))
     if type(batch.__dict__) is not dict:
         keep_meta(batch, result)

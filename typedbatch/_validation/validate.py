@@ -12,13 +12,13 @@ from typing_extensions import TypeForm, TypeIs
 
 from typedbatch._declaration import is_own, show_place
 from typedbatch._level import Level, current_level, level_named
+from typedbatch._names import nearest
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import summary
-from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import Tree, describe, new_tree
 from typedbatch._tree.meta import as_meta, keep_meta, set_meta
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError, nearest
+from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, fill_defaults, new_view, view
 from typedbatch.schema import check_of, find_problems, find_violations, matches, options_of, schema_of
@@ -155,6 +155,8 @@ def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[obj
 def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:
     """The first alternative that the batch matches; if none, the report on the one that comes closest."""
     level = level_named(level, "the level")
+    if len(schemas) > 1:  # a record of one alternative stays one, also where it has the fields of another
+        schemas = tuple(sorted(schemas, key=lambda schema: not _is_record_of(batch, schema)))
     if level == "off":
         return view(batch, schemas[0].target)
     reports: list[tuple[Schema, tuple[Problem, ...]]] = []
@@ -172,14 +174,16 @@ def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level:
     raise SchemaError(schema.name, problems, got, where, schema.place)
 
 
+def _is_record_of(batch: object, schema: Schema) -> bool:
+    return issubclass(schema.target, Batch) and isinstance(batch, schema.target)
+
+
 def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...]:
     try:
         if not matches(batch, schema):
             return find_problems(batch, schema) or (_unsteady(schema),)
         return find_violations(batch, schema) if level == "values" else ()
-    except Exception as error:  # a batch that another thread writes to, an object that cannot be described
-        if from_outside(error):
-            raise
+    except Exception:  # noqa: BLE001  # a batch that another thread writes to, an object that cannot be described
         return (_unsteady(schema),)
 
 
@@ -233,10 +237,8 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
 
 def _not_taken(name: str, schema: Schema, given: Collection[str]) -> str:
     """What is said of a keyword that a schema does not declare: it is likely a field that nobody gives."""
-    from typedbatch.naming import counterpart  # only a mistake needs it
-
     lacking = tuple(field.name for field in schema.fields if not field.optional and field.name not in given)
-    near = counterpart(name, lacking) or nearest(name, [field.name for field in schema.fields])
+    near = nearest(name, lacking) or nearest(name, [field.name for field in schema.fields])
     return f"{schema.name} declares no field {name!r}" + (f"; did you mean {near!r}?" if near else "")
 
 

@@ -17,7 +17,6 @@ from tensordict import (
 from tensordict.utils import LinkedList
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._signals import from_outside
 from typedbatch._tree.depth import require_depth
 from typedbatch._tree.leaves import (
     ARRAY,
@@ -144,8 +143,6 @@ def to_tensorclass(batch: Any, cls: type[T]) -> T:
     except TypedBatchError:
         raise
     except Exception as error:  # what a tensorclass refuses, it refuses in many ways
-        if from_outside(error):
-            raise
         raise LeafError(f"{describe(batch)} is not a {cls.__name__}: {str(error).partition(chr(10))[0]}") from error
     return made
 

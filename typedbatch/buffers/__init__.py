@@ -24,3 +24,7 @@ __all__ = [
     "compute_episodic_return",
     "compute_nstep_return",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__  # what is public; not the modules that it comes from

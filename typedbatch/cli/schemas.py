@@ -12,7 +12,6 @@ import numpy as np
 
 import typedbatch
 from typedbatch._ops.conversion import torch_side
-from typedbatch._signals import from_outside
 from typedbatch.errors import DeclarationError, did_you_mean
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
@@ -44,8 +43,6 @@ def schema_named(text: str) -> Any:
             schema_of(found)
             return found
     except Exception as error:  # a module, and a class, may answer with anything
-        if from_outside(error):
-            raise
         raise DeclarationError(f"{text} is not a schema: {error}") from error
     if match["module"]:
         raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
@@ -67,8 +64,6 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:  # it is the user's own code
-        if from_outside(error):
-            raise
         if isinstance(error, ModuleNotFoundError) and error.name == name:
             raise DeclarationError(f"there is no module {name!r}") from error
         raise DeclarationError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error

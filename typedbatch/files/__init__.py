@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from typedbatch._declaration import schema_version as schema_version
-from typedbatch._declaration import versions
+from typedbatch._declaration import schema_version, versions
 from typedbatch._ops.conversion import require_device
 from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._tree.rows import require_bounded
@@ -26,6 +25,8 @@ from typedbatch.files.document import Reader, Writer, classes_of, with_classes
 from typedbatch.files.regular import is_from_system
 from typedbatch.records import BatchRecord, fill_defaults
 from typedbatch.schema import class_of, matches, options_of, schema_of
+
+__all__ = ["load", "save", "schema_version"]
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device
@@ -88,6 +89,10 @@ def save(
     document = {"version": _VERSION, "tree": writer.node(tree, ""), **_known(identity)}
     with replacing(path) as unfinished:
         container.write(unfinished, writer.arrays, document)
+
+
+def __dir__() -> list[str]:
+    return __all__  # what is public; not the modules that it comes from
 
 
 @overload

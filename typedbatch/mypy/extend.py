@@ -9,6 +9,7 @@ from mypy.nodes import ARG_NAMED, CallExpr, Decorator, Expression, MemberExpr, T
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Instance, ProperType, Type, TypeVarId, get_proper_type
 
+from typedbatch._names import nearest
 from typedbatch.mypy import messages
 from typedbatch.mypy.declare import RECORD
 from typedbatch.mypy.fields import BATCH, Fields, Rest, is_batch, known_fields
@@ -37,7 +38,7 @@ def extend(ctx: FunctionContext) -> Type:
             continue  # every batch has it; validate() says whether its keys are those that are declared
         elif declared and name not in declared:
             messages.report_undeclared(ctx.api, into.type.name, name, declared, value)
-            given.add(messages.nearest(name, declared))
+            given.add(nearest(name, declared))
         elif declared:
             given.add(name)
             _report_value(ctx.api, into, name, value)

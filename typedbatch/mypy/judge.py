@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Expression
+from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr
 from mypy.typeops import get_type_vars
 from mypy.types import Instance, NoneType, Type, TypeVarType, UnionType, get_proper_type
 
@@ -54,10 +54,20 @@ def judge(api: Api, batch: Expression, asked: Instance) -> Verdict | None:
     names = [name for name, _ in declared_fields(asked.type)]
     lacking = lacking_for_sure(api, batch, fields, names)
     if lacking:
-        return Verdict(messages.lacking(asked.type.name, lacking, fields))
+        return Verdict(messages.lacking(asked.type.name, lacking, fields, converted=_conversion(api, batch)))
     for path, line in _lines_of_choices(api, batch, fields, asked, ""):
         return Verdict(messages.may_lack(asked.type.name, path, line), messages.MAYBE)
     return _judge_types(api, fields, asked, names)
+
+
+def _conversion(api: Api, batch: Expression) -> str:
+    """Return the method of a batch that its value, or the only one that its name is given, is the result of."""
+    scope = scope_around(api)
+    if isinstance(batch, NameExpr) and scope is not None:
+        bindings = scope.bindings_of(batch.node)
+        batch = bindings[0].value or batch if len(bindings) == 1 else batch
+    name = batch.callee.name if isinstance(batch, CallExpr) and isinstance(batch.callee, MemberExpr) else ""
+    return name if name in ("to_torch", "to_numpy") else ""
 
 
 def _judge_declared(api: Api, type_: Type, asked: Instance) -> Verdict | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
@@ -11,6 +10,7 @@ from mypy.messages import format_type_distinctly
 from mypy.nodes import Expression
 from mypy.types import Type
 
+from typedbatch._names import nearest
 from typedbatch.mypy.fields import Fields, Rest
 from typedbatch.mypy.internals import Api
 
@@ -58,11 +58,6 @@ def _hint(name: str, names: Collection[str]) -> str:
     return f"; it has {', '.join(sorted(names))}" if names else "; it is empty"
 
 
-def nearest(name: str, names: Collection[str]) -> str:
-    """The name that was probably meant; empty when none is near."""
-    return next(iter(get_close_matches(name, list(names), n=1)), "")
-
-
 def report_undeclared(api: Api, into: str, name: str, names: Collection[str], node: Expression) -> None:
     """A keyword of ``extend`` that the target does not declare."""
     near = nearest(name, names)
@@ -81,14 +76,23 @@ def report_carried(api: Api, into: str, names: Collection[str], expected: str, g
     api.fail(f"{text}; convert() the batch first", node, code=EXTEND)
 
 
-def lacking(asked: str, names: Collection[str], fields: Fields, given: str = "Batch") -> str:
-    """A batch without fields that a protocol asks for."""
+def lacking(asked: str, names: Collection[str], fields: Fields, given: str = "Batch", *, converted: str = "") -> str:
+    """Describe a batch without fields that a protocol asks for; ``converted`` is the method that made it untyped."""
     if fields.rest is Rest.DECLARED:
         what_to_do = f"; validate() it, or annotate {asked}"
+        if converted:
+            what_to_do = f"; {converted}() gives a plain Batch, and convert() keeps the type: {_CONVERT[converted]}"
         if not fields.known:
             return f"Batch of unknown content where {asked} is asked for{what_to_do}"
         return f"Batch of unknown content lacks {_listed(names)} of {asked}; set here: {_shown(fields)}{what_to_do}"
     return f"{given} lacks {_listed(names)} of {asked}; it has {_shown(fields)}"
+
+
+_CONVERT = {
+    "to_torch": "convert(batch, RolloutBatch[Tensor], dtype=..., device=...)",
+    "to_numpy": "convert(batch, RolloutBatch)",
+}
+"""The calls that keep the type of a record, for the methods that do not."""
 
 
 def may_lack(asked: str, name: str, line: int) -> str:

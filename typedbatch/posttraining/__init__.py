@@ -39,3 +39,7 @@ __all__ = [
     "ValueLossProtocol",
     "to_layout",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__  # what is public; not the modules that it comes from

@@ -3,14 +3,26 @@
 Functions, not methods: each method would take a name away from fields. Each gives a batch of the same class.
 """
 
-from typedbatch.rows.balancing import balance as balance
-from typedbatch.rows.balancing import bins as bins
-from typedbatch.rows.balancing import restore as restore
-from typedbatch.rows.grouping import Groups as Groups
-from typedbatch.rows.grouping import groups as groups
-from typedbatch.rows.joining import union as union
-from typedbatch.rows.projecting import field_names as field_names
-from typedbatch.rows.projecting import project as project
-from typedbatch.rows.repeating import chunk as chunk
-from typedbatch.rows.repeating import pad_rows as pad_rows
-from typedbatch.rows.repeating import repeat as repeat
+from typedbatch.rows.balancing import balance, bins, restore
+from typedbatch.rows.grouping import Groups, groups
+from typedbatch.rows.joining import union
+from typedbatch.rows.projecting import field_names, project
+from typedbatch.rows.repeating import chunk, pad_rows, repeat
+
+__all__ = [
+    "Groups",
+    "balance",
+    "bins",
+    "chunk",
+    "field_names",
+    "groups",
+    "pad_rows",
+    "project",
+    "repeat",
+    "restore",
+    "union",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__  # what is public; not the modules that it comes from

@@ -88,6 +88,7 @@ class SampleBatch(Batch):
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
+    _needs_equal_rows = True
     _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = staticmethod(require_parts)
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from typedbatch._signals import from_outside
+from typedbatch._names import nearest
 from typedbatch._strangers import bridge_from, full_name
 from typedbatch._tree import depth
 from typedbatch._tree.leaves import (
@@ -30,7 +30,6 @@ from typedbatch._tree.leaves import (
 from typedbatch._tree.meta import meta_of
 from typedbatch._tree.rows import leaves
 from typedbatch.errors import Code, Problem
-from typedbatch.naming import counterpart
 from typedbatch.schema.blame import Size, Votes, conflicts, key_in, show_sizes
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
@@ -223,9 +222,7 @@ class Walker:
             yield
         except _MisfitError:
             raise
-        except Exception as error:  # it is the user's own code
-            if from_outside(error):
-                raise
+        except Exception as error:  # noqa: BLE001  # it is the user's own code
             says = f"raises {type(error).__name__} when it is looked at"
             self.report(path, "TB105 unreadable-field", "", says, hint)
 
@@ -447,7 +444,7 @@ class _Spare:
             missing = sum(field.name not in self.fields for field in self.schema.fields)
             if len(self.names) * missing > 2500:  # a look at every pair would take seconds
                 self.names = []
-        near = counterpart(field.name, tuple(self.names))
+        near = nearest(field.name, self.names)
         where = f"declared in {field.declared_in.rpartition('.')[2]}, {field.place}" if field.place else ""
         where = where or f"declared in {field.declared_in}"
         return f"did you mean {near!r}?  ({where})" if near else where

@@ -32,9 +32,7 @@ it writes, ``c0`` being the fields that a class of batches has properties for, `
                 return False
             if v3.shape[0] != d0:
                 return False
-        except Exception as error:
-            if from_outside(error):
-                raise
+        except Exception:  # noqa: BLE001
             return False
         return True
 
@@ -52,7 +50,6 @@ from typing import Any, NamedTuple, cast
 
 from numpy import ndarray
 
-from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import (
     ARRAY,
     BATCH,
@@ -81,7 +78,7 @@ _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "NUMBER": NUMBER, "OBJECT": OBJECT, "RAGGED": RAGGED, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast,
     "is_choice": is_choice, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
-    "from_outside": from_outside, "meta_of": meta_of,
+    "meta_of": meta_of,
 }  # fmt: skip
 
 
@@ -167,7 +164,7 @@ class Writer:
 
 
 def _except(fail: str) -> list[str]:
-    return ["    except Exception as error:", "        if from_outside(error):", "            raise", f"        {fail}"]
+    return ["    except Exception:", f"        {fail}"]
 
 
 @cache

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, ForwardRef, Literal, TypeVar, Union, g
 import typing_extensions
 from typing_extensions import NoDefault
 
-from typedbatch._signals import from_outside
 from typedbatch._typing import with_defaults
 from typedbatch.errors import DeclarationError
 
@@ -89,8 +88,6 @@ def _evaluate(text: str, scope: Scope) -> Any:
     try:
         return eval(text, dict(scope))  # the program's own source, as typing.get_type_hints does
     except Exception as error:
-        if from_outside(error):
-            raise
         raise DeclarationError(
             f"cannot read the annotation {text!r}: {error}; names in it must be importable from the module, "
             "not from a function or under TYPE_CHECKING"

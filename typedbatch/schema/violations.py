@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from typedbatch._report import cut
-from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NUMBER, RAGGED, SCALAR, TENSOR
 from typedbatch._tree.rows import leaves
 from typedbatch.errors import Problem
@@ -113,9 +112,7 @@ def _answer(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
     """What does not hold, or in words that the rule raises an error."""
     try:
         return _wrong(rule.holds(values))
-    except Exception as error:  # a predicate is the user's own code, and may not like what it gets
-        if from_outside(error):
-            raise
+    except Exception as error:  # noqa: BLE001  # a predicate is the user's own code, and may not like what it gets
         # The text of these is about types and names; that of other errors may hold values.
         says = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
         return f"{rule.words}: raises {type(error).__name__}{': ' if says else ''}{cut(says, 100)}"

@@ -14,10 +14,16 @@ from typedbatch.testing.build import build
 from typedbatch.testing.fixed import Fixed
 from typedbatch.testing.sizes import Size, known_sizes
 
+__all__ = ["batches", "example"]
+
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 T = TypeVar("T")
+
+
+def __dir__() -> list[str]:
+    return __all__  # what is public; not the modules that it comes from
 
 
 @overload

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._signals import from_outside
 from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, RAGGED, TENSOR
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, did_you_mean
@@ -172,8 +171,6 @@ def _object(option: Option, path: str) -> Any:
     try:
         return cls()
     except Exception as error:  # whatever such a class wants
-        if from_outside(error):
-            raise
         reason = f"{cls.__name__}() cannot be made: {error}; give it: fields={{{path!r}: ...}}"
         raise SettingError(reason, path) from error
 

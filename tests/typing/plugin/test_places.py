@@ -12,7 +12,7 @@ from tests.typing.plugin.runs import CONFIG, check
 
 HEAD = """\
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 import numpy as np
 from typedbatch import Batch, BatchWithReturnsProtocol, ObsBatchProtocol, RolloutBatch, RolloutBatchProtocol, extend
 P = TypeVar("P", bound=ObsBatchProtocol)
@@ -27,6 +27,10 @@ OBS, ARGUMENT = "ObsBatchProtocol", "[batch-argument]"
 MADE = "b = Batch(obs=np.zeros(3), act=np.zeros(3))"
 LACKS = 'Batch lacks "info" of ObsBatchProtocol; it has act, obs'
 UNKNOWN = "Batch of unknown content where ObsBatchProtocol is asked for; validate() it, or annotate ObsBatchProtocol"
+KEEPS = (
+    "to_torch() gives a plain Batch, and convert() keeps the type: "
+    "convert(batch, RolloutBatch[Tensor], dtype=..., device=...)"
+)
 ROLLOUT = "act, info, obs, obs_next, rew, terminated, truncated"
 
 PLACES = {
@@ -66,6 +70,14 @@ PLACES = {
     "unknown content, partly written": (
         "def f(b: Batch) -> None:\n    b.obs = np.zeros(3)\n    ask(b)",
         f'Batch of unknown content lacks "info" of {OBS}; set here: obs; validate() it, or annotate {OBS}  {ARGUMENT}',
+    ),
+    "record converted by a method": (
+        f"def f(r: RolloutBatch) -> None:\n    t = r.to_torch()\n    need(t)\ndef need(b: {OBS}[Any]) -> None: ...",
+        f"Batch of unknown content where {OBS} is asked for; {KEEPS}  {ARGUMENT}",
+    ),
+    "another library's word in extend": (
+        "def f(r: RolloutBatch) -> None:\n    extend(r, BatchWithReturnsProtocol, ret=np.zeros(3))",
+        'BatchWithReturnsProtocol declares no field "ret"; did you mean "returns"?  [batch-extend]',
     ),
     "record as an argument": (
         "def need(b: BatchWithReturnsProtocol) -> None: ...\ndef f(r: RolloutBatch) -> None:\n    need(r)",

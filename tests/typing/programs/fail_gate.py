@@ -94,6 +94,7 @@ def converted(r: RolloutBatch) -> None:
     print(convert(r, RolloutBatch[Tensor]).rew.astype(int))  # E: misspelt-read: astype
     print(convert(r, RolloutBatchProtocol[Tensor]).returns)  # E: misspelt-read: returns
     convert(r, RolloutBatch[Tensor], device=3.5)  # E: wrong-kind
+    convert(r, RolloutBatch[Tensor], dtype="float")  # E: wrong-kind
     convert(r, RolloutBatch[Tensor], devise="cpu")  # E: unknown-keyword
     convert(r.rew, RolloutBatch[Tensor])  # E: wrong-kind
 
