@@ -160,7 +160,9 @@ def set_batch(state: State, batch: Any) -> None:
     for path, leaf in leaves(batch.__dict__):
         if leading_shape(leaf) and leading_shape(leaf)[0] != state.rings.size:
             rows = leading_shape(leaf)[0]
-            raise SizeError(f"{rows} rows, but the buffer takes exactly {state.rings.size}", path)
+            raise SizeError(
+                f"{rows} rows, and set_batch() fills all {state.rings.size} slots; extend() adds any number", path
+            )
     fields, _, _ = to_store(state, batch, (state.rings.size,))
     if "done" in batch.__dict__:
         fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (state.rings.size,)))

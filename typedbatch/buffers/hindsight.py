@@ -223,12 +223,11 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         self._begin(GoalState(type(self), sizes, options, horizon, future_k, many=True))
 
 
-def _function(compute_reward_fn: Any) -> RewardFn:
+def _function(compute_reward_fn: Any) -> Any:
     if not callable(compute_reward_fn):
         got = describe(compute_reward_fn)
         raise LeafError(f"compute_reward_fn is a function of achieved and desired goals, got {got}")
-    given: RewardFn = compute_reward_fn
-    return given
+    return compute_reward_fn
 
 
 def _required(compute_reward_fn: RewardFn | None, who: str) -> RewardFn:

@@ -36,6 +36,12 @@ class Added(NamedTuple):
     ep_start: Slots
     """The slot in which the row's episode began."""
 
+    @classmethod
+    def nothing(cls) -> Added:
+        """What became of no rows."""
+        none = np.zeros(0, np.intp)
+        return cls(none, np.zeros(0), none.copy(), none.copy())
+
 
 class Rings:
     """The positions of one or more rings, and the statistics of the episode that each is in.
