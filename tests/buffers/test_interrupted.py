@@ -151,9 +151,8 @@ def _set_batch(buffer: Any, step: int) -> Any:
 
 def calls(name: str) -> list[str]:
     left_out = {"update_weight"} if name != "PrioritizedReplayBuffer" else set()
-    left_out |= (
-        {"update", "set_batch", "extend"} if name == "CachedReplayBuffer" else set()
-    )  # which has rows of its own order
+    if name == "CachedReplayBuffer":  # which has rows of its own order
+        left_out |= {"update", "set_batch", "extend"}
     left_out |= {"set_batch"} if name == "VectorReplayBuffer" else set()
     return [one for one in CALLS if one not in left_out]
 
