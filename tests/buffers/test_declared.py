@@ -13,6 +13,7 @@ from torch import Tensor
 from typedbatch import Batch, BatchRecord, RolloutBatch, SchemaError, checking
 from typedbatch.buffers import (
     CachedReplayBuffer,
+    HERReplayBuffer,
     PrioritizedReplayBuffer,
     ReplayBuffer,
     VectorReplayBuffer,
@@ -171,6 +172,95 @@ class TestWhatIsSampled:
         batch, _ = buffer.sample(2)
         assert type(batch) is Batch
         assert "weight" in batch
+
+
+class DoneStep(Step):
+    done: Array
+    policy: Batch
+
+
+def stacked(cls: Any) -> Any:
+    return cls[Step, Frames](6, stack_num=3)
+
+
+TYPED: dict[str, tuple[Any, type]] = {
+    "argument": (lambda path: ReplayBuffer[Step](6), Step),
+    "class": (lambda path: StepBuffer(6), Step),
+    "prioritized": (lambda path: PrioritizedReplayBuffer[Step, PrioStep](6, 0.6, 0.4), PrioStep),
+    "stacked": (lambda path: stacked(ReplayBuffer), Frames),
+    "on disk": (lambda path: StepBuffer(6, path=path / "b"), Step),
+    "without obs_next": (lambda path: StepBuffer(6, ignore_obs_next=True), Step),
+}
+
+
+def ways_out(buffer: Any) -> dict[str, Any]:
+    """What comes out of a buffer, in every way."""
+    return {
+        "sample": buffer.sample(2)[0],
+        "all of it": buffer.sample(0)[0],
+        "a row": buffer[0],
+        "rows": buffer[[0, 1]],
+        "everything": buffer[:],
+        "iteration": next(iter(buffer)),
+        "a ring": buffer.buffers[0][:],
+        "a ring's sample": buffer.buffers[0].sample(1)[0],
+    }
+
+
+class TestBookkeeping:
+    @pytest.mark.parametrize("name", TYPED)
+    def test_no_typed_row_has_fields_that_nobody_declared(self, name, tmp_path):
+        make, record = TYPED[name]
+        buffer = make(tmp_path)
+        for number in range(3):
+            buffer.add(Batch(**fields(done=True, info=Batch(), terminated=np.array(number == 1))))
+        for way, rows in ways_out(buffer).items():
+            declared = set(Step.__annotations__) | ({"weight"} if "weight" in rows else set())
+            assert set(rows.keys()) == declared, way
+            with pytest.raises(MissingFieldError, match="no field 'done'"):
+                _ = rows.done
+        assert type(buffer.sample(1)[0]) is record
+
+    def test_nor_does_one_that_was_in_a_file_or_a_folder(self, tmp_path):
+        buffer = StepBuffer(6, path=tmp_path / "b")
+        buffer.add(Batch(**fields(truncated=np.array(True))))
+        buffer.save_hdf5(tmp_path / "b.h5")
+        for again in (StepBuffer.open(tmp_path / "b", "r"), StepBuffer.load_hdf5(tmp_path / "b.h5")):
+            for rows in ways_out(again).values() if len(again) > 1 else (again[:], again.sample(2)[0], again[0]):
+                assert set(rows.keys()) == set(Step.__annotations__)
+            assert again.done[:1].tolist() == [True]
+
+    def test_nor_do_goals_and_caches(self):
+        goal = Batch(achieved_goal=np.zeros(1), desired_goal=np.ones(1))
+        row = Batch(obs=goal, obs_next=goal, act=0.0, rew=0.0, terminated=False, truncated=False, info=Batch())
+        hindsight = HERReplayBuffer[RolloutBatch[Any, Batch]](5, lambda achieved, _: np.zeros(len(achieved)), 3)
+        hindsight.add(row)
+        cached = CachedReplayBuffer[RolloutBatch[Any, Batch]](ReplayBuffer(5), 1, 3)
+        cached.add(Batch.stack([row]))
+        for buffer in (hindsight, cached):
+            assert not {"done", "policy"} & set(buffer.sample(2)[0].keys())
+            assert not {"done", "policy"} & set(buffer[:].keys())
+
+    def test_what_is_declared_is_there(self):
+        buffer = ReplayBuffer[DoneStep](5)
+        with pytest.raises(SchemaError, match=r"batch\.policy  missing"):
+            buffer.add(Batch(**fields(done=np.array(False))))
+        buffer.add(Batch(**fields(truncated=np.array(True), done=np.array(True), policy=Batch())))
+        assert buffer.sample(1)[0].done.tolist() == [True]
+        assert buffer.sample(1)[0].policy == Batch()
+
+    def test_what_is_added_with_values_stays(self):
+        buffer = ReplayBuffer[Step](5)
+        buffer.add(Batch(**fields(policy=Batch(logp=0.5), info=Batch(step=3))))
+        rows: Any = buffer[:]
+        assert (rows.policy.logp.tolist(), rows.info.step.tolist()) == ([0.5], [3])
+
+    def test_a_buffer_that_declares_nothing_gives_what_tianshou_does(self):
+        buffer = ReplayBuffer(5)
+        buffer.add(Batch(**fields(truncated=np.array(True))))
+        rows: Any = buffer[:]
+        assert rows.done.tolist() == [True]
+        assert rows.info == rows.policy == Batch()
 
 
 class TestTensors:

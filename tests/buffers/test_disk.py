@@ -7,7 +7,9 @@ import json
 import os
 import pickle
 import random
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -201,16 +203,124 @@ def test_rows_are_there_for_others_while_the_buffer_is_used(tmp_path):
         assert ReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-one for one in range(number + 1)][-3:]
 
 
-def test_a_buffer_larger_than_what_is_written_takes_no_room(tmp_path):
-    buffer = ReplayBuffer(1_000_000, path=tmp_path)
-    for number in range(3):
-        buffer.add(Batch(transition(number), cam=np.full(2000, number, np.uint8)))
+# ---- room on the disk -----------------------------------------------------------------------------------------------
+
+
+def room_of(file: Path) -> int:
+    return file.stat().st_blocks * 512
+
+
+def too_many(path: Path, row_bytes: int) -> int:
+    """Rows of so many bytes, a terabyte more than the disk of a folder has room for."""
+    return (shutil.disk_usage(path).free + 2**40) // row_bytes
+
+
+def test_the_disk_keeps_the_room_of_every_row_from_the_beginning(tmp_path):
+    buffer = PrioritizedReplayBuffer(100_000, 0.5, 0.5, path=tmp_path)
+    buffer.add(Batch(transition(0), cam=np.zeros(50, np.uint8)))
+    assert file_of(tmp_path, "cam").stat().st_size > 5_000_000
+    for file in tmp_path.glob("*.npy"):
+        assert room_of(file) >= file.stat().st_size
+
+
+def test_a_column_that_the_disk_has_no_room_for_is_refused_and_nothing_of_it_is_left(tmp_path):
+    path = tmp_path / "b"
+    buffer = ReplayBuffer(too_many(tmp_path, 2), path=path)
+    before = sorted(os.listdir(path))
+    with pytest.raises(errors.StorageError) as caught:
+        buffer.add(transition(0))
+    text = str(caught.value)
+    assert re.fullmatch(
+        rf"field '.*': {re.escape(str(path))}/\d+\.npy needs [\d,]+ more bytes, and [\d,]+ are free on its disk; "
+        r"make room there, or the buffer smaller, or give another path=", text,
+    ), text  # fmt: skip
+    assert sorted(os.listdir(path)) == before
+    assert len(buffer) == 0
+
+
+def test_a_new_field_that_the_disk_has_no_room_for_leaves_the_rows(tmp_path):
+    buffer = filled("ReplayBuffer", tmp_path, 3)
+    before = sorted(os.listdir(tmp_path))
+    wide = np.broadcast_to(np.zeros(1, np.uint8), too_many(tmp_path, 4))
+    with pytest.raises(errors.StorageError, match=r"field 'wide': .* needs [\d,]+ more bytes"):
+        buffer.add(transition(3, small=1, wide=wide))
+    assert sorted(os.listdir(tmp_path)) == before
+    assert buffer[:].act.tolist() == [0, 1, 2]
+    buffer.add(transition(3))
+    assert reopened(buffer, tmp_path)[:].act.tolist() == [0, 1, 2, 3]
+
+
+def test_a_copy_without_room_gets_it_when_it_is_opened_to_go_on_writing(tmp_path):
+    buffer = ReplayBuffer(100_000, path=tmp_path)
+    buffer.add(transition(0, cam=np.arange(50)))
+    buffer.close()
     cam = file_of(tmp_path, "cam")
-    assert cam.stat().st_size > 2_000_000_000
-    assert sum(one.stat().st_blocks * 512 for one in tmp_path.iterdir()) < 10_000_000
-    again = reopened(buffer, tmp_path)
-    assert again[:].cam.mean(1).tolist() == [0, 1, 2]
-    assert (cam.stat().st_blocks * 512) < 10_000_000
+    os.truncate(cam, cam.stat().st_size - 39_000_000)
+    os.truncate(cam, cam.stat().st_size + 39_000_000)
+    assert room_of(cam) < 2_000_000
+    assert opened(buffer, tmp_path)[:].cam.tolist() == [[*range(50)]]
+    assert room_of(cam) < 2_000_000
+    assert opened(buffer, tmp_path, "r+")[:].cam.tolist() == [[*range(50)]]
+    assert room_of(cam) >= cam.stat().st_size
+
+
+LITTLE = """
+import os, resource, sys
+from tests.buffers.test_disk import transition
+from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer
+from typedbatch.errors import StorageError
+
+folder, how = sys.argv[1:]
+if how == "limit":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
+buffer = ReplayBuffer(500_000, path=folder)
+before = sorted(os.listdir(folder))
+try:
+    buffer.add(transition(0))
+except StorageError as error:
+    print(error)
+print(sorted(os.listdir(folder)) == before, len(buffer))
+buffer.close()
+try:
+    PrioritizedReplayBuffer(600_000, 0.5, 0.5, path=folder + "3")
+except StorageError as error:
+    print(error)
+print(os.listdir(folder + "3"))
+ReplayBuffer(3, path=folder + "3").add(transition(0))
+small = ReplayBuffer(1000, path=folder + "2")
+for number in range(3000):
+    small.add(transition(number))
+print(small[:].act.sum())
+"""
+
+
+def little(folder: Path, how: str, *before: str) -> list[str]:
+    command = [*before, sys.executable, "-W", "error", "-c", LITTLE, str(folder), how]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_a_limit_on_files_is_an_error_when_the_column_is_made_and_not_when_it_is_written(tmp_path):
+    said = little(tmp_path / "b", "limit")
+    assert re.match(r"field '.*': no room for \[500000.*\] of float64: .*File too large", said[0]), said
+    assert said[1] == "True 0"
+    assert re.match(r"field 'priorities': no room for .*File too large", said[2]), said
+    assert said[3:] == ["['buffer.lock']", str(sum(range(2000, 3000)))]
+
+
+MOUNT = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+
+
+def test_a_disk_that_is_full_is_an_error_when_the_column_is_made_and_not_when_it_is_written(tmp_path):
+    mount = f'mount -t tmpfs -o size=4m none {tmp_path} && exec "$@"'
+    if not shutil.which("unshare") or subprocess.run([*MOUNT, mount, "-", "true"], capture_output=True).returncode:
+        pytest.skip("this system lets nobody but root mount a small disk")
+    said = little(tmp_path / "b", "disk", *MOUNT, mount, "-")
+    assert re.search(r"\.npy needs [\d,]+ more bytes, and [\d,]+ are free", said[0]), said
+    assert said[1] == "True 0"
+    assert re.match(r"field 'priorities': .*\.npy needs [\d,]+ more bytes, and [\d,]+ are free", said[2]), said
+    assert said[3:] == ["['buffer.lock']", str(sum(range(2000, 3000)))]
 
 
 # ---- what is kept ---------------------------------------------------------------------------------------------------
@@ -729,7 +839,7 @@ def test_a_description_in_which_anything_is_something_else_is_refused_or_used_in
 def test_frames_that_no_ring_has_are_refused(tmp_path):
     filled("ReplayBuffer", tmp_path).close()
     rewrite(tmp_path, argument("stack_num", 10**5))
-    with pytest.raises(errors.StorageError, match="frames of 100000 rows, in a buffer of 4"):
+    with pytest.raises(errors.StorageError, match="stack_num is at most 1,000, got 100000"):
         ReplayBuffer.open(tmp_path)
 
 

@@ -109,6 +109,7 @@ def interrupted(call: Callable[[], Any], moment: int) -> int:
 
 CALLS: dict[str, Callable[[Any, int], Any]] = {
     "add": lambda buffer, step: lambda: buffer.add(rows(step, state_of(buffer).many)),
+    "extend": lambda buffer, step: _extend(buffer, step),
     "add a new field": lambda buffer, step: _add_new_field(buffer, step),
     "update": lambda buffer, step: _update(buffer, step),
     "set_array_at_key": lambda buffer, step: lambda: buffer.set_array_at_key(np.ones(buffer.maxsize), "more"),
@@ -127,6 +128,14 @@ def _add_new_field(buffer: Any, step: int) -> Callable[[], Any]:
     return lambda: buffer.add(rows(step, many, new=np.ones(1 + many)))
 
 
+def _extend(buffer: Any, step: int) -> Callable[[], Any]:
+    if state_of(buffer).many:
+        given = Batch.cat([rows(step, True), rows(step + 1, True)])
+        return lambda: buffer.extend(given, [0, 1, 0, 1])
+    given = Batch.stack([rows(step, False), rows(step + 1, False)])
+    return lambda: buffer.extend(given)
+
+
 def _update(buffer: Any, step: int) -> Any:
     other = VectorReplayBuffer(4, 2) if isinstance(buffer, VectorReplayBuffer) else ReplayBuffer(2)
     for one in range(step, step + 2):
@@ -142,7 +151,8 @@ def _set_batch(buffer: Any, step: int) -> Any:
 
 def calls(name: str) -> list[str]:
     left_out = {"update_weight"} if name != "PrioritizedReplayBuffer" else set()
-    left_out |= {"update", "set_batch"} if name == "CachedReplayBuffer" else set()  # which has rows of its own order
+    if name == "CachedReplayBuffer":  # which has rows of its own order
+        left_out |= {"update", "set_batch", "extend"}
     left_out |= {"set_batch"} if name == "VectorReplayBuffer" else set()
     return [one for one in CALLS if one not in left_out]
 

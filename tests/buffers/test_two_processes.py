@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -371,6 +372,26 @@ def test_what_is_no_file_of_the_folder_is_neither_opened_nor_written_through(nam
         with pytest.raises(errors.StorageError):
             PrioritizedReplayBuffer.open(path, mode="r")
     assert target.read_bytes() == before
+
+
+def test_a_folder_that_is_a_link_is_read_and_not_written_through(tmp_path):
+    mine, link = tmp_path / "mine", tmp_path / "b"
+    mine.mkdir()
+    link.symlink_to(mine)
+    with pytest.raises(
+        errors.StorageError, match=re.escape(f"{link} is a link, which is not written through; give {mine}")
+    ):
+        ReplayBuffer(4, path=link)
+    assert os.listdir(mine) == []
+    filled("ReplayBuffer", mine, 2).close()
+    with pytest.raises(errors.StorageError, match="is a link, which is not written through"):
+        ReplayBuffer.open(link)
+    assert len(ReplayBuffer.open(link, mode="r")) == 2
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(errors.StorageError, match="is a link, which is not written through"):
+        ReplayBuffer(4, path=link)
+    assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("name", ["buffer.new.json", "10.npy", "11.npy", "12.npy", "state.12.npy", "state.18.npy"])

@@ -358,6 +358,16 @@ def test_a_folder_and_a_file_of_another_sort(tmp_path):
         read(tmp_path / "one.npz", unsafe_pickle=False)
 
 
+@pytest.mark.parametrize("ending", ["npz", "pt", "pth", "safetensors", "h5", "hdf5", "pkl", "pickle"])
+def test_a_pipe_is_refused_and_nobody_waits_for_its_other_end(ending, tmp_path):
+    path = tmp_path / f"a.{ending}"
+    os.mkfifo(path)
+    for command in (["show"], ["infer"], ["validate", "--as", "BatchProtocol"]):
+        done = run(*command, str(path), "--unsafe-pickle", cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"{path} is a pipe, and not a regular file" in done.stdout + done.stderr
+
+
 def test_tensors_without_a_size_are_shown(tmp_path):
     torch.save({"a": torch.eye(2).to_sparse()}, tmp_path / "a.pt")
     done = run("show", "a.pt", cwd=tmp_path)

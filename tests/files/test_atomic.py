@@ -14,6 +14,7 @@ import pytest
 
 from tests.files.helpers import ENDINGS, cells
 from typedbatch import Batch
+from typedbatch.buffers import ReplayBuffer
 from typedbatch.errors import StorageError
 from typedbatch.files import load, save
 
@@ -107,14 +108,53 @@ def test_two_threads_that_save_the_same_file_both_succeed(path, monkeypatch):
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_a_link_stays_one(path):
-    (path.parent / "folder").mkdir()
+def save_buffer(path: Any) -> None:
+    buffer = ReplayBuffer(2)
+    buffer.add(Batch(obs=1.0, act=2, rew=1.0, terminated=False, truncated=False))
+    buffer.save_hdf5(path)
+
+
+WRITERS: dict[str, Any] = {
+    "a batch": lambda path: save(Batch(a=2), path),
+    "a buffer": save_buffer,
+}
+
+
+@pytest.mark.parametrize("what", WRITERS)
+def test_a_link_is_replaced_and_what_it_points_to_stays_as_it_is(what, path):
     target = path.parent / "folder" / path.name
-    save(Batch(a=1), target)
+    target.parent.mkdir()
+    target.write_text("mine")
+    target.chmod(0o600)
     path.symlink_to(target)
-    save(Batch(a=2), path)
-    assert path.is_symlink()
-    assert load(target).a == load(path).a == 2
+    WRITERS[what](path)
+    assert not path.is_symlink()
+    assert (target.read_text(), os.listdir(target.parent)) == ("mine", [path.name])
+    assert path.stat().st_mode & 0o777 != 0o600
+
+
+@pytest.mark.parametrize("what", WRITERS)
+def test_a_link_to_nowhere_is_replaced(what, path):
+    path.symlink_to(path.parent / "nowhere")
+    WRITERS[what](path)
+    assert os.listdir(path.parent) == [path.name]
+    assert not path.is_symlink()
+
+
+def test_a_folder_on_the_way_may_be_a_link(path):
+    (path.parent / "folder").mkdir()
+    (path.parent / "link").symlink_to(path.parent / "folder")
+    save(Batch(a=2), path.parent / "link" / path.name)
+    assert load(path.parent / "folder" / path.name).a == 2
+
+
+@pytest.mark.parametrize("what", WRITERS)
+def test_a_pipe_is_not_replaced(what, path):
+    os.mkfifo(path)
+    with pytest.raises(StorageError, match="cannot be written: it is a pipe, and not a regular file"):
+        WRITERS[what](path)
+    assert path.is_fifo()
+    assert os.listdir(path.parent) == [path.name]
 
 
 @pytest.mark.parametrize("what", ["link", "file"])

@@ -17,9 +17,10 @@ import torch
 
 from tests.files.helpers import ENDINGS, Evil, assert_same, cells, through_file
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
+from typedbatch.buffers import ReplayBuffer
 from typedbatch.errors import LeafError, SettingError, StorageError, StructureError
 from typedbatch.files import load, save
-from typedbatch.files.hdf5 import to_hdf5
+from typedbatch.files.hdf5 import from_hdf5, to_hdf5
 from typedbatch.sample_batches.compression import compress_column
 
 
@@ -231,9 +232,41 @@ def test_a_folder_is_refused(path):
     path.mkdir()
     with pytest.raises(StorageError, match=rf"{re.escape(str(path))} cannot be read: (?s:.*)Is a directory"):
         load(path)
-    with pytest.raises(StorageError, match=rf"{re.escape(str(path))} cannot be written: .*Is a directory"):
+    with pytest.raises(StorageError, match=rf"{re.escape(str(path))} cannot be written: it is a folder, and "):
         save(Batch(a=1), path)
     assert os.listdir(path.parent) == [path.name]
+
+
+OPENED: dict[str, Any] = {
+    "load": load,
+    "load mapped": lambda path: load(path, mmap=path.suffix == ".safetensors"),
+    "load trusted": lambda path: load(path, trusted=path.suffix == ".h5"),
+    "load_hdf5": ReplayBuffer.load_hdf5,
+    "load_hdf5 trusted": partial(ReplayBuffer.load_hdf5, trusted=True),
+    "from_hdf5": from_hdf5,
+}
+
+
+@pytest.mark.parametrize("how", OPENED)
+def test_a_pipe_is_refused_and_nobody_waits_for_its_other_end(how, path):
+    os.mkfifo(path)
+    with pytest.raises(StorageError, match=rf"^{re.escape(str(path))} is a pipe, and not a regular file$"):
+        OPENED[how](path)
+
+
+@pytest.mark.parametrize("how", OPENED)
+def test_a_device_is_refused(how, path):
+    path.symlink_to("/dev/zero")
+    with pytest.raises(StorageError, match=rf"^{re.escape(str(path))} is a device, and not a regular file$"):
+        OPENED[how](path)
+
+
+@pytest.mark.parametrize("how", ["load", "load trusted"])
+def test_a_link_to_a_file_is_read(how, path):
+    save(Batch(a=1), path)
+    link = path.with_name(f"link{path.suffix}")
+    link.symlink_to(path)
+    assert OPENED[how](link).a == 1
 
 
 def test_a_folder_that_is_not_there_is_not_made(path):

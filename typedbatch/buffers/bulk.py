@@ -160,7 +160,9 @@ def set_batch(state: State, batch: Any) -> None:
     for path, leaf in leaves(batch.__dict__):
         if leading_shape(leaf) and leading_shape(leaf)[0] != state.rings.size:
             rows = leading_shape(leaf)[0]
-            raise SizeError(f"{rows} rows, but the buffer takes exactly {state.rings.size}", path)
+            raise SizeError(
+                f"{rows} rows, and set_batch() fills all {state.rings.size} slots; extend() adds any number", path
+            )
     fields, _, _ = to_store(state, batch, (state.rings.size,))
     if "done" in batch.__dict__:
         fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (state.rings.size,)))
@@ -209,7 +211,7 @@ def _replace(state: State, batch: Tree | None, fields: dict[str, Any], slots: Sl
     state.columns = new_tree(Batch, {})
     state.share_columns()
     plan = state.plan(batch, fields, (len(slots),))  # on disk, there are no rows from here on
-    state.on_rows_forgotten(np.arange(state.rings.size))
+    state.on_rows_forgotten(0, state.rings.size)
     plan.write(slots)
     rings.length[:] = lengths
     rings.insertion[:] = lengths % np.maximum(rings.capacity, 1)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._tree.leaves import describe
-from typedbatch._tree.rows import at_least
 from typedbatch.buffers import bulk, incoming
 from typedbatch.buffers.declared import Declared, library_class
 from typedbatch.buffers.guard import changing
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Slots
+from typedbatch.buffers.settings import MOST_SLOTS, count_of, ring_count
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import LeafError, StructureError
 
@@ -51,9 +51,9 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         main = state_of(main_buffer)
         if main.columns.__dict__ or main.storage.durable:
             raise StructureError("the main buffer is empty and in memory; a path is given to the CachedReplayBuffer")
-        at_least(1, cached_buffer_num, "cached_buffer_num")
-        at_least(1, max_episode_length, "max_episode_length")
-        sizes = [main_buffer.maxsize] + [max_episode_length] * cached_buffer_num
+        caches = ring_count(cached_buffer_num, "cached_buffer_num")
+        rows = count_of(max_episode_length, "max_episode_length", 1, MOST_SLOTS // caches)
+        sizes = [main_buffer.maxsize] + [rows] * caches
         self._begin(CachedState(type(self), sizes, {**main.options, "path": path}, main.hint))
         self._parts = [main_buffer, *self.buffers[1:]]
         self._state.parts[0] = main
@@ -104,6 +104,33 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         # if it is interrupted, episodes that have ended are moved all the same
         return state.change(state.on_reopened, add)
 
+    @changing
+    def extend(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
+        """Add rows in the order of time, as :meth:`add` would one after the other; episodes move as they end.
+
+        Rows are looked at before any is added. If it is interrupted, the first ones may be there. It is quickest where
+        rows of different caches take turns.
+
+        Args:
+            batch: the rows: fields of shape ``(n, ...)``.
+            buffer_ids: the cache of each row; it may be left out where there is only one.
+
+        Returns:
+            As :meth:`add`, with an entry for each row.
+
+        Raises:
+            StructureError: there are several caches, and not one is given for each row; and what
+                :meth:`ReplayBuffer.extend` raises.
+        """
+        ids = incoming.ids_of_rows(self.cached_buffer_num, batch, buffer_ids)
+        if not len(ids):
+            return Added.nothing()
+        fields, _, _ = incoming.to_store(self._state, batch, (len(ids),))
+        self._state.plan(batch, fields, (len(ids),))  # all fit, or none is added
+        rows: Any = batch
+        added = [self.add(rows[now], ids[now]) for now in _without_repetition(ids)]
+        return Added(*(np.concatenate(columns) for columns in zip(*added, strict=True)))
+
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""
         return bulk.update_ring(self._state, 0, state_of(buffer, "update()"))
@@ -150,6 +177,17 @@ class CachedState(State):
             "cached_buffer_num": len(caches),
             "max_episode_length": caches[0],
         }
+
+
+def _without_repetition(ids: Slots) -> Iterator[slice]:
+    """Ranges of rows, one after the other, in each of which a cache comes once: its episode may end, and move."""
+    begin, met = 0, set[int]()
+    for place, ring in enumerate(ids.tolist()):
+        if ring in met:
+            yield slice(begin, place)
+            begin, met = place, set()
+        met.add(ring)
+    yield slice(begin, len(ids))
 
 
 def _move(state: State, ring: int) -> tuple[int, int]:

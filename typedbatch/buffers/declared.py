@@ -10,6 +10,7 @@ from typedbatch._level import current_level
 from typedbatch._tree.leaves import Tree, new_tree
 from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.incoming import as_row
+from typedbatch.buffers.options import FILLED_IN
 from typedbatch.schema import options_of, schema_of
 
 _SAMPLED = "what {}.sample() gives"
@@ -27,6 +28,8 @@ class Declared:
         added, sampled = _declared_types(hint)
         self.added: Any = added
         self.sampled: Any = instead.get("sampled", sampled)
+        self.left_out: frozenset[str] = _bookkeeping(added if sampled is None else sampled)
+        """Fields that the buffer keeps for itself and that nobody has declared: no part of what is sampled."""
         self.says: bool = added is not None or sampled is not None
         self._buffer: str = (get_origin(hint) or hint).__name__
         options = () if self.sampled is None else options_of(self.sampled)
@@ -37,8 +40,7 @@ class Declared:
 
     def names(self) -> set[str]:
         """The fields that what is added must, or may, have."""
-        options = () if self.added is None else options_of(self.added)
-        return {field.name for option in options for field in schema_of(option).fields}
+        return _field_names(self.added)
 
     def typed(self, fields: dict[str, Any]) -> Any:
         """Rows as what is declared to be sampled: the record, the one that matches of several, or a plain Batch."""
@@ -75,6 +77,16 @@ def library_class(hint: Any) -> Any:
     """The class of this package that a user's class, with arguments or without, derives from; None for any other."""
     mro = (get_origin(hint) or hint).__mro__
     return next((one for one in mro if one.__module__.partition(".")[0] == "typedbatch"), None)
+
+
+def _bookkeeping(schema: Any) -> frozenset[str]:
+    """The fields that a buffer adds to rows by itself, without those that a schema declares; none without a schema."""
+    return frozenset() if schema is None else frozenset(FILLED_IN) - _field_names(schema)
+
+
+def _field_names(schema: Any) -> set[str]:
+    options = () if schema is None else options_of(schema)
+    return {field.name for option in options for field in schema_of(option).fields}
 
 
 def _declared_types(hint: Any) -> tuple[Any, Any]:

@@ -25,6 +25,7 @@ from typedbatch._tree.leaves import BATCH, KINDS, TENSOR, Tree, new_tree
 from typedbatch.buffers.folder import DESCRIPTION, LOCK, Folder
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import StorageError
+from typedbatch.files.regular import is_from_system
 
 _TRIES = 1000
 
@@ -71,6 +72,7 @@ class Disk(Memory):
         """
         folder = Folder(Path(path).absolute(), write=True)
         try:
+            folder.require_no_link()
             folder.path.mkdir(parents=True, exist_ok=True)
             _require_empty(folder)
             folder.lock()
@@ -81,6 +83,7 @@ class Disk(Memory):
         except StorageError:
             raise
         except (OSError, ValueError) as error:
+            _require_from_system(error)
             raise StorageError(f"{folder.path} cannot be made a folder: {error}") from error
         return cls(folder)
 
@@ -89,12 +92,14 @@ class Disk(Memory):
         """A folder that a buffer is in. Nothing in it is executed, and nothing outside of it is read.
 
         Raises:
-            StorageError: there is no buffer in it, its files do not fit together, or another process writes to it.
+            StorageError: there is no buffer in it, its files do not fit together, another process writes to it, or the
+                disk has no room for what will be written to it.
         """
         folder = Folder(Path(os.fspath(path)).absolute(), write=write)
         disk = cls(folder)
         if write:
             try:
+                folder.require_no_link()
                 folder.identity()  # nothing is made where no buffer is
                 folder.lock()
             except FileNotFoundError as error:
@@ -105,12 +110,16 @@ class Disk(Memory):
             except (OSError, ValueError) as error:
                 if isinstance(error, StorageError):
                     raise
+                _require_from_system(error)
                 raise StorageError(f"{folder.path} cannot be opened: {error}") from error
         try:
-            return disk, disk.read()
+            layout = disk.read()
+            if write:
+                disk.reserve()
         except BaseException:
             disk.close()
             raise
+        return disk, layout
 
     # ---- columns --------------------------------------------------------------------------------------------------
 
@@ -125,8 +134,10 @@ class Disk(Memory):
         name = self._new_name()
         try:
             self._maps[name] = self.folder.create_array(name, shape, dtype)
-        except (OSError, ValueError) as error:  # a full disk; no rows, which cannot be mapped
-            self.folder.remove(name)
+        except StorageError as error:
+            raise error.under(".".join(path)) from error.__cause__
+        except (OSError, ValueError) as error:  # a limit or quota; no rows, which cannot be mapped
+            _require_from_system(error)
             raise StorageError(f"no room for {list(shape)} of {dtype}: {error}", ".".join(path)) from error
         self._files[path] = name
         column: NDArray[Any] = self._maps[name].view(np.ndarray)
@@ -143,6 +154,7 @@ class Disk(Memory):
         try:
             self._lay_out(buffer, columns, numbers)
         except OSError as error:
+            _require_from_system(error)
             raise StorageError(f"{self.folder.path} cannot be written to: {error}") from error
 
     def _lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
@@ -162,6 +174,19 @@ class Disk(Memory):
         own = {*self._extra_files.values(), self._state_file}
         self._used = own | {field["file"] for field in fields if field["file"]}
         self.tidy()
+
+    def reserve(self) -> None:
+        """Have the disk keep the space of every file, so that no write to a column fails.
+
+        Raises:
+            StorageError: there is no room for it.
+        """
+        try:
+            for name in self._maps:
+                self.folder.reserve(name)
+        except OSError as error:
+            _require_from_system(error)
+            raise StorageError(f"{self.folder.path} cannot be written to: {error}") from error
 
     def tidy(self) -> None:
         for name in [name for name in self._maps if name not in self._used]:
@@ -213,6 +238,7 @@ class Disk(Memory):
         except FileNotFoundError as error:
             raise StorageError(_no_buffer(self.folder, str(error.filename))) from error
         except Exception as error:  # whatever it is, what was read is the reason for it
+            _require_from_system(error)
             reason = error.reason if isinstance(error, StorageError) else error
             raise StorageError(f"{self.folder.path} holds no buffer, or it is damaged: {reason}") from error
         self._used = set(self._maps)
@@ -283,6 +309,12 @@ class Disk(Memory):
         self._maps[file] = self.folder.array(file, copied_when_written=tensor)
         array: NDArray[Any] = self._maps[file].view(np.ndarray)
         return array
+
+
+def _require_from_system(error: Exception) -> None:
+    """Raise an error again that the file system has nothing to do with, such as one of a signal handler."""
+    if isinstance(error, OSError) and not is_from_system(error):
+        raise error
 
 
 def _require_empty(folder: Folder) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import gc
 import os
 import re
-import stat
 from collections.abc import Generator
 from math import prod
 from pathlib import Path
@@ -21,7 +20,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from typedbatch.buffers.space import reserve
 from typedbatch.errors import StorageError
+from typedbatch.files.regular import is_from_system, require_regular
 
 fcntl: Any
 try:
@@ -48,6 +49,17 @@ class Folder:
         self.write: bool = write
         self._lock: int | None = None
         _folders.add(self)
+
+    def require_no_link(self) -> None:
+        """Check that the folder itself is not a link, which may point to a folder that somebody else has chosen.
+
+        Raises:
+            StorageError: it is one.
+        """
+        if self.path.is_symlink():
+            raise StorageError(
+                f"{self.path} is a link, which is not written through; give {os.path.realpath(self.path)}"
+            )
 
     # ---- the lock -------------------------------------------------------------------------------------------------
 
@@ -90,6 +102,8 @@ class Folder:
                     "close() that one first, or open this one with mode='r'"
                 ) from None
             except OSError as error:
+                if not is_from_system(error):
+                    raise
                 raise StorageError(f"{self.path} is on a file system without locks: {error}") from error
             else:
                 return
@@ -136,8 +150,7 @@ class Folder:
 
     def _require_file(self, number: int, name: str) -> None:
         found = os.fstat(number)
-        if not stat.S_ISREG(found.st_mode):
-            raise StorageError(f"{name} is not a file")
+        require_regular(found, name)
         if self.write and found.st_nlink > 1:
             raise StorageError(f"{name} has a second name elsewhere (a hard link), and would change there too; copy it")
 
@@ -167,16 +180,22 @@ class Folder:
     # ---- arrays ---------------------------------------------------------------------------------------------------
 
     def create_array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """A new ``.npy`` file of zeros, mapped into memory.
+        """A new ``.npy`` file of zeros, mapped into memory, for which the disk keeps all of its space.
 
         Raises:
-            OSError: there is no room for it.
-            ValueError: it would have no bytes, or more than can be addressed.
+            StorageError: there is no room for it. No file is left.
+            OSError: the file cannot be made, for example because of a limit. No file is left.
+            ValueError: it would have no bytes, or more than can be addressed. No file is left.
         """
         header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-        with self.create(name) as file:
-            npy.write_array_header_1_0(file, header)
-            return np.memmap(file, dtype, "r+", file.tell(), shape)
+        try:
+            with self.create(name) as file:
+                npy.write_array_header_1_0(file, header)
+                reserve(file.fileno(), file.tell() + prod(shape) * dtype.itemsize, str(self.path / name))
+                return np.memmap(file, dtype, "r+", file.tell(), shape)
+        except BaseException:
+            self.remove(name)
+            raise
 
     def array(self, name: Any, *, copied_when_written: bool = False) -> NDArray[Any]:
         """An array of a file that is there, mapped into memory.
@@ -200,6 +219,18 @@ class Folder:
                 raise StorageError(f"{name} was cut off, or does not hold a column")
             mode: Any = "r+" if self.write else "c" if copied_when_written else "r"
             return np.memmap(file, dtype, mode, file.tell(), shape)
+
+    def reserve(self, name: str) -> None:
+        """Have the disk keep all of the space of a file that is there.
+
+        A copy of a folder may lack it, and a folder that an older version made.
+
+        Raises:
+            StorageError: there is no room for it.
+            OSError: it cannot be opened.
+        """
+        with self.opened(name) as file:
+            reserve(file.fileno(), os.fstat(file.fileno()).st_size, str(self.path / name))
 
     def flush(self, maps: Any) -> None:
         """Wait until the files are on the disk."""

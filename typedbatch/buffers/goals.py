@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._tree.leaves import BATCH, KINDS, describe
-from typedbatch._tree.rows import at_least
 from typedbatch._typing import Array
 from typedbatch.buffers.columns import Fields, Lead, Plan
 from typedbatch.buffers.options import BufferOptions
 from typedbatch.buffers.rings import Slots
+from typedbatch.buffers.settings import count_of, number_of
 from typedbatch.buffers.state import State
 from typedbatch.errors import LeafError, MissingFieldError, SizeError
 
@@ -51,12 +53,32 @@ class GoalState(State):
         *,
         many: bool = False,
     ) -> None:
-        self.horizon: int = at_least(1, horizon, "horizon")
-        if not future_k >= 1:
+        self.horizon: int = count_of(horizon, "horizon", 1)
+        if not (hasattr(type(future_k), "__float__") and future_k >= 1):
             raise SizeError(f"future_k is 1 or more, got {future_k!r}")
-        self.future_k: float = future_k
+        self._use_goals(float(future_k), 1 - 1 / future_k)
         self.relabelled: Relabelled | None = None
         super().__init__(cls, capacities, options, many=many)
+
+    def _use_goals(self, future_k: float, future_p: float) -> None:
+        self.future_k: float = future_k
+        self.future_p: float = future_p
+        """How likely an episode gets another goal: ``1 - 1 / future_k``."""
+
+    def set_future_p(self, future_p: Any) -> None:
+        """Change how likely an episode gets another goal.
+
+        Raises:
+            SettingError: it is not from 0 to 1.
+        """
+        likely = number_of(future_p, "future_p", 0, 1)
+
+        def use(future_k: float, future_p: float) -> None:
+            self._use_goals(future_k, future_p)
+            self.on_described_anew()
+
+        before = partial(use, self.future_k, self.future_p)
+        self.change(before, use, 1 / (1 - likely) if likely < 1 else math.inf, likely)
 
     def plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
         if not self.columns.__dict__:

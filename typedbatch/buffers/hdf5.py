@@ -22,6 +22,7 @@ from typedbatch.files._hdf5.process import read_file
 from typedbatch.files._hdf5.target import written
 from typedbatch.files.atomic import replacing
 from typedbatch.files.hdf5 import to_hdf5
+from typedbatch.files.regular import is_from_system
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -65,6 +66,8 @@ def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bo
     except StorageError as error:
         raise error if str(path) in str(error) else StorageError(f"{path} cannot be read: {error}") from error
     except OSError as error:
+        if not is_from_system(error):
+            raise
         raise StorageError(f"{path} cannot be read: {error}") from error
     except Exception as error:  # whatever it is, what was read is the reason for it
         raise StorageError(f"{path} is damaged, or no HDF5 file: {error}") from error

@@ -12,16 +12,16 @@ from typedbatch._ops.casting import fitted
 from typedbatch._ops.conversion import to_numpy
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._tree.leaves import describe
-from typedbatch._tree.rows import at_least
 from typedbatch._typing import Array
 from typedbatch.buffers import restore
 from typedbatch.buffers.columns import take_slots
 from typedbatch.buffers.goals import GoalState, Relabelled
-from typedbatch.buffers.guard import exclusive, exclusive_at
+from typedbatch.buffers.guard import changing, exclusive, exclusive_at
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
+from typedbatch.buffers.settings import count_of
 from typedbatch.buffers.vector import capacities
 from typedbatch.errors import LeafError, RowAssignmentError
 
@@ -46,6 +46,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     Raises:
         SizeError: a horizon or ``future_k`` below 1.
+        LeafError: ``compute_reward_fn`` is not a function.
 
     As Tianshou's ``HERReplayBuffer``, which rewrites what is stored.
     """
@@ -58,8 +59,8 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         future_k: float = 8.0,
         **options: Unpack[BufferOptions],
     ) -> None:
-        self.compute_reward_fn: RewardFn = compute_reward_fn
-        self._begin(GoalState(type(self), [at_least(0, size, "size")], options, horizon, future_k))
+        self.compute_reward_fn: RewardFn = _function(compute_reward_fn)
+        self._begin(GoalState(type(self), [count_of(size, "size")], options, horizon, future_k))
 
     if TYPE_CHECKING:
         _state: GoalState  # pyright: ignore[reportIncompatibleVariableOverride]  # set once, by _begin
@@ -76,8 +77,17 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     @property
     def future_p(self) -> float:
-        """How likely an episode gets another goal."""
-        return 1 - 1 / self._state.future_k
+        """How likely an episode gets another goal, ``1 - 1 / future_k``. It may be set, and changes ``future_k``.
+
+        Raises:
+            SettingError: it is not from 0 to 1.
+        """
+        return self._state.future_p
+
+    @future_p.setter
+    @changing
+    def future_p(self, future_p: float) -> None:
+        self._state.set_future_p(future_p)
 
     @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
@@ -208,9 +218,16 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         future_k: float = 8.0,
         **options: Unpack[BufferOptions],
     ) -> None:
-        self.compute_reward_fn = compute_reward_fn
+        self.compute_reward_fn = _function(compute_reward_fn)
         sizes = capacities(total_size, buffer_num)
         self._begin(GoalState(type(self), sizes, options, horizon, future_k, many=True))
+
+
+def _function(compute_reward_fn: Any) -> Any:
+    if not callable(compute_reward_fn):
+        got = describe(compute_reward_fn)
+        raise LeafError(f"compute_reward_fn is a function of achieved and desired goals, got {got}")
+    return compute_reward_fn
 
 
 def _required(compute_reward_fn: RewardFn | None, who: str) -> RewardFn:

@@ -19,6 +19,7 @@ from typedbatch._tree.leaves import (
     TENSOR,
     Tree,
     describe,
+    leading_shape,
     mask_obstacle,
     new_tree,
     object_array,
@@ -50,6 +51,36 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
     if ids.size and not 0 <= ids.min() <= ids.max() < rings:
         raise StructureError(f"there are rings 0 to {rings - 1}, got buffer_ids {ids.tolist()}")
     return ids.astype(np.intp, copy=False), len(ids)
+
+
+def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
+    """The ring of each row of a batch of rows; the only one if nothing is said.
+
+    Raises:
+        LeafError: it is not a Batch.
+        MissingFieldError: it has no rewards.
+        RowAssignmentError: it is one row, without a dimension for rows.
+        StructureError: a ring that does not exist, or not one for each row.
+    """
+    if not isinstance(batch, Tree):
+        raise LeafError(f"extend() takes a Batch, got {describe(batch)}")
+    if "rew" not in batch.__dict__:
+        raise MissingFieldError(type(batch).__name__, "rew", batch.__dict__)
+    rew = batch.__dict__["rew"]
+    if not leading_shape(rew):
+        raise RowAssignmentError(f"extend() takes rows, got {describe(rew)}; add() takes a single one", "rew")
+    rows = leading_shape(rew)[0]
+    if buffer_ids is None:
+        if rings > 1:
+            raise StructureError(
+                f"this buffer has {rings} rings; buffer_ids= says which of them each of {rows} rows is for"
+            )
+        return np.zeros(rows, np.intp)
+    ids, count = ring_ids(rings, buffer_ids)
+    if count != rows:
+        raise StructureError(f"buffer_ids says the ring of each row, got {count} for {rows} rows")
+    numbers: NDArray[np.intp] = ids
+    return numbers
 
 
 def to_store(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:

@@ -15,6 +15,8 @@ S = TypeVar("S", bound=BatchProtocol, covariant=True, default=R)
 """What is sampled."""
 
 FIELDS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
+FILLED_IN = ("done", "obs_next", "info", "policy")
+"""Those that a buffer computes, or has a place for where rows lack them."""
 
 
 class BufferOptions(TypedDict, total=False):

@@ -13,6 +13,7 @@ from typedbatch.buffers.declared import Declared
 from typedbatch.buffers.options import BufferOptions
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.segment_tree import SegmentTree
+from typedbatch.buffers.settings import number_of
 from typedbatch.buffers.state import State
 from typedbatch.errors import SettingError, StorageError
 
@@ -30,7 +31,7 @@ class PrioritizedState(State):
         many: whether a batch that is added without ``buffer_ids`` has a row for each ring.
 
     Raises:
-        SettingError: ``alpha`` is not above 0, or ``beta`` is below it.
+        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` not one from 0 on.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class PrioritizedState(State):
         *,
         many: bool = False,
     ) -> None:
-        if not alpha > 0:
-            raise SettingError(f"alpha is above 0, got {alpha!r}; a ReplayBuffer samples uniformly")
+        alpha = number_of(alpha, "alpha")
+        if not alpha:
+            raise SettingError("alpha is above 0, got 0; a ReplayBuffer samples uniformly")
         self.set_beta(beta)
         super().__init__(cls, capacities, options, many=many)
         self.alpha: float = alpha
@@ -61,11 +63,9 @@ class PrioritizedState(State):
         """Change ``beta``.
 
         Raises:
-            SettingError: it is below 0.
+            SettingError: it is below 0, or no finite number.
         """
-        if not beta >= 0:
-            raise SettingError(f"beta is 0 or more, got {beta!r}")
-        self.beta: float = beta
+        self.beta: float = number_of(beta, "beta")
 
     def newest(self) -> float:
         """``p**alpha`` of a new row."""
@@ -121,14 +121,20 @@ class PrioritizedState(State):
             self.weight[slots] = self.newest()
         super().on_rows_written(slots)
 
-    def on_rows_forgotten(self, slots: Slots) -> None:
-        self.weight[slots] = 0
+    def on_rows_forgotten(self, start: int, stop: int) -> None:
+        self._clear([slice(start, stop)])
 
     def on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
         self.weight[slots] = extras["priorities"]
 
     def on_rows_dropped(self) -> None:
-        self.weight.values[~self.rings.has_row(np.arange(self.rings.size))] = 0
+        self._clear(self.rings.free())
+
+    def _clear(self, ranges: list[slice]) -> None:
+        """Set priorities to 0; those that are 0 are not written to, as untouched memory takes no room."""
+        for one in ranges:
+            values = self.weight.values[one]
+            values[np.flatnonzero(values)] = 0
         self.weight.rebuild()
 
     def numbers(self) -> NDArray[np.float64]:
@@ -140,7 +146,7 @@ class PrioritizedState(State):
         self.set_beta(beta)
         self.weight.use(self.storage.extras["priorities"])
         self.on_rows_dropped()  # those whose rows were half written
-        some = self.weight.values[self.rings.has_row(np.arange(self.rings.size))]
+        some = self.weight.values[self.rings.stored()]
         if not (np.isfinite(some) & (some > 0)).all() or not 0 < self.lowest <= self.highest < np.inf:
             raise StorageError("priorities that are not above 0 and finite")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -10,7 +11,6 @@ from typing_extensions import TypeVar
 
 from typedbatch._ops.conversion import to_numpy
 from typedbatch._tree.leaves import describe
-from typedbatch._tree.rows import at_least
 from typedbatch._typing import Index
 from typedbatch.buffers.guard import changing, exclusive, exclusive_at
 from typedbatch.buffers.options import BufferOptions, R
@@ -19,6 +19,7 @@ from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.selection import as_slots
+from typedbatch.buffers.settings import count_of
 from typedbatch.buffers.vector import capacities
 from typedbatch.errors import RowAssignmentError
 from typedbatch.protocols import BatchProtocol, PrioBatchProtocol
@@ -46,13 +47,14 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         **options: as for :class:`ReplayBuffer`. ``sample_avail`` has no effect here.
 
     Raises:
-        SettingError: ``alpha`` is not above 0, or ``beta`` is below it (an ``AssertionError`` too).
+        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` not one from 0 on; it is an
+            ``AssertionError`` too.
     """
 
     def __init__(
         self, size: int, alpha: float, beta: float, weight_norm: bool = True, **options: Unpack[BufferOptions]
     ) -> None:
-        self._begin(PrioritizedState(type(self), [at_least(0, size, "size")], options, alpha, beta, weight_norm))
+        self._begin(PrioritizedState(type(self), [count_of(size, "size")], options, alpha, beta, weight_norm))
 
     if TYPE_CHECKING:
         _state: PrioritizedState  # pyright: ignore[reportIncompatibleVariableOverride]  # set once, by _begin
@@ -66,7 +68,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """Change ``beta``, as annealing does.
 
         Raises:
-            SettingError: it is below 0.
+            SettingError: it is below 0, or no finite number.
         """
         self._state.set_beta(beta)
 
@@ -124,11 +126,12 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def sample_indices(self, batch_size: int | None) -> Slots:
         """As :meth:`ReplayBuffer.sample_indices`, in proportion to priorities."""
         state = self._state
-        if batch_size is None and len(state.rings):
+        count = None if batch_size is None else count_of(batch_size, "batch_size", -sys.maxsize)
+        if count is None and len(state.rings):
             return state.rng.permutation(state.rings.chronological())
-        if batch_size is not None and batch_size > 0 and len(state.rings):
-            return state.draw(batch_size)
-        return super().sample_indices(batch_size)
+        if count is not None and count > 0 and len(state.rings):
+            return state.draw(count)
+        return super().sample_indices(count)
 
     @property
     def buffers(self) -> list[ReplayBuffer[R, Any]]:

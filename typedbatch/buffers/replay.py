@@ -6,33 +6,44 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
+from typing_extensions import TypeForm
 
-from typedbatch._tree.rows import at_least
 from typedbatch._typing import Index, with_defaults
+from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
 from typedbatch.buffers import bulk, column_view, incoming, restore
 from typedbatch.buffers.column_view import Column
+from typedbatch.buffers.contents import Contents
 from typedbatch.buffers.guard import changing, exclusive, exclusive_at, in_whole, require_writer
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.rings import Added, Slots
 from typedbatch.buffers.selection import as_slots, slots_between
+from typedbatch.buffers.settings import count_of, frame_count
 from typedbatch.buffers.state import State, state_of
-from typedbatch.errors import EmptyBufferError, StorageError
+from typedbatch.errors import EmptyBufferError, SettingError, StorageError
+
+if TYPE_CHECKING:
+    from typedbatch._ops.conversion import Device, Dtype
+
+T = TypeVar("T")
 
 
-class ReplayBuffer(Generic[R, S]):
+class ReplayBuffer(Contents, Generic[R, S]):
     """The last ``size`` transitions of one environment, oldest overwritten first.
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples such batches: checkers know it, and at run time the first
     batch is validated, with what sampling will give. After that a row must have the dtypes and shapes of the columns.
     Where what is sampled differs, for example by stacked frames, the second argument says how. Without arguments
     anything with the five required fields is taken.
+
+    Without arguments what is sampled has ``done``, and empty batches ``info`` and ``policy`` where rows lack them, as
+    Tianshou's code expects. With them it has these fields only if they are declared, or were added with values;
+    ``done`` only if it is declared.
 
     Columns are laid out by the first batch: a field of any kind and depth gets a column, and none is left out. Rewards
     are kept as they come if they are floating, else as float64; ``terminated`` and ``truncated`` as bool, and ``done``
@@ -49,13 +60,12 @@ class ReplayBuffer(Generic[R, S]):
         path: a folder to keep the rows in, instead of memory; see :meth:`open`.
 
     Raises:
-        SizeError: a negative ``size``, or ``stack_num`` below 1.
+        SizeError: a ``size`` that is negative, or above 2**48; ``stack_num`` below 1, or above 1,000 and ``size``.
+        SettingError: a ``random_seed`` that is none.
         StorageError: ``path`` cannot be used.
 
     As Tianshou's ``ReplayBuffer``; docs/buffers.md lists where behaviour departs.
     """
-
-    _state: State
 
     obs: Any = Column()
     act: Any = Column()
@@ -85,7 +95,7 @@ class ReplayBuffer(Generic[R, S]):
             "random_seed": random_seed,
             "path": path,
         }
-        self._begin(State(type(self), [at_least(0, size, "size")], options))
+        self._begin(State(type(self), [count_of(size, "size")], options))
 
     def _begin(self, state: State) -> None:
         self._state = state
@@ -115,8 +125,20 @@ class ReplayBuffer(Generic[R, S]):
 
     @property
     def stack_num(self) -> int:
-        """Frames of ``obs`` and ``obs_next`` in what is sampled."""
+        """Frames of ``obs`` and ``obs_next`` in what is sampled.
+
+        It may be set, on the buffer for its rings too. What is sampled then must be of the declared type as before.
+
+        Raises:
+            SizeError: it is below 1, or above 1,000 and the number of slots.
+            SchemaError: what would be sampled is not of the declared type. Nothing was changed.
+        """
         return self._state.stack_num
+
+    @stack_num.setter
+    @changing
+    def stack_num(self, stack_num: int) -> None:
+        self._state.set_stack_num(stack_num)
 
     @property
     def maxsize(self) -> int:
@@ -183,8 +205,10 @@ class ReplayBuffer(Generic[R, S]):
         """Each ring as a buffer of its own, which shares its rows and positions with this one; the same ones always."""
         if not self._parts:
             sizes = self._state.rings.capacity.tolist()
-            self._parts = [ReplayBuffer[R, S](size, **self.options) for size in sizes]
+            options: BufferOptions = {**self.options, "stack_num": 1}
+            self._parts = [ReplayBuffer[R, S](size, **options) for size in sizes]
             self._state.parts = [state_of(part) for part in self._parts]
+            self._state.use_frames(self.stack_num)
             self._state.share_columns()
         return [*self._parts]
 
@@ -240,21 +264,77 @@ class ReplayBuffer(Generic[R, S]):
             return state.add_block(plan, ids, rew, done)
         return state.add_many(plan, ids, rew, done)
 
+    @changing
+    def extend(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
+        """Add rows in the order of time, as :meth:`add` would one after the other, with one write for each field.
+
+        Of more rows than there is room for, the last ones stay. All are added, or none if one does not fit.
+
+        Args:
+            batch: the rows: fields of shape ``(n, ...)``, of which :meth:`add` says more.
+            buffer_ids: the ring of each row, where there are several; each ring gets its rows in their order.
+
+        Returns:
+            What :meth:`add` returns, with an entry for each row; where a later one has overwritten a row, the slot is
+            that of both.
+
+        Raises:
+            StructureError: there are several rings, and not one is given for each row; or one does not exist.
+            RowAssignmentError: fields of another number of rows; a single row without a dimension for rows; and what
+                :meth:`add` raises it for, and the other errors that :meth:`add` raises.
+        """
+        ids = incoming.ids_of_rows(len(self._state.rings.capacity), batch, buffer_ids)
+        return self._add_rows(batch, ids) if len(ids) else Added.nothing()
+
     # ---- sampling -------------------------------------------------------------------------------------------------
 
-    @exclusive
-    def sample(self, batch_size: int | None) -> tuple[S, Slots]:
+    @overload
+    def sample(self, batch_size: int | None) -> tuple[S, Slots]: ...
+    @overload
+    def sample(
+        self, batch_size: int | None, *, into: TypeForm[T], device: Device | None = None, dtype: Dtype | None = None
+    ) -> tuple[T, Slots]: ...
+    @overload  # jedi does not know TypeForm; it reads this one, and checkers never reach it
+    def sample(  # type: ignore[overload-cannot-match]
+        self,
+        batch_size: int | None,
+        *,
+        into: type[T],
+        device: Device | None = None,
+        dtype: Dtype | None = None,  # pyright: ignore[reportOverlappingOverload]
+    ) -> tuple[T, Slots]: ...
+    def sample(
+        self, batch_size: int | None, *, into: Any = None, device: Device | None = None, dtype: Dtype | None = None
+    ) -> Any:
         """Random transitions, each as likely as the other, with repetition.
 
         Args:
             batch_size: how many; 0 for all in the order of time, None for as many as there are at random.
+            into: the protocol or record to become, as ``RolloutBatch[Tensor]``; see :func:`typedbatch.convert`. None
+                for what is stored.
+            device: where the tensors of ``into`` go; None leaves them where they are.
+            dtype: dtype of their floating numbers; None keeps it.
 
         Returns:
             The batch, and the slots that it is from: ``buffer[slots]`` again.
 
         Raises:
             EmptyBufferError: there is nothing to sample.
+            SizeError: ``batch_size`` is no whole number.
+            SettingError: ``device`` or ``dtype`` without ``into``, and what :func:`typedbatch.convert` raises.
+            SchemaError: the batch does not match ``into``.
         """
+        if into is None:
+            if device is not None or dtype is not None:
+                raise SettingError(
+                    "device= and dtype= are for tensors; say what to sample, as into=RolloutBatch[Tensor]"
+                )
+            return self._sample(batch_size)
+        rows, slots = self._sample(batch_size)
+        return convert(rows, into, device=device, dtype=dtype), slots
+
+    @exclusive
+    def _sample(self, batch_size: int | None) -> tuple[S, Slots]:
         state, slots = self._state, self.sample_indices(batch_size)
         if not state.columns.__dict__ or (not len(slots) and (batch_size is None or batch_size >= 0)):
             raise state.empty()
@@ -267,7 +347,7 @@ class ReplayBuffer(Generic[R, S]):
         Raises:
             EmptyBufferError: ``batch_size`` is above 0, and there is nothing to sample.
         """
-        count = None if batch_size is None else at_least(-sys.maxsize, batch_size, "batch_size")
+        count = None if batch_size is None else count_of(batch_size, "batch_size", -sys.maxsize)
         state = self._state
         if count is not None and count < 0:
             return np.zeros(0, np.intp)
@@ -330,7 +410,7 @@ class ReplayBuffer(Generic[R, S]):
         if key not in state.columns.__dict__ and default_value is not None:
             return default_value
         column = state.column(key)
-        count = state.stack_num if stack_num is None else at_least(1, stack_num, "stack_num")
+        count = state.stack_num if stack_num is None else frame_count(stack_num, state.rings.size)
         return state.read(key, column, state.frames(as_slots(state.rings, index), count))
 
     # ---- neighbours in time ---------------------------------------------------------------------------------------
@@ -364,77 +444,6 @@ class ReplayBuffer(Generic[R, S]):
             StructureError: the two are in different rings (a ``ValueError``).
         """
         return slots_between(self._state.rings, start, stop)
-
-    # ---- all of it ------------------------------------------------------------------------------------------------
-
-    def update(self, buffer: ReplayBuffer[Any, Any]) -> Slots:
-        """Add the rows of another buffer, in the order of time, as they are stored there.
-
-        Where rows of several rings come into one, ``done`` is true for the last row of each.
-
-        Returns:
-            The slot of each row; empty when there is nothing to move, or no room.
-
-        Raises:
-            StructureError: this buffer has several rings, and the other not as many.
-            RowAssignmentError: rows that do not fit the columns.
-        """
-        return bulk.update(self._state, state_of(buffer, "update()"))
-
-    @changing
-    def reset(self, keep_statistics: bool = False) -> None:
-        """Forget every row; with ``keep_statistics`` the return and length of the current episode go on."""
-        state = self._state
-        forget = partial(state.forget, keep_statistics)
-        state.change(forget, forget)  # if it is interrupted, what is left of it is done
-
-    @changing
-    def set_batch(self, batch: Any) -> None:
-        """Make a batch of ``maxsize`` rows the contents, as a copy: every slot is taken then.
-
-        On disk, what was there before is gone as soon as this begins.
-
-        Raises:
-            SizeError: it has another number of rows (an ``AssertionError`` too).
-            MissingFieldError: a required field is missing.
-            SchemaError: a batch that is not of the declared type.
-        """
-        bulk.set_batch(self._state, batch)
-
-    @changing
-    def set_array_at_key(
-        self, seq: NDArray[Any], key: str, index: Index = None, default_value: float | None = None
-    ) -> None:
-        """Set a field, or some slots of it; see :meth:`typedbatch.Batch.set_array_at_key`. Values are copied.
-
-        Raises:
-            FieldNameError: a field that says where episodes end.
-            EmptyBufferError: nothing has been added yet.
-            StructureError: the number of values does not fit.
-            RowAssignmentError: a value or ``default_value`` does not fit the dtype, or stored rows get no value and the
-                dtype has no null.
-        """
-        bulk.set_array_at_key(self._state, seq, key, index, default_value)
-
-    @exclusive
-    def hasnull(self) -> bool:
-        """True when any stored value is null: ``None``, NaN or NaT."""
-        return bool(len(self._state.rings)) and Batch.hasnull(bulk.stored_rows(self._state))
-
-    @exclusive
-    def isnull(self) -> Batch:
-        """Masks that are true where a value of ``buffer[:]`` is ``None``, NaN or NaT."""
-        rows: Any = self[:]
-        return Batch.isnull(rows)
-
-    @changing
-    def dropnull(self) -> None:
-        """Drop the rows in which a field has a null; fields keep their shape, the buffer its size.
-
-        An episode that loses its last row ends with the last one that is kept: ``done`` is true there. On disk, every
-        row is gone for as long as this takes.
-        """
-        bulk.drop_null(self._state)
 
     # ---- files ----------------------------------------------------------------------------------------------------
 

@@ -16,9 +16,11 @@ from typedbatch.buffers.declared import library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.incoming import REQUIRED
 from typedbatch.buffers.reader import Reader
+from typedbatch.buffers.settings import MOST_SLOTS
 from typedbatch.buffers.state import state_of
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
+from typedbatch.files.regular import is_from_system
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
 _TRIES = 20
-_FRAMES = 1000
-"""What a description may ask for in any case."""
 
 
 def make_empty(cls: type[F], arguments: dict[str, Any]) -> F:
@@ -71,7 +71,7 @@ def restored(
             raise StorageError(f"it holds a {described['class']}, not a {kind}")
         arguments = described["arguments"]
         rings = [n for name, n in _items(arguments) if name.endswith("buffer_num")]
-        huge = any(type(n) is int and n > 2**48 for _, n in _items(arguments))
+        huge = any(type(n) is int and n > MOST_SLOTS for _, n in _items(arguments))
         if huge or any(n > numbers.size for n in rings) or any(name == "path" for name, _ in _items(arguments)):
             raise StorageError("arguments that no buffer was made with")
         sizes = [n for name, n in _items(arguments) if name in ("size", "total_size")]
@@ -79,8 +79,6 @@ def restored(
             raise StorageError("a priority for each slot is expected")
         buffer = make_empty(cls, {**arguments, **more})
         state = state_of(buffer)
-        if state.stack_num > max(state.rings.size, _FRAMES):
-            raise StorageError(f"frames of {state.stack_num} rows, in a buffer of {state.rings.size}")
         state.storage = storage
         state.columns = columns_for(state.rings.size)
         if state.columns.__dict__:
@@ -98,6 +96,8 @@ def restored(
     except SchemaError:  # it is a buffer, and holds something else
         raise
     except Exception as error:  # whatever it is, what was read is the reason for it
+        if isinstance(error, OSError) and not is_from_system(error):
+            raise
         reason = str(error) if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
         raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error
     return buffer

@@ -17,6 +17,7 @@ from typedbatch.buffers.guard import in_whole
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
+from typedbatch.buffers.settings import number_of
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StructureError
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
@@ -62,9 +63,11 @@ def compute_nstep_return(
     Raises:
         StructureError: ``batch``, ``indices`` or what ``target_q_fn`` gives have different lengths.
         SizeError: ``n_step`` is below 1.
+        SettingError: ``gamma`` is not from 0 to 1.
         RowIndexError: a slot that does not exist, or holds no row.
     """
     at_least(1, n_step, "n_step")
+    gamma = number_of(gamma, "gamma", 0, 1)
     state = state_of(buffer)
     ahead, earned, terminated = in_whole(state, lambda: _read_ahead(state, indices, n_step), indices)
     slots = ahead[0]
@@ -78,12 +81,13 @@ def compute_nstep_return(
     flat = values.ndim == earned[0].ndim == 1
     total = _by_columns(values.astype(np.float64), flat)
     total[terminated] = 0
-    for step in range(n_step - 1, -1, -1):
+    last = len(earned) - 1
+    for step in range(last, -1, -1):
         rewards = _by_columns(earned[step], flat)
         if rewards.shape[1:] not in ((), (1,), total.shape[1:]):
             raise StructureError(f"target_q_fn gives {describe(target_q)} for rewards {list(earned[0].shape[1:])}")
         more = rewards + gamma * total
-        if step == n_step - 1:
+        if step == last:
             total = more
         else:
             goes_on = ahead[step + 1] != ahead[step]
@@ -101,8 +105,11 @@ def _read_ahead(state: State, indices: Any, steps: int) -> tuple[list[Slots], li
     """The slots of each step, the last ones again where episodes end before; their rewards; the flags of the last."""
     ahead = [as_slots(state.rings, indices)]
     done = state.flags()
-    for _ in range(steps - 1):
-        ahead.append(state.rings.next(ahead[-1], done))
+    while len(ahead) < steps:
+        following = state.rings.next(ahead[-1], done)
+        if (following == ahead[-1]).all():  # every episode has ended, and more steps would add nothing
+            break
+        ahead.append(following)
     return ahead, [_rewards(state, slots) for slots in ahead], leaf_to_numpy(state.column("terminated")).take(ahead[-1])
 
 
@@ -149,8 +156,10 @@ def compute_episodic_return(
 
     Raises:
         StructureError: values, ``indices`` or rewards of different lengths; ``buffer`` without ``indices``.
-        SettingError: no ``v_s_``, though ``gae_lambda`` is not 1 (an ``AssertionError`` in Tianshou).
+        SettingError: ``gamma`` or ``gae_lambda`` is not from 0 to 1; or no ``v_s_`` is given, though
+            ``gae_lambda`` is not 1 (an ``AssertionError`` in Tianshou).
     """
+    gamma, gae_lambda = number_of(gamma, "gamma", 0, 1), number_of(gae_lambda, "gae_lambda", 0, 1)
     given: Any = batch
     rew = np.asarray(leaf_to_numpy(given.rew))
     terminated = np.asarray(leaf_to_numpy(given.terminated), bool)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.errors import SizeError
+from typedbatch.errors import RowIndexError, SizeError
 
 Slots = NDArray[np.intp]
 Ids = Any
@@ -35,6 +35,12 @@ class Added(NamedTuple):
     """Steps of the episode that the row ended, 0 if it goes on."""
     ep_start: Slots
     """The slot in which the row's episode began."""
+
+    @classmethod
+    def nothing(cls) -> Added:
+        """What became of no rows."""
+        none = np.zeros(0, np.intp)
+        return cls(none, np.zeros(0), none.copy(), none.copy())
 
 
 class Rings:
@@ -266,10 +272,43 @@ class Rings:
         age = (slots - self.offset[ring] - self._start()[ring]) % self.capacity[ring]
         return np.asarray(age < self.length[ring])
 
-    def stored(self) -> Slots:
-        """The slots that hold a row, in the order of the slots."""
-        slots = np.arange(self.size)
-        return slots if len(self) == self.size else slots[self.has_row(slots)]
+    def stored(self, places: slice = slice(None)) -> Slots:
+        """The slots that hold a row, in the order of the slots; or those at some places of that list."""
+        return self._in_order(np.arange(*places.indices(len(self))))
+
+    def free(self) -> list[slice]:
+        """The slots that hold no row, as ranges: at most two for each ring."""
+        ranges = []
+        for offset, start, length, capacity in zip(
+            self.offset.tolist(), self._start().tolist(), self.length.tolist(), self.capacity.tolist(), strict=True
+        ):
+            end = start + length
+            if end < capacity:
+                ranges += [slice(offset, offset + start), slice(offset + end, offset + capacity)]
+            else:
+                ranges.append(slice(offset + end - capacity, offset + start))
+        return ranges
+
+    def from_the_end(self, places: Slots) -> Slots:
+        """The slots at negative places of :meth:`stored`.
+
+        Raises:
+            RowIndexError: there are not so many rows.
+        """
+        rows = len(self)
+        if places.size and places.min() < -rows:
+            raise RowIndexError(f"{int(places.min())} of {rows} rows")
+        return self._in_order(places + rows)
+
+    def _in_order(self, places: Slots) -> Slots:
+        """The slots at places of the list of all slots with a row, which is not made: a buffer may have billions."""
+        before = np.cumsum(self.length) - self.length
+        ring = np.searchsorted(before + self.length, places, side="right")
+        start, capacity = self._start()[ring], self.capacity[ring]
+        place = places - before[ring]
+        wrapped = start + self.length[ring] - capacity  # rows in the first slots of the ring, newer than the others
+        slots: Slots = place + np.where(place < wrapped, 0, start - np.maximum(wrapped, 0)) + self.offset[ring]
+        return slots
 
     def chronological(self) -> Slots:
         """The slots that hold a row, ring by ring, the oldest row first."""

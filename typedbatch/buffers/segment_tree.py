@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._tree.leaves import describe
+from typedbatch.buffers.settings import count_of
 from typedbatch.errors import RowIndexError, SizeError
 
 Floats = NDArray[np.float64]
@@ -36,9 +37,8 @@ class SegmentTree:
     """
 
     def __init__(self, size: int) -> None:
-        if size < 0:
-            raise SizeError(f"a tree has 0 numbers or more, got {size}")
-        self._size: int = size
+        self._size: int = count_of(size, "the size of a tree")
+        size = self._size
         self._levels: list[Floats] = [np.zeros(_padded(size))]
         while len(self._levels[-1]) > _TOP:
             self._levels.append(np.zeros(_padded(len(self._levels[-1]) // _WIDTH)))
@@ -113,8 +113,14 @@ class SegmentTree:
         Args:
             start: the first one; negative from the end.
             end: where to stop; negative from the end, None for all.
+
+        Raises:
+            RowIndexError: they are no whole numbers.
         """
-        first, stop, _ = slice(start, end).indices(self._size)
+        try:
+            first, stop, _ = slice(start, end).indices(self._size)
+        except TypeError:
+            raise RowIndexError(f"a range of numbers is between whole numbers, got {start!r} and {end!r}") from None
         if first == 0 and stop == self._size:
             return float(self._levels[-1].sum())
         total = 0.0
@@ -143,7 +149,10 @@ class SegmentTree:
         Raises:
             SizeError: a value is negative, not a number, or too large (an ``AssertionError`` too).
         """
-        values = np.atleast_1d(np.asarray(value, np.float64))
+        try:
+            values = np.atleast_1d(np.asarray(value, np.float64))
+        except (TypeError, ValueError) as error:
+            raise SizeError(f"values are numbers, got {describe(value)}") from error
         total = self.reduce()
         if not ((values >= 0) & (values < total)).all():
             raise SizeError(f"values are at least 0 and less than the sum of all, {total}")

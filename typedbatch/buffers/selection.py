@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy import ndarray
 from typedbatch._ops.indexing import plain_index
 from typedbatch._tree.leaves import describe
 from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.settings import count_of
 from typedbatch.errors import RowIndexError, StructureError
 
 
@@ -20,9 +22,11 @@ def as_slots(rings: Rings, index: Any) -> Any:
         RowIndexError: a slot that does not exist, or holds no row; or an index of another kind.
     """
     if isinstance(index, slice):
-        return rings.chronological() if index == slice(None) else rings.stored()[index]
+        return rings.chronological() if index == slice(None) else _slice(rings, index)
     if index is Ellipsis:
         return rings.chronological()
+    if isinstance(index, ndarray) and index.dtype == np.uint64 and index.size:
+        _require_exists(rings, int(index.max()))
     index = plain_index(index)
     if isinstance(index, ndarray) and index.dtype.kind == "b":
         if index.shape != (rings.size,):
@@ -31,10 +35,10 @@ def as_slots(rings: Rings, index: Any) -> Any:
     if not isinstance(index, int) and not (isinstance(index, ndarray) and index.dtype.kind in "iu"):
         shown = describe(index) if isinstance(index, ndarray) else repr(index)
         raise RowIndexError(f"rows of a buffer are named by slots: integers, slices, arrays, masks; got {shown}")
-    slots = np.asarray(index, np.intp)
+    slots = np.asarray(_require_exists(rings, index) if isinstance(index, int) else index, np.intp)
     if slots.size and slots.view(np.uintp).max() >= rings.size:  # as such, negative numbers are the largest
         if slots.min() < 0:
-            slots = _from_the_end(rings, slots)
+            slots = np.where(slots < 0, rings.from_the_end(np.minimum(slots, -1)), slots)
         if slots.max() >= rings.size:
             raise RowIndexError(f"slot {int(slots.max())} of a buffer of {rings.size}")
     if len(rings) < rings.size and not (held := rings.has_row(slots)).all():
@@ -43,13 +47,22 @@ def as_slots(rings: Rings, index: Any) -> Any:
     return slots if isinstance(index, ndarray) else int(slots)
 
 
-def _from_the_end(rings: Rings, slots: Slots) -> Slots:
-    stored = rings.stored()
-    if (slots < -len(stored)).any():
-        raise RowIndexError(f"{int(slots.min())} of {len(stored)} rows")
-    out = slots.copy()
-    out[slots < 0] = stored[slots[slots < 0]]
-    return out
+def _slice(rings: Rings, index: slice) -> Slots:
+    try:
+        return rings.stored(index)
+    except TypeError:
+        raise RowIndexError(f"a slice of rows is between whole numbers, got {index!r}") from None
+
+
+def _require_exists(rings: Rings, number: int) -> int:
+    """The number itself, if a cast to a machine word does not make another one of it.
+
+    Raises:
+        RowIndexError: it does, so there is no such slot.
+    """
+    if not -sys.maxsize <= number <= sys.maxsize:
+        raise RowIndexError(f"slot {number} of a buffer of {rings.size}")
+    return number
 
 
 def slots_between(rings: Rings, start: int, stop: int) -> Slots:
@@ -57,7 +70,9 @@ def slots_between(rings: Rings, start: int, stop: int) -> Slots:
 
     Raises:
         StructureError: they are in different rings, or in none.
+        SizeError: they are no whole numbers.
     """
+    start, stop = (count_of(end, name, -sys.maxsize, sys.maxsize) for end, name in ((start, "start"), (stop, "stop")))
     ends = np.array([start, stop - 1])
     if start == stop:  # nothing, whichever ring it is in
         return np.zeros(0, np.intp)

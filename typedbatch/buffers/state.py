@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._level import current_level
-from typedbatch._tree.leaves import Tree, describe, new_tree
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.leaves import Tree, describe, is_reserved, new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
 from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, slice_of, take_slots
 from typedbatch.buffers.declared import Declared, library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.guard import Guard
-from typedbatch.buffers.options import FIELDS, BufferOptions
+from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
 from typedbatch.buffers.rings import Added, Rings, Slots
+from typedbatch.buffers.settings import frame_count, generator
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import (
     EmptyBufferError,
@@ -62,7 +62,8 @@ class State:
 
     Raises:
         TypeError: there is no such option.
-        SizeError: ``stack_num`` is below 1.
+        SizeError: ``stack_num`` is below 1, or above 1,000 and the number of slots.
+        SettingError: a ``random_seed`` that is none.
         StorageError: the folder cannot be used.
     """
 
@@ -78,14 +79,14 @@ class State:
             raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {min(unknown)!r}")
         known.update(options)
         path = known.pop("path", None)
-        self.stack_num: int = at_least(1, known["stack_num"], "stack_num")
+        self.stack_num: int = frame_count(known["stack_num"], sum(capacities))
         known["stack_num"] = self.stack_num
         self.options: BufferOptions = known
         self.many: bool = many
         self.save_obs_next: bool = not known["ignore_obs_next"]
         self.save_only_last_obs: bool = known["save_only_last_obs"]
         self.sample_avail: bool = known["sample_avail"]
-        self.rng: np.random.Generator = np.random.default_rng(known["random_seed"])
+        self.rng: np.random.Generator = generator(known["random_seed"])
         self.hint: Any = cls
         """The class of the buffer, with what it was declared to hold."""
         self.name: str = cls.__name__
@@ -138,6 +139,31 @@ class State:
         """What a ring of this buffer is declared to hold."""
         return self.declaration()
 
+    def set_stack_num(self, stack_num: Any) -> None:
+        """Change the number of frames; see :attr:`ReplayBuffer.stack_num`.
+
+        Raises:
+            SizeError: it is no number of frames.
+            SchemaError: what would be sampled is not of the declared type.
+        """
+        frames = frame_count(stack_num, self.owner().rings.size)
+
+        def use(count: int) -> None:
+            self.use_frames(count)
+            self.on_described_anew()
+
+        def use_if_it_fits() -> None:
+            use(frames)
+            if self.columns.__dict__:
+                self.declaration().validate_sampled(self.rows(np.arange(0)))
+
+        self.change(partial(use, self.stack_num), use_if_it_fits)
+
+    def use_frames(self, count: int) -> None:
+        """Sample so many frames, from each ring by itself too."""
+        for state in (self, *self.parts):
+            state.stack_num = state.options["stack_num"] = count
+
     # ---- columns --------------------------------------------------------------------------------------------------
 
     def plan(self, batch: Any, fields: dict[str, Any], lead: tuple[()] | tuple[int]) -> Plan:
@@ -171,7 +197,12 @@ class State:
     def on_columns_laid_out(self) -> None:
         """Called when there are other columns than before."""
         self.share_columns()
-        self.storage.lay_out(self.description(), self.columns, self.numbers())
+        self.on_described_anew()
+
+    def on_described_anew(self) -> None:
+        """Called when there are other columns than before, or the buffer would be made with other arguments."""
+        if self.whole is None:
+            self.storage.lay_out(self.description(), self.columns, self.numbers())
 
     def share_columns(self) -> None:
         """Called when columns or positions are other objects than before."""
@@ -193,17 +224,18 @@ class State:
 
     def rows(self, slots: Any) -> Any:
         """Some rows, as they are sampled."""
-        frames = self.frames(slots, self.stack_num)
-        out: dict[str, Any] = dict.fromkeys(FIELDS)
+        frames, declared = self.frames(slots, self.stack_num), self.declaration()
+        out: dict[str, Any] = {name: None for name in FIELDS if name not in declared.left_out}
         for name, column in self.columns.__dict__.items():
-            out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots)
-        if not self.save_obs_next:
+            if name not in declared.left_out or (name != "done" and not is_reserved(column)):
+                out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots)
+        if not self.save_obs_next and "obs_next" in out:
             after = self.frames(self.rings.next(slots, self.done)[()], self.stack_num)
             out["obs_next"] = self.read("obs", self.columns.__dict__["obs"], after)
-        for name in ("obs_next", "info", "policy"):
-            if out[name] is None:
+        for name in FILLED_IN:
+            if name in out and out[name] is None:
                 out[name] = new_tree(Batch, {})
-        return self.declaration().typed(out)
+        return declared.typed(out)
 
     def read(self, name: str, column: Any, slots: Any) -> Any:
         """Some rows of a field."""
@@ -327,7 +359,7 @@ class State:
         self.rings.reset(keep_statistics=keep_statistics)
         self.announce_overwriting(self.rings.size)
         self.on_rows_written(np.zeros(0, np.intp))
-        self.on_rows_forgotten(np.arange(self.rings.size))
+        self.on_rows_forgotten(0, self.rings.size)
 
     # ---- changes that are done as a whole or not at all -----------------------------------------------------------
 
@@ -399,11 +431,11 @@ class State:
         elif self.storage.durable:
             self.storage.commit(self.numbers())
 
-    def on_rows_forgotten(self, slots: Slots) -> None:
-        """Called when slots hold rows no longer."""
+    def on_rows_forgotten(self, start: int, stop: int) -> None:
+        """Called when the slots from ``start`` up to ``stop`` hold rows no longer."""
         if self.whole is not None:
-            whole, start = self.whole
-            whole.on_rows_forgotten(slots + start)
+            whole, first = self.whole
+            whole.on_rows_forgotten(start + first, stop + first)
 
     def on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
         """Called when rows were moved to other slots, with the numbers that belong to them."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from typedbatch._tree.rows import at_least
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
+from typedbatch.buffers.settings import count_of, ring_count
 from typedbatch.buffers.state import State
 
 
@@ -14,9 +14,9 @@ def capacities(total_size: int, buffer_num: int) -> list[int]:
     """As many equal rings, with room for ``total_size`` rows, or a little more if that does not divide.
 
     Raises:
-        SizeError: no rings, or no whole numbers.
+        SizeError: no rings, more than a million, or no whole numbers.
     """
-    total_size, buffer_num = at_least(0, total_size, "total_size"), at_least(1, buffer_num, "buffer_num")
+    total_size, buffer_num = count_of(total_size, "total_size"), ring_count(buffer_num, "buffer_num")
     return [-(-total_size // buffer_num)] * buffer_num
 
 

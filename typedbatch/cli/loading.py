@@ -6,7 +6,7 @@ import pickle
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from typedbatch._tree.leaves import Tree, describe
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError
 from typedbatch.files import load
+from typedbatch.files.regular import is_from_system, open_regular
 
-Loader = Callable[[Path, bool], Any]
+Loader = Callable[[Path, IO[bytes], bool], Any]
 
 
 def read(path: Path, unsafe_pickle: bool) -> Batch:
@@ -27,15 +28,14 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
         unsafe_pickle: load pickles, which may execute anything.
 
     Raises:
-        StorageError: it is no such file, is damaged, or needs pickles to be loaded.
+        StorageError: it is no such file, is not a regular one, is damaged, or needs pickles to be loaded.
     """
     loader = _LOADERS.get(path.suffix)
     if loader is None:
         raise StorageError(f"{path} is not a file that can be read: those end in {', '.join(_LOADERS)}")
     try:
-        with path.open("rb"):  # a folder, or a file that may not be read, says so itself
-            pass
-        found = loader(path, unsafe_pickle)
+        with open_regular(path) as file:  # a folder, or a file that may not be read, says so itself
+            found = loader(path, file, unsafe_pickle)
         return found if isinstance(found, Batch) else _as_batch(found, path)
     except StorageError as error:
         if str(path) in str(error):
@@ -44,6 +44,8 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
     except TypedBatchError as error:
         raise StorageError(f"{path} holds no batch: {error}") from error
     except Exception as error:  # whatever it is, what was read is the reason for it
+        if isinstance(error, OSError) and not is_from_system(error):
+            raise
         said = (str(error) or type(error).__name__).partition("\n")[0]
         raise StorageError(f"{path} cannot be read: {said}") from error
 
@@ -54,11 +56,11 @@ def _as_batch(found: Any, path: Path) -> Batch:
     return Batch(found)
 
 
-def _npz(path: Path, unsafe_pickle: bool) -> Any:
-    with path.open("rb") as file:
-        if file.read(2) != b"PK" or not zipfile.is_zipfile(path):
-            raise StorageError(f"{path} is not an npz file, or is cut off")
-    with np.load(path, allow_pickle=unsafe_pickle) as arrays:
+def _npz(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
+    if file.read(2) != b"PK" or not zipfile.is_zipfile(file):
+        raise StorageError(f"{path} is not an npz file, or is cut off")
+    file.seek(0)
+    with np.load(file, allow_pickle=unsafe_pickle) as arrays:
         try:
             return {name: arrays[name] for name in arrays.files}
         except ValueError as error:
@@ -67,30 +69,29 @@ def _npz(path: Path, unsafe_pickle: bool) -> Any:
             raise StorageError(f"{path} holds objects, which are pickles; {_HINT}") from error
 
 
-def _torch(path: Path, unsafe_pickle: bool) -> Any:
+def _torch(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
     torch: Any = torch_side().torch
     try:
-        return torch.load(path, map_location="cpu", weights_only=not unsafe_pickle)
+        return torch.load(file, map_location="cpu", weights_only=not unsafe_pickle)
     except pickle.UnpicklingError as error:
         raise StorageError(f"{path} holds other objects than tensors, which are pickles; {_HINT}") from error
 
 
-def _hdf5(path: Path, _: bool) -> Any:
+def _hdf5(path: Path, _: IO[bytes], unsafe_pickle: bool) -> Any:
     from typedbatch.files.hdf5 import from_hdf5, is_batch_file
 
     return load(path) if is_batch_file(path) else from_hdf5(path)
 
 
-def _pickle(path: Path, unsafe_pickle: bool) -> Any:
+def _pickle(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
     if not unsafe_pickle:
         raise StorageError(f"{path} is a pickle; {_HINT}")
-    with path.open("rb") as file:
-        return pickle.load(file)
+    return pickle.load(file)
 
 
 _HINT: Final = "loading it could execute anything: --unsafe-pickle, if you trust it"
 _LOADERS: Final[dict[str, Loader]] = {
-    ".safetensors": lambda path, unsafe_pickle: load(path, allow_pickle=unsafe_pickle),
+    ".safetensors": lambda path, _, unsafe_pickle: load(path, allow_pickle=unsafe_pickle),
     ".h5": _hdf5,
     ".hdf5": _hdf5,
     ".npz": _npz,

@@ -22,6 +22,7 @@ from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
 from typedbatch.files.atomic import replacing
 from typedbatch.files.document import Reader, Writer, classes_of, with_classes
+from typedbatch.files.regular import is_from_system
 from typedbatch.records import BatchRecord, fill_defaults
 from typedbatch.schema import class_of, matches, options_of, schema_of
 
@@ -44,6 +45,8 @@ def save(
     compression: str | None = None,
 ) -> None:
     """Write a batch to a file, which is there whole or not at all.
+
+    A link at ``path`` is replaced by the file; what it points to stays as it is.
 
     Arrays, tensors, text, numbers, ``None``, lists and dicts of these, and object arrays of these are kept as they are,
     and the classes Batch, SampleBatch and MultiAgentBatch; arrays come back in C order, tensors on the CPU, numbers of
@@ -146,8 +149,8 @@ def load(
             time and memory, does the reading.
 
     Raises:
-        StorageError: the file is not there, cut off, damaged, of another version, or holds a pickle. Nothing in it was
-            executed.
+        StorageError: the file is not there, not a regular file, cut off, damaged, of another version, or holds a
+            pickle. Nothing in it was executed.
         SchemaError: the batch does not match.
         SettingError: an ending, or an argument, that there is not for this format.
     """
@@ -166,8 +169,11 @@ def load(
     except MissingDependencyError:
         raise
     except StorageError as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error.__cause__
+        named = str(path) in str(error)
+        raise StorageError(str(error) if named else f"{path} cannot be read: {error}") from error.__cause__
     except OSError as error:
+        if not is_from_system(error):
+            raise
         raise StorageError(f"{path} cannot be read: {error}") from error
     except RecursionError as error:
         raise StorageError(f"{path} cannot be read: nested deeper than there is stack left") from error

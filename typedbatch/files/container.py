@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.errors import StorageError, under
+from typedbatch.files.regular import open_regular
 
 DTYPES: Final[dict[str, str]] = {
     "BOOL": "|b1",
@@ -99,7 +100,7 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
     Raises:
         StorageError: it is no such file, or damaged.
     """
-    with open(path, "rb", buffering=0) as file:
+    with open_regular(path, buffering=0) as file:
         header, start, size = _header(file)
         document = _document(header)
         sums = {} if document is None else document.pop("crc32")

@@ -19,7 +19,7 @@ from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.errors import StorageError, TypedBatchError, under
-from typedbatch.files._hdf5 import h5py
+from typedbatch.files._hdf5 import h5py, is_from_hdf5
 from typedbatch.files._hdf5.build import built
 from typedbatch.files._hdf5.nodes import TYPE, read_dataset, read_group, text_of
 from typedbatch.files._hdf5.process import read_file
@@ -57,6 +57,8 @@ def _write_fields(x: Any, y: h5py.Group, compression: str | None) -> None:
         except TypedBatchError as error:
             raise error.under(str(name)) from error.__cause__
         except (TypeError, ValueError, OSError, RuntimeError, LookupError) as error:
+            if not is_from_hdf5(error):
+                raise
             raise StorageError(f"{describe(value)} cannot be written: {error}", str(name)) from error
 
 
@@ -82,6 +84,8 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
     except RecursionError as error:
         raise StorageError("the file is damaged: groups inside each other, deeper than anybody writes them") from error
     except Exception as error:  # whatever it is, what was read is the reason for it
+        if not is_from_hdf5(error):
+            raise
         if isinstance(error, OSError) and not isinstance(x, (h5py.Group, h5py.Dataset)):
             raise StorageError(f"{x} cannot be read: {error}") from error
         raise StorageError(f"the file is damaged: {error}") from error

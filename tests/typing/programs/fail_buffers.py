@@ -3,7 +3,9 @@
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from typedbatch import Batch, ObsBatch, RolloutBatch, RolloutBatchProtocol
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer, compute_nstep_return
@@ -33,6 +35,10 @@ def wrong(rollout: RolloutBatch, plain: ReplayBuffer[RolloutBatch], goals: GoalR
     buffer[:].rwe  # E: misspelt-read-of-sample: rwe
     buffer.smaple(4)  # E: misspelt-method: smaple
     buffer.sample("4")  # E: wrong-size
+    buffer.extend(rollout)  # E: too-few-fields-added
+    buffer.extend([goals])  # E: list-of-rows-added
+    buffer.sample(4, into=RolloutBatch[Tensor])[0].gaol  # E: misspelt-read-of-sample: gaol
+    buffer.sample(4, dtype=torch.float32)  # E: dtype-of-no-tensors
     VectorReplayBuffer[GoalRollout](20, 2, stack_nmu=4)  # E: misspelt-option: stack_nmu [not: ty]
     VectorReplayBuffer[GoalRollout](20)  # E: no-rings
     PrioritizedReplayBuffer[GoalRollout](20, 0.6, 0.4)[:].goal  # E: misspelt-read-of-sample: goal

@@ -91,6 +91,17 @@ vector.add(rows, buffer_ids=[1, 0])
 assert_type(vector[[0]], GoalRollout)
 assert_type(vector.buffers[0][:], GoalRollout)
 
+assert_type(vector.extend(rows, buffer_ids=[0, 1]), Added)
+one_ring = ReplayBuffer[GoalRollout](3)
+one_ring.extend(rows)
+one_ring.extend(vector[:])
+one_ring.stack_num = 1
+as_tensors, slots_of_tensors = vector.sample(4, into=RolloutBatch[Tensor], dtype=torch.float32, device="cpu")
+assert_type(as_tensors, RolloutBatch[Tensor])
+assert_type(as_tensors.rew, Tensor)
+assert_type(slots_of_tensors, NDArray[np.intp])
+assert_type(vector.sample(None, into=RolloutBatchProtocol[Tensor])[0].rew, Tensor)
+
 prio = PrioritizedReplayBuffer[GoalRollout, PrioGoalRollout](20, alpha=0.6, beta=0.4)
 prio.add(step(1))
 weighted, indices = prio.sample(4)

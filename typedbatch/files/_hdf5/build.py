@@ -55,7 +55,7 @@ def _leaf(data: Data, device: Any) -> Any:
         return array[()] if kind == "scalar" else array
     except StorageError:
         raise
-    except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
+    except (ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
         raise StorageError(f"the file is damaged: {error}") from error
 
 

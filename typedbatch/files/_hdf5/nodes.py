@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.errors import StorageError, under
+from typedbatch.files._hdf5 import is_from_hdf5
 
 TYPE = "__data_type__"
 DETAILS = ("time", "dtype", "requires_grad", "shape")
@@ -125,6 +126,8 @@ def _dataset(dataset: Any, keep: Keep, met: set[int]) -> Data:
     except StorageError:
         raise
     except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
+        if not is_from_hdf5(error):
+            raise
         raise StorageError(f"the file is damaged: {error}") from error
 
 

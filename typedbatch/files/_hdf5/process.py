@@ -25,7 +25,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from typedbatch.errors import StorageError
+from typedbatch.files._hdf5 import is_from_hdf5
 from typedbatch.files._hdf5.nodes import DENSEST, JSON_KINDS, Data, Group, read_group
+from typedbatch.files.regular import open_regular
 
 SECONDS = 10.0
 """What a small file may take of a processor; a larger one takes a second more per two megabytes."""
@@ -47,14 +49,13 @@ def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, t
             made up or damaged.
 
     Raises:
-        StorageError: the file is damaged, or HDF5 came to an end over it, or to none.
+        StorageError: the file is damaged, or not a regular file, or HDF5 came to an end over it, or to none.
         OSError: it cannot be opened.
     """
-    if trusted:
-        with h5py.File(path, "r") as file:
-            return read_group(file, lambda array, _: array, names)
-    with open(path, "rb") as found:
+    with open_regular(path) as found:  # HDF5 opens it again, by its name, and would wait for the other end of a pipe
         size = os.fstat(found.fileno()).st_size
+    if trusted:
+        return _read_here(path, names)
     request = _Request(os.path.abspath(os.fspath(path)), names, size)
     while True:
         try:
@@ -79,6 +80,16 @@ def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, t
             raise
         _idle.append(worker)
         return group
+
+
+def _read_here(path: str | os.PathLike[str], names: list[str] | None) -> Group:
+    try:
+        with h5py.File(path, "r") as file:
+            return read_group(file, lambda array, _: array, names)
+    except OSError as error:
+        if is_from_hdf5(error):
+            raise StorageError(str(error)) from error
+        raise
 
 
 class _GoneError(Exception):
@@ -154,8 +165,7 @@ class Worker:
             self.answered = True
             if kind == b"t":
                 return _group(said, _Arrays(arrays, request.text))
-            name, reason, path = map(str, said)
-            raise FileNotFoundError(reason) if name == "FileNotFoundError" else StorageError(reason, path)
+            raise StorageError(*map(str, said))
 
     def _read(self, count: int) -> memoryview:
         room = memoryview(bytearray(count))

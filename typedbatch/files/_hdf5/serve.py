@@ -65,15 +65,15 @@ def _answer(request: dict[str, Any], answers: Any) -> None:
         _send(answers, b"t", json.dumps(_plain(tree)).encode())
     except RecursionError:
         reason = "the file is damaged: groups inside each other, deeper than anybody writes them"
-        _send(answers, b"e", json.dumps(["StorageError", reason, ""]).encode())
+        _send(answers, b"e", json.dumps([reason, ""]).encode())
     except TypedBatchError as error:
-        _send(answers, b"e", json.dumps(["StorageError", error.reason, error.path]).encode())
+        _send(answers, b"e", json.dumps([error.reason, error.path]).encode())
     except FileNotFoundError as error:
-        _send(answers, b"e", json.dumps(["FileNotFoundError", str(error), ""]).encode())
+        _send(answers, b"e", json.dumps([str(error), ""]).encode())
     except BrokenPipeError:
         sys.exit()
     except Exception as error:  # noqa: BLE001  # whatever it is, what was read is the reason for it
-        _send(answers, b"e", json.dumps(["StorageError", f"the file is damaged: {error}", ""]).encode())
+        _send(answers, b"e", json.dumps([f"the file is damaged: {error}", ""]).encode())
 
 
 def _limit(request: dict[str, Any]) -> None:

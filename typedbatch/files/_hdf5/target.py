@@ -12,6 +12,9 @@ from typing import IO, Any
 
 import h5py
 
+from typedbatch.errors import StorageError
+from typedbatch.files._hdf5 import is_from_hdf5
+
 
 class Target:
     """A file, as h5py takes it.
@@ -77,6 +80,7 @@ def written(file: IO[bytes]) -> Generator[h5py.File]:
 
     Raises:
         OSError: for example the disk is full.
+        StorageError: HDF5 fails for another reason.
     """
     target = Target(file)
     try:
@@ -84,6 +88,10 @@ def written(file: IO[bytes]) -> Generator[h5py.File]:
         with h5py.File(target, "w", track_order=True, libver="latest") as found:
             yield found
     except (OSError, RuntimeError) as error:
-        raise target.failure or OSError(str(error)) from error
+        if target.failure is not None:
+            raise target.failure from error
+        if not is_from_hdf5(error):
+            raise
+        raise StorageError(f"HDF5 could not write the file: {error}") from error
     if target.failure is not None:
         raise target.failure
