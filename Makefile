@@ -14,10 +14,15 @@ MAKEFLAGS += --jobs=2
 help:
 	@sed -n '1s/^# //p' Makefile
 
-$(VENV)/.dev: pyproject.toml $(CONSTRAINTS)
-	@echo "setting up $(VENV) (once; torch and six type checkers take a few minutes)"
+$(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
+	@echo "setting up $(VENV) (once; torch, mypy and gymnasium take about a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try make PYTHON=python3.12")'
 	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	@echo "adding to $(VENV) (once; six type checkers and the peers take a few minutes)"
 	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[dev]'
 	@touch $@
 
@@ -48,7 +53,7 @@ $(VENV)/.verl: $(VENV)/.dev tests/typing/share_packages.py
 	@$(BIN)/python tests/typing/share_packages.py $(VENV)/verl
 	@touch $@
 
-demo: $(VENV)/.dev
+demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/demo.py
 
 test: $(VENV)/.dev lint types

@@ -28,6 +28,7 @@ from typedbatch import (
     testing,
     validate,
 )
+from typedbatch._tree.leaves import new_sequences
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.conversion import to_torch
 from typedbatch.errors import (
@@ -252,6 +253,29 @@ def test_safetensors_keep_it(rows: Rows, kind: str, tmp_path: Any) -> None:
         assert load(tmp_path / "row.safetensors") == batch[0]
 
 
+def test_a_file_whose_lengths_wrap_around_is_refused(tmp_path: Any) -> None:
+    path = tmp_path / "batch.safetensors"
+    forged = new_sequences(Ragged, Batch(ids=np.zeros(0)), np.full(4, 2**62))
+    save(Batch(tokens=forged), path)  # with a checksum that is right
+    with pytest.raises(StorageError, match=f"its sequences do not fit together: lengths sum up to {2**64} rows"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "error", "text"),
+    [
+        ([2**62] * 4, SizeError, f"lengths sum up to {2**64} rows"),
+        ([-1, 15, 7, 7], SizeError, "whole numbers from 0 up"),
+        ([7, 7, 7, 8], StructureError, r"'ids': f64\[28\] has 28 rows, and the lengths sum up to 29"),
+    ],
+)
+def test_the_lengths_of_a_pickle_are_looked_at(lengths: list[int], error: type[Exception], text: str) -> None:
+    good = pickle.dumps(Ragged({"ids": np.ones(28)}, [7, 7, 7, 7]))
+    bad = good.replace(np.full(4, 7).tobytes(), np.array(lengths).tobytes())
+    with pytest.raises(error, match=text):
+        pickle.loads(bad)
+
+
 BATCH = samples([[1, 2], [3], []])
 REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Ragged([1, 2], [2]), LeafError, r"Ragged\(\) takes a Batch, got list"),
@@ -260,6 +284,15 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Ragged({"ids": [1]}, [-1, 2]), SizeError, "lengths are whole numbers from 0 up"),
     (lambda: Ragged({"ids": [1]}, [1.0]), SizeError, "lengths are whole numbers from 0 up"),
     (lambda: Ragged({"ids": [1]}, [[1]]), SizeError, "in one dimension"),
+    (
+        lambda: Ragged({"a": np.zeros(0)}, [2**62] * 4),
+        SizeError,
+        f"sum up to {2**64} rows, and an array has .* at most",
+    ),
+    (lambda: Ragged({"a": np.zeros(0)}, [2**63 - 1, 2**63 - 1, 2]), SizeError, f"sum up to {2**64} rows"),
+    (lambda: Ragged({}, torch.tensor([2**62] * 4)), SizeError, f"sum up to {2**64} rows"),
+    (lambda: Ragged({}, np.array([2**63], np.uint64)), SizeError, "from 0 up, in one dimension, below 2"),
+    (lambda: Batch.cat([Batch(t=Ragged({}, [2**59]))] * 32), SizeError, f"'t': lengths sum up to {2**64} rows"),
     (lambda: BATCH[7], RowIndexError, "out of bounds"),
     (lambda: BATCH.tokens[3], IndexError, "there are 3 sequences"),
     (lambda: BATCH.tokens[[5]], IndexError, "out of bounds"),
@@ -276,6 +309,8 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: BATCH.tokens.padded("up"), SizeError, "side= is 'right' or 'left', got 'up'"),  # type: ignore[arg-type]
     (lambda: BATCH.tokens.padded(length=1), SizeError, "a sequence has 2 rows, so it cannot be padded to 1"),
     (lambda: BATCH.tokens.padded(multiple_of=0), SizeError, "multiple_of is 1 or more, got 0"),
+    (lambda: BATCH.tokens.padded(length=2**62), SizeError, f"length is .* at most, .* got {2**62}"),
+    (lambda: BATCH.tokens.mask(multiple_of=2**70), SizeError, f"multiple_of is .* at most, .* got {2**70}"),
     (lambda: BATCH.tokens.padded(value={"idz": 1}), StructureError, "names 'idz', .*did you mean 'ids'"),
     (lambda: BATCH.tokens.padded(value=0.5), RowAssignmentError, "'ids': "),
     (lambda: Ragged.from_padded(Batch(a=np.ones((1, 2))), [[0, 2]]), StructureError, "other than 0 and 1"),

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.leaves import describe, leading_shape
-from typedbatch._tree.rows import at_least, equal_rows, require_tree
+from typedbatch._tree.leaves import describe, leading_shape, mask_obstacle
+from typedbatch._tree.rows import MOST_ROWS, at_least, at_most, equal_rows, require_tree
 from typedbatch.errors import MissingFieldError, SizeError, StructureError
 from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, require_rows, starts
 
@@ -90,7 +90,7 @@ def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArra
 
     Raises:
         MissingFieldError: there is no such field.
-        StructureError: it has not one value for each row.
+        StructureError: it has not one value for each row, or some of them are masked.
     """
     if name not in fields:
         raise MissingFieldError("the batch", str(name), fields)
@@ -98,6 +98,8 @@ def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArra
         raise StructureError(
             f"{what} are told by one value for each of {rows} rows, got {describe(fields[name])}", name
         )
+    if obstacle := mask_obstacle(fields[name]):
+        raise StructureError(f"{what} are told by values that are there: {obstacle}", name)
     return np.asarray(leaf_to_numpy(fields[name]))
 
 
@@ -158,7 +160,7 @@ def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Liter
         fill: what stands before the first step of an episode: ``"zeros"`` (``None`` for objects), or that step again.
 
     Raises:
-        SizeError: ``size`` is below 1, or there is no such ``fill``.
+        SizeError: ``size`` is below 1 or more than an array can hold, or there is no such ``fill``.
         StructureError: the lengths do not sum to the rows.
     """
     tree = require_rows(require_tree(batch, "lookback()"), "lookback()")
@@ -179,7 +181,8 @@ def lookback_mask(lengths: Lengths, size: int) -> NDArray[np.bool_]:
     """``(N, size)``: true where a window of :func:`lookback` holds a step, false where it is filled.
 
     Raises:
-        SizeError: ``size`` is below 1.
+        SizeError: ``size`` is below 1, or more than an array can hold.
     """
-    size = at_least(1, size, "size")
-    return position_ids(lengths)[:, None] >= np.arange(size)[::-1]
+    positions = position_ids(lengths)
+    size = at_most(MOST_ROWS // max(len(positions), 1), at_least(1, size, "size"), "size")
+    return positions[:, None] >= np.arange(size)[::-1]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch import sequences
-from typedbatch._ops.combine import cat_trees
+from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.copying import deep
@@ -64,7 +64,7 @@ class Ragged(Sequences, Generic[R_co]):
         lengths: the rows of each sequence: whole numbers from 0 up, in one dimension. They are copied.
 
     Raises:
-        SizeError: lengths that are no such numbers.
+        SizeError: lengths that are no such numbers, or sum up to more than an array can have.
         StructureError: a field of the values has another number of rows than the lengths sum up to, or none.
         LeafError: ``values`` is not a batch.
 
@@ -253,7 +253,7 @@ class Ragged(Sequences, Generic[R_co]):
         return copied
 
     def __reduce__(self) -> Any:
-        return new_sequences, (type(self), self.values, self.sizes)
+        return _checked, (type(self), self.values, self.sizes)
 
     def _rows(self) -> NDArray[np.intp]:
         if not self.sizes.shape:
@@ -270,6 +270,18 @@ class Ragged(Sequences, Generic[R_co]):
         found = (leaf for _, leaf in leaves(values.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR))
         first: Any = next(found, None)
         return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is TENSOR else array
+
+
+def _checked(cls: type[Ragged[Any]], values: Any, sizes: NDArray[np.intp]) -> Ragged[Any]:
+    """Return the sequences that a pickle holds, of which one alone has no dimension for rows.
+
+    Raises:
+        SizeError: the lengths are no whole numbers from 0 up, or sum up to more than an array can have.
+        StructureError: the values have other rows.
+        LeafError: the values are not a batch.
+    """
+    made = cls(require_tree(values, "Ragged()"), np.atleast_1d(sizes))
+    return made if np.ndim(sizes) else new_sequences(cls, made.values, made.sizes[0])
 
 
 def _sequence(row: Any, number: int) -> Any:
@@ -312,7 +324,11 @@ def _end_to_end(parts: list[Any], name: str) -> Any:
     there = [part for part in parts if len(part)] or parts[:1]
     if not there:
         return np.zeros(0)
-    return cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
+    joined = cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
+    if KINDS[type(joined)] is not ARRAY or len({part.dtype for part in there}) == 1:
+        return joined
+    rows = [row for part in there for row in part]
+    return joined if keeps_whole_numbers(rows, joined) else np.concatenate([part.astype(object) for part in there])
 
 
 def _nested(values: Any, offsets: Any) -> Batch:

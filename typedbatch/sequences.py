@@ -22,8 +22,9 @@ from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._ops.indexing import take, take_basic
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
-from typedbatch._tree.leaves import Tree
-from typedbatch._tree.rows import at_least, equal_rows, require_tree
+from typedbatch._ops.ragged import require_countable
+from typedbatch._tree.leaves import Tree, mask_obstacle
+from typedbatch._tree.rows import MOST_ROWS, at_least, at_most, equal_rows, require_tree
 from typedbatch.errors import SizeError, StructureError
 
 if TYPE_CHECKING:
@@ -50,10 +51,23 @@ def as_lengths(lengths: Lengths) -> NDArray[np.intp]:
     """Lengths as an array of integers.
 
     Raises:
-        SizeError: they are not whole numbers from 0 up, in one dimension.
+        SizeError: they are not whole numbers from 0 up, in one dimension, or sum up to more than an array can have.
     """
+    sizes = whole_numbers(lengths, "lengths")
+    require_countable(sizes)
+    return sizes
+
+
+def whole_numbers(values: Lengths, name: str) -> NDArray[np.intp]:
+    """Numbers of rows, or of what rows have, as an array of integers.
+
+    Raises:
+        SizeError: they are not whole numbers from 0 up, in one dimension, that fit into such an array.
+    """
+    if obstacle := mask_obstacle(values):
+        raise SizeError(f"{name} are whole numbers, and {obstacle}")
     try:
-        array = np.asarray(leaf_to_numpy(lengths))
+        array = np.asarray(leaf_to_numpy(values))
     except (TypeError, ValueError):  # ragged
         array = np.asarray(None)
     if array.dtype.kind == "f" and not array.size:  # an empty list
@@ -62,7 +76,7 @@ def as_lengths(lengths: Lengths) -> NDArray[np.intp]:
         whole = array.astype(np.intp)
         if array.size == np.count_nonzero(whole >= 0):
             return whole
-    raise SizeError(f"lengths are whole numbers from 0 up, in one dimension, got {lengths!r}")
+    raise SizeError(f"{name} are whole numbers from 0 up, in one dimension, below 2**63, got {values!r}")
 
 
 def starts(lengths: Lengths) -> NDArray[np.intp]:
@@ -102,7 +116,7 @@ def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
         SizeError: ``size`` is below 1.
     """
     sizes = as_lengths(lengths)
-    size = at_least(1, size, "size")
+    size = min(at_least(1, size, "size"), int(sizes.max(initial=1)))
     pieces = -(-sizes // size)
     chopped = np.full(pieces.sum(), size, np.intp)
     there = pieces > 0
@@ -122,14 +136,17 @@ def mask(
         multiple_of: T is made larger until it is a multiple of this.
 
     Raises:
-        SizeError: a sequence is longer than ``length``, or ``multiple_of`` is below 1.
+        SizeError: a sequence is longer than ``length``, ``multiple_of`` is below 1, or T is more than an array can
+            have for each of E sequences.
     """
     sizes = as_lengths(lengths)
+    most = MOST_ROWS // max(len(sizes), 1)
     longest = int(sizes.max(initial=0))
     length = longest if length is None else at_least(0, length, "length")
     if length < longest:
         raise SizeError(f"a sequence has {longest} rows, so it cannot be padded to {length}; chop() makes shorter ones")
-    length += -length % at_least(1, multiple_of, "multiple_of")
+    multiple = at_most(most, at_least(1, multiple_of, "multiple_of"), "multiple_of")
+    length = at_most(most, length + -length % multiple, "length")
     if side not in ("right", "left"):
         raise SizeError(f"side= is 'right' or 'left', got {side!r}")
     there = np.arange(length) < sizes[:, None]
@@ -239,6 +256,8 @@ def as_flags(mask: Any) -> NDArray[np.bool_]:
     Raises:
         StructureError: it is not ``(E, T)``, or has other numbers than 0 and 1 in it.
     """
+    if obstacle := mask_obstacle(mask):
+        raise StructureError(f"a mask of padded sequences says of every place whether a row is there: {obstacle}")
     flags = np.asarray(leaf_to_numpy(to_leaf(mask)))
     if flags.ndim != 2 or flags.dtype.kind not in "biuf":
         got = f"{flags.dtype}{list(flags.shape)}"

@@ -98,7 +98,8 @@ def main(seed: int = 0, prioritized: bool = False) -> None:
     )
     for epoch in training:
         score = evaluate(tests, dqn.greedy, 20, seed=seed + 1000).mean
-        print(f"{epoch.step:6} steps, mean return {score:5.1f}, error {epoch.losses.get('td', 0.0):6.3f}")
+        collected, error = epoch.collected.mean, epoch.losses.get("td", 0.0)
+        print(f"{epoch.step:6} steps, collected {collected:5.1f}, mean return {score:5.1f}, error {error:6.3f}")
         if score >= 475:
             break
 

@@ -94,7 +94,8 @@ def main(seed: int = 0) -> None:
     collector.reset(seed)
     for epoch in on_policy(collector, ppo.update, n_step=256, epoch_steps=5_000, epochs=20):
         score = evaluate(tests, ppo.greedy, 20, seed=seed + 1000).mean
-        print(f"{epoch.step:6} steps, mean return {score:5.1f}, loss of the value {epoch.losses['value']:8.2f}")
+        collected, loss = epoch.collected.mean, epoch.losses["value"]
+        print(f"{epoch.step:6} steps, collected {collected:5.1f}, mean return {score:5.1f}, loss {loss:8.2f}")
         if score >= 475:
             break
 

@@ -105,6 +105,24 @@ def test_what_the_record_does_not_declare():
         )
 
 
+def test_fields_of_the_same_tokens_have_as_many_in_each_row():
+    rows = [*ROWS, {**ROWS[0], "response_ids": [1, 2, 3, 4], "loss_mask": [1, 1]}]
+    with pytest.raises(StructureError, match="row 3: loss_mask has 2 tokens, response_ids 4 tokens"):
+        CollateTokens(Rollouts, **SIDES, pad_token_id=99)(rows)
+    with pytest.raises(StructureError, match="row 0: loss_mask has a number, response_ids 1 tokens"):
+        CollateTokens(Rollouts, **SIDES, pad_token_id=99)([{**ROWS[0], "loss_mask": 1}])
+    masked = CollateTokens(Batch, right=["input_ids", "attention_mask", "labels"], pad_token_id=0)
+    with pytest.raises(StructureError, match="row 1: attention_mask has 2 tokens, input_ids 1 tokens"):
+        masked(
+            [
+                {"input_ids": [1], "attention_mask": [1], "labels": []},
+                {"input_ids": [1], "attention_mask": [1, 1]} | {"labels": [1]},
+            ]
+        )
+    with pytest.raises(SettingError, match="'response_ids' and 'loss_mask' are of the same tokens.* on one side"):
+        CollateTokens(Rollouts, left=["prompt_ids", "loss_mask"], right=["response_ids"], pad_token_id=0)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [

@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.distributions import Normal
 
-from typedbatch import Batch, BatchRecord
+from typedbatch import Batch, BatchRecord, Ragged, objects
 from typedbatch.bridges.torch_distributed import all_gather, broadcast
 from typedbatch.errors import LeafError, SettingError, StructureError
 
@@ -71,6 +71,36 @@ def check_all_gather(rank: int) -> None:
         all_gather(Batch(a=torch.zeros(1) if rank else np.zeros(1)))
 
 
+def sequences(rank: int) -> Batch:
+    """One sequence in the first process, and three in the second, one of them empty."""
+    lengths = [[2], [1, 0, 3]][rank]
+    ids = 10 * rank + torch.arange(sum(lengths))
+    tokens = Ragged({"ids": ids, "inner": {"logp": -ids[:, None].to(torch.bfloat16), "none": None}}, lengths)
+    images = Ragged({"pixels": np.ones((sum(lengths), 2), np.float32), "file": objects(["a"] * sum(lengths))}, lengths)
+    batch = Batch(tokens=tokens, n={"images": images}, reward=torch.ones(len(lengths)))
+    batch.meta["step"] = 5 + rank
+    return batch
+
+
+def check_sequences(rank: int) -> None:
+    for sender in (0, 1):
+        found = broadcast(sequences(rank) if rank == sender else None, src=sender)
+        assert found == sequences(sender)
+        assert found.meta == {"step": 5 + sender}
+        assert [type(found.tokens), type(found.n.images)] == [Ragged, Ragged]
+        assert type(found.n.images.values.pixels) is np.ndarray
+        assert not found.tokens.sizes.flags.writeable
+    assert broadcast(sequences(1)[2] if rank == 1 else None, src=1) == sequences(1)[2]  # a row, of one sequence
+    together = all_gather(sequences(rank), meta={"step": max})
+    assert together == Batch.cat([sequences(0), sequences(1)], meta={"step": max})
+    assert together.meta == {"step": 6}
+    assert all_gather(sequences(rank), meta="first").meta == {"step": 5}
+    with pytest.raises(StructureError, match=r"meta.step.*meta='first' takes the first"):
+        all_gather(sequences(rank))
+    with pytest.raises(StructureError, match="tokens"):
+        all_gather(Batch(tokens=Ragged({f"ids{rank}": torch.ones(1)}, [1])))
+
+
 def in_a_group(rank: int, check: Callable[[int], None], store: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
@@ -81,7 +111,7 @@ def in_a_group(rank: int, check: Callable[[int], None], store: str) -> None:
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("check", [check_broadcast, check_all_gather])
+@pytest.mark.parametrize("check", [check_broadcast, check_all_gather, check_sequences])
 def test_in_two_processes(check: Callable[[int], None], tmp_path: Path):
     mp.spawn(in_a_group, args=(check, str(tmp_path / "store")), nprocs=2)
 

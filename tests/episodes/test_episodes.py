@@ -237,6 +237,12 @@ REFUSED = [
     (lambda b: lookback(b, "2", [3]), SizeError, "size is a whole number, got '2'"),
     (lambda b: lookback(b, 2, [3], fill="last"), SizeError, "'zeros' or 'first', got 'last'"),
     (lambda b: lookback_mask([3], -1), SizeError, "size is 1 or more, got -1"),
+    (
+        lambda b: lookback(b, 2**62, [3]),
+        SizeError,
+        r"size is \d+ at most, for what an array can hold, got 4611686018427387904",
+    ),
+    (lambda b: lookback_mask([3], 2**70), SizeError, "size is .* at most"),
 ]
 
 

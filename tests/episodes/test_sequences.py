@@ -227,6 +227,27 @@ def test_a_distribution_is_padded_where_no_zeros_come():
         pad(Batch(inner={"dist": normal}), [1, 3])
 
 
+@pytest.mark.parametrize("function", [starts, cu_seqlens, position_ids, sequence_ids, mask, lambda lens: chop(lens, 2)])
+@pytest.mark.parametrize("lens", [[2**62] * 4, [2**63 - 1, 2**63 - 1, 2], [2**60]])
+def test_lengths_that_no_array_has_place_for(function, lens):
+    with pytest.raises(SizeError, match=f"lengths sum up to {sum(lens)} rows, and an array has {2**60 - 1} at most"):
+        function(lens)
+
+
+def test_sequences_side_by_side_that_no_array_has_place_for():
+    for arguments in ({"length": 2**59}, {"length": 2**70}, {"multiple_of": 2**62}):
+        with pytest.raises(
+            SizeError, match=f"{next(iter(arguments))} is {2**59 - 1} at most, for what an array can hold"
+        ):
+            pad(Batch(a=[1, 2]), [1, 1], **arguments)
+    with pytest.raises(SizeError, match=f"length is {2**58 - 1} at most, .* got {2**58}"):
+        mask([2**58, 0, 0, 0])
+
+
+def test_a_size_beyond_all_sequences_chops_none():
+    assert chop([5, 0, 6], 2**70).tolist() == [5, 6]
+
+
 def test_nothing_is_padded():
     assert pad([]) == pad(Batch(), []) == Batch()
     assert pad(Batch(a=np.zeros((0, 2))), [0, 0], length=3).a.shape == (2, 3, 2)
@@ -256,6 +277,16 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda b: unpad(pad(b, [1, 2]), [1, 1]), StructureError, r"numbers 0 and 1, got int64\[2\]"),
     (lambda b: unpad(pad(b, [1, 2]), [True, False]), StructureError, r"got bool\[2\]"),
     (lambda b: unpad(pad(b, [1, 2]), [[True], [True, False]]), StructureError, r"\(E, T\) bools"),
+    (
+        lambda b: unpad(b, np.ma.masked_array([[True]], [[True]])),
+        StructureError,
+        "of every place .*: some values are m",
+    ),
+    (
+        lambda b: pad(b, np.ma.masked_array([1, 2], [0, 1])),
+        SizeError,
+        "lengths are whole numbers, and some values are m",
+    ),
     (lambda b: unpad({"a": [1]}, [[True]]), LeafError, r"unpad\(\) takes a Batch, got dict"),
 ]
 

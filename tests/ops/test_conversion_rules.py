@@ -10,7 +10,7 @@ import torch
 from torch.distributions import Normal
 
 from tests.ops.helpers import assert_array, assert_shows
-from typedbatch import Batch
+from typedbatch import Batch, Ragged
 
 
 @pytest.mark.parametrize(
@@ -159,3 +159,35 @@ def test_a_list_of_dicts_and_none_is_an_object_array():
     stored = Batch(a=[{"x": 1}, None]).a
     assert stored.dtype == object
     assert list(stored) == [{"x": 1}, None]
+
+
+CHANGED_BY_NUMPY = [
+    [2**53 + 1, 0.5],
+    [np.uint64(2**64 - 1), -1],
+    [np.int64(2**53 + 1), np.float64(0.5)],
+    [True, 2**60 + 1, 1j],
+]
+
+
+@pytest.mark.parametrize("values", CHANGED_BY_NUMPY, ids=str)
+def test_no_whole_number_changes_where_numpy_would_make_a_float_of_it(values):
+    assert np.asarray(values).dtype.kind in "fc"
+    made = [
+        Batch(x=values).x,
+        Batch(x=[values]).x[0],
+        Batch([{"x": value} for value in values]).x,
+        Batch.from_rows([{"x": value} for value in values]).x,
+        Batch.from_rows([{"n": {"x": value}} for value in values]).n.x,
+        Ragged.from_lists({"x": [values]}).values.x,
+        Ragged.from_lists({"x": [[value] for value in values]}).values.x,
+    ]
+    for column in made:
+        assert column.dtype == object
+        assert column.tolist() == values
+
+
+@pytest.mark.parametrize("values", [[2**53, 0.5], [2**63, -1], [1e300, 1], [np.inf, np.nan, 7], [2**60 + 1, 2], [1e20]])
+def test_numbers_that_stay_what_they_are_become_an_array(values):
+    for column in (Batch(x=values).x, Batch.from_rows([{"x": value} for value in values]).x):
+        assert column.dtype == np.asarray(values).dtype
+        assert str(column.tolist()) == str(np.asarray(values).tolist())

@@ -243,3 +243,22 @@ def test_a_batch_that_had_a_view_is_pickled_as_any_other():
     before = pickle.dumps(batch)
     validate(batch, ObsBatch)
     assert pickle.dumps(batch) == before
+
+
+def test_views_that_several_threads_make_at_once_share_the_fields_of_the_batch():
+    for _ in range(200):
+        batch = Batch(obs=np.zeros((2, 3)), info=Batch())
+        views: list[ObsBatch] = []
+        start = threading.Barrier(3)
+
+        def look(batch: Batch = batch, views: list[ObsBatch] = views, start: threading.Barrier = start) -> None:
+            start.wait()
+            views.append(validate(batch, ObsBatch))
+
+        threads = [threading.Thread(target=look) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        batch.done = np.zeros(2)
+        assert all("done" in view for view in views)

@@ -166,7 +166,7 @@ def wrong_side() -> Batch:
         (rollouts([1], [1]), "rigth", errors.SettingError, "did you mean 'right'"),
         (Batch(obs=[1]), "right", errors.MissingFieldError, "no field 'response_ids'"),
         (Batch(input_ids=[[1]]), "split", errors.MissingFieldError, "no field 'attention_mask'"),
-        (Batch(response_ids=[[1]]), "left", errors.MissingFieldError, "no field 'prompt_ids'"),
+        (Batch(response_ids=[[1]]), "left", errors.MissingFieldError, "no field 'prompt_mask'"),
         (wrong_side(), "split", errors.StructureError, "row 0 a token that is not of the response comes after"),
     ],
 )
@@ -187,8 +187,95 @@ def test_more_refused():
     left = to_layout(rollouts([2, 1], [1, 2]), "left", pad_token_id=PAD)
     left.response_mask[:] = True
     left.attention_mask[0, :2] = False
-    with pytest.raises(errors.StructureError, match="row 0 has 2 tokens of a response, and 1 in all"):
+    with pytest.raises(errors.StructureError, match="'response_mask': row 0 is true at position 0, where attention_m"):
         to_layout(left[:1], "split", pad_token_id=PAD)
     ragged = Batch(tokens=Ragged({"input_ids": [1, 2]}, [2]))
     with pytest.raises(errors.MissingFieldError, match="no field 'response_mask'"):
         to_layout(ragged, "split", pad_token_id=PAD)
+
+
+T = torch.tensor
+LOGP = T([[0.5, 0.25, 0.125, 0.0625]])
+SPLIT = {
+    "prompt_ids": T([[1, 2]]), "prompt_mask": T([[True, True]]), "response_ids": T([[10, 11, 12, 13]]),
+    "response_mask": T([[True] * 4]), "old_logp": LOGP,
+}  # fmt: skip
+LEFT = {
+    "input_ids": T([[PAD, 2, 10, 11, 12, 13]]), "attention_mask": T([[0, 1, 1, 1, 1, 1]]),
+    "response_mask": T([[True] * 4]), "old_logp": LOGP,
+}  # fmt: skip
+RIGHT = {
+    "input_ids": T([[2, 10, 11, 12]]), "attention_mask": T([[1, 1, 1, 1]]), "response_mask": T([[0, 1, 1, 1]]),
+    "old_logp": LOGP,
+}  # fmt: skip
+PACKED = {"input_ids": torch.arange(6), "cu_seqlens": T([0, 2, 6]), "response_mask": T([0, 1, 0, 1, 1, 1])}
+
+
+def test_tokens_of_tools_are_carried_by_either_way_of_masking_them():
+    answers = Batch({**SPLIT, "loss_mask": T([[True, False, False, True]])})
+    packed = to_layout(answers, "packed")
+    assert packed.input_ids.tolist() == [1, 2, 10, 11, 12, 13]
+    assert packed.old_logp.tolist() == [0, 0, *LOGP[0].tolist()]
+    assert packed.loss_mask.tolist() == [False, False, True, False, False, True]
+    for block, ids in ((LEFT, [2, 10, 11, 12, 13]), (RIGHT, [2, 10, 11, 12])):
+        turns = block["response_mask"].clone().bool()
+        turns[0, 2] = False  # beside an attention_mask this one does not say which tokens are there
+        packed = to_layout(Batch({**block, "response_mask": turns}), "packed")
+        assert packed.input_ids.tolist() == ids
+        assert packed.old_logp.tolist() == [0] * (len(ids) - 4) + LOGP[0].tolist()
+        assert packed.response_mask.tolist() == [False] * (len(ids) - 4) + turns[0].tolist()
+
+
+def test_a_block_may_be_padded_on_both_sides():
+    both = Batch({**LEFT, "attention_mask": T([[0, 1, 1, 1, 1, 0]]), "response_mask": T([[1, 1, 1, 0]])})
+    split = to_layout(both, "split", pad_token_id=PAD)
+    assert (split.prompt_ids.tolist(), split.response_ids.tolist()) == ([[2]], [[10, 11, 12]])
+    assert split.old_logp.tolist() == LOGP[:, :3].tolist()
+
+
+GAP = r"row 0 has no token at position {}, and one at {}. This mask says which tokens are there.*False in loss_mask"
+WIDE = {"prompt_ids": T([[1, 2, 3]]), "prompt_mask": T([[1, 0, 1]])}
+TWO = {"prompt_ids": T([[1, 2]] * 2), "prompt_mask": T([[1, 1]] * 2)}
+ENDS = "'cu_seqlens': .*begins with 0, never falls and ends with the number of tokens, .6., got "
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({**SPLIT, "response_mask": T([[1, 0, 0, 1]])}, "'response_mask': " + GAP.format(2, 3)),
+        ({**SPLIT, "response_mask": T([[0, 1, 1, 0]])}, "'response_mask': " + GAP.format(0, 1)),
+        ({**SPLIT, **WIDE}, "'prompt_mask': " + GAP.format(1, 2)),
+        ({**LEFT, "attention_mask": T([[1, 0, 1, 1, 1, 1]])}, "'attention_mask': " + GAP.format(1, 2)),
+        ({**RIGHT, "attention_mask": T([[1, 1, 0, 1]])}, "'attention_mask': " + GAP.format(2, 3)),
+        (
+            {**LEFT, "attention_mask": T([[0, 1, 1, 1, 1, 0]])},
+            "'response_mask': row 0 is true at position 3, where attention_mask has no token",
+        ),
+        (
+            {**RIGHT, "attention_mask": T([[1, 1, 1, 0]])},
+            "'response_mask': row 0 is true at position 3, where attention_mask has no token",
+        ),
+        (
+            {**SPLIT, "response_mask": T([[1, 1, 1, 0]]), "loss_mask": T([[1, 0, 1, 1]])},
+            "'loss_mask': row 0 is true at position 3, where response_mask has no token",
+        ),
+        ({**SPLIT, **TWO}, "'response_mask': it has 1 rows, and there are 2 samples"),
+        (
+            {**LEFT, "input_ids": LEFT["input_ids"].repeat(2, 1), "attention_mask": T([[1] * 6] * 2)},
+            "'response_mask': it has 1 rows, and there are 2 samples",
+        ),
+        ({**SPLIT, "prompt_ids": T([[1, 2, 3]])}, r"'prompt_ids': it is \[1, 3\], and the mask of its tokens \[1, 2\]"),
+        ({**LEFT, "input_ids": T([[1, 2]]), "attention_mask": T([[1, 1]])}, r"it is \[1, 4\], wider than input_ids"),
+        ({**SPLIT, "rewards": T([1.0, 2.0])}, r"'rewards': torch f32\[2\] has 2 rows, and there are 1 samples"),
+        *[({**PACKED, "cu_seqlens": T(ends)}, ENDS) for ends in ([0, 2, 5], [0, 7], [0], [2, 8], [], [0, 4, 2, 6])],
+        ({**SPLIT, "response_mask": None}, "'response_mask': a mask is an array or a tensor, got None"),
+        ({**LEFT, "response_mask": None}, "'response_mask': a mask is an array or a tensor, got None"),
+        ({**RIGHT, "attention_mask": objects(["a"])}, r"'attention_mask': a mask .*got object\[1\]"),
+        ({**SPLIT, "prompt_ids": None}, "'prompt_ids': ids of tokens are an array or a tensor, got None"),
+        ({**PACKED, "input_ids": None}, "'input_ids': ids of tokens are an array or a tensor, got None"),
+    ],
+)
+def test_no_token_is_moved_lost_or_made_up(fields, text, layout):
+    with pytest.raises(errors.StructureError, match=text):
+        to_layout(Batch(fields), layout, pad_token_id=PAD)

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from tests.release.report import Wrong
 
-NOT_FOR_USERS = ("dev", "docs", "look", "release")
+NOT_FOR_USERS = ("demo", "dev", "docs", "look", "release")
 COPYLEFT = re.compile(r"GPL|MPL|EPL|EUPL|CDDL|copyleft|Mozilla Public|General Public", re.IGNORECASE)
 PROPRIETARY = re.compile(r"proprietary|LicenseRef", re.IGNORECASE)
 UNKNOWN = "unknown"

@@ -48,6 +48,32 @@ def test_parts_are_as_the_differencing_method_has_them():
     assert totals([1, 2, 3, 4], balance([1, 2, 3, 4], 2)) == [5, 5]
 
 
+def slowly_differenced(lengths: list[int], parts: int) -> list[tuple[int, int]]:
+    """Total and rows of each part, with every part of every partition written down, empty ones too."""
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    left = [(number, [(lengths[row], 1)] + [(0, 0)] * (parts - 1)) for number, row in enumerate(order)]
+    while len(left) > 1:
+        left.sort(key=lambda one: (one[1][-1][0] - one[1][0][0], one[0]))
+        (number, one), (_, two), *rest = left
+        merged = [(a + c, b + d) for (a, b), (c, d) in zip(one, reversed(two), strict=True)]
+        left = [(number, sorted(merged, reverse=True)), *rest]
+    return left[0][1]
+
+
+@given(st.lists(st.integers(0, 8) | st.integers(0, 1000), min_size=1, max_size=40), st.data())
+def test_parts_have_the_totals_and_rows_of_a_slow_reference(lengths, data):
+    parts = data.draw(st.integers(1, len(lengths)))
+    found = balance(lengths, parts, equal=False)
+    assert list(zip(totals(lengths, found), map(len, found), strict=True)) == slowly_differenced(lengths, parts)
+
+
+def test_many_rows_into_many_parts():
+    lengths = np.random.default_rng(0).lognormal(6, 1, 100_000).astype(int)
+    found = balance(lengths, 50_000, equal=False)
+    assert np.array_equal(np.sort(np.concatenate(found)), np.arange(100_000))
+    assert max(totals(lengths, found)) == lengths.max()
+
+
 @given(st.lists(st.integers(1, 30), min_size=6, max_size=6))
 def test_parts_are_not_far_from_the_best(lengths):
     found = max(totals(lengths, balance(lengths, 2)))
@@ -91,6 +117,8 @@ def test_bins_are_first_fit_decreasing():
     assert [rows.tolist() for rows in bins([3, 7, 5, 5], 10)] == [[0, 1], [2, 3]]
     assert len(bins([3, 7, 5, 5], 10, multiple=3)) == 3
     assert bins([], 10) == []
+    assert [rows.tolist() for rows in bins([3, 0, 7], 2**70)] == [[0, 1, 2]]
+    assert [rows.tolist() for rows in bins([0, 0], 2**63 - 1)] == [[0, 1]]
 
 
 def test_restore_keeps_the_class_and_takes_what_was_computed_of_each_part():
@@ -117,6 +145,13 @@ def test_restore_keeps_the_class_and_takes_what_was_computed_of_each_part():
         (lambda: bins([3], 10, multiple=2), SizeError, r"1 rows cannot fill 2 bins, a multiple of 2; pad_rows\(\)"),
         (lambda: restore([some(2)], [[0, 2]]), SizeError, "those from 0 to 1, each once; they are not"),
         (lambda: restore([some(2)], [[0, 0]]), SizeError, "each once"),
+        (lambda: balance([1, 2], 2**70), SizeError, f"2 rows cannot be cut into {2**70} parts"),
+        (lambda: balance([2**62] * 4, 2), SizeError, f"lengths sum up to {2**64} rows"),
+        (lambda: bins([2**62] * 4, 2**63), SizeError, f"lengths sum up to {2**64} rows"),
+        (lambda: bins([3], 10, multiple=2**70), SizeError, f"1 rows cannot fill {2**70} bins"),
+        (lambda: balance([1, 2], 1, groups=np.ma.masked_array([1, 1], [0, 1])), StructureError, "has a key for each"),
+        (lambda: restore([some(2)], [[2**62, 2**62]]), SizeError, "those from 0 to 1, each once; they are not"),
+        (lambda: restore([some(1)], [[-1]]), SizeError, "row numbers are whole numbers from 0 up"),
         (lambda: restore([some(2)], [[0]]), SizeError, "part 0 has 2 rows, and 1 row numbers"),
         (lambda: restore([some(2)], []), SizeError, "got 0 for 1 parts"),
         (lambda: restore([{"a": [1]}], [[0]]), LeafError, r"restore\(\) takes a Batch, got dict"),

@@ -82,6 +82,66 @@ def test_a_group_of_one_has_no_spread_and_no_others():
         found.leave_one_out(np.zeros(3))
 
 
+@pytest.mark.parametrize("as_what", [np.array, torch.tensor])
+def test_the_others_are_summed_without_the_row_itself(as_what):
+    found = groups(Batch(k=["a", "b", "a", "b", "a"]), "k")
+    large = as_what([1e17, 3.0, 1.0, 5.0, 2.0])
+    assert found.leave_one_out(large).tolist() == pytest.approx([1.5, 5, 5e16, 3, 5e16])
+    infinite = as_what([np.inf, np.nan, 1.0, 5.0, 2.0])
+    assert found.leave_one_out(infinite)[:2].tolist() == [1.5, 5]
+    assert str(found.leave_one_out(infinite)[2:].tolist()) == "[inf, nan, inf]"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.floats()), max_size=20), st.integers(1, 3), st.sampled_from(["f8", "f4"])
+)
+def test_leave_one_out_agrees_with_a_loop_over_groups(rows, width, dtype):
+    drawn = np.array([key for key, _ in rows], int)
+    keys = np.concatenate([drawn, drawn])  # no group of one
+    with np.errstate(all="ignore"):
+        x = (np.array([value for _, value in rows] * 2)[:, None] * np.arange(1, width + 1)).astype(dtype)
+        found = groups(Batch(k=keys), "k")
+        wanted = np.zeros_like(x)
+        for row, key in enumerate(keys):
+            others = (keys == key) & (np.arange(len(keys)) != row)
+            wanted[row] = x[others].astype("f8").mean(0)
+        one_way, other_way = found.leave_one_out(x), found.leave_one_out(torch.tensor(x))
+    assert one_way.dtype == dtype
+    scale = np.abs(np.where(np.isfinite(wanted), wanted, 0)).max(initial=0)
+    assert np.allclose(one_way, wanted, atol=1e-6 * scale, equal_nan=True) or scale > 1e300
+    assert np.array_equal(one_way, other_way, equal_nan=True)
+
+
+@pytest.mark.parametrize("as_what", [np.array, torch.tensor])
+def test_sums_are_precise_where_values_are_not(as_what):
+    x = as_what(np.full(2**22, 0.1, np.float32))
+    x[0] = 1e7
+    found = groups(Batch(k=np.zeros(2**22, int)), "k")
+    exact = np.asarray(x, np.float64)
+    assert found.mean(x)[1] == np.float32(exact.mean())
+    assert found.std(x)[1] == pytest.approx(exact.std(ddof=1))
+    assert found.leave_one_out(x)[0] == np.float32(0.1)
+    assert groups(Batch(k=[0, 0]), "k").mean(as_what(np.float32([3e38, 3e38]))).tolist() == [np.float32(3e38)] * 2
+
+
+def test_what_is_masked_is_in_no_statistics():
+    found = groups(Batch(k=[0, 0]), "k")
+    hidden = np.ma.masked_array([1.0, 1e9], [False, True])
+    for call in (found.mean, found.std, found.leave_one_out):
+        with pytest.raises(LeafError, match=r"count every row, and of f64\[2\] .*some values are masked.*filled\(0\)"):
+            call(hidden)
+    assert found.mean(np.ma.masked_array([1.0, 3.0])).tolist() == [2, 2]
+    with pytest.raises(StructureError, match="'k': groups are told by values that are there: some values are masked"):
+        groups(Batch(k=np.ma.masked_array([0, 0], [False, True])), "k")
+
+
+def test_gradients_go_through_the_others():
+    x = torch.tensor([1.0, 2.0, 4.0], requires_grad=True)
+    groups(Batch(k=[0, 0, 0]), "k").leave_one_out(x)[0].backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0, 0.5, 0.5]
+
+
 def test_gradients_go_through():
     x = torch.tensor([1.0, 2.0, 4.0], requires_grad=True)
     groups(Batch(k=[0, 0, 1]), "k").mean(x).sum().backward()
@@ -99,6 +159,12 @@ def test_gradients_go_through():
         (lambda b: groups(b, "uid").mean(np.zeros(3)), StructureError, r"2 rows are in groups, got f64\[3\]"),
         (lambda b: groups(b, "uid").mean([1.0, 2.0]), LeafError, "an array of numbers or a tensor, got list"),
         (lambda b: groups(b, "uid").std(b.uid), LeafError, "an array of numbers or a tensor, got "),
+        (lambda b: groups(b, "uid").mean(np.ones(2) * 1j), LeafError, "an array of numbers or a tensor, got c128"),
+        (
+            lambda b: groups(b, "uid").mean(torch.ones(2) * 1j),
+            LeafError,
+            "an array of numbers or a tensor, got torch c64",
+        ),
         (lambda b: groups([1], "uid"), LeafError, r"groups\(\) takes a Batch, got list"),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ops.helpers import assert_identical
-from typedbatch import Batch, ObsBatch, cat
+from typedbatch import Batch, ObsBatch, Ragged, cat
 from typedbatch.errors import LeafError, MissingFieldError, NoLengthError, SizeError, StructureError
 from typedbatch.rows import chunk, pad_rows, repeat
 
@@ -85,6 +85,25 @@ def test_padded_rows_do_not_count_in_the_loss():
     assert batch.weight.sum() == 3
 
 
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_no_loss_mask_counts_in_padded_rows_wherever_it_is(kind):
+    tokens = Ragged({"ids": [5, 6, 7], "loss_mask": [True] * 3, "more": {"loss_mask": [1, 1, 1]}}, [1, 2])
+    batch = Batch(tokens=tokens, actor={"loss_mask": np.ones((2, 3)), "x": [1, 2]})
+    batch = batch if kind == "numpy" else batch.to_torch()
+    padded, added = pad_rows(batch, 5)
+    assert added == 3
+    assert padded.tokens.lengths.tolist() == [1, 2, 1, 2, 1]
+    assert padded.tokens.values.ids.tolist() == [5, 6, 7, 5, 6, 7, 5]
+    assert padded.tokens.values.loss_mask.tolist() == [True] * 3 + [False] * 4
+    assert padded.tokens.values.more.loss_mask.tolist() == [1] * 3 + [0] * 4
+    assert padded.actor.loss_mask[:, 0].tolist() == [1, 1, 0, 0, 0]
+    assert padded.actor.x.tolist() == [1, 2, 1, 2, 1]
+    assert padded[:2] == batch
+    whole = Batch(loss_mask=Ragged({"flags": [1, 1, 1]}, [1, 2]))
+    assert pad_rows(whole, 3)[0].loss_mask.values.flags.tolist() == [1, 1, 1, 0]
+    assert pad_rows(batch, 5, zero=[])[0].tokens.values.loss_mask.all()
+
+
 def test_padding_keeps_the_class_and_does_nothing_to_what_is_a_multiple():
     record = ObsBatch(obs=np.zeros((4, 3)), info=Batch())
     padded, added = pad_rows(record, 2)
@@ -105,6 +124,23 @@ UNEQUAL = Batch(a=np.zeros(3), n={"b": np.zeros(2)})
         (lambda b: repeat(b, [1, 2]), SizeError, "one number for each of 3 rows says how often .*, got 2"),
         (lambda b: repeat(b, [1, 2, -1]), SizeError, "whole numbers from 0 up"),
         (lambda b: repeat(b, [1, 2, 1], interleave=False), SizeError, "interleave=False repeats the whole batch"),
+        *[
+            (
+                lambda b, n=n, more=more: repeat(Batch(a=np.arange(4), **more), n),
+                SizeError,
+                f"times is {2**58 - 1} at most",
+            )
+            for n in (2**62, 2**70)
+            for more in ({}, {"o": np.array([None] * 4)}, {"t": torch.ones(4)}, {"r": Ragged({"x": [1] * 4}, [1] * 4)})
+        ],
+        (lambda b: repeat(b, 2**61, interleave=False), SizeError, f"the number of times is .* at most, .* got {2**61}"),
+        (lambda b: repeat(b, [2**62] * 3), SizeError, f"the sum of the numbers of times is .* at most, .*{3 * 2**62}"),
+        (lambda b: repeat(Batch(a=np.zeros((2, 0, 8))), 2**57), SizeError, f"times is {2**56 - 1} at most"),
+        (lambda b: repeat(Batch(a=torch.zeros(2, 64)), 2**57), SizeError, f"times is {2**54 - 1} at most"),
+        (lambda b: repeat(Batch(a=[]), 2**70), SizeError, f"times is {2**60 - 1} at most"),
+        (lambda b: chunk(b, 2**70), SizeError, f"3 rows cannot be cut into {2**70} parts"),
+        (lambda b: pad_rows(b, 2**62), SizeError, f"multiple is {2**60 - 1} at most, .* got {2**62}"),
+        (lambda b: pad_rows(b, 2**70), SizeError, f"multiple is {2**60 - 1} at most, .* got {2**70}"),
         (lambda b: chunk(b, 0), SizeError, "the number of parts is 1 or more, got 0"),
         (lambda b: chunk(b, 4), SizeError, r"3 rows cannot be cut into 4 parts; pad_rows\(batch, 4\) adds rows"),
         (lambda b: chunk(b, 2, equal=True), SizeError, "3 rows cannot be cut into 2 equal parts"),
@@ -122,7 +158,6 @@ UNEQUAL = Batch(a=np.zeros(3), n={"b": np.zeros(2)})
                 lambda b: repeat(UNEQUAL, 2),
                 lambda b: chunk(UNEQUAL, 2),
                 lambda b: pad_rows(UNEQUAL, 2),
-                lambda b: UNEQUAL.split(1),
             )
         ],
     ],

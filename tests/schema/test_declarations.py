@@ -25,9 +25,11 @@ from typedbatch import (
     Finite,
     RolloutBatch,
     RolloutBatchProtocol,
+    SchemaError,
     conforms,
     rule,
     schema_of,
+    validate,
 )
 from typedbatch.errors import DeclarationError
 
@@ -292,3 +294,65 @@ def test_a_record_of_its_own_kind():
         child: Self | None = None
 
     assert [field.name for field in schema_of(Node)] == ["value", "child"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10**10**10",
+        "N*10**10**10",
+        "(10**10)**(10**10)",
+        "10**10**3",
+        "9**-9**9",
+        "1//0",
+        "2-3",
+        "+".join(["1"] * 9000),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_size_that_nobody_can_compute_is_refused_before_it_is_computed(text: str):
+    with pytest.raises(DeclarationError, match=r"^the shape 'N .*, which is n.*\(types\.Local\.x\)$"):
+        record(x=Float[np.ndarray, f"N {text}"])
+
+
+@pytest.mark.parametrize("text", ["N**N", "N**N**N", "2**N", "2**(N*N)", "N**N*N**N", "min(N**N, 5)", "-(N**-N)"])
+def test_a_power_beyond_any_size_is_no_size_when_a_batch_is_checked(text: str):
+    declared = record(y=Float[np.ndarray, "N"], x=Float[np.ndarray, f"N {text.replace(' ', '')}"])
+    batch = Batch(y=np.zeros(10**6), x=np.zeros((10**6, 5)))
+    assert not conforms(batch, declared)
+    with pytest.raises(
+        SchemaError, match=r"batch.x  a size of 5, expected .*, which is no size, as N is 1000000  \[TB304"
+    ):
+        validate(batch, declared)
+
+
+def test_powers_of_sizes_are_computed():
+    declared = record(y=Float[np.ndarray, "N M"], x=Float[np.ndarray, "N M**2 2**M//2"])
+    assert conforms(Batch(y=np.zeros((2, 3)), x=np.zeros((2, 9, 4))), declared)
+    assert not conforms(Batch(y=np.zeros((2, 3)), x=np.zeros((2, 9, 5))), declared)
+
+
+def test_what_jaxtyping_refuses_in_quotes_names_the_field():
+    source = "from jaxtyping import Float\nclass R(BatchRecord):\n    x: Float[Array, 'N __import__']"
+    reason = r"^cannot read the annotation .*__import__'\]\": Do not use _ twice .* not allowed \(.*\.R\.x\)$"
+    with pytest.raises(DeclarationError, match=reason):
+        load(source, strings=True)
+
+
+def test_a_protocol_does_not_pass_over_names_that_no_field_can_have():
+    with pytest.raises(DeclarationError, match=r"a field cannot be called '__x__', as names .*\(.*Hidden\.__x__\)$"):
+
+        class Hidden(BatchProtocol, Protocol):
+            __x__: Float[np.ndarray, "N"]
+
+    with pytest.raises(DeclarationError, match=r"a field cannot be called '__x__', as names .*\(.*Computed\.__x__\)$"):
+
+        class Computed(BatchProtocol, Protocol):
+            @property
+            def __x__(self) -> Float[np.ndarray, "N"]: ...
+
+    class Fine(BatchProtocol, Protocol):
+        __note__: ClassVar[str]
+        _x: Float[np.ndarray, "N"]
+
+    assert [field.name for field in schema_of(Fine).fields] == ["_x"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from typing import Any
 
@@ -38,6 +40,10 @@ class Count(gym.Env[Any, Any]):
         if self.steps == self.fails_at:
             if self.with_ == "hang":
                 time.sleep(1000)
+            if self.with_ == "unpicklable":
+                raise type("Local", (ValueError,), {})("only here")
+            if self.with_ == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
             raise KeyboardInterrupt if self.with_ == "interrupt" else ValueError("the simulator is gone")
         self.step_ += 1
         over = self.step_ == self.length
@@ -68,8 +74,8 @@ def sync(*envs: Any, mode: AutoresetMode = AutoresetMode.SAME_STEP, copy: bool =
     return SyncVectorEnv([lambda env=env: env for env in envs], autoreset_mode=mode, copy=copy)
 
 
-def in_processes(*envs: Any) -> AsyncVectorEnv:
-    return AsyncVectorEnv([lambda env=env: env for env in envs], autoreset_mode=AutoresetMode.SAME_STEP)
+def in_processes(*envs: Any, mode: AutoresetMode = AutoresetMode.SAME_STEP) -> AsyncVectorEnv:
+    return AsyncVectorEnv([lambda env=env: env for env in envs], autoreset_mode=mode)
 
 
 def zeros(batch: ObsBatch[Any, Any]) -> ActBatch:

@@ -59,12 +59,21 @@ def test_ends_are_told_apart_and_the_last_row_of_what_goes_on_is_cut():
 def test_statistics_are_of_the_episodes_that_ended():
     collector = Collector(sync(Count(3), Count(5)), lambda batch: ActBatch(act=np.array([2, 1])))
     collector.rollout(8)
-    assert (collector.stats.steps, collector.stats.returns.tolist(), collector.stats.lengths.tolist()) == (8, [9], [3])
+    stats = collector.last_stats
+    assert (stats.steps, stats.returns.tolist(), stats.lengths.tolist()) == (8, [9], [3])
     collector.rollout(8)
-    assert (collector.stats.returns.tolist(), collector.stats.lengths.tolist()) == ([10, 9], [5, 3])
+    stats = collector.last_stats
+    assert (stats.returns.tolist(), stats.lengths.tolist()) == ([10, 9], [5, 3])
     assert collector.steps == 16
-    assert collector.stats.mean == 9.5
-    assert collector.stats.seconds > 0
+    assert stats.mean == 9.5
+    assert stats.seconds > 0
+
+
+def test_the_old_name_of_the_statistics_is_warned_of():
+    collector = Collector(sync(Count(3)), zeros)
+    collector.rollout(4)
+    with pytest.warns(DeprecationWarning, match=r"collector.stats is called last_stats.*an epoch has epoch.collected"):
+        assert collector.stats is collector.last_stats
 
 
 def test_so_many_steps_as_there_are_environments_or_a_multiple():
@@ -104,7 +113,7 @@ def test_a_single_row_goes_through_a_reset_once():
     assert steps_of(collector.rollout(2)) == [100, 100]
     collector.reset()
     assert steps_of(collector.rollout(2)) == [200, 200]
-    assert collector.stats.episodes == 0
+    assert collector.last_stats.episodes == 0
 
 
 def test_random_actions_are_the_same_for_the_same_seed():
@@ -269,4 +278,14 @@ def test_what_collect_is_not_asked_with():
         collector.collect(VectorReplayBuffer(9, 3), 2)
     with pytest.raises(errors.LeafError, match=r"collect\(\) takes a buffer, got list"):
         collector.collect([], 2)
+    assert collector.steps == 0
+
+
+@pytest.mark.parametrize("count", [2**62, 10**30])
+def test_more_steps_than_an_array_can_hold_are_refused_before_the_first(count):
+    collector = Collector(sync(Count(3)), zeros)
+    with pytest.raises(errors.SizeError, match=r"n_step is \d+ at most, for what an array can hold, got "):
+        collector.rollout(count)
+    with pytest.raises(errors.SizeError, match=r"n_episode is \d+ at most"):
+        collector.rows(n_episode=count)
     assert collector.steps == 0

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from tests.training.environments import Count, in_processes, sync, zeros
+from tests.training.environments import MODES, Count, Nested, in_processes, sync, zeros
 from typedbatch import ActBatch, ActStateBatch, Batch, checking, errors
 from typedbatch.buffers import VectorReplayBuffer
 from typedbatch.training import Collector, evaluate
+from typedbatch.training.processes import end
 
 GONE = pytest.mark.filterwarnings("ignore:.*(Received the following error|Traceback|Raising the last)")
 """What gymnasium warns of when a process of an environment ends."""
@@ -26,7 +30,7 @@ def test_an_environment_that_raises_is_named_and_nothing_collected_is_lost():
     ) as raised:
         collector.collect(buffer, 40)
     assert isinstance(raised.value.__cause__, ValueError)
-    assert len(buffer) == collector.steps == collector.stats.steps == 14
+    assert len(buffer) == collector.steps == collector.last_stats.steps == 14
     assert (buffer[:].obs_next == buffer[:].obs + 1).all()
     collector.collect(buffer, 10)
     assert len(buffer) == 24
@@ -76,6 +80,123 @@ def test_an_environment_that_hangs_is_named():
     collector.envs.close()
 
 
+class HangsInReset(Count):
+    """Hangs when it is reset for the second time."""
+
+    def reset(self, **given):
+        if self.episode == 1:
+            time.sleep(1000)
+        return super().reset(**given)
+
+
+LATE = r"^environment 1 has not answered within 2 s"
+FAILING = {
+    "a step": (lambda: Count(5, fails_at=3, with_="hang"), LATE),
+    "a reset": (lambda: HangsInReset(2), LATE),
+    "an error that cannot be pickled": (
+        lambda: Count(5, fails_at=3, with_="unpicklable"),
+        r"^environment 1 raised RuntimeError: an error that cannot be pickled, so that only its process could print it",
+    ),
+    "a process that was killed": (lambda: Count(5, fails_at=3, with_="killed"), r"raised (EOF|ConnectionReset)Error"),
+}
+
+
+@GONE
+@pytest.mark.parametrize(
+    ("what", "mode", "wrapped"),
+    [
+        *((what, mode, mode is not AutoresetMode.SAME_STEP) for what in FAILING for mode in MODES[:2]),
+        ("a reset", AutoresetMode.DISABLED, False),
+    ],
+)
+def test_nothing_is_waited_for_longer_than_the_timeout(what, mode, wrapped):
+    failing, text = FAILING[what]
+    envs = in_processes(Count(9), failing(), mode=mode)
+    collector = Collector(RecordEpisodeStatistics(envs) if wrapped else envs, zeros, timeout=2)
+    with pytest.raises(errors.EnvironmentFailedError, match=f"{text}.*give the Collector a function that makes them"):
+        collector.collect(VectorReplayBuffer(100, 2), 40)
+    for again in (lambda: collector.collect(VectorReplayBuffer(100, 2), 4), collector.reset):
+        with pytest.raises(errors.EnvironmentFailedError, match="have failed before; these environments cannot go on"):
+            again()
+    end(envs)
+
+
+class Doubled(gym.vector.VectorObservationWrapper):
+    """Observations that are twice as large."""
+
+    def observations(self, observations):
+        return observations * 2
+
+
+@GONE
+@pytest.mark.parametrize("what", FAILING)
+def test_what_has_failed_is_made_anew_by_a_function(what):
+    made = []
+
+    def make():
+        other = FAILING[what][0]() if not made else Count(9)
+        made.append(in_processes(Count(9), other, mode=AutoresetMode.NEXT_STEP))
+        return Doubled(made[-1])
+
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(make, zeros, timeout=2)
+    with pytest.raises(errors.EnvironmentFailedError, match=f"{FAILING[what][1]}.*; the next call begins new episodes"):
+        collector.collect(buffer, 40)
+    there = len(buffer)
+    collector.collect(buffer, 10)
+    assert (len(buffer), len(made)) == (there + 10, 2)
+    assert (buffer[:].obs_next == buffer[:].obs + 2).all(), "what the wrapper makes of them"
+    assert not any(process.is_alive() for process in made[0].processes)
+    collector.envs.close()
+
+
+@GONE
+def test_an_error_that_cannot_be_pickled_is_one_without_a_timeout_too():
+    envs = in_processes(Count(9), Count(5, fails_at=3, with_="unpicklable"))
+    with pytest.raises(errors.EnvironmentFailedError, match="an error that cannot be pickled"):
+        Collector(envs, zeros).rollout(40)
+    end(envs)
+
+
+@GONE
+def test_processes_that_were_interrupted_in_a_step_are_made_anew():
+    made = []
+
+    def make():
+        made.append(in_processes(Count(9), Count(9, fails_at=0 if made else 4, with_="interrupt")))
+        return made[-1]
+
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(make, zeros)
+    with pytest.raises(KeyboardInterrupt):
+        collector.collect(buffer, 40)
+    collector.collect(buffer, 4)
+    assert buffer[:].obs[:, 0].tolist() == [100, 101, 102, 100, 101] * 2
+    assert np.flatnonzero(buffer.truncated[:50]).tolist() == [2]
+    collector.envs.close()
+    envs = in_processes(Count(9), Count(9, fails_at=4, with_="interrupt"))
+    alone = Collector(envs, zeros)
+    with pytest.raises(KeyboardInterrupt):
+        alone.rollout(40)
+    with pytest.raises(errors.EnvironmentFailedError, match="have failed before; these environments cannot go on"):
+        alone.rollout(4)
+    end(envs)
+
+
+def test_a_vector_is_left_as_it_was_by_a_timeout():
+    envs = in_processes(Count(9))
+    Collector(envs, zeros, timeout=5).rollout(3)
+    assert not {"step_wait", "reset_wait"} & vars(envs).keys()
+    assert len(Collector(envs, zeros).rollout(3)) == 3
+    envs.close()
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "soon"])
+def test_a_timeout_that_is_none(timeout):
+    with pytest.raises(errors.SettingError, match=r"^timeout= is a number of seconds above 0, or None, got"):
+        Collector(sync(Count(3)), zeros, timeout=timeout)
+
+
 def test_an_interruption_keeps_what_was_collected():
     buffer = VectorReplayBuffer(100, 2)
     collector = Collector(sync(Count(3), Count(5, fails_at=8, with_="interrupt")), zeros)
@@ -98,6 +219,97 @@ def test_a_reward_that_is_not_a_number_is_named_where_values_are_looked_at():
         pytest.raises(errors.StructureError, match="field 'rew': environment 1 gave nan for step 2 of its episode"),
     ):
         Collector(sync(Count(3), Endless(3)), zeros).rollout(20)
+
+
+class Gives(gym.vector.VectorWrapper):
+    """Gives something else in place of what the environments give."""
+
+    def __init__(self, **given):
+        super().__init__(sync(Count(9), Count(9)))
+        self.given, self.steps = given, 0
+
+    def step(self, actions):
+        self.steps += 1
+        names = ("obs", "rew", "terminated", "truncated", "info")
+        out = dict(zip(names, self.env.step(actions), strict=True))
+        return tuple((out | (self.given if self.steps == 3 else {})).values())
+
+
+NO_OUTCOMES = {
+    "rewards in a column": ({"rew": np.ones((2, 1))},
+        r"'rew': one reward for each of 2 environments is expected, of shape \[2\], got f64\[2,1\]; rew\[:, 0\] takes"),
+    "a single reward": ({"rew": np.ones(1)}, r"'rew': one reward for each .*, got f64\[1\]$"),
+    "no rewards": ({"rew": None}, r"'rew': real numbers of numpy are expected as rewards, got None"),
+    "complex rewards": ({"rew": np.ones(2, complex)}, r"'rew': real numbers of numpy are expected .*, got c128\[2\]"),
+    "text as rewards": ({"rew": np.array(["a", "b"])}, r"'rew': real numbers of numpy are expected .*, got <U1\[2\]"),
+    "objects as rewards": ({"rew": np.ones(2, object)}, r"'rew': real numbers of numpy are .*, got obj\[2\]"),
+    "tensors as rewards": ({"rew": torch.ones(2)}, r"'rew': .*, got torch f32\[2\]; .numpy\(\) makes an array"),
+    "masked rewards": ({"rew": np.ma.array([1.0, 2], mask=[1, 0])}, "'rew': some values are masked"),
+    "a list as rewards": ({"rew": [1.0, 2.0]}, "'rew': real numbers of numpy are expected as rewards, got list"),
+    "numbers as flags": ({"terminated": np.zeros(2, int)},
+        r"'terminated': flags of numpy are expected, which .astype\(bool\) makes of numbers, got i64\[2\]"),
+    "numbers as other flags": ({"truncated": np.zeros(2)}, r"'truncated': flags of numpy .*, got f64\[2\]"),
+    "flags in a column": ({"truncated": np.zeros((2, 1), bool)}, r"'truncated': one flag for each .*bool\[2,1\]"),
+    "too many rows": ({"obs": np.zeros((3, 1), np.float32)},
+        r"'obs': the environments' observations have a row for each of 2 environments, got f32\[3,1\]"),
+    "no observations": ({"obs": None}, "'obs': .* have a row for each of 2 environments, got None"),
+    "a single observation": ({"obs": np.float32(1)}, "'obs': .* have a row for each of 2 environments, got f32"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_OUTCOMES)
+@pytest.mark.parametrize("n_step", [2, 40])
+def test_what_is_no_step_of_each_environment_is_named_and_nothing_of_it_is_kept(name, n_step):
+    given, text = NO_OUTCOMES[name]
+    buffer = VectorReplayBuffer(100, 2)
+    collector = Collector(Gives(**given), zeros)
+    if n_step == 2:
+        collector.collect(buffer, 2)
+        collector.collect(buffer, 2)
+    with pytest.raises((errors.LeafError, errors.StructureError), match=f"^field ({text})"):
+        collector.collect(buffer, n_step)
+    assert len(buffer) == 4
+    assert np.isfinite(collector.last_stats.returns).all()
+    collector.collect(buffer, 4)
+    assert (buffer[:].obs[:, 0] % 100 == 0).sum() == 4, "new episodes have begun"
+
+
+def test_rewards_of_other_numbers_are_kept_as_they_are():
+    for rew in (np.ones(2, np.float32), np.ones(2, np.int64)):
+        assert Collector(Gives(rew=rew), zeros).rollout(6).rew.tolist() == [1] * 6
+
+
+@pytest.mark.parametrize(
+    ("obs", "text"),
+    [
+        (None, r"'obs': .*got None"),
+        ({"place": (np.zeros((2, 1)), np.zeros(2)), "goal": np.zeros((3, 1))}, r"'obs\.goal': .*got f64\[3,1\]"),
+        ({"place": (np.zeros((2, 1)), np.float64(0)), "goal": np.zeros((2, 1))}, r"'obs\.place\.1': .*got f64"),
+        (
+            {"place": (np.zeros((2, 1)),), "goal": np.zeros((2, 1))},
+            r"'obs\.place\.1': the space of the obs",
+        ),
+        (np.zeros((3, 1)), r"'obs': .*got f64\[3,1\]"),
+    ],
+)
+def test_observations_of_a_reset_that_have_not_a_row_for_each(obs, text):
+    class Odd(gym.vector.VectorWrapper):
+        def reset(self, **given):
+            return obs, self.env.reset(**given)[1]
+
+    with pytest.raises((errors.LeafError, errors.StructureError), match=f"^field {text}"):
+        Collector(Odd(sync(Nested(3), Nested(3))), zeros).rollout(4)
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, [1]])
+def test_a_seed_that_is_none(seed):
+    collector = Collector(sync(Count(30)), zeros)
+    collector.reset(seed=7)
+    collector.rollout(3)
+    with pytest.raises(errors.SettingError, match=r"^seed= is a whole number from 0 on, or None, got"):
+        collector.reset(seed)
+    assert collector.seed == 7
+    assert collector.rollout(3).obs[0, 0] == 103, "the episode goes on"
 
 
 def test_an_environment_that_fails_at_once():
@@ -257,7 +469,8 @@ def test_what_a_policy_gives_stays_of_one_kind():
         return Batch(act=np.zeros(2, np.int64), value=np.zeros((2, next(sizes))))
 
     with pytest.raises(
-        errors.StructureError, match=r"field 'value': f64\[2,3\] does not fit the steps of before: could not"
+        errors.StructureError,
+        match=r"'value': shape \[2, 2\] was here in the steps before, got f64\[2,3\]; this is step 2",
     ):
         Collector(sync(Count(3), Count(3)), policy, lambda rollout, out: rollout).rollout(4)
 

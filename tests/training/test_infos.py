@@ -149,3 +149,29 @@ def test_without_infos_a_policy_is_handed_none():
         return zeros(batch)
 
     Collector(sync(Says(3)), policy).rollout(5)
+
+
+@pytest.mark.parametrize("names", ["lives", [1], [None]])
+def test_names_that_are_none(names):
+    with pytest.raises(errors.SettingError, match=r"^infos= is a list of names in the info, as \['lives'\], got "):
+        Collector(sync(Count(3)), zeros, infos=names)
+
+
+def test_objects_in_infos_stay_the_very_same():
+    class Handle:
+        def __deepcopy__(self, memo):
+            raise TypeError("it cannot be copied")
+
+    class Holds(Count):
+        def step(self, action):
+            *out, _ = super().step(action)
+            return *out, {"handle": self.handle}
+
+    envs = sync(Holds(2), Holds(9))
+    for env in envs.envs:
+        env.handle = Handle()
+    seen = []
+    collector = Collector(envs, lambda batch: (seen.append(batch.info), zeros(batch))[1], infos=["handle"])
+    rollout = collector.rollout(6)
+    assert rollout.info.handle.tolist() == [env.handle for env in envs.envs for _ in range(3)]
+    assert seen[1].handle.tolist() == [env.handle for env in envs.envs]

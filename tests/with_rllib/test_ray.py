@@ -76,13 +76,45 @@ def test_rollouts_of_all_workers_in_their_order(collectors):
     rollout = collectors.rollout(24)
     assert rollout.obs[:, 0].astype(int).tolist() == 2 * [100, 101, 102, 200, 201, 202, 100, 101, 102, 103, 104, 200]
     assert (rollout.obs_next == rollout.obs + 1).all()
-    assert (collectors.stats.steps, collectors.stats.episodes, collectors.num_envs) == (24, 6, 4)
+    assert (collectors.last_stats.steps, collectors.last_stats.episodes, collectors.num_envs) == (24, 6, 4)
 
 
 def test_workers_have_the_newest_weights(collectors):
     for action in (2, 0, 1, 1):
         collectors.net.prefer(action)
         assert set(collectors.rollout(8).act.tolist()) == {action}
+
+
+class Snapshots(Net):
+    """Gives copies of its weights, as one does that keeps them on a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = torch.nn.Parameter(torch.zeros(500_000))  # large enough that its memory is given back
+
+    def state_dict(self, *args, **kwargs):
+        return {name: value.clone() for name, value in super().state_dict(*args, **kwargs).items()}
+
+    def prefer_unseen(self, action: int) -> None:
+        self.net.weight.data.zero_()  # which torch does not count
+        self.net.bias.data.copy_(torch.eye(3)[action])
+
+
+def test_workers_have_the_newest_of_weights_that_are_copied_or_written_to_unseen():
+    net = Snapshots()
+    made = RayCollectors(envs, net.act, 1)
+    for prefer in (net.prefer, net.prefer_unseen):
+        for action in (2, 0, 1, 2, 0):
+            prefer(action)
+            assert set(made.rollout(8).act.tolist()) == {action}
+    made.close()
+    plain = Net()
+    made = RayCollectors(envs, plain.act, 1)
+    for action in (2, 0, 1):
+        plain.net.weight.data.zero_()
+        plain.net.bias.data.copy_(torch.eye(3)[action])
+        assert set(made.rollout(8).act.tolist()) == {action}
+    made.close()
 
 
 def test_it_fits_wherever_a_collector_does(collectors):
@@ -129,21 +161,39 @@ def test_off_policy_training(collectors):
         collectors, buffer, update,
         n_step=16, updates_per_step=0.25, batch_size=8, epoch_steps=32, epochs=2, warmup=20,
     )  # fmt: skip
-    assert [(epoch.step, epoch.updates) for epoch in made] == [(36, 4), (68, 12)]
+    assert [(epoch.step, epoch.updates) for epoch in made] == [(32, 3), (64, 11)]
 
 
-def test_a_worker_that_dies_is_replaced_and_its_steps_are_lost(collectors):
-    collectors.rollout(8)
+def kill_one(collectors) -> int:
     victim = collectors.pids()[0]
     os.kill(victim, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):
         while True:
             os.kill(victim, 0)
             time.sleep(0.05)
-    assert len(collectors.rollout(8)) == 4
-    assert (collectors.stats.steps, collectors.stats.lost) == (4, 4)
+    return victim
+
+
+def test_a_worker_that_died_is_replaced_by_whichever_call_comes_next(collectors):
+    for _ in range(2):
+        victim = kill_one(collectors)
+        collectors.reset(seed=3)
+        assert victim not in collectors.pids()
+        victim = kill_one(collectors)
+        pids = collectors.pids()
+        assert victim not in pids
+        assert len(pids) == 2
     assert len(collectors.rollout(8)) == 8
-    assert collectors.stats.lost == 0
+    assert collectors.last_stats.lost == 0
+
+
+def test_a_worker_that_dies_is_replaced_and_its_steps_are_lost(collectors):
+    collectors.rollout(8)
+    kill_one(collectors)
+    assert len(collectors.rollout(8)) == 4
+    assert (collectors.last_stats.steps, collectors.last_stats.lost) == (4, 4)
+    assert len(collectors.rollout(8)) == 8
+    assert collectors.last_stats.lost == 0
 
 
 def test_an_abandoned_episode_ends_where_it_was_left(collectors):
@@ -168,6 +218,54 @@ def test_an_environment_that_raises_is_named():
     with pytest.raises(errors.EnvironmentFailedError, match="environment 1 raised ValueError: the simulator is gone"):
         made.rollout(40)
     made.close()
+
+
+def test_more_workers_than_this_ray_has_room_for_are_refused_before_anything_waits():
+    text = (
+        r"^5 workers need 5 CPU, and this Ray has 4, which is 1 too few; take fewer workers, give each less by options="
+    )
+    with pytest.raises(errors.SettingError, match=text):
+        RayCollectors(envs, Net().act, 5)
+    with pytest.raises(errors.SettingError, match=r"^2 workers need 6 CPU, and this Ray has 4, which is 2 too few"):
+        RayCollectors(envs, Net().act, 2, options={"num_cpus": 3})
+    with pytest.raises(errors.SettingError, match=r"^1 workers need 1 arm, and this Ray has 0, which is 1 too few"):
+        RayCollectors(envs, Net().act, 1, options={"resources": {"arm": 1}})
+    made = RayCollectors(envs, Net().act, 5, options={"num_cpus": 0.5})
+    assert len(made.rollout(10)) == 10
+    made.close()
+
+
+def broken_envs():
+    raise OSError("no display")
+
+
+def test_environments_that_cannot_be_made(tmp_path):
+    with pytest.raises(errors.EnvironmentFailedError, match=r"^make_envs\(\) raised OSError: no display$"):
+        RayCollectors(broken_envs, Net().act, 2)
+    with pytest.raises(errors.SettingError, match=r"^a gymnasium.vector.VectorEnv is expected, got None"):
+        RayCollectors(lambda: None, Net().act, 1)
+    taken = tmp_path / "taken"
+
+    def different():
+        try:
+            taken.mkdir()
+        except FileExistsError:
+            return sync(Count(3), Count(3), Count(3))
+        return sync(Count(3), Count(3))
+
+    with pytest.raises(errors.SettingError, match=r"same number of environments in each worker, got 2 and 3$"):
+        RayCollectors(different, Net().act, 2)
+    made = RayCollectors(different, Net().act, 1)
+    taken.rmdir()
+    kill_one(made)
+    with pytest.raises(errors.SettingError, match=r"same number of environments in each worker, got 2 and 3$"):
+        made.reset()
+    made.close()
+
+
+def test_a_seed_that_is_none(collectors):
+    with pytest.raises(errors.SettingError, match=r"^seed= is a whole number from 0 on, or None, got 'x'$"):
+        collectors.reset("x")
 
 
 def test_what_is_refused():

@@ -193,7 +193,8 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
         rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
         return new_tree(_common_type(values), stack_fields(rows, axis, missing, convert))
     if kinds <= {NUMBER, SCALAR} and axis == 0:
-        return _joined(lambda numbers, axis: np.asanyarray(numbers), values, 0)
+        joined = _joined(lambda numbers, axis: np.asanyarray(numbers), values, 0)
+        return joined if keeps_whole_numbers(values, joined) else object_array(values)
     if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
         values = [convert(value) for value in values]
         kinds = set(map(kind_of, values))
@@ -402,6 +403,21 @@ def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
 
 DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
 """The dtypes of dates and times, as ``dtype.num`` has them."""
+
+
+def keeps_whole_numbers(values: Sequence[Any], array: NDArray[Any]) -> bool:
+    """Whether no whole number of a list came out as another, as ``2**53 + 1`` does as a float.
+
+    Args:
+        values: numbers, or lists of them.
+        array: what numpy has made of them.
+    """
+    if array.dtype.kind not in "fc" or set(map(type, values)) == {float} or not (np.abs(array) >= 2**53).any():
+        return True
+    given = np.array(values, dtype=object).ravel().tolist()
+    found = array.ravel().tolist()  # numbers of Python, which compare without rounding
+    whole = ((one, other) for one, other in zip(given, found, strict=True) if isinstance(one, (int, np.integer)))
+    return all(int(one) == other for one, other in whole)
 
 
 def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:

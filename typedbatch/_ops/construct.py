@@ -15,6 +15,7 @@ from typedbatch._ops.combine import (
     CALLED_ON_BATCHES,
     DATES,
     join_masked,
+    keeps_whole_numbers,
     require_names,
     require_same_dates,
     stack_fields,
@@ -234,12 +235,12 @@ def _stack_masked(values: Sequence[Any]) -> Any:
 
 
 def to_array(values: Sequence[Any]) -> NDArray[Any]:
-    """A list without dicts, Batches and tensors as an array: numeric if it can be, else of objects."""
+    """A list without dicts, Batches and tensors as an array: numeric if no value changes, else of objects."""
     try:
         array: NDArray[Any] = np.asanyarray(values)
         if array.dtype.num in DATES:
             require_same_dates(values, array)
-        if array.dtype.kind not in "US":
+        if array.dtype.kind not in "US" and keeps_whole_numbers(values, array):
             return array
     except (ValueError, OverflowError):  # ragged, or dates too far apart for one unit
         pass

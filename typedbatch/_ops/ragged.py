@@ -13,7 +13,18 @@ from typedbatch._ops.combine import Missing, cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.indexing import no_rows, take_basic, take_of_leaf
 from typedbatch._tree.leaves import KINDS, TENSOR, Sequences, Tree, describe, new_sequences
-from typedbatch.errors import RowIndexError, StructureError, under
+from typedbatch._tree.rows import MOST_ROWS
+from typedbatch.errors import RowIndexError, SizeError, StructureError, under
+
+
+def require_countable(sizes: NDArray[np.intp]) -> None:
+    """Raise an error if lengths sum up to more rows than an array can have: their sum would wrap around.
+
+    Raises:
+        SizeError: they do.
+    """
+    if int(sizes.max(initial=0)) * sizes.size > MOST_ROWS and (rows := sum(sizes.reshape(-1).tolist())) > MOST_ROWS:
+        raise SizeError(f"lengths sum up to {rows} rows, and an array has {MOST_ROWS} at most")
 
 
 def take_sequences(ragged: Sequences, index: Any) -> Any:
@@ -151,7 +162,9 @@ def stack_sequences(parts: Sequence[Sequences], axis: int) -> Any:
 
 def _joined(parts: Sequence[Sequences], sizes: Sequence[NDArray[np.intp]], missing: Missing) -> Any:
     values = cat_trees([part.values for part in parts], missing, to_leaf)
-    return new_sequences(type(parts[0]), values, np.concatenate(sizes))
+    joined = np.concatenate(sizes)
+    require_countable(joined)
+    return new_sequences(type(parts[0]), values, joined)
 
 
 def spread_sequences(rows: Sequences, there: NDArray[np.bool_]) -> Any:

@@ -8,7 +8,8 @@ the meta.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
 
 from typedbatch._tree.leaves import Tree, describe
 from typedbatch.errors import LeafError
@@ -53,11 +54,16 @@ def shared_fields(tree: Tree) -> FieldsWithMeta:
 
     A plain ``dict`` is replaced before there is a view, so that no other batch has to be found when meta is set later.
     """
-    fields = tree.__dict__
-    if not isinstance(fields, FieldsWithMeta):
-        fields = FieldsWithMeta(fields, {})
-        object.__setattr__(tree, "__dict__", fields)
+    if isinstance(fields := tree.__dict__, FieldsWithMeta):
+        return fields
+    with _replacing:  # or of two threads that validate one batch, one would get a view of fields that are replaced
+        if not isinstance(fields := tree.__dict__, FieldsWithMeta):
+            fields = FieldsWithMeta(fields, {})
+            object.__setattr__(tree, "__dict__", fields)
     return fields
+
+
+_replacing: Final = Lock()
 
 
 def restore_meta(tree: Tree, state: Mapping[str, Any]) -> None:

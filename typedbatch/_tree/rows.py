@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
-from numpy import ndarray
+from numpy import iinfo, intp, ndarray
 
 from typedbatch._tree.depth import DEEPEST, require_depth
 from typedbatch._tree.leaves import (
@@ -24,6 +24,11 @@ from typedbatch._tree.leaves import (
 )
 from typedbatch.errors import LeafError, NoLengthError, SizeError, StructureError
 
+MOST_BYTES: Final = int(iinfo(intp).max)
+"""The memory that one array can describe; numpy computes with sizes beyond it as if they were small."""
+MOST_ROWS: Final = MOST_BYTES // intp(0).itemsize
+"""As many row numbers as one array can have."""
+
 
 def at_least(least: int, value: Any, name: str) -> int:
     """A whole number, not below another.
@@ -38,6 +43,17 @@ def at_least(least: int, value: Any, name: str) -> int:
     if number < least:
         raise SizeError(f"{name} is {least} or more, got {value!r}")
     return number
+
+
+def at_most(most: int, value: int, name: str) -> int:
+    """A whole number, not above another; what is more has no place in memory.
+
+    Raises:
+        SizeError: it is more.
+    """
+    if value > most:
+        raise SizeError(f"{name} is {most} at most, for what an array can hold, got {value}")
+    return value
 
 
 def require_tree(batch: Any, who: str) -> Any:

@@ -155,12 +155,12 @@ def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[obj
 def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:
     """The first alternative that the batch matches; if none, the report on the one that comes closest."""
     level = level_named(level, "the level")
-    if len(schemas) > 1:  # a record of one alternative stays one, also where it has the fields of another
-        schemas = tuple(sorted(schemas, key=lambda schema: not _is_record_of(batch, schema)))
+    # A record of one alternative stays one, also where it has the fields of another.
+    ordered = sorted(schemas, key=lambda schema: not _is_record_of(batch, schema))
     if level == "off":
-        return view(batch, schemas[0].target)
+        return view(batch, ordered[0].target)
     reports: list[tuple[Schema, tuple[Problem, ...]]] = []
-    for schema in schemas:
+    for schema in ordered:
         problems = _problems(view(batch, schema.target), schema, level)
         if not problems:
             return view(batch, schema.target)

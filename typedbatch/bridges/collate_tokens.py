@@ -17,6 +17,8 @@ from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, Sett
 from typedbatch.posttraining.masks import as_bools
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
+from typedbatch.schema import schema_of
+from typedbatch.schema.dims import Sort
 from typedbatch.sequences import Side
 
 B = TypeVar("B", bound=BatchProtocol)
@@ -35,9 +37,11 @@ class CollateTokens(Generic[B]):
     Fields of tokens are named, as whether a list is one of tokens is not seen by it. They are padded, or become a
     :class:`~typedbatch.Ragged`; fields called ``..._mask`` become bools; ``input_ids``, ``prompt_ids``,
     ``response_ids``, ``chosen_ids`` and ``rejected_ids`` get ``pad_token_id`` and a mask of where there are tokens,
-    unless the rows have one. The other fields are columns as :meth:`~typedbatch.Batch.from_rows` makes them: numbers
-    and arrays of one shape a tensor, text and lists objects. Floats of Python have torch's default dtype. All data is
-    copied.
+    unless the rows have one. In each row, fields that ``into`` declares with one name for the tokens, as ``"N R"``,
+    have as many of them, and so have ids and their mask.
+
+    The other fields are columns as :meth:`~typedbatch.Batch.from_rows` makes them: numbers and arrays of one shape a
+    tensor, text and lists objects. Floats of Python have torch's default dtype. All data is copied.
 
     Args:
         into: the record that the batch is to be, validated; or ``Batch``.
@@ -50,9 +54,10 @@ class CollateTokens(Generic[B]):
         multiple_of: padded lengths are made larger until they are a multiple of this.
 
     Raises:
-        SettingError: a field is named twice, ids are padded without ``pad_token_id``, or ``padding`` names a field that
-            is not padded.
+        SettingError: a field is named twice, ids are padded without ``pad_token_id``, ``padding`` names a field that is
+            not padded, or fields of the same tokens are padded on different sides.
         SizeError: ``multiple_of`` is below 1.
+        DeclarationError: ``into`` cannot be read.
     """
 
     def __init__(
@@ -79,6 +84,10 @@ class CollateTokens(Generic[B]):
         self.padding: dict[str, float] = {**dict.fromkeys(ids, pad_token_id or 0), **(padding or {})}
         if unknown := [name for name in self.padding if name not in self.sides]:
             raise SettingError(f"padding= names {unknown[0]!r}, which is in neither left= nor right=")
+        self.together: list[list[str]] = _together(into, self.sides)
+        for first, *others in self.together:
+            if apart := [name for name in others if self.sides[name] != self.sides[first]]:
+                raise SettingError(f"{first!r} and {apart[0]!r} are of the same tokens, so they are padded on one side")
 
     def __call__(self, rows: Iterable[Mapping[str, Any] | Batch]) -> B:
         """One batch of the rows.
@@ -86,7 +95,8 @@ class CollateTokens(Generic[B]):
         Raises:
             LeafError: rows that are no dicts or Batches, or a field of tokens that is not a list, array or tensor.
             MissingFieldError: no row has a field that is named.
-            StructureError: a row lacks a field that others have, or fields of one ``Ragged`` have different lengths.
+            StructureError: a row lacks a field that others have, or fields of the same tokens, as ``into`` declares
+                them or in one ``Ragged``, have different lengths.
             FieldNameError: rows have a field called as a ``Ragged`` of the batch is.
             SchemaError: the batch is not what ``into`` declares.
         """
@@ -94,8 +104,11 @@ class CollateTokens(Generic[B]):
         named = {*self.sides, *(name for fields in self.ragged.values() for name in fields)}
         others = [{name: value for name, value in row.items() if name not in named} for row in given]
         columns = _columns(others, self.into)
+        sequences = {name: _sequences(name, given) for name in self.sides}
+        for names in self.together:
+            _require_same_lengths({name: sequences[name] for name in names})
         for name, side in self.sides.items():
-            self._pad(name, side, _sequences(name, given), columns)
+            self._pad(name, side, sequences[name], columns)
         for name, fields in self.ragged.items():
             if name in columns:
                 raise FieldNameError("rows have a field called like the Ragged; give it another name", name)
@@ -112,6 +125,34 @@ class CollateTokens(Generic[B]):
         mask = _MASK_OF.get(name)
         if mask is not None and mask not in self.sides:
             columns.setdefault(mask, ragged.mask(side, multiple_of=self.multiple_of))
+
+
+def _together(into: type, padded: Collection[str]) -> list[list[str]]:
+    """The padded fields that are of the same tokens: with one name for the second dimension, or ids and their mask."""
+    groups: dict[str, list[str]] = {}
+    for field in schema_of(into).fields:
+        tokens = {option.shape.dims[1] for option in field.options if len(option.shape.dims) > 1}
+        if field.name in padded and len(tokens) == 1 and (dim := tokens.pop()).sort is Sort.NAMED:
+            groups.setdefault(dim.text, []).append(field.name)
+    masked = [[name, mask] for name, mask in _MASK_OF.items() if name in padded and mask in padded]
+    return [*groups.values(), *masked]
+
+
+def _require_same_lengths(fields: Mapping[str, Sequence[Any]]) -> None:
+    """Raise an error unless all fields have as many tokens in each row.
+
+    Raises:
+        StructureError: they have not.
+    """
+    (first, wanted), *others = fields.items()
+    for name, found in others:
+        for row, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            if one.shape[:1] != other.shape[:1]:
+                raise StructureError(f"row {row}: {name} has {_tokens(one)}, {first} {_tokens(other)}")
+
+
+def _tokens(sequence: Any) -> str:
+    return f"{len(sequence)} tokens" if sequence.ndim else "a number"
 
 
 def _columns(rows: list[dict[str, Any]], into: type) -> dict[str, Any]:

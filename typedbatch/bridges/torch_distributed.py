@@ -1,25 +1,28 @@
 """Batches between the processes of ``torch.distributed``: ``broadcast`` and ``all_gather``.
 
-All fields of one dtype go as one buffer. Which fields there are, and those that are no plain tensors or numeric arrays
-(objects, text, distributions), go through ``torch.distributed``'s own object collectives, which pickle them: call this
-between processes of one job, which trust each other.
+All fields of one dtype go as one buffer, those of the values of a Ragged too. Which fields there are, lengths, and what
+is no plain tensor or numeric array (objects, text, distributions), go through ``torch.distributed``'s own object
+collectives, which pickle them: call this between processes of one job, which trust each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor
 
-from typedbatch._ops.conversion import leaf_to_numpy, map_leaves, torch_side
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, is_masked
+from typedbatch._ops.conversion import leaf_to_numpy, torch_side
+from typedbatch._ops.copying import shallow
+from typedbatch._ops.meta import MetaRule
+from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, Sequences, Tree, is_masked, new_sequences
 from typedbatch._tree.rows import require_bounded
 from typedbatch.batch import Batch
-from typedbatch.errors import SettingError
+from typedbatch.errors import SettingError, under
 from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound=BatchProtocol)
@@ -39,6 +42,14 @@ class _Place(NamedTuple):
     start: int
     shape: tuple[int, ...]
     is_array: bool
+
+
+class _Sequences(NamedTuple):
+    """Stands for a Ragged."""
+
+    cls: type[Sequences]
+    values: Any
+    sizes: NDArray[np.intp]
 
 
 _Buffers: TypeAlias = dict[_Buffer, Tensor]
@@ -83,19 +94,21 @@ def broadcast(batch: B | None, src: int = 0, group: dist.ProcessGroup | None = N
     return result
 
 
-def all_gather(batch: B, group: dist.ProcessGroup | None = None) -> B:
+def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRule = "error") -> B:
     """The rows of all processes of the group, in the order of their ranks, in every one. A collective call.
 
     Args:
         batch: the rows of this process; others may have more or fewer, of the same fields, dtypes and kinds.
         group: the processes; None for all.
+        meta: what becomes of the meta where the batches differ in a key, as in :meth:`typedbatch.Batch.cat`:
+            ``"error"``, ``"first"``, ``"drop"``, or functions by key.
 
     Returns:
         A new batch of its class; tensors are on the device of ``batch``, without gradients.
 
     Raises:
         LeafError: ``batch`` is not a Batch (an error in this process alone: the others wait).
-        StructureError: the batches do not fit together; the same error in every process.
+        StructureError: the batches, or their meta, do not fit together; the same error in every process.
         SettingError: ``torch.distributed`` is not initialized.
     """
     _require_group()
@@ -114,7 +127,7 @@ def all_gather(batch: B, group: dist.ProcessGroup | None = None) -> B:
         for number, tensor in enumerate(received):
             gathered[number][buffer] = tensor
     batches: list[Any] = [_unpack(part, own) for part, own in zip(parts, gathered, strict=True)]
-    joined: B = Batch.cat(batches)
+    joined: B = Batch.cat(batches, meta=meta)
     return joined
 
 
@@ -139,6 +152,8 @@ def _pack(batch: Any) -> tuple[_Packed, _Buffers]:
     sizes: dict[_Buffer, int] = {}
 
     def taken_out(leaf: Any) -> Any:
+        if isinstance(leaf, Sequences):
+            return _Sequences(type(leaf), _mapped(leaf.values, taken_out), leaf.sizes)
         if not _is_plain(leaf):
             return leaf
         is_array = KINDS[type(leaf)] is ARRAY
@@ -149,7 +164,7 @@ def _pack(batch: Any) -> tuple[_Packed, _Buffers]:
         sizes[buffer] = place.start + tensor.numel()
         return place
 
-    tree = map_leaves(require_bounded(batch, "torch_distributed"), taken_out)
+    tree = _mapped(require_bounded(batch, "torch_distributed"), taken_out)
     return _Packed(tree, sizes), {buffer: torch.cat(parts) for buffer, parts in flat.items()}
 
 
@@ -164,10 +179,21 @@ def _is_plain(leaf: Any) -> bool:
 
 def _unpack(packed: _Packed, buffers: Mapping[_Buffer, Tensor]) -> Any:
     def put_back(leaf: Any) -> Any:
+        if isinstance(leaf, _Sequences):
+            return new_sequences(leaf.cls, _mapped(leaf.values, put_back), leaf.sizes)
         if not isinstance(leaf, _Place):
             return leaf
         size = torch.Size(leaf.shape).numel()
         tensor = buffers[leaf.buffer][leaf.start : leaf.start + size].view(leaf.shape)
         return leaf_to_numpy(tensor) if leaf.is_array else tensor
 
-    return map_leaves(packed.tree, put_back)
+    return _mapped(packed.tree, put_back)
+
+
+def _mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
+    """A new tree with ``function`` applied to every leaf; a Ragged is one, as its values are no rows for a while."""
+    out = shallow(tree)
+    for name, value in out.__dict__.items():
+        with under(name):
+            out.__dict__[name] = _mapped(value, function) if isinstance(value, Tree) else function(value)
+    return out

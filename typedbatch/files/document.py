@@ -232,7 +232,7 @@ class Reader:
         lengths, values = self._take(node["lengths"]), self._batch(node["ragged"])
         try:
             ragged = Ragged(values, lengths.reshape(-1))
-            return ragged if lengths.ndim else new_sequences(Ragged, values, lengths)
+            return ragged if lengths.ndim else new_sequences(Ragged, ragged.values, ragged.sizes[0])
         except TypedBatchError as error:
             raise StorageError(f"its sequences do not fit together: {error}") from error
 

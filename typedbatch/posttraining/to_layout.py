@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.leaves import KINDS, RAGGED, leading_shape, new_tree
+from typedbatch._tree.leaves import ARRAY, RAGGED, TENSOR, describe, kind_of, leading_shape, new_tree
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch._tree.rows import require_tree
+from typedbatch._tree.rows import leaves, require_rows, require_tree
 from typedbatch.batch import Batch, cat
-from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean
+from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean, under
 from typedbatch.posttraining.layouts import (
     PER_TOKEN,
     LeftPadded,
@@ -23,11 +23,12 @@ from typedbatch.posttraining.layouts import (
     RightPadded,
     Tokens,
 )
+from typedbatch.posttraining.masks import flags_of, require_samples, require_unbroken, require_within
 from typedbatch.posttraining.records import Rollouts
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
 from typedbatch.records import fill_defaults
-from typedbatch.sequences import Side, as_flags, as_lengths, cu_seqlens, pad, position_ids, unpad
+from typedbatch.sequences import Side, as_lengths, cu_seqlens, pad, position_ids, unpad, whole_numbers
 from typedbatch.sequences import mask as mask_of
 
 Layout: TypeAlias = Literal["split", "left", "right", "ragged", "packed"]
@@ -84,6 +85,10 @@ def to_layout(
     at prompts, which ``right``, ``ragged`` and ``packed`` may have, are lost in ``split`` and ``left``. Data of tokens
     is copied, fields with a value for each sample are shared.
 
+    ``attention_mask`` says which tokens are there, in ``split`` ``prompt_mask`` and ``response_mask``: in each row they
+    stand next to each other. Tokens that are there and do not count, as the answers of tools, are False in
+    ``loss_mask``, which may have gaps.
+
     Args:
         batch: rollouts in any of the layouts.
         layout: ``"split"``, ``"left"``, ``"right"``, ``"ragged"`` or ``"packed"``.
@@ -97,8 +102,10 @@ def to_layout(
     Raises:
         SettingError: no such layout, or no ``pad_token_id`` where there is something to pad.
         MissingFieldError: the fields of none of the layouts are there.
-        StructureError: a field is not of the shape that the layout says, a token of a prompt comes after one of the
-            response, or a field that may be of tokens is named neither in ``per_token`` nor in ``per_row``.
+        StructureError: a field is not of the shape that the layout says, or of other samples; a mask of what is there
+            has a gap, or a token of a response or of the loss where it has none; ``cu_seqlens`` do not fit the tokens;
+            a token of a prompt comes after one of the response; or a field that may be of tokens is named neither in
+            ``per_token`` nor in ``per_row``.
     """
     if layout not in _MAKERS:
         raise SettingError(
@@ -109,6 +116,7 @@ def to_layout(
     tree = require_tree(batch, "to_layout()")
     names = frozenset((*PER_TOKEN, *per_token)) - frozenset(per_row)
     rows = _READERS[_layout_of(tree)](tree, names, frozenset(per_row))
+    _require_rows(rows)
     cls, fields = _MAKERS[layout](rows, pad_token_id)
     fields = {**fields, **rows.others}
     fill_defaults(cls, fields)
@@ -120,7 +128,7 @@ def to_layout(
 def _layout_of(tree: Any) -> Layout:
     """By its fields."""
     fields = tree.__dict__
-    if KINDS[type(fields.get("tokens"))] is RAGGED:
+    if kind_of(fields.get("tokens")) is RAGGED:
         return "ragged"
     if "cu_seqlens" in fields:
         return "packed"
@@ -128,48 +136,55 @@ def _layout_of(tree: Any) -> Layout:
         return "split"
     if "input_ids" not in fields:
         raise MissingFieldError(type(tree).__name__, "response_ids", fields)
-    for name in ("attention_mask", "response_mask"):
-        if name not in fields:
-            raise MissingFieldError(type(tree).__name__, name, fields)
-    if tuple(fields["response_mask"].shape) != tuple(fields["input_ids"].shape):
+    there, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
+    if of_response.shape != there.shape:
         return "left"
-    flags = as_flags(fields["attention_mask"])
-    return "left" if (flags[:, 1:] & ~flags[:, :-1]).any() else "right"  # padding before a token
+    return "left" if (there[:, 1:] & ~there[:, :-1]).any() else "right"  # padding before a token
 
 
 # ---- from each layout ---------------------------------------------------------------------------------------------
 
 
 def _from_split(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    fields = tree.__dict__
-    if missing := [name for name in ("prompt_ids", "prompt_mask", "response_mask") if name not in fields]:
-        raise MissingFieldError(type(tree).__name__, missing[0], fields)
-    there = as_flags(fields["response_mask"])
+    before, there = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
+    require_unbroken(before, "prompt_mask")
+    require_unbroken(there, "response_mask", from_start=True)
+    _require_shape(tree, "prompt_ids", before.shape)
+    _require_shape(tree, "response_ids", there.shape)
+    require_samples(there, len(before), "response_mask")
     inner, others = _told_apart(tree, names, per_row, there.shape, ("prompt_ids", "prompt_mask", "response_ids"))
-    prompt_there = as_flags(fields["prompt_mask"])
-    prompts = unpad(Batch(input_ids=fields["prompt_ids"]), prompt_there)
-    responses = unpad(Batch({**inner, "input_ids": fields["response_ids"]}), there)
-    return _joined(prompts, prompt_there.sum(1), responses, there.sum(1), others)
+    require_within(there, inner, "response_mask")
+    prompts = unpad(Batch(input_ids=tree.__dict__["prompt_ids"]), before)
+    responses = unpad(Batch({**inner, "input_ids": tree.__dict__["response_ids"]}), there)
+    return _joined(prompts, before.sum(1), responses, there.sum(1), others)
 
 
 def _from_left(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    fields = tree.__dict__
-    there, of_response = as_flags(fields["attention_mask"]), as_flags(fields["response_mask"])
+    there, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
+    require_unbroken(there, "attention_mask")
+    _require_shape(tree, "input_ids", there.shape)
+    require_samples(of_response, len(there), "response_mask")
+    before = there.shape[1] - of_response.shape[1]
+    if before < 0:
+        raise StructureError(
+            f"it is {list(of_response.shape)}, wider than input_ids, {list(there.shape)}", "response_mask"
+        )
     inner, others = _told_apart(tree, names, per_row, of_response.shape, ("input_ids", "attention_mask"))
-    ids = unpad(Batch(input_ids=fields["input_ids"]), there)
-    sizes, response = there.sum(1), of_response.sum(1)
-    if (response > sizes).any():
-        row = int((response > sizes).argmax())
-        raise StructureError(f"row {row} has {response[row]} tokens of a response, and {sizes[row]} in all")
-    is_response = position_ids(sizes) >= np.repeat(sizes - response, sizes)
-    responses = unpad(Batch(inner), of_response)
-    responses["input_ids"] = take(ids, is_response)["input_ids"]
-    return _joined(take(ids, ~is_response), sizes - response, responses, response, others)
+    require_within(there[:, before:], inner, "attention_mask")
+    kept = there[:, before:] & np.logical_or.accumulate(of_response, 1)  # before it there are prompts
+    is_kept = np.concatenate([np.zeros((len(there), before), bool), kept], 1)[there]
+    tokens = unpad(Batch(input_ids=tree.__dict__["input_ids"]), there)
+    number = np.where(is_kept, np.cumsum(is_kept) - 1, NO_ROW)
+    tokens.__dict__.update(take_or_zeros(unpad(Batch(inner), kept), number).__dict__)
+    return Rows(tokens, there.sum(1), others)
 
 
 def _from_right(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    there = as_flags(tree.__dict__["attention_mask"])
+    there = flags_of(tree, "attention_mask")
+    require_unbroken(there, "attention_mask")
+    _require_shape(tree, "input_ids", there.shape)
     inner, others = _told_apart(tree, names, per_row, there.shape, ("input_ids", "attention_mask"))
+    require_within(there, inner, "attention_mask")
     tokens = unpad(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), there)
     return Rows(tokens, there.sum(1), others)
 
@@ -179,16 +194,61 @@ def _from_ragged(tree: Any, _names: frozenset[str], _per_row: frozenset[str]) ->
     values: Any = ragged.values
     inner = {name: value for name, value in values.__dict__.items() if value is not None}
     others = {name: value for name, value in tree.__dict__.items() if name != "tokens"}
-    return Rows(Batch(inner), as_lengths(ragged.lengths), others)
+    with under("tokens"):
+        return Rows(Batch(inner), as_lengths(ragged.lengths), others)
 
 
 def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    ends = np.asarray(as_lengths(tree.__dict__["cu_seqlens"]))
-    tokens = leading_shape(tree.__dict__["input_ids"])
+    tokens = leading_shape(_leaf(tree, "input_ids"))
+    ends = whole_numbers(tree.__dict__["cu_seqlens"], "cu_seqlens")
+    if not len(ends) or ends[0] or (ends[1:] < ends[:-1]).any() or tokens[:1] != (ends[-1],):
+        says = f"cu_seqlens begins with 0, never falls and ends with the number of tokens, {list(tokens[:1])}"
+        raise StructureError(f"{says}, got {ends.tolist()}", "cu_seqlens")
     if tokens == (len(ends) - 1,):  # as many tokens as samples, so shapes say nothing
         per_row = frozenset(tree.__dict__) - names
     inner, others = _told_apart(tree, names, per_row, tokens, ("input_ids", "cu_seqlens", "position_ids"))
     return Rows(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), np.diff(ends), others)
+
+
+def _leaf(tree: Any, name: str) -> Any:
+    """A field that must be there.
+
+    Raises:
+        MissingFieldError: it is not.
+        StructureError: it is neither an array nor a tensor.
+    """
+    if name not in tree.__dict__:
+        raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
+    leaf = tree.__dict__[name]
+    if kind_of(leaf) not in (ARRAY, TENSOR):
+        raise StructureError(f"ids of tokens are an array or a tensor, got {describe(leaf)}", name)
+    return leaf
+
+
+def _require_shape(tree: Any, name: str, shape: tuple[int, ...]) -> None:
+    """Raise an error unless ids have the shape of their mask.
+
+    Raises:
+        MissingFieldError: there are no such ids.
+        StructureError: they have another shape, or are no array or tensor.
+    """
+    if (found := leading_shape(_leaf(tree, name))) != shape:
+        raise StructureError(f"it is {list(found)}, and the mask of its tokens {list(shape)}", name)
+
+
+def _require_rows(rows: Rows) -> None:
+    """Raise an error unless all fields are of the same samples: of others, tokens would be moved or made up.
+
+    Raises:
+        StructureError: a field has other rows.
+    """
+    with under("tokens"):
+        require_rows(rows.tokens, int(rows.lengths.sum()))
+    samples = len(rows.lengths)
+    for name, leaf in leaves(rows.others):
+        shape = leading_shape(leaf)
+        if shape and shape[0] != samples:
+            raise StructureError(f"{describe(leaf)} has {shape[0]} rows, and there are {samples} samples", name)
 
 
 def _told_apart(
@@ -277,7 +337,7 @@ def _parts(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
     """
     if "response_mask" not in rows.tokens.__dict__:
         raise MissingFieldError(type(rows.tokens).__name__, "response_mask", rows.tokens.__dict__)
-    flags = as_flags(rows.tokens["response_mask"][None])[0]
+    flags = flags_of(Batch(response_mask=rows.tokens["response_mask"][None]), "response_mask")[0]
     ends = np.cumsum(rows.lengths)
     before_all = np.append(0, np.cumsum(~flags))
     before = before_all[ends] - before_all[ends - rows.lengths]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take
-from typedbatch._tree.leaves import leading_shape
+from typedbatch._tree.leaves import leading_shape, mask_obstacle
 from typedbatch._tree.rows import at_least, equal_rows, require_tree
 from typedbatch.batch import Batch
 from typedbatch.episodes import groups as rows_of_groups
 from typedbatch.errors import SizeError, StructureError
-from typedbatch.sequences import Lengths, as_lengths
+from typedbatch.sequences import Lengths, as_lengths, whole_numbers
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
@@ -26,10 +27,17 @@ B = TypeVar("B", bound="BatchProtocol")
 
 
 class _Part(NamedTuple):
-    """Items that go together."""
+    """Items that go together; parts are in the order of their totals."""
 
     total: int
-    items: list[int]
+    size: int
+    """How many items."""
+    place: int
+    """Where their numbers are kept."""
+
+
+_Partition: TypeAlias = list[_Part]
+"""Parts in rising order; those that are empty are not in it."""
 
 
 def balance(lengths: Lengths, parts: int, *, equal: bool = True, groups: object = None) -> list[NDArray[np.intp]]:
@@ -63,37 +71,63 @@ def balance(lengths: Lengths, parts: int, *, equal: bool = True, groups: object 
         raise SizeError("groups of different sizes cannot be cut into equal parts; give equal=False")
     totals = sizes.tolist() if groups is None else [int(sizes[rows].sum()) for rows in items]
     found = _differenced(totals, parts, parts if equal else 1)
-    return [np.sort(np.concatenate([items[item] for item in part.items])) for part in found]
+    return [np.sort(np.concatenate([items[item] for item in part])) for part in found]
 
 
 def _grouped(groups: Any, rows: int) -> list[NDArray[np.intp]]:
     keys = leaf_to_numpy(to_leaf(groups))
     if leading_shape(keys) != (rows,):
         raise StructureError(f"groups= has one key for each of {rows} rows, got shape {list(leading_shape(keys))}")
+    if obstacle := mask_obstacle(keys):
+        raise StructureError(f"groups= has a key for each row: {obstacle}")
     return rows_of_groups(keys, "groups")
 
 
-def _differenced(totals: Sequence[int], parts: int, together: int) -> list[_Part]:
+def _differenced(totals: Sequence[int], parts: int, together: int) -> list[list[int]]:
     """Partitions of few items each, merged until one is left: the two that differ most, large parts with small ones.
 
     ``together`` items, which go to different parts, are in each at the start: 1, or as many as there are parts.
     """
+    items = [[item] for item in range(len(totals))]
     order = sorted(range(len(totals)), key=lambda item: -totals[item])
-    heap: list[tuple[int, int, list[_Part]]] = []
+    heap: list[tuple[int, int, _Partition]] = []
     for number, start in enumerate(range(0, len(order), together)):
-        chosen = [_Part(totals[item], [item]) for item in order[start : start + together]]
-        _push(heap, number, [*chosen, *(_Part(0, []) for _ in range(parts - together))] if together == 1 else chosen)
+        chosen = sorted(_Part(totals[item], 1, item) for item in order[start : start + together])
+        heap.append((-_difference(chosen, parts), number, chosen))
     heapify(heap)
     while len(heap) > 1:
         (_, number, one), (_, _, two) = heappop(heap), heappop(heap)
-        merged = [_Part(a.total + b.total, a.items + b.items) for a, b in zip(one, reversed(two), strict=True)]
-        _push(heap, number, merged)
-    return heap[0][2]
+        merged = _merged(one, two, parts, items)
+        heappush(heap, (-_difference(merged, parts), number, merged))
+    return [items[part.place] for part in reversed(heap[0][2])]
 
 
-def _push(heap: list[tuple[int, int, list[_Part]]], number: int, partition: list[_Part]) -> None:
-    partition.sort(key=lambda part: (-part.total, -len(part.items)))
-    heappush(heap, (partition[-1].total - partition[0].total, number, partition))
+def _difference(partition: _Partition, parts: int) -> int:
+    """Between the largest and the smallest part, which may be an empty one."""
+    return partition[-1].total - (partition[0].total if len(partition) == parts else 0)
+
+
+def _merged(one: _Partition, two: _Partition, parts: int, items: list[list[int]]) -> _Partition:
+    """Two partitions as one: the largest part of each goes with the smallest of the other.
+
+    Only as many parts are touched as the shorter one has, so that all mergers together take about as many steps as
+    there are items. ``one`` and ``two`` are used up.
+    """
+    if len(one) < len(two):
+        one, two = two, one
+    falling, empty = two[::-1], parts - len(one)
+    joined = [_joined(small, large, items) for small, large in zip(one, falling[empty:], strict=False)]
+    del one[: len(joined)]
+    for part in (*falling[:empty], *joined):
+        insort(one, part)
+    return one
+
+
+def _joined(one: _Part, two: _Part, items: list[list[int]]) -> _Part:
+    if one.size < two.size:
+        one, two = two, one
+    items[one.place] += items[two.place]
+    return _Part(one.total + two.total, one.size + two.size, one.place)
 
 
 def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np.intp]]:
@@ -112,7 +146,8 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
         SizeError: lengths that are no whole numbers from 0 up, a row of more than ``tokens``, ``multiple`` below 1, or
             too few rows for so many batches.
     """
-    sizes, tokens = as_lengths(lengths), at_least(1, tokens, "tokens")
+    sizes = as_lengths(lengths)
+    tokens = min(at_least(1, tokens, "tokens"), int(sizes.sum()) or 1)  # which all rows fit into
     multiple = at_least(1, multiple, "multiple")
     if len(too_long := np.flatnonzero(sizes > tokens)):
         row = int(too_long[0])
@@ -151,7 +186,7 @@ def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:
         SizeError: other numbers than those from 0 up, each once; or another count of them than of rows in a part.
         StructureError: the parts do not fit together.
     """
-    numbers = [as_lengths(part) for part in rows]
+    numbers = [whole_numbers(part, "row numbers") for part in rows]
     if len(parts) != len(numbers):
         raise SizeError(f"restore() takes row numbers for each part, got {len(numbers)} for {len(parts)} parts")
     for place, (part, own) in enumerate(zip(parts, numbers, strict=True)):

@@ -6,13 +6,14 @@ Read from the text, so that jaxtyping itself need not be there, and so that what
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -140,7 +141,7 @@ def _dim(word: str, text: str) -> Dim:
         return Dim(Sort.SOME if "*" in marks else Sort.NAMED, rest, broadcasts)
     if "*" in marks:
         raise DeclarationError(f"the shape {text!r} has {word!r}: only a name can stand for any number of dimensions")
-    if re.fullmatch(r"[+-]?\d+", rest, re.ASCII):
+    if re.fullmatch(r"[+-]?\d{1,4000}", rest, re.ASCII):
         return Dim(Sort.FIXED, str(int(rest)), broadcasts)
     _require_expression(rest, text)
     return Dim(Sort.COMPUTED, rest, broadcasts)
@@ -163,7 +164,7 @@ _ALLOWED = (
 def _require_expression(expression: str, text: str) -> None:
     try:
         nodes = list(ast.walk(ast.parse(expression, mode="eval")))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two where it is too deep
         nodes = []
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     known = all(isinstance(call.func, ast.Name) and _takes(call.func.id, len(call.args)) for call in calls)
@@ -174,27 +175,108 @@ def _require_expression(expression: str, text: str) -> None:
             f"the shape {text!r} has {expression!r}, which is neither a name nor a number nor an expression of them; "
             "dimensions are separated by blanks"
         )
+    _require_size(expression, text)
+
+
+def _require_size(expression: str, text: str) -> None:
+    """Refuse an expression that can be no size, whatever its names stand for.
+
+    Raises:
+        DeclarationError: it has a power that nobody can compute, or is a number that no array has as a size.
+    """
+    parsed = _parsed(expression)
+    names = [node.id for node in ast.walk(parsed) if isinstance(node, ast.Name) and node.id not in FUNCTIONS]
+    is_size = True
+    try:
+        _value(parsed, dict.fromkeys(names, 1))
+    except _TooLargeError:
+        is_size = False
+    except Exception:  # noqa: BLE001  # arithmetic fails in many ways, as 1 // (n - 1) does for 1
+        pass
+    if not is_size or (not names and compute(expression, {}) == -1):
+        raise DeclarationError(
+            f"the shape {text!r} has {expression!r}, which is no size: sizes are whole numbers from 0 to 2**63 - 1"
+        )
 
 
 def _takes(function: str, arguments: int) -> bool:
     return arguments == 1 if function == "abs" else function in FUNCTIONS and arguments > 1
 
 
+MOST: Final = 2**63 - 1
+"""The largest size that an array can have."""
+_MOST_BITS: Final = 4096
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+
+
+class _TooLargeError(OverflowError):
+    """A power that would take long to compute, or all memory."""
+
+
 def compute(expression: str, sizes: Mapping[str, int]) -> float | None:
-    """The value of a COMPUTED element; None if a name in it has no size yet, -1 if it has no value, as 1 // 0."""
-    # What may be in it was checked when the declaration was read: names, whole numbers, arithmetic, min, max, abs.
+    """The value of a COMPUTED element; None if a name in it has no size yet, -1 if it has no value, as 1 // 0.
+
+    A value beyond any size counts as none.
+    """
+    # The declaration was checked when it was read: names, whole numbers, arithmetic, min, max, abs.
     try:
-        value: float = eval(_compiled(expression), {"__builtins__": {}, **FUNCTIONS}, dict(sizes))
-    except NameError:
+        if "**" in expression:
+            value: Any = _value(_parsed(expression), sizes)
+        else:  # without powers nothing can grow beyond reach, and compiled code takes a third of the time
+            value = eval(_compiled(expression), {"__builtins__": {}, **FUNCTIONS}, dict(sizes))
+    except (KeyError, NameError):
         return None
     except Exception:  # noqa: BLE001  # arithmetic fails in many ways
         return -1
-    return value
+    is_too_large = isinstance(value, (int, float)) and not value <= MOST  # so is what is not a number
+    return -1 if is_too_large else value
+
+
+def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
+    """The value of an expression.
+
+    Raises:
+        KeyError: a name in it has no size.
+        _TooLargeError: a power in it is beyond all that sizes are computed from.
+    """
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return sizes[node.id]
+    if isinstance(node, ast.UnaryOp):
+        return _OPERATORS[type(node.op)](_value(node.operand, sizes))
+    if isinstance(node, ast.Call):
+        return FUNCTIONS[ast.unparse(node.func)](*[_value(argument, sizes) for argument in node.args])
+    if not isinstance(node, ast.BinOp):
+        raise TypeError(f"{ast.unparse(node)} is no arithmetic")
+    left, right = _value(node.left, sizes), _value(node.right, sizes)
+    return _power(left, right) if isinstance(node.op, ast.Pow) else _OPERATORS[type(node.op)](left, right)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    whole = isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1
+    if whole and base.bit_length() * abs(exponent) > _MOST_BITS:
+        raise _TooLargeError
+    return base**exponent
 
 
 @lru_cache(maxsize=1024)
 def _compiled(expression: str) -> CodeType:
-    return compile(expression, "<size>", "eval")
+    return compile(expression, "<shape>", "eval")
+
+
+@lru_cache(maxsize=1024)
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
 
 
 Several = tuple[bool, tuple[int, ...]]

@@ -425,9 +425,8 @@ class Walker:
             wanted = compute(dim.text, sizes)
             if wanted is not None and wanted != size and (self.trying or not self.known.disputed(keys.values())):
                 given = ", ".join(f"{name} is {sizes[name]}" for name in dim.names)
-                self.report(
-                    path, "TB304 wrong-size", f"{dim.text} = {str(wanted)[:20]}, as {given}", f"a size of {size}"
-                )
+                says = f"{dim.text} = {str(wanted)[:20]}" if wanted >= 0 else f"{dim.text}, which is no size"
+                self.report(path, "TB304 wrong-size", f"{says}, as {given}" if given else says, f"a size of {size}")
 
 
 class _Spare:

@@ -32,7 +32,7 @@ it writes, ``c0`` being the fields that a class of batches has properties for, `
                 return False
             if v3.shape[0] != d0:
                 return False
-        except Exception:  # noqa: BLE001
+        except Exception:
             return False
         return True
 

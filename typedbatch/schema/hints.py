@@ -88,10 +88,9 @@ def _evaluate(text: str, scope: Scope) -> Any:
     try:
         return eval(text, dict(scope))  # the program's own source, as typing.get_type_hints does
     except Exception as error:
-        raise DeclarationError(
-            f"cannot read the annotation {text!r}: {error}; names in it must be importable from the module, "
-            "not from a function or under TYPE_CHECKING"
-        ) from error
+        names = "; names in it must be importable from the module, not from a function or under TYPE_CHECKING"
+        is_name = isinstance(error, (NameError, AttributeError))
+        raise DeclarationError(f"cannot read the annotation {text!r}: {error}{names if is_name else ''}") from error
 
 
 def bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -134,6 +134,7 @@ def _fields(hint: Any) -> Iterator[Field]:
         base, annotation, optional = members[name]
         where = f"{base.__module__}.{base.__qualname__}"
         try:
+            _require_name(name)
             known = {**bindings.get(base, {}), typing.Self: hint, typing_extensions.Self: hint}
             resolved = resolve(annotation, known, scope_of(base))
             place = _place(base, base.__dict__.get(name))
@@ -211,12 +212,26 @@ def _with_names(base: Any, cls: type) -> Any:
 def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
     if cls in _NOT_SCHEMAS:
         return
+    is_protocol = BatchProtocol in cls.__mro__
     for name, hint in get_annotations(cls, format=Format.FORWARDREF).items():
-        if name[:2] != "__" and not is_class_var(hint):
+        if not is_class_var(hint) and (is_protocol or name[:2] != "__"):
             yield name, hint, name in cls.__dict__
     for name, member in cls.__dict__.items():
-        if isinstance(member, property) and member.fget is not None and BatchProtocol in cls.__mro__:
+        if isinstance(member, property) and member.fget is not None and is_protocol:
             yield name, getattr(member.fget, "__annotations__", {}).get("return", Any), False
+
+
+def _require_name(name: str) -> None:
+    """Raise an error for a name that is Python's own.
+
+    Raises:
+        DeclarationError: it is.
+    """
+    if name[:2] == "__":
+        raise DeclarationError(
+            f"a field cannot be called {name!r}, as names with two underscores in front are Python's own; choose "
+            "another name, or annotate it as ClassVar[...] if it is no field"
+        )
 
 
 def _require_computed(schema: Schema) -> None:

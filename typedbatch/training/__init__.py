@@ -23,3 +23,7 @@ __all__ = [
     "on_policy",
     "random_policy",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

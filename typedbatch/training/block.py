@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typedbatch._spaces import nested
 from typedbatch._tree.leaves import new_tree
 from typedbatch.batch import Batch
-from typedbatch.errors import TypedBatchError, under
+from typedbatch.errors import TypedBatchError
 from typedbatch.records import RolloutBatch
 from typedbatch.training.columns import Columns
 from typedbatch.training.infos import Infos
@@ -46,6 +46,10 @@ class Block:
         self.count: int = 0
         """Whole steps so far."""
         self.steps: int = steps
+        self.position: int = 0
+        """That of the environments before the first step."""
+        self.before: int = 0
+        """Steps of the same call that are in blocks before this one."""
         self._envs = envs
         self._columns: dict[str, Columns] = {name: Columns(envs, steps) for name in ("obs", "act", *_AFTER)}
         self._after = [self._columns[name] for name in _AFTER]
@@ -66,10 +70,11 @@ class Block:
             columns["obs"].write(step, obs)
             name = "act"
             columns["act"].write(step, act)
+            if self._out is not None:
+                name = ""
+                self._out.write(step, out)
         except TypedBatchError as error:
-            raise error.under(name) from error.__cause__
-        if self._out is not None:
-            self._out.write(step, out)
+            raise self._placed(error, name) from error.__cause__
 
     def add(self, step: Step, left_out: Mask | None) -> None:
         """Take over a step.
@@ -78,21 +83,29 @@ class Block:
             step: what it led to.
             left_out: environments whose row is not kept; None if all are.
         """
-        place = 0
+        name = ""
         try:
             for place, column in enumerate(self._after):
+                name = _AFTER[place]
                 column.write(self.count, step[place])
+            if self._said:
+                name = ""
+                for said, value in self._infos.of(step.info, step.last_info, step.ended).items():
+                    name = f"info.{said}"
+                    self._said[said].write(self.count, value)
         except TypedBatchError as error:
-            raise error.under(_AFTER[place]) from error.__cause__
-        if self._said:
-            for name, value in self._infos.of(step.info, step.last_info, step.ended).items():
-                with under(f"info.{name}"):
-                    self._said[name].write(self.count, value)
+            raise self._placed(error, name) from error.__cause__
         if left_out is not None:
             if self._live is None:
                 self._live = np.ones((self._envs, self.steps), bool)
             self._live[:, self.count] = ~left_out
         self.count += 1
+
+    def _placed(self, error: TypedBatchError, name: str) -> TypedBatchError:
+        """An error with the field and the step that it is about."""
+        error.reason = f"{error.reason}; this is step {self.before + self.count + 1} of the call"
+        error.args = (error.reason, error.path)
+        return error.under(name) if name else error
 
     def rows(self, *, cut: bool = False) -> Rows:
         """What was gathered.
@@ -119,7 +132,7 @@ class Block:
 
 
 class OneStep:
-    """A block of a single step, which is not copied but where environments write into the observations they gave.
+    """A block of a single step. What it begins with is copied, since environments write into what they gave.
 
     Args:
         envs: how many environments.
@@ -129,9 +142,10 @@ class OneStep:
 
     def __init__(self, envs: int) -> None:
         self.count: int = 0
+        self.position: int = 0
+        self.before: int = 0
         self._numbers: NDArray[np.intp] = np.arange(envs)
         self._obs: Any = None
-        self._given: Any = None
         self._act: Any = None
         self._step: Step | None = None
         self._left_out: Mask | None = None
@@ -142,17 +156,17 @@ class OneStep:
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
         """As :meth:`Block.choose`."""
-        reused = self._given is None or obs is self._given  # the very object again: it is written into
-        self._given = obs
-        self._obs, self._act = copied(obs) if reused else obs, act
+        self._obs = obs.copy() if type(obs) is ndarray else copied(obs)
+        self._act = act.copy() if type(act) is ndarray else copied(act)
 
     def add(self, step: Step, left_out: Mask | None) -> None:
         """As :meth:`Block.add`."""
-        self._step, self._left_out, self.count = step, left_out, 1
+        self._step, self._left_out = step, left_out
+        self.count = 1  # last, as the step is there from now on
 
     def rows(self) -> Rows:
         """As :meth:`Block.rows`."""
-        if self._step is None:
+        if self._step is None or not self.count:
             return Rows(None, None, self._numbers[:0])
         obs_next, rew, terminated, truncated = self._step[:4]
         fields = {

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from typedbatch._tree.leaves import describe
 from typedbatch._tree.rows import at_least
 from typedbatch.buffers import ReplayBuffer
-from typedbatch.errors import LeafError, SettingError
+from typedbatch.errors import LeafError, SettingError, SizeError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.training.bar import Bar
 from typedbatch.training.collector import Collector
@@ -35,7 +35,10 @@ Losses: TypeAlias = Mapping[str, float]
 class Source(Protocol[R_co]):
     """Where rollouts come from: a :class:`Collector`, or several in other processes."""
 
-    stats: CollectStats
+    @property
+    def last_stats(self) -> CollectStats:
+        """What the last call has brought."""
+        ...
 
     def rollout(self, n_step: int) -> R_co:
         """So many steps."""
@@ -62,11 +65,11 @@ class Epoch:
     number: int
     """From 1 on."""
     step: int
-    """Environment steps so far, of all epochs."""
+    """Environment steps so far, of all epochs: rows, of all environments together."""
     updates: int
-    """Calls of ``update`` so far, of all epochs."""
+    """Calls of ``update`` so far, of all epochs, without those that gave None."""
     collected: CollectStats
-    """Steps and episodes of this epoch."""
+    """Steps and episodes of this epoch, in all its collections: ``epoch.collected.returns``."""
     losses: dict[str, float]
     """Means over the updates of this epoch."""
     seconds: dict[str, float]
@@ -97,9 +100,9 @@ class Training(Iterator[Epoch]):
 
     Args:
         kind: what is trained in which way; a state of another one is not loaded.
-        collect_and_update: does so once.
-        epochs: how many epochs.
-        epoch_steps: environment steps of each, at least.
+        collect_and_update: does so once; it is called with this and with the steps that the epoch still has.
+        epoch_steps: environment steps of an epoch.
+        total_steps: environment steps of all epochs, of which the last one may have fewer.
         parts: what has random numbers that belong to the training: a collector, a buffer.
         log: what takes :meth:`Epoch.metrics` after each epoch.
         progress: whether a bar shows how far it is. Needs the extra ``cli``.
@@ -108,21 +111,24 @@ class Training(Iterator[Epoch]):
     def __init__(
         self,
         kind: dict[str, Any],
-        collect_and_update: Callable[[Training], None],
+        collect_and_update: Callable[[Training, int], None],
         *,
-        epochs: int,
         epoch_steps: int,
+        total_steps: int,
         parts: Random,
         log: Writer | None,
         progress: bool,
     ) -> None:
         self._kind = kind
         self._collect_and_update = collect_and_update
-        self.epochs: int = at_least(1, epochs, "epochs")
-        self._epoch_steps = at_least(1, epoch_steps, "epoch_steps")
+        self.total_steps: int = total_steps
+        """Environment steps that were asked for."""
+        self.epochs: int = -(-total_steps // epoch_steps)
+        """How many epochs they are, or fewer if a rollout is longer than an epoch."""
+        self._epoch_steps = epoch_steps
         self._random = parts
         self._log = log
-        self._bar = Bar(self.epochs * self._epoch_steps) if progress else None
+        self._bar = Bar(total_steps) if progress else None
         self.number: int = 0
         """Epochs so far."""
         self.step: int = 0
@@ -144,14 +150,14 @@ class Training(Iterator[Epoch]):
         Raises:
             StopIteration: there were as many as there are to be.
         """
-        if self.number >= self.epochs:
+        if self.step >= self.total_steps:
             if self._bar is not None:
                 self._bar.close()
             raise StopIteration
         self._clear()
-        before = self.step
-        while self.step - before < self._epoch_steps:
-            self._collect_and_update(self)
+        end = min((self.step // self._epoch_steps + 1) * self._epoch_steps, self.total_steps)
+        while self.step < end:
+            self._collect_and_update(self, end - self.step)
             if self._bar is not None:
                 self._bar.show(self.step)
         self.number += 1
@@ -174,8 +180,8 @@ class Training(Iterator[Epoch]):
         self.step += stats.steps
         self._collected.append(stats)
 
-    def update(self, update: Callable[..., Losses], *args: Any) -> None:
-        """Call an update, and count it in.
+    def update(self, update: Callable[..., Losses | None], *args: Any) -> None:
+        """Call an update, and count it in unless it gives None, which says that there was none.
 
         Raises:
             LeafError: it gives something else than numbers by name.
@@ -183,6 +189,8 @@ class Training(Iterator[Epoch]):
         begun = time.perf_counter()
         losses: Any = update(*args)
         self._seconds += time.perf_counter() - begun
+        if losses is None:
+            return
         self.updates += 1
         if not isinstance(losses, Mapping):
             raise LeafError(f"update() gives numbers by name, as {{'loss': 0.5}}, got {describe(losses)}")
@@ -201,77 +209,121 @@ class Training(Iterator[Epoch]):
         begin a new episode when this is called, with a seed that is in the state: a training that goes on and one that
         is resumed do the same then. Random numbers of torch and of the buffer are in the state too.
         """
-        counts = {"number": self.number, "step": self.step, "updates": self.updates, "due": self.due}
-        return {"kind": self._kind, **counts, "random": self._random.state(self.step)}
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        return {"kind": self._kind, **counts, "due": self.due, "random": self._random.state(self.step)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on where another training was when its :meth:`state_dict` was asked.
 
         Raises:
-            SettingError: it is that of something else, or of a training with other settings.
+            SettingError: it is that of something else, or of a training with other settings. Nothing was changed.
+            EnvironmentFailedError: the environments, which begin new episodes, have failed. Nothing else was changed.
         """
+        if not isinstance(state_dict, Mapping):
+            raise SettingError(f"a dict is expected, as state_dict() gives it, got {describe(state_dict)}")
         kind = state_dict.get("kind")
         if kind != self._kind:
             raise SettingError(f"a state of {self._kind} is expected, got one of {kind}")
-        try:
-            counts = {
-                name: type(getattr(self, name))(state_dict[name]) for name in ("number", "step", "updates", "due")
-            }
-            self._random.load(state_dict["random"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise SettingError(f"this is not what state_dict() gave: {type(error).__name__}: {error}") from error
-        vars(self).update(counts)
+        counts = {name: _count(state_dict, name) for name in _COUNTS}
+        due = _part(state_dict)
+        self._random.load(state_dict.get("random"))
+        vars(self).update(counts, due=due)
+
+
+_COUNTS = ("number", "step", "updates")
+
+
+def _count(state: Mapping[str, Any], name: str) -> int:
+    try:
+        return at_least(0, state.get(name), f"the state's {name!r}")
+    except SizeError as error:
+        raise SettingError(str(error)) from None
+
+
+def _part(state: Mapping[str, Any]) -> float:
+    due = state.get("due")
+    if not isinstance(due, (int, float)) or not 0 <= due < 1:
+        raise SettingError(f"the state's 'due' is a number from 0 to below 1, got {due!r}")
+    return float(due)
+
+
+def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> dict[str, int]:
+    """Return how many steps an epoch has, and all of them."""
+    if (epochs is None) == (total_steps is None):
+        raise SettingError("either epochs or total_steps is given, how many epochs or how many steps in all")
+    each = at_least(1, epoch_steps, "epoch_steps")
+    if epochs is not None:
+        return {"epoch_steps": each, "total_steps": each * at_least(1, epochs, "epochs")}
+    return {"epoch_steps": each, "total_steps": at_least(1, total_steps, "total_steps")}
+
+
+def _rate(updates_per_step: Any) -> float:
+    number = isinstance(updates_per_step, (int, float, np.integer, np.floating))
+    if not number or not 0 <= updates_per_step < float("inf"):
+        raise SettingError(f"updates_per_step is 0 or more, a number, got {updates_per_step!r}")
+    return float(updates_per_step)
 
 
 def on_policy(
     source: Source[R],
-    update: Callable[[R], Losses],
+    update: Callable[[R], Losses | None],
     *,
     n_step: int,
     epoch_steps: int,
-    epochs: int,
+    epochs: int | None = None,
+    total_steps: int | None = None,
     before: Callable[[int], object] | None = None,
     log: Writer | None = None,
     progress: bool = False,
 ) -> Training:
     """Collect, update on all of it, forget it.
 
+    Steps are rows, of all environments together; those on which gymnasium resets an environment are none. Rollouts stay
+    whole, so an epoch ends with the rollout that brings the sum to the next multiple of ``epoch_steps``, or to
+    ``total_steps``: in all it is less than a rollout more than what was asked for, in however many epochs. There are
+    fewer epochs if a rollout is longer than one.
+
     Args:
         source: a collector.
-        update: takes a rollout, and gives numbers by name, as losses.
-        n_step: steps of each rollout, of all environments together.
-        epoch_steps: steps of an epoch, at least.
+        update: takes a rollout, and gives numbers by name, as losses; or None, for an update that is not to count.
+        n_step: steps of each rollout, of all environments together; rounded up to the same number for each.
+        epoch_steps: steps of an epoch; what one has made too many, the next one makes fewer.
         epochs: how many epochs.
+        total_steps: how many steps in all, instead of ``epochs``; the last epoch has what is left of them.
         before: called with the steps so far before each collection, to anneal something.
         log: what takes the metrics of each epoch, as TensorBoard's ``SummaryWriter``.
         progress: show a bar.
 
     Raises:
         SizeError: a number of steps or epochs below 1.
+        SettingError: ``epochs`` and ``total_steps``, or neither.
     """
 
-    def once(training: Training) -> None:
+    def once(training: Training, _left: int) -> None:
         if before is not None:
             before(training.step)
         rollout = source.rollout(n_step)
-        training.collected(source.stats)
+        training.collected(source.last_stats)
         training.update(update, rollout)
 
     settings = {"training": "on_policy", "n_step": at_least(1, n_step, "n_step")}
     random = Random(source if isinstance(source, Collector) else None, None)
-    return Training(settings, once, epochs=epochs, epoch_steps=epoch_steps, parts=random, log=log, progress=progress)
+    steps = _steps_of(epochs, epoch_steps, total_steps)
+    return Training(settings, once, **steps, parts=random, log=log, progress=progress)
 
 
 def off_policy(
     collector: BufferSource[R],
     buffer: ReplayBuffer[R, S],
-    update: Callable[[S, Slots], Losses],
+    update: Callable[[S, Slots], Losses | None],
     *,
     n_step: int,
     updates_per_step: float,
     batch_size: int,
     epoch_steps: int,
-    epochs: int,
+    epochs: int | None = None,
+    total_steps: int | None = None,
+    learning_starts: int = 0,
     warmup: int = 0,
     before: Callable[[int], object] | None = None,
     log: Writer | None = None,
@@ -279,44 +331,62 @@ def off_policy(
 ) -> Training:
     """Collect into a buffer, then so many updates on samples of it.
 
+    Steps are rows, of all environments together; those on which gymnasium resets an environment are none. An epoch ends
+    when the sum is at the next multiple of ``epoch_steps``, or at ``total_steps``; its last collection is as short as
+    that takes, rounded up to the same number for each environment. So in all at most ``num_envs - 1`` steps are made
+    above what was asked for. ``warmup`` and ``learning_starts`` are among them: epochs within these have no updates,
+    and no losses.
+
     Args:
         collector: what fills the buffer, a collector.
         buffer: with a ring for each environment.
-        update: takes what was sampled, and its slots, and gives numbers by name, as losses.
-        n_step: steps of each collection, of all environments together.
+        update: takes what was sampled, and its slots, and gives numbers by name, as losses; or None, for an update that
+            is not to count.
+        n_step: steps of each collection, of all environments together; rounded up to the same number for each.
         updates_per_step: updates for each step, 0.25 is one for every four.
         batch_size: transitions of a sample.
-        epoch_steps: steps of an epoch, at least.
+        epoch_steps: steps of an epoch; what one has made too many, the next one makes fewer.
         epochs: how many epochs.
-        warmup: the first so many steps are random, and there is no update after them; only without ``record``.
+        total_steps: how many steps in all, instead of ``epochs``; the last epoch has what is left of them.
+        learning_starts: there is no update for the first so many steps.
+        warmup: the first so many steps are random, and there is no update for them; only without ``record``. The
+            policy acts in those from there to ``learning_starts``, if that is more.
         before: called with the steps so far before each collection, to anneal something.
         log: what takes the metrics of each epoch, as TensorBoard's ``SummaryWriter``.
         progress: show a bar.
 
     Raises:
-        SizeError: a number of steps or epochs below 1.
+        SizeError: a number of steps or epochs below 1, or of ``warmup`` or ``learning_starts`` below 0.
+        SettingError: ``epochs`` and ``total_steps``, or neither; ``updates_per_step`` that is not a number, or below 0;
+            no steps left to learn from; a buffer with another number of rings.
     """
     require_rings(buffer, collector.num_envs)
+    rate = _rate(updates_per_step)
     settings = {
         "training": "off_policy",
         "n_step": at_least(1, n_step, "n_step"),
         "batch_size": at_least(1, batch_size, "batch_size"),
         "updates_per_step": updates_per_step,
     }
-    if not updates_per_step >= 0:
-        raise SettingError(f"updates_per_step is 0 or more, got {updates_per_step!r}")
+    steps = _steps_of(epochs, epoch_steps, total_steps)
+    starts = max(at_least(0, learning_starts, "learning_starts"), at_least(0, warmup, "warmup"))
+    if rate and starts >= steps["total_steps"]:
+        raise SettingError(
+            f"no step is left to learn from: of {steps['total_steps']} in all, warmup or learning_starts takes the "
+            f"first {starts}; give more epochs, or more total_steps"
+        )
 
-    def once(training: Training) -> None:
+    def once(training: Training, left: int) -> None:
         if before is not None:
             before(training.step)
-        if training.step < warmup:
-            training.collected(collector.collect(buffer, warmup - training.step, random=True))
+        begun = training.step
+        if begun < warmup:
+            training.collected(collector.collect(buffer, min(warmup - begun, left), random=True))
             return
-        stats = collector.collect(buffer, n_step)
-        training.collected(stats)
-        whole, training.due = divmod(training.due + stats.steps * updates_per_step, 1)
+        training.collected(collector.collect(buffer, min(n_step, left)))
+        whole, training.due = divmod(training.due + max(0, training.step - max(begun, starts)) * rate, 1)
         for _ in range(int(whole)):
             training.update(update, *buffer.sample(batch_size))
 
     random = Random(collector if isinstance(collector, Collector) else None, buffer)
-    return Training(settings, once, epochs=epochs, epoch_steps=epoch_steps, parts=random, log=log, progress=progress)
+    return Training(settings, once, **steps, parts=random, log=log, progress=progress)

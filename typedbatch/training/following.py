@@ -8,24 +8,27 @@ from typedbatch.buffers.state import State
 
 
 class Following:
-    """Knows who has the rows that the next step follows.
+    """Knows which buffer has the rows up to which step.
 
     Whoever takes rows keeps the mark that is made with them; so neither a buffer that another collector has added to,
-    nor a copy of one, nor one that was opened again, is taken for the one that has them.
+    nor a copy of one, nor one that was opened again, is taken for the one that has them. Beside the mark is the
+    position behind the last row. So rows that were lost on the way, in whichever line, leave a gap that is seen.
     """
 
     def __init__(self) -> None:
-        self.mark: object = None
-        """With which rows the last step was handed on; None if the next one follows none."""
+        self._end: tuple[object, int] = (None, 0)
 
     def lose(self) -> None:
-        """The next step follows nothing that somebody has."""
-        self.mark = None
+        """Forget who has the rows of before."""
+        self._end = (None, 0)
 
-    def taken(self, by: State | Following) -> None:
-        """The rows up to the next step are there now."""
-        by.mark = self.mark = object()
+    def taken(self, by: State, position: int = 0) -> None:
+        """Take note that the rows up to a position are there now; the buffer's mark is last, as it makes it true."""
+        mark = object()
+        self._end = (mark, position)
+        by.mark = mark
 
-    def follows(self, other: Any) -> bool:
-        """Whether the next step follows the last rows that ``other`` took."""
-        return self.mark is not None and other.mark is self.mark
+    def follows(self, other: Any, position: int = 0) -> bool:
+        """Return whether the step at a position follows the last rows that ``other`` took."""
+        mark, end = self._end
+        return mark is not None and other.mark is mark and end == position

@@ -10,11 +10,12 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.copying import deep_leaf
 from typedbatch._spaces import named
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR
-from typedbatch.errors import SettingError
+from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, describe
+from typedbatch.errors import SettingError, StructureError, under
 from typedbatch.training.columns import zeros_of
+from typedbatch.training.vector import copied
+from typedbatch.training.widening import common_dtype
 
 _OF_EPISODES = ("final_info", "final_obs")
 """What gymnasium adds of episodes that have ended."""
@@ -25,9 +26,14 @@ class Infos:
 
     Args:
         names: which.
+
+    Raises:
+        SettingError: they are not a list of text.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise SettingError(f"infos= is a list of names in the info, as ['lives'], got {names!r}")
         self.names: tuple[str, ...] = tuple(names)
         self._zeros: dict[str, Any] = {}
         """What there is where nothing is said, for each name that has come so far."""
@@ -49,9 +55,10 @@ class Infos:
             self._learn(other)
         out: dict[str, Any] = {}
         for name, zeros in self._zeros.items():
-            value = _filled(info.get(name), zeros)
-            if other is not None and name in other:
-                value = _put(value, _filled(other[name], zeros), rows)
+            with under(f"info.{name}"):
+                value = _filled(info.get(name), zeros)
+                if other is not None and name in other:
+                    value = _put(value, _filled(other[name], zeros), rows)
             out[name] = value
         return out
 
@@ -87,16 +94,39 @@ def _zeros(value: Any, before: Any) -> Any:
 
 
 def _filled(value: Any, zeros: Any) -> Any:
-    """A value, with zeros for what is not in it."""
-    if isinstance(zeros, dict) and isinstance(value, Mapping):
-        return {name: _filled(value.get(name), part) for name, part in zeros.items()}
-    return zeros if value is None else value
+    """A value, with zeros of its own for what is not in it."""
+    if isinstance(zeros, dict) and (value is None or isinstance(value, Mapping)):
+        given = {} if value is None else value
+        return {name: _filled(given.get(name), part) for name, part in zeros.items()}
+    return copied(zeros) if value is None else value
 
 
 def _put(value: Any, other: Any, rows: Any) -> Any:
-    """A value, with that of another one in some rows."""
-    if isinstance(value, dict):
-        return {name: _put(part, other[name], rows) for name, part in value.items()}
-    out = deep_leaf(value, {})
-    out[rows] = other[rows]
-    return out
+    """A value, with that of another one in some rows, in a dtype that holds both.
+
+    Raises:
+        StructureError: they are of other shapes, or one is a dict and the other one is not.
+        LeafError: no dtype holds both.
+    """
+    if isinstance(value, dict) and isinstance(other, dict):
+        out: dict[str, Any] = {}
+        for name, part in value.items():
+            with under(name):
+                out[name] = _put(part, other[name], rows)
+        return out
+    return _put_leaf(value, other, rows)
+
+
+def _put_leaf(value: Any, other: Any, rows: Any) -> Any:
+    kind = KINDS[type(value)]
+    if kind not in (ARRAY, TENSOR) or kind is not KINDS[type(other)] or value.shape != other.shape:
+        raise StructureError(
+            f"environments that go on say {describe(value)}, those whose episode has ended {describe(other)}"
+        )
+    dtype = common_dtype(value, other)
+    if dtype == value.dtype:
+        put = copied(value)
+    else:
+        put = value.to(dtype) if kind is TENSOR else value.astype(dtype)
+    put[rows] = other[rows]
+    return put

@@ -41,6 +41,8 @@ def add_rows(
 ) -> None:
     """Add rows to the rings of their environments; all of them, or none if one does not fit.
 
+    The buffer has no mark after it, until whoever adds them says that they are there.
+
     Args:
         into: that :func:`require_rings` lets pass.
         batch: the rows, those of one environment in the order of time.
@@ -48,8 +50,9 @@ def add_rows(
         one_each: they are one row of each environment, in order.
         anew: environments whose rows do not follow the last ones in their rings; those count as truncated then.
     """
+    state = state_of(into)
+    state.mark = None
     if anew is not None:
-        state = state_of(into)
         with held_for_changes(state.guard, "collect"):
             state.cut_episodes(anew)
             _add(into, batch, envs, one_each)

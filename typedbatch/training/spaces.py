@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiDiscrete, OneOf, Sequence, Space, Text, Tuple
 from numpy import ndarray
 
+from typedbatch._ops.casting import fitted
 from typedbatch._spaces import named
 from typedbatch._tree.leaves import describe, new_tree
 from typedbatch.batch import Batch
@@ -80,12 +81,31 @@ def in_dtypes(act: Any, space: Space[Any]) -> Any:
     Args:
         act: arrays, as nested as the space.
         space: that of one environment.
+
+    Raises:
+        RowAssignmentError: a number is too large for the dtype.
     """
     if isinstance(act, Batch):
         spaces: Any = space  # of a Dict by its names, of a Tuple by its places
         keys = act.__dict__ if isinstance(space, Dict) else range(len(act.__dict__))
         return new_tree(Batch, {str(key): in_dtypes(act[str(key)], spaces[key]) for key in keys})
-    return act if space.dtype is None else act.astype(space.dtype, copy=False)
+    dtype = space.dtype
+    if dtype is None or act.dtype == dtype:
+        return act
+    if act.dtype.kind in "iu":  # a larger number would become another one
+        return fitted(np.empty(0, dtype), act)
+    return act.astype(dtype)
+
+
+def kind_of_actions(act: Any) -> Any:
+    """Return what has to be the same for actions to fit as others have: names, dtypes and shapes.
+
+    Args:
+        act: an array, or nested ones.
+    """
+    if isinstance(act, Batch):
+        return {name: kind_of_actions(part) for name, part in act.__dict__.items()}
+    return (act.dtype, act.shape) if isinstance(act, ndarray) else type(act)
 
 
 def _require_range(act: Any, space: Space[Any], path: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from multiprocessing import TimeoutError as PoolTimeoutError
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -13,8 +13,10 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._spaces import nested, unnested, with_final
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.leaves import KINDS, TENSOR, Tree, describe, new_tree
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
+from typedbatch.training import processes
+from typedbatch.training.outcomes import require_outcome, require_rows_of_obs
 
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
 Mask = NDArray[np.bool_]
@@ -54,35 +56,44 @@ _steps_last: WeakKeyDictionary[Envs, list[object]] = WeakKeyDictionary()
 class Vector:
     """Environments that are stepped together, behind one way to end and begin episodes.
 
+    Who steps them sets :attr:`obs` once a step is recorded, and not before. So whatever ends a call in between, Ctrl-C
+    for one, new episodes begin after it.
+
     Args:
         envs: them, or a function that makes them; with a function they are made anew after one of them has failed.
-        timeout: seconds that a step of environments in other processes may take; None for ever.
+        timeout: seconds that a step or a reset of environments in other processes may take; None for ever.
 
     Raises:
         SettingError: a single environment, or a vector that does not say how it resets its environments, or what their
-            spaces are.
+            spaces are; or a timeout that is not a number above 0.
     """
 
     def __init__(self, envs: Envs | Callable[[], Envs], timeout: float | None = None) -> None:
         self._make: Callable[[], Envs] | None = None
+        self._timeout = _seconds(timeout)
         if not isinstance(envs, VectorEnv) and callable(envs):
             self._make = envs
             envs = envs()
-        self.envs: Envs = _required(envs)
-        self._mode = _mode(envs)
-        self._timeout = timeout
         self._me = object()
+        self._take(_required(envs))
+        self.obs: Any = None
+        """What the next action is for; None before the first reset, in the middle of a step, and after a failure."""
+        self.position: int = 0
+        """Steps and resets that have begun; two steps follow each other if it is one more in the second."""
+
+    def _take(self, envs: Envs) -> None:
+        self.envs: Envs = envs
+        """The vector that is stepped."""
+        self.num_envs: int = envs.num_envs
+        self._space = envs.single_observation_space
+        self._mode = _mode(envs)
         self._steps_last = _steps_last.setdefault(envs.unwrapped, [])
         self._over: Mask | None = None
-        self._has_processes: bool = hasattr(envs.unwrapped, "parent_pipes")
+        self._has_processes = processes.has_processes(envs)
         self._broken: bool = False
-        self.obs: Any = None
-        """What the next action is for; None before the first reset, and after a failure."""
-
-    @property
-    def num_envs(self) -> int:
-        """How many environments."""
-        return self.envs.num_envs
+        self._answering: AbstractContextManager[None] = (
+            processes.Answering(envs, self._timeout) if self._has_processes else nullcontext()
+        )
 
     @property
     def goes_on(self) -> bool:
@@ -93,71 +104,102 @@ class Vector:
         """Begin an episode in each environment, those with the seeds ``seed``, ``seed + 1``, ....
 
         Raises:
-            EnvironmentFailedError: one of them has raised an error.
+            EnvironmentFailedError: one of them has raised an error, does not answer, or has done so before and cannot
+                be made anew.
+            LeafError: the observations have no rows.
+            StructureError: they have not one for each environment.
         """
-        if self._broken and self._make is not None:
-            self.envs.close(terminate=True)
-            self.envs = _required(self._make())
-            self._steps_last = _steps_last.setdefault(self.envs.unwrapped, [])
-        self._broken = False
+        self.obs = None
+        self.position += 1
+        if self._broken:
+            self._make_anew()
         self._steps_last[:] = [self._me]
+        self._broken = self._has_processes
         try:
-            self.obs, info = self.envs.reset(seed=seed)
+            with self._answering:
+                obs, info = self.envs.reset(seed=seed)
         except Exception as error:
             raise self._failure(error) from error
+        self._broken = False
+        require_rows_of_obs(obs, self.num_envs, self._space)
         self._over = None
         if seed is not None:
             self.envs.action_space.seed(seed)
-        return self.obs, info
+        return obs, info
 
     def step(self, act: Any) -> Step:
         """Step each environment.
 
         Raises:
             EnvironmentFailedError: one of them has raised an error, or takes too long. All begin anew after that.
-            StructureError: the last observation of an episode is not there. All begin anew after that too.
+            StructureError: what they gave has not a row for each environment, or the last observation of an episode is
+                not there. All begin anew after that too.
+            LeafError: rewards are not numbers, or flags are not flags; likewise.
         """
         skipped = self._over
-        try:
-            self.obs, self._broken = None, self._has_processes
-            obs, rew, terminated, truncated, info = self._stepped(act if type(act) is ndarray else unnested(act))
-            ended = terminated | truncated
-            done = ended if True in ended.tolist() else None  # quicker than numpy for few
-            obs_next = begins = last = first = None
-            if done is not None and self._mode is AutoresetMode.DISABLED:
-                obs_next, begins = copied(obs), done
-                obs, first = self.envs.reset(options={"reset_mask": done.copy()})
-            elif self._mode is AutoresetMode.NEXT_STEP:
-                self._over, begins = done, skipped
-        except Exception as error:
-            raise self._failure(error) from error
-        self._broken = False
-        if done is not None and self._mode is AutoresetMode.SAME_STEP:
+        self.obs = None
+        self.position += 1
+        obs, rew, terminated, truncated, info = self._stepped(act if type(act) is ndarray else unnested(act))
+        require_rows_of_obs(obs, self.num_envs, self._space)
+        require_outcome(rew, terminated, truncated, self.num_envs)
+        ended = terminated | truncated
+        done = ended if True in ended.tolist() else None  # quicker than numpy for few
+        obs_next = begins = last = first = None
+        if self._mode is AutoresetMode.NEXT_STEP:
+            self._over, begins = done, skipped
+        elif done is not None and self._mode is AutoresetMode.DISABLED:
+            obs_next, begins = copied(obs), done
+            obs, first = self._reset_some(done)
+        elif done is not None:
             obs_next, begins, last = _with_final(obs, info, done), done, info.get("final_info")
-        self.obs = obs
         led_to = obs if obs_next is None else obs_next
         return Step(led_to, rew, terminated, truncated, obs, info, skipped, done, begins, last, first)
 
-    def _stepped(self, act: Any) -> Any:
-        if self._timeout is None or not self._has_processes:
-            return self.envs.step(act)
-        envs: Any = self.envs
-        envs.step_async(act)
-        return envs.step_wait(self._timeout)
+    def _stepped(self, act: Any) -> tuple[Any, Any, Any, Any, Any]:
+        try:
+            if not self._has_processes:
+                obs, rew, terminated, truncated, info = self.envs.step(act)
+            else:
+                self._broken = True
+                with self._answering:
+                    obs, rew, terminated, truncated, info = self.envs.step(act)
+                self._broken = False
+        except Exception as error:
+            raise self._failure(error) from error
+        return obs, rew, terminated, truncated, info
+
+    def _reset_some(self, done: Mask) -> tuple[Any, Mapping[str, Any]]:
+        self._broken = self._has_processes
+        try:
+            with self._answering:
+                obs, info = self.envs.reset(options={"reset_mask": done.copy()})
+        except Exception as error:
+            raise self._failure(error) from error
+        self._broken = False
+        require_rows_of_obs(obs, self.num_envs, self._space)
+        return obs, info
+
+    def _make_anew(self) -> None:
+        if self._make is None:
+            raise EnvironmentFailedError(f"environments in processes have failed before{_CANNOT_GO_ON}")
+        processes.end(self.envs)
+        self._take(_required(self._make()))
 
     def _failure(self, error: Exception) -> Exception:
         """What to raise for what an environment has raised; with a function, the vector is made anew."""
-        number = _number_of(self.envs, error)
+        late = self._has_processes and processes.is_timeout(error)
+        if self._has_processes:
+            self._broken = late or processes.is_waiting(self.envs) or bool(processes.gone(self.envs))
+        number = _number_of(self.envs, error, late)
         which = "an environment" if number is None else f"environment {number}"
         reason = f"{which} raised {type(error).__name__}: {error}"
-        if isinstance(error, (TimeoutError, PoolTimeoutError)):
+        if late:
             reason = f"{which} has not answered within {self._timeout} s"
-        then = "; the next call begins new episodes"
-        if self._broken and self._make is None:
-            then = (
-                "; these environments cannot go on: give the Collector a function that makes them, to be called again"
-            )
-        return EnvironmentFailedError(reason + then)
+        cannot = self._broken and self._make is None
+        return EnvironmentFailedError(reason + (_CANNOT_GO_ON if cannot else "; the next call begins new episodes"))
+
+
+_CANNOT_GO_ON = "; these environments cannot go on: give the Collector a function that makes them, to be called again"
 
 
 def _require_final(info: Mapping[str, Any], ended: Mask) -> None:
@@ -185,13 +227,23 @@ def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
     return with_final(nested(obs), info)
 
 
-def copied(obs: Any) -> Any:
-    """Observations in memory of their own."""
-    if isinstance(obs, np.ndarray):
-        return obs.copy()
-    if isinstance(obs, Mapping):
-        return {name: copied(part) for name, part in obs.items()}
-    return tuple(map(copied, obs)) if isinstance(obs, tuple) else obs
+def copied(value: Any) -> Any:
+    """Return observations, actions or infos in memory of their own; objects in an array are not copied."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, Tree):
+        return new_tree(type(value), {name: copied(part) for name, part in value.__dict__.items()})
+    if KINDS[type(value)] is TENSOR:
+        return value.clone()
+    if isinstance(value, Mapping):
+        return {name: copied(part) for name, part in value.items()}
+    return tuple(map(copied, value)) if isinstance(value, tuple) else value
+
+
+def _seconds(timeout: Any) -> float | None:
+    if timeout is None or (isinstance(timeout, (int, float)) and timeout > 0):
+        return timeout
+    raise SettingError(f"timeout= is a number of seconds above 0, or None, got {timeout!r}")
 
 
 def _required(envs: Any) -> Envs:
@@ -217,14 +269,11 @@ def _mode(envs: Envs) -> AutoresetMode:
         ) from None
 
 
-def _number_of(envs: Any, error: BaseException) -> int | None:
-    """Which environment raised: the one whose worker is gone, or whose code is in the traceback."""
+def _number_of(envs: Any, error: BaseException, late: bool) -> int | None:
+    """Which environment raised: the one whose process is gone, or late, or whose code is in the traceback."""
+    if processes.has_processes(envs):
+        return next(iter(processes.gone(envs, late=late)), None)
     inner = envs.unwrapped
-    pipes = getattr(inner, "parent_pipes", None)
-    if pipes is not None:
-        late = isinstance(error, (TimeoutError, PoolTimeoutError))
-        gone = [i for i, pipe in enumerate(pipes) if pipe is None or (late and not pipe.closed and not pipe.poll(0))]
-        return gone[0] if gone else None
     known = {id(layer): i for i, env in enumerate(getattr(inner, "envs", ())) for layer in (env, env.unwrapped)}
     trace, found = error.__traceback__, None
     while trace is not None:

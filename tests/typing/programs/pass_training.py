@@ -93,7 +93,7 @@ def plain(envs: Envs, actor: Actor) -> None:
     source: Source[RolloutBatch] = collector
     filler: BufferSource[RolloutBatch] = collector
     print(filler.num_envs)
-    print(compute_action(actor.greedy, np.zeros(4)), source.stats.mean, evaluate(envs, random_policy(envs), 5))
+    print(compute_action(actor.greedy, np.zeros(4)), source.last_stats.mean, evaluate(envs, random_policy(envs), 5))
 
 
 class Learner:
