@@ -9,6 +9,7 @@ from torch.distributions import Normal
 
 from tests.ops.helpers import assert_array, assert_shows, rollout
 from typedbatch import Batch
+from typedbatch.errors import RowIndexError
 
 
 def square() -> Batch:
@@ -218,3 +219,10 @@ def test_an_int_beside_an_array_means_the_same_for_arrays_and_tensors(index):
     taken = Batch(a=values, t=torch.from_numpy(values))[index]
     assert np.array_equal(taken.a, values[index])
     assert np.array_equal(taken.t.numpy(), values[index])
+
+
+@pytest.mark.parametrize("index", [np.array([2**64 - 1], np.uint64), [2**64 - 1], np.uint64(2**64 - 1)])
+@pytest.mark.parametrize("leaf", [np.arange(5), torch.arange(5)], ids=["numpy", "torch"])
+def test_a_row_number_beyond_64_bits_is_not_counted_from_the_end(index, leaf):
+    with pytest.raises(RowIndexError, match=r"out of range|out of bounds|too large|Overflow|int64"):
+        Batch(a=leaf)[index]

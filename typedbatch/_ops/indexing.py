@@ -91,9 +91,14 @@ def _plain(part: Any) -> Any:
     if kind_of(part) is TENSOR:
         part = part.detach().cpu().numpy()
     if kind_of(part) in (ARRAY, SCALAR) and part.dtype.kind in "iu":
+        if part.dtype == np.uint64 and part.size and int(part.max()) > _LAST_ROW:  # a cast would make it negative
+            raise RowIndexError(f"row number {part.max()} is out of range")
         # int64, because torch takes uint8 for a mask and no other size at all
         return part.astype(np.intp, copy=False) if part.ndim else int(part)
     return part
+
+
+_LAST_ROW: Final = int(np.iinfo(np.intp).max)
 
 
 def take_basic(tree: T, index: Any) -> T:
