@@ -65,11 +65,11 @@ class Epoch:
     number: int
     """From 1 on."""
     step: int
-    """Environment steps so far, of all epochs: rows, of all environments together."""
+    """Environment steps so far in all epochs and environments, which is the number of rows."""
     updates: int
     """Calls of ``update`` so far, of all epochs, without those that gave None."""
     collected: CollectStats
-    """Steps and episodes of this epoch, in all its collections: ``epoch.collected.returns``."""
+    """Steps and episodes of this epoch in all its collections, as in ``epoch.collected.returns``."""
     losses: dict[str, float]
     """Means over the updates of this epoch."""
     seconds: dict[str, float]

@@ -206,7 +206,7 @@ class RayCollectors(Generic[R_co]):
 
     @property
     def stats(self) -> CollectStats:
-        """The old name of :attr:`last_stats`."""
+        """Old name of ``last_stats``."""
         warn_of_stats()
         return self.last_stats
 
