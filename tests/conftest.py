@@ -21,47 +21,17 @@ settings.register_profile("default", max_examples=60, deadline=None, suppress_he
 settings.register_profile("fuzz", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
 
-SLOW = (
-    "tests/buffers/test_killed_process.py",
-    "tests/buffers/test_two_processes.py",
-    "tests/editor",
-    "tests/files/test_atomic.py::test_a_process_that_is_killed",
-    "tests/files/test_atomic.py::test_a_disk_that_is_full",
-    "tests/posttraining/test_example.py",
-    "tests/test_from_tianshou.py",
-    "tests/test_infer.py::test_a_checker_reads_it",
-    "tests/test_pytest_plugin.py",
-    "tests/test_sdist.py",
-    "tests/test_site.py",
-    "tests/test_template.py::test_mistakes",
-    "tests/training/test_examples.py",
-    "tests/typing",
-)
-"""What takes long, as it starts processes: language servers, six type checkers, programs that are killed."""
-
-QUICK = (
-    "tests/buffers/test_killed_process.py::test_a_dropnull_that_is_killed_leaves_only_rows_that_were_there[ReplayBuffer]",
-    "tests/buffers/test_two_processes.py::test_the_lock_of_another_process_goes_when_it_is_killed",
-    "tests/posttraining/test_example.py::test_the_reward_rises[1]",
-    "tests/test_from_tianshou.py::test_both_programs_learn_the_same[ppo]",
-    "tests/test_site.py::test_every_member",
-    "tests/test_site.py::test_the_readme",
-    "tests/training/test_examples.py::test_ppo[1]",
-    "tests/typing/plugin/test_near.py",
-    "tests/typing/plugin/test_places.py",
-)
-"""One or more of each that ``make test`` runs all the same."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="without the tests that take long")
 
 
+@pytest.hookimpl(trylast=True)  # once folders have marked their tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
-        slow = [item for item in items if _is_slow(item.nodeid)]
+        slow = [item for item in items if _is_slow(item)]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not _is_slow(item.nodeid)]
+        items[:] = [item for item in items if not _is_slow(item)]
 
 
 def pytest_collection_finish() -> None:
@@ -76,5 +46,5 @@ def kept(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) 
     return tmp_path_factory.mktemp("kept") if cache is None else Path(cache.mkdir("mypy"))
 
 
-def _is_slow(name: str) -> bool:
-    return name.startswith(SLOW) and not name.startswith(QUICK)
+def _is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None and item.get_closest_marker("quick") is None

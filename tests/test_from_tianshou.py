@@ -15,6 +15,8 @@ import torch
 
 import typedbatch
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(typedbatch.__file__).parent.parent
 PROGRAMS = ROOT / "docs" / "examples" / "tianshou"
 NAMES = ("dqn", "ppo", "cloning")
@@ -27,7 +29,7 @@ def weights(program: Path) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["dqn", pytest.param("ppo", marks=pytest.mark.quick), "cloning"])
 def test_both_programs_learn_the_same(name: str):
     before, after = (weights(PROGRAMS / f"{name}_{when}.py") for when in ("before", "after"))
     assert before.keys() == after.keys()

@@ -159,6 +159,7 @@ def test_a_record_is_constructed():
     assert schema(a=np.ones(3)).a.tolist() == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_checker_reads_it(kept, tmp_path):
     (tmp_path / "mypy.ini").write_text(MYPY.settings["mypy.ini"])
     (tmp_path / "mine.py").write_text(infer_schema(steps(), "Steps", "record"))

@@ -14,6 +14,8 @@ import pytest
 
 import typedbatch
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(typedbatch.__file__).parents[1]
 
 

@@ -20,6 +20,8 @@ import typedbatch
 from tests import pictures
 from typedbatch import Batch, RolloutBatch
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(typedbatch.__file__).parent.parent
 ELSEWHERE = {f"typedbatch.bridges.{name}" for name in ("ray", "rllib", "verl")}
 """They import what is not installed here."""
@@ -27,6 +29,7 @@ INTERNAL = ("batch", "cli", "mypy", "protocols", "pytest_plugin", "records", "sc
 """What people use of these is in ``typedbatch`` itself, or no function that they call."""
 
 
+@pytest.mark.quick
 def test_every_member_of_batch_has_an_example_on_its_page():
     page = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
@@ -52,6 +55,7 @@ def test_pictures_show_what_is_declared():
     )
 
 
+@pytest.mark.quick
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
 

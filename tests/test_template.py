@@ -51,6 +51,7 @@ def test_tox_runs_the_same():
     assert [settings["testenv:types"]["commands"], settings["testenv"]["commands"]] == commands()
 
 
+@pytest.mark.slow
 def test_mistakes_are_found(project):
     module = project / "myagent" / "batches.py"
     source = module.read_text(encoding="utf-8")

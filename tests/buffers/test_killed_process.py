@@ -27,6 +27,8 @@ from typedbatch.buffers import (
     VectorReplayBuffer,
 )
 
+pytestmark = pytest.mark.slow
+
 CAPACITY = 5
 """Of each ring: overwriting is constant."""
 LENGTHS = (3, 4)
@@ -401,7 +403,10 @@ def test_a_reset_that_is_killed_keeps_every_row_or_none(name, tmp_path, processe
         check_priorities(buffer)
 
 
-@pytest.mark.parametrize("name", ["ReplayBuffer", "VectorReplayBuffer", "PrioritizedReplayBuffer"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("ReplayBuffer", marks=pytest.mark.quick), "VectorReplayBuffer", "PrioritizedReplayBuffer"],
+)
 def test_a_dropnull_that_is_killed_leaves_only_rows_that_were_there(name, tmp_path, processes):
     processes.do("prepare", name, tmp_path / "buffer", 3, 8)
     first, *others = flat(held(name, 8))

@@ -26,6 +26,8 @@ from typedbatch.buffers import (
 from typedbatch.buffers import folder as folder_module
 from typedbatch.buffers.state import state_of
 
+pytestmark = pytest.mark.slow
+
 
 def content(path: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in path.iterdir()}
@@ -57,6 +59,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.quick
 def test_the_lock_of_another_process_goes_when_it_is_killed(tmp_path):
     command = [sys.executable, "-c", HOLDS, str(tmp_path / "b")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:

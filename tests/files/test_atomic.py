@@ -305,6 +305,7 @@ def process(path: Any, what: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_anywhere_leaves_the_old_file_or_the_new_one(path):
     assert process(path, "killed").split() == ["True", "old", "new", "False", "True"]
 
@@ -313,10 +314,12 @@ def test_what_a_killed_process_leaves_is_in_nobodys_way(path):
     assert process(path, "same number").split() == ["True"] * 3
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_leaves_the_old_file(path):
     assert process(path, "full") == "refused\n"
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_while_hdf5_writes_does_not_end_the_process_later(tmp_path):
     said = process(tmp_path / "a.h5", "full hdf5").splitlines()
     assert said[-1] == "still here"

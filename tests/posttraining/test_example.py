@@ -13,6 +13,8 @@ import torch
 from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import CHECKERS, call, command_of
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "grpo.py"
 
 
@@ -23,7 +25,7 @@ def same_threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.quick), 2])
 @pytest.mark.usefixtures("same_threads")
 def test_the_reward_rises(seed, capsys):
     runpy.run_path(str(EXAMPLE))["main"](seed)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
@@ -23,7 +25,7 @@ def scores(printed: str) -> list[float]:
     return [float(score) for score in re.findall(r"mean return +([\d.]+)", printed)]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.quick), 2])
 def test_ppo(seed, capsys):
     runpy.run_path(str(EXAMPLES / "ppo.py"))["main"](seed)
     assert scores(capsys.readouterr().out)[-1] >= 475

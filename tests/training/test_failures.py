@@ -109,6 +109,7 @@ FAILING = {
         ("a reset", AutoresetMode.DISABLED, False),
     ],
 )
+@pytest.mark.slow
 def test_nothing_is_waited_for_longer_than_the_timeout(what, mode, wrapped):
     failing, text = FAILING[what]
     envs = in_processes(Count(9), failing(), mode=mode)

@@ -19,6 +19,8 @@ from typedbatch import ActBatch, ActStateBatch, Batch
 from typedbatch.buffers import CachedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from typedbatch.training import Collector
 
+pytestmark = pytest.mark.slow
+
 FUZZING = settings.get_current_profile_name() == "fuzz"
 PACKAGE = str(Path(typedbatch.__file__).parent)
 IN_BUFFERS = str(Path(PACKAGE) / "buffers")
@@ -109,6 +111,7 @@ def check_cached(buffer: Any, moment: int) -> None:
             assert (rows.obs[1:, 0] == rows.obs[:-1, 0] + 1)[goes_on].all(), moment
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("mode", MODES)
 def test_what_goes_with_the_observations_is_of_the_same_episode(mode):
     """The state of a recurrent policy, its infos, and the returns of episodes."""

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from typedbatch.mypy.near import _SHORT, near_miss
 
+pytestmark = pytest.mark.quick
+
 WORDS = st.text("abcdefgh_", min_size=3, max_size=12)
 
 
