@@ -218,7 +218,7 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         future_k: float = 8.0,
         **options: Unpack[BufferOptions],
     ) -> None:
-        self.compute_reward_fn = _function(compute_reward_fn)
+        self.compute_reward_fn: RewardFn = _function(compute_reward_fn)
         sizes = capacities(total_size, buffer_num)
         self._begin(GoalState(type(self), sizes, options, horizon, future_k, many=True))
 
