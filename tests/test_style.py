@@ -23,7 +23,6 @@ NOT_YET: tuple[str, ...] = (
     "_report",
     "_spaces",
     "_strangers",
-    "_tree",
     "_typing",
     "_validation",
     "batch",
