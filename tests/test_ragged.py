@@ -303,7 +303,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: BATCH.tokens[[[0]]], RowIndexError, r"in one dimension, got i64\[1,1\]"),
     (lambda: BATCH.set_rows(0, BATCH[1]), RowAssignmentError, "'tokens': the rows of .* cannot be replaced in place"),
     (lambda: BATCH.empty_([1]), RowAssignmentError, "'tokens': .*make another Ragged"),
-    (lambda: Batch.stack([BATCH, BATCH]), StructureError, "'tokens': .* is not stacked; use cat"),
+    (lambda: Batch.stack([BATCH, BATCH]), StructureError, "'tokens': .* cannot be stacked.*; use cat"),
     (lambda: Batch.cat([BATCH[0], BATCH[1]]), StructureError, "have no rows|without rows to concatenate"),
     (lambda: BATCH.to_at_least_2d(), StructureError, r"'tokens.ids': i64\[1,3\] has 1 rows"),
     (lambda: BATCH.tokens.padded("up"), SizeError, "side= is 'right' or 'left', got 'up'"),  # type: ignore[arg-type]
@@ -311,7 +311,11 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: BATCH.tokens.padded(multiple_of=0), SizeError, "multiple_of is 1 or more, got 0"),
     (lambda: BATCH.tokens.padded(length=2**62), SizeError, f"length must be .* or less, .* got {2**62}"),
     (lambda: BATCH.tokens.mask(multiple_of=2**70), SizeError, f"multiple_of must be .* or less, .* got {2**70}"),
-    (lambda: BATCH.tokens.padded(value={"idz": 1}), StructureError, "names 'idz', .*did you mean 'ids'"),
+    (
+        lambda: BATCH.tokens.padded(value={"idz": 1}),
+        StructureError,
+        r"must name fields \(.*, got 'idz'; did you mean 'ids'",
+    ),
     (lambda: BATCH.tokens.padded(value=0.5), RowAssignmentError, "'ids': "),
     (lambda: Ragged.from_padded(Batch(a=np.ones((1, 2))), [[0, 2]]), StructureError, "other than 0 and 1"),
     (lambda: Ragged.from_padded(Batch(a=np.ones((1, 2))), [1]), StructureError, r"\(E, T\) bools, or numbers 0 and 1"),

@@ -19,7 +19,6 @@ NOT_YET: tuple[str, ...] = (
     "_declaration",
     "_level",
     "_names",
-    "_ops",
     "_report",
     "_spaces",
     "_strangers",

@@ -202,7 +202,7 @@ def test_cat_in_place_takes_the_joined_meta():
         (lambda: Batch(a=1, meta=[1]), LeafError, r"meta must be a dict, got list; .*Batch\(\{'meta': \.\.\.\}\)"),
         (lambda: Batch(a=1, meta={1: 2}), LeafError, r"the keys of meta must be strings, got 1 \(int\)"),
         (lambda: setattr(sampled(), "meta", 5), LeafError, "meta must be a dict, got int"),
-        (lambda: cat([sampled()], meta="last"), SettingError, "'error', 'first', 'drop' or functions"),
+        (lambda: cat([sampled()], meta="last"), SettingError, "'error', 'first', 'drop' or a dict of functions"),
         (lambda: cat([sampled()], meta={"step": 3}), SettingError, "a function for each key, got 3 for 'step'"),
         (lambda: cat([sampled()], meta={"step": len, "scale": lambda _: 1 / 0}), StructureError, "ZeroDivisionError"),
         (lambda: copy.deepcopy(Batch(meta={"l": threading.Lock()})), LeafError, r"meta\.l.*lock cannot be copied"),
