@@ -98,7 +98,7 @@ def test_what_a_failed_comparison_says(pytester: pytest.Pytester):
         "left     only on the left: None",
         "right    only on the right: i64[]",
         "assert Batch == Batch, but for 3 fields:",
-        "x  1 of 2 values differs, the first at [1]: nan != nan; nan is equal to nothing, see allclose(equal_nan=True)",
+        "x  1 of 2 values differs, the first at [1]: nan != nan; nan is not equal to nan, see allclose(equal_nan=True)",
         "y  1 of 2 values differs, the first at [1]: 'b' != 'c'",
         "z  the value differs: 2 != 3",
     ]

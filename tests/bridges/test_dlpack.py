@@ -164,7 +164,7 @@ def test_sparse_tensors_are_named():
 
 
 def test_names_are_strings():
-    with pytest.raises(FieldNameError, match="field names are strings"):
+    with pytest.raises(FieldNameError, match="field names must be strings"):
         from_dlpack({1: np.zeros(2)})  # type: ignore[dict-item]
 
 

@@ -284,7 +284,7 @@ def test_what_is_no_step(step):
 
 
 def test_names_are_strings():
-    with pytest.raises(FieldNameError, match="field names are strings, got 1"):
+    with pytest.raises(FieldNameError, match="field names must be strings, got 1"):
         observations((np.zeros(2), {1: 2}))
 
 

@@ -240,9 +240,9 @@ REFUSED = [
     (
         lambda b: lookback(b, 2**62, [3]),
         SizeError,
-        r"size is \d+ at most, for what an array can hold, got 4611686018427387904",
+        r"size must be \d+ or less, the most that an array can hold, got 4611686018427387904",
     ),
-    (lambda b: lookback_mask([3], 2**70), SizeError, "size is .* at most"),
+    (lambda b: lookback_mask([3], 2**70), SizeError, "size must be .* or less"),
 ]
 
 

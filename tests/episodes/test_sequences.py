@@ -237,10 +237,10 @@ def test_lengths_that_no_array_has_place_for(function, lens):
 def test_sequences_side_by_side_that_no_array_has_place_for():
     for arguments in ({"length": 2**59}, {"length": 2**70}, {"multiple_of": 2**62}):
         with pytest.raises(
-            SizeError, match=f"{next(iter(arguments))} is {2**59 - 1} at most, for what an array can hold"
+            SizeError, match=f"{next(iter(arguments))} must be {2**59 - 1} or less, the most that an array can hold"
         ):
             pad(Batch(a=[1, 2]), [1, 1], **arguments)
-    with pytest.raises(SizeError, match=f"length is {2**58 - 1} at most, .* got {2**58}"):
+    with pytest.raises(SizeError, match=f"length must be {2**58 - 1} or less, .* got {2**58}"):
         mask([2**58, 0, 0, 0])
 
 

@@ -157,5 +157,5 @@ def test_damage_that_the_group_alone_shows_is_an_error_of_the_librarys_own(tmp_p
 
 def test_no_such_device_is_not_called_damage(tmp_path):
     save(Batch(a=np.arange(3)), tmp_path / "a.h5")
-    with h5py.File(tmp_path / "a.h5") as file, pytest.raises(SettingError, match="there is no device 'nonsense'"):
+    with h5py.File(tmp_path / "a.h5") as file, pytest.raises(SettingError, match="torch has no device 'nonsense'"):
         from_hdf5(file["batch"], "nonsense")

@@ -103,15 +103,15 @@ def test_a_key_that_a_row_lacks_is_refused_unless_asked_for():
     with pytest.raises(StructureError) as caught:
         Batch.from_rows(rows)
     assert str(caught.value) == (
-        "field 'n.b': row 1 has no such key, and others have; missing='none' puts None there, missing='zero' zeros, "
-        "and objects(...) around a column of dicts keeps them as they are"
+        "field 'n.b': row 1 lacks this key, which other rows have; missing='none' puts None there, missing='zero' zeros, "
+        "and objects(...) around a column of dicts stores them unchanged"
     )
     assert list(Batch.from_rows(rows, missing="none").n.b) == [2, None]
     assert Batch.from_rows(rows, missing="zero").n.b.tolist() == [2, 0]
 
 
 def test_a_row_is_named_by_its_number_among_all_rows():
-    with pytest.raises(StructureError, match="'n': row 0 has no such key"):
+    with pytest.raises(StructureError, match="'n': row 0 lacks this key"):
         Batch.from_rows([{}, {"n": {"a": 1}}])
     with pytest.raises(StructureError, match=r"'n\.a': row 2"):
         Batch.from_rows([{"n": {"a": 1}}, {"n": {"a": 1}}, {"n": {"b": 1}}])

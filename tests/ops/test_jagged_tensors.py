@@ -68,9 +68,13 @@ def test_other_nested_tensors_are_refused_by_name():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         strided = Batch(tokens=torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
-    with pytest.raises(RowIndexError, match=r"'tokens': nested torch f32 takes no .*layout=torch.jagged.*Ragged"):
+    with pytest.raises(
+        RowIndexError, match=r"'tokens': nested torch f32 cannot be indexed by .*layout=torch.jagged.*Ragged"
+    ):
         strided[0:1]
-    with pytest.raises(RowIndexError, match="'tokens': nested torch f32 takes no "):
+    with pytest.raises(RowIndexError, match="'tokens': nested torch f32 cannot be indexed by "):
         strided[[1, 0]]
-    with pytest.raises(StructureError, match=r"'tokens': .* are not joined; make all with layout=torch\.jagged"):
+    with pytest.raises(
+        StructureError, match=r"'tokens': .* cannot be joined; build nested tensors with layout=torch\.jagged"
+    ):
         Batch.cat([jagged(), {"uid": [1], "tokens": torch.ones(1, 2)}])

@@ -153,7 +153,7 @@ def test_masks_count_in_equality_and_what_is_under_them_does_not() -> None:
 def test_differences_tell_masks_from_values() -> None:
     masked = Batch(a=measured())
     assert differences(masked, Batch(a=np.array([1.0, NO_DATA, 3.0]))) == [
-        "a  1 of 3 values is masked on one side alone"
+        "a  1 of 3 values is masked on one side only"
     ]
     (line,) = differences(masked, Batch(a=np.ma.array([1.0, 0.0, 4.0], mask=[0, 1, 0])))
     assert line == "a  1 of 2 values differs, the first at [1]: 3.0 != 4.0 (of those that are not masked)"

@@ -199,10 +199,10 @@ def test_cat_in_place_takes_the_joined_meta():
 @pytest.mark.parametrize(
     ("operation", "error", "says"),
     [
-        (lambda: Batch(a=1, meta=[1]), LeafError, r"meta is a dict, got list; .*Batch\(\{'meta': \.\.\.\}\)"),
-        (lambda: Batch(a=1, meta={1: 2}), LeafError, r"the keys of meta are strings, got 1 \(int\)"),
-        (lambda: setattr(sampled(), "meta", 5), LeafError, "meta is a dict, got int"),
-        (lambda: cat([sampled()], meta="last"), SettingError, "'error', 'first', 'drop' or functions"),
+        (lambda: Batch(a=1, meta=[1]), LeafError, r"meta must be a dict, got list; .*Batch\(\{'meta': \.\.\.\}\)"),
+        (lambda: Batch(a=1, meta={1: 2}), LeafError, r"the keys of meta must be strings, got 1 \(int\)"),
+        (lambda: setattr(sampled(), "meta", 5), LeafError, "meta must be a dict, got int"),
+        (lambda: cat([sampled()], meta="last"), SettingError, "'error', 'first', 'drop' or a dict of functions"),
         (lambda: cat([sampled()], meta={"step": 3}), SettingError, "a function for each key, got 3 for 'step'"),
         (lambda: cat([sampled()], meta={"step": len, "scale": lambda _: 1 / 0}), StructureError, "ZeroDivisionError"),
         (lambda: copy.deepcopy(Batch(meta={"l": threading.Lock()})), LeafError, r"meta\.l.*lock cannot be copied"),

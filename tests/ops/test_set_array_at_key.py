@@ -77,7 +77,7 @@ def test_set_array_at_key_names_what_it_cannot_take():
     batch = Batch(f=np.zeros(3))
     with pytest.raises(IndexError, match=r"field 'f': f64\[3\] cannot be assigned at"):
         batch.set_array_at_key(np.ones(1), "f", [7])
-    with pytest.raises(ValueError, match=r"field 'd': Normal\[3\] can be set as a whole"):
+    with pytest.raises(ValueError, match=r"field 'd': Normal\[3\] can only be set as a whole"):
         batch.set_array_at_key(Normal(torch.zeros(3), 1.0), "d", [0, 1])
 
 

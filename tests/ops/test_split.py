@@ -63,9 +63,7 @@ def test_split_is_lazy_and_follows_numpys_global_seed():
     assert [piece.a.tolist() for piece in batch.split(6)] == first
 
 
-UNEQUAL = (
-    r"split\(\) gives the first 2 rows, as many as the shortest field has; the rest is left out: a has 3, c\.d has 4"
-)
+UNEQUAL = r"split\(\) uses the first 2 rows, the length of the shortest field, and drops the rest: a has 3, c\.d has 4"
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

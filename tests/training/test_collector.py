@@ -284,8 +284,8 @@ def test_what_collect_is_not_asked_with():
 @pytest.mark.parametrize("count", [2**62, 10**30])
 def test_more_steps_than_an_array_can_hold_are_refused_before_the_first(count):
     collector = Collector(sync(Count(3)), zeros)
-    with pytest.raises(errors.SizeError, match=r"n_step is \d+ at most, for what an array can hold, got "):
+    with pytest.raises(errors.SizeError, match=r"n_step must be \d+ or less, the most that an array can hold, got "):
         collector.rollout(count)
-    with pytest.raises(errors.SizeError, match=r"n_episode is \d+ at most"):
+    with pytest.raises(errors.SizeError, match=r"n_episode must be \d+ or less"):
         collector.rows(n_episode=count)
     assert collector.steps == 0

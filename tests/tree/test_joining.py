@@ -161,7 +161,7 @@ MISFITS: list[tuple[Callable[..., D.Distribution], D.Distribution, D.Distributio
         cat_dists,
         D.RelaxedOneHotCategorical(torch.tensor(0.5), torch.ones(5, 2)),
         D.RelaxedOneHotCategorical(torch.tensor(0.6), torch.ones(5, 2)),
-        "ExpRelaxedCategorical.temperature differs, but there can be only one",
+        "ExpRelaxedCategorical.temperature differs, but all rows have to share one",
     ),
     (
         cat_dists,
@@ -188,7 +188,7 @@ def test_misfits_say_what_differs(join: Callable[..., Any], a: D.Distribution, b
 
 def test_nothing_to_join_and_no_such_axis() -> None:
     for join in (cat_dists, stack_dists):
-        with pytest.raises(StructureError, match="no distributions"):
+        with pytest.raises(StructureError, match="one or more distributions"):
             join([])
     for axis in (2, -3):
         with pytest.raises(StructureError, match=f"axis {axis} is out of range for a stack with 2 batch dimensions"):

@@ -75,5 +75,5 @@ def test_own_transform_with_a_constant() -> None:
     for index in (2, [1, 0], slice(2)):
         check_log_prob(dist, index, x)
     torch.testing.assert_close(cat_dists([dist, dist]).log_prob(torch.cat([x, x])), dist.log_prob(x).repeat(2))
-    with pytest.raises(StructureError, match=r"Linear\.matrix differs, but there can be only one for all rows"):
+    with pytest.raises(StructureError, match=r"Linear\.matrix differs, but all rows have to share one value"):
         cat_dists([dist, D.TransformedDistribution(base, [Linear(tril(3))])])

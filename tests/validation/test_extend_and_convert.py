@@ -87,8 +87,8 @@ def test_convert_casts_floating_fields_and_no_others(device):
 @pytest.mark.parametrize(
     ("into", "dtype", "words"),
     [
-        (RolloutBatch[Tensor], torch.int64, r"dtype= is for floating fields, as torch\.bfloat16, got torch\.int64"),
-        (RolloutBatch[Tensor], "f4", r"dtype= is one of torch's, as torch\.float32, got 'f4'"),
+        (RolloutBatch[Tensor], torch.int64, r"dtype= must be a floating one, as torch\.bfloat16, got torch\.int64"),
+        (RolloutBatch[Tensor], "f4", r"dtype= must be a dtype of torch, as torch\.float32, got 'f4'"),
         (
             RolloutBatch,
             torch.float32,

@@ -1,1 +1,1 @@
-"""What the members of a batch do."""
+"""Operations on batches, which the members of ``Batch`` call."""

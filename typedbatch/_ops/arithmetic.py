@@ -41,11 +41,11 @@ T = TypeVar("T", bound=Tree)
 
 
 def apply(operation: Operation, *operands: Any) -> Any:
-    """``operation`` on the leaves of the operands that are Batches; other operands go to every leaf as they are.
+    """Apply ``operation`` to the leaves of the operands that are Batches; other operands are passed on to every leaf.
 
     Raises:
-        StructureError: the Batches have different fields, or one has a Batch where another has a leaf.
-        LeafError: a leaf cannot take part, as text in an addition.
+        StructureError: The Batches have different fields, or one has a Batch where another has a leaf.
+        LeafError: The operation does not take a leaf, as text in an addition.
     """
     trees = [operand for operand in operands if kind_of(operand) is BATCH]
     first = trees[0]
@@ -61,8 +61,8 @@ def apply(operation: Operation, *operands: Any) -> Any:
         except FloatingPointError:
             raise
         except REFUSALS as error:
-            said = ", ".join(map(describe, values))
-            raise LeafError(f"{symbol(operation)} cannot take {said}: {error}", name) from error
+            described = ", ".join(map(describe, values))
+            raise LeafError(f"{symbol(operation)} cannot take {described}: {error}", name) from error
     out: Tree = new_tree(type(first), fields)
     if type(first.__dict__) is not dict:
         keep_meta(first, out)
@@ -87,9 +87,12 @@ def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name
 
 
 def _apply_ragged(operation: Operation, values: list[Any], ragged: list[Any]) -> Any:
-    """On the values of sequences of the same lengths; an array beside them has rows for samples, and is refused."""
+    """Apply an operation to the values of sequences of the same lengths.
+
+    An array as the other operand is refused: its rows are one for each sequence, not one for each row of the values.
+    """
     first = ragged[0]
-    if any(not np.array_equal(one.sizes, first.sizes) for one in ragged):
+    if any(not np.array_equal(sequences.sizes, first.sizes) for sequences in ragged):
         raise StructureError(f"{symbol(operation)} pairs rows, got {' and '.join(map(describe, ragged))}")
     others = [value for value in values if kind_of(value) is not RAGGED]
     if any(np.ndim(other) for other in others):
@@ -103,7 +106,7 @@ def _apply_ragged(operation: Operation, values: list[Any], ragged: list[Any]) ->
     return new_sequences(type(first), result, first.sizes)
 
 
-# numpy's ufuncs that torch has under another name; the others have the same one
+# Ufuncs of numpy that have another name in torch.
 _TORCH_NAMES = {
     "equal": "eq",
     "power": "pow",
@@ -118,7 +121,7 @@ _TORCH_NAMES = {
 
 
 def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A numpy ufunc on batches, as ``np.exp(batch)`` or ``array * batch``; torch leaves use torch's counterpart."""
+    """Apply a numpy ufunc, as in ``np.exp(batch)`` or ``array * batch``; for tensors use the same function of torch."""
 
     def on_leaves(*values: Any) -> Any:
         if any(kind_of(value) is TENSOR for value in values):
@@ -146,17 +149,17 @@ def _torch_ufunc(ufunc: np.ufunc) -> Operation:
         raise LeafError(f"torch has no counterpart of np.{ufunc.__name__}; convert with to_numpy() first")
 
     def call(*values: Any, **kwargs: Any) -> Any:
-        met = next(value for value in values if kind_of(value) is TENSOR)
-        return function(*(v if kind_of(v) is TENSOR else _number_beside(v, met) for v in values), **kwargs)
+        first = next(value for value in values if kind_of(value) is TENSOR)
+        return function(*(v if kind_of(v) is TENSOR else _as_tensor(v, first) for v in values), **kwargs)
 
     return call
 
 
-def _number_beside(number: Any, tensor: Any) -> Any:
-    """What is not a tensor as one; a Python number in the dtype that torch computes it in beside ``tensor``."""
+def _as_tensor(value: Any, tensor: Any) -> Any:
+    """Return a value as a tensor; a Python number gets the dtype in which torch computes it with ``tensor``."""
     torch = sys.modules["torch"]
-    dtype = torch.result_type(tensor, number) if kind_of(number) is NUMBER else None
-    return torch.as_tensor(number, dtype=dtype, device=tensor.device)
+    dtype = torch.result_type(tensor, value) if kind_of(value) is NUMBER else None
+    return torch.as_tensor(value, dtype=dtype, device=tensor.device)
 
 
 class Arithmetic(Tree):
@@ -164,15 +167,15 @@ class Arithmetic(Tree):
 
     ``batch + other`` works on every numeric leaf. ``other`` is a number, an array or tensor (broadcast against each
     leaf as numpy and torch do), or a Batch with the same fields, which are paired by name. The result is a new Batch
-    that shares nothing; the in-place forms write into the existing arrays, and change nothing when any field cannot
-    take the result. ``None`` and reserved fields stay.
+    that shares nothing. The in-place forms write into the existing arrays, and change nothing if any field cannot
+    take the result. ``None`` and reserved fields stay unchanged.
 
     Raises:
-        StructureError: two Batches with different fields; in place, fields on the same memory with different results.
-        LeafError: a leaf that does not compute, as text, or an integer field that would have to hold a float.
+        StructureError: Two Batches have different fields; in place, fields on the same memory have different results.
+        LeafError: A leaf has no arithmetic, as text, or an integer field would have to hold a float.
     """
 
-    __array_priority__ = 1000  # torch and old numpy ask this before they take over ``array * batch``
+    __array_priority__ = 1000  # torch and old numpy compare priorities before they compute ``array * batch``.
 
     def __add__(self: T, other: Any) -> T:
         return _binary(self, operator.add, self, other)
@@ -254,7 +257,7 @@ def _unary(operation: Operation, tree: T) -> T:
 
 def _binary(tree: T, operation: Operation, left: Any, right: Any) -> T:
     result: object = apply(operation, left, right) if is_operand(left) and is_operand(right) else NotImplemented
-    return cast("T", result)  # or NotImplemented, which Python takes for "ask the other operand"
+    return cast("T", result)  # It may be NotImplemented: then Python tries the other operand.
 
 
 def _in_place(operation: Operation, tree: T, other: Any) -> T:

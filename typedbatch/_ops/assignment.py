@@ -40,7 +40,7 @@ Fields = dict[str, Any]
 _ABSENT: Any = object()
 
 _Write = tuple[str, Any, Any, Any]
-"""The path of a leaf, the leaf, where it is written, and what; the last two as numpy or torch takes them."""
+"""Path of a leaf, the leaf, the index, and the rows; the last two in the form that numpy or torch accepts."""
 
 
 def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
@@ -52,7 +52,7 @@ def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
 
 
 def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
-    """:func:`set_rows` for the fields of two batches, at an index that :func:`plain_index` gave."""
+    """Write rows as :func:`set_rows` does, for the fields of two batches and an index from :func:`plain_index`."""
     writes: list[_Write] = []
     _plan(writes, fields, index, rows, strict, "")
     if not known_apart([target for _, target, _, _ in writes], [value for _, _, _, value in writes]):
@@ -69,16 +69,16 @@ def clear_rows(tree: Tree, index: Any) -> None:
 
 
 def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
-    """The shape of ``leaf[index]``.
+    """Return the shape of ``leaf[index]``.
 
     Raises:
-        RowIndexError: the leaf cannot take the index.
+        RowIndexError: The leaf cannot be indexed so.
     """
     shape = tuple(leaf.shape)
     if shape and not isinstance(index, tuple):
         with suppress(IndexError, TypeError, ValueError, OverflowError):
             return leading(index, shape[0]) + shape[1:]
-    try:  # on a stand-in: the same shape, but one byte stands for all elements
+    try:  # Index a stand-in of the same shape, in which one byte stands for all elements.
         if kind_of(leaf) is TENSOR:
             torch = sys.modules["torch"]
             return tuple(take_of_tensor(torch.zeros((), dtype=torch.bool).expand(shape), index).shape)
@@ -88,7 +88,7 @@ def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
 
 
 def _plan(writes: list[_Write], fields: Fields, index: Any, rows: Fields, strict: bool, prefix: str) -> None:
-    """Add the writes to do, each already known to succeed."""
+    """Append the writes to do to ``writes``, after checking that each of them will succeed."""
     if rows.keys() != fields.keys():
         rows = _completed(fields, rows, strict)
     for name, target in fields.items():
@@ -127,7 +127,7 @@ def _plan_field(writes: list[_Write], target: Any, index: Any, value: Any, stric
 
 
 def _completed(fields: Fields, rows: Fields, strict: bool) -> Fields:
-    """The rows with what stands for a value in place of each that they lack."""
+    """Return the rows with a placeholder for each field that they lack."""
     unknown = [name for name in rows if name not in fields]
     if unknown:
         raise RowAssignmentError(f"the rows have {_quoted(unknown)}, which the batch lacks; set whole fields first")
@@ -141,11 +141,11 @@ def _once_each(writes: list[_Write]) -> list[_Write]:
     """Return the writes of each piece of memory once, with values on memory of their own.
 
     Raises:
-        StructureError: two fields share memory, and cannot both be written.
+        StructureError: Two fields share memory, and cannot both be written.
     """
     left_out = repeated([Target(path, target, value) for path, target, _, value in writes])
     taken = Taken([target for _, target, _, _ in writes])
-    return [  # values that are about to be written over are copied, as in b[1:] = b[:-1]
+    return [  # Values on memory that is written too are copied first, as in b[1:] = b[:-1].
         (path, target, where, duplicate(value) if taken.meets(value) else value)
         for i, (path, target, where, value) in enumerate(writes)
         if i not in left_out
@@ -169,7 +169,7 @@ def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> An
 
 
 def _tensor_rows(target: Any, index: Any, region: tuple[int, ...], value: Any) -> tuple[Any, Any]:
-    """The index as torch takes it, and the rows for it."""
+    """Return an index that torch accepts, and the rows for it."""
     rows = _fitting(fitted(target, value), region)
     if type(index) is int:
         return index, rows
@@ -178,7 +178,7 @@ def _tensor_rows(target: Any, index: Any, region: tuple[int, ...], value: Any) -
 
 
 def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
-    """The rows without leading dimensions of size 1 beyond those of the place for them."""
+    """Return the rows without leading dimensions of size 1 that ``region``, the shape to be written, lacks."""
     shape = tuple(rows.shape)
     if shape == region:
         return rows
@@ -189,7 +189,7 @@ def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
     except ValueError:
         fits = False
     if not fits:
-        raise RowAssignmentError(f"the rows have shape {list(shape)}, the place for them {list(region)}")
+        raise RowAssignmentError(f"rows of shape {list(region)} can be assigned here, got shape {list(shape)}")
     return rows.reshape(shape) if len(shape) < rows.ndim else rows
 
 
@@ -198,7 +198,7 @@ def _quoted(names: list[str]) -> str:
 
 
 def _as_rows(value: object, tree: Tree) -> Tree:
-    """What may stand on the right of ``tree[index] = ...``: a dict, a Batch, or a list of these."""
+    """Return the value of ``tree[index] = value``, a dict, a Batch, or a list of these, as a tree."""
     if kind_of(value) is MAPPING:
         return _from_dict(value, tree)
     rows = to_leaf(value)
@@ -208,7 +208,7 @@ def _as_rows(value: object, tree: Tree) -> Tree:
 
 
 def _from_dict(given: Any, tree: Tree) -> Tree:
-    """As ``Batch(given)``, but what goes into a cell of an object array stays what it is: ``True``, a dict."""
+    """Return ``Batch(given)``, but with values for object arrays left unconverted: ``True`` or a dict stays so."""
     require_names(given)
     rows: Tree = new_tree(Tree.__plain__, {})
     for name, value in given.items():
@@ -232,13 +232,13 @@ _KINDS: Final = {bool: "b", int: "iu", float: "f"}
 
 
 def _as_scalar(number: Any, dtype: np.dtype[Any]) -> Any:
-    """A Python number as the dtype has it, where that plainly holds it; else as numpy makes one of it."""
+    """Return a Python number as a scalar of ``dtype`` if it certainly fits, else as a 0-d array of numpy's choice."""
     if dtype.kind not in _KINDS.get(type(number), ""):
         return to_leaf(number)
     wide = dtype.itemsize >= 8 and dtype.kind != "u"
     if wide or (abs(number) < 128 and (number >= 0 or dtype.kind != "u")):
         try:
             return dtype.type(number)
-        except OverflowError:  # of Python's larger integers
+        except OverflowError:  # The number is a Python int of more than 64 bits.
             pass
     return to_leaf(number)

@@ -1,4 +1,4 @@
-"""Values as a leaf can hold them: of its kind and dtype, refused where that would change them."""
+"""Conversion of values to the kind and dtype of a leaf, refused where it would change them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _NUMBERS = "biufc"
 
 
 def fitted(target: Any, value: Any) -> Any:
-    """A leaf as an array or tensor is: of its kind, its dtype, on its device.
+    """Return ``value`` as an array or tensor of the kind, the dtype and the device of ``target``.
 
     Raises:
-        RowAssignmentError: that would change values beyond rounding, or lose their mask, or the value is nothing that
-            such a leaf holds.
+        RowAssignmentError: The conversion would change values beyond rounding, or lose their mask, or ``target`` cannot
+            hold such a value.
     """
     return _fitted_tensor(target, value) if KINDS[type(target)] is TENSOR else _fitted_array(target, value)
 
 
 def require_no_mask(value: Any) -> None:
-    """Raise an error if something in a value is masked, which a plain column would store as data.
+    """Raise an error if anything in a value is masked, since a plain column would store it as data.
 
     Raises:
-        RowAssignmentError: it is.
+        RowAssignmentError: Something is masked.
     """
     if obstacle := mask_obstacle(value):
         raise RowAssignmentError(obstacle)
@@ -54,7 +54,7 @@ def _fitted_array(target: NDArray[Any], value: Any) -> NDArray[Any]:
 
 
 def _text(target: NDArray[Any], value: Any) -> NDArray[Any]:
-    """Text as numpy's ``StringDType`` has it; what such a column counts as null stays so."""
+    """Return text in the dtype of ``target``, a ``StringDType`` of numpy; the null of that dtype stays a null."""
     dtype: Any = target.dtype
     null = getattr(dtype, "na_object", "")
     rows: NDArray[Any] = np.asarray(value, object)
@@ -64,12 +64,12 @@ def _text(target: NDArray[Any], value: Any) -> NDArray[Any]:
 
 
 def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """``rows`` as ``dtype``; refused when that would change a value beyond rounding, as 2.7 to 2."""
+    """Return ``rows`` in ``dtype``; raise an error if that would change a value beyond rounding, as 2.7 to 2."""
     given = rows.dtype
     if given is dtype or _widens(given, dtype):
         return rows
     numbers = given.kind in _NUMBERS and dtype.kind in _NUMBERS
-    counted = given.kind in "iu" and dtype.kind == "m"  # integers, in the unit of the column
+    counted = given.kind in "iu" and dtype.kind == "m"  # Integers count the unit of the column.
     if given.kind != dtype.kind and not numbers and not counted:
         raise RowAssignmentError(f"{dtype} cannot hold {given} values; convert them first")
     if given.kind == "c" and dtype.kind != "c":
@@ -81,27 +81,30 @@ def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
             cast: NDArray[Any] = rows.astype(dtype)
         if _is_kept(rows, cast):
             return cast
-    except (TypeError, ValueError, OverflowError):  # structures that do not fit together, dates without a unit
+    except (TypeError, ValueError, OverflowError):  # Structured dtypes do not match, or dates have no unit.
         pass
     raise _lossy(given, dtype)
 
 
 @lru_cache(maxsize=1024)
 def _widens(given: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether every number of one dtype is in the other, within rounding. Dates overflow in finer units."""
+    """Return whether ``dtype`` can hold every number of the dtype ``given``.
+
+    Other dtypes have to be equal: dates, for one, overflow in finer units.
+    """
     if given.kind not in _NUMBERS or dtype.kind not in _NUMBERS:
         return given == dtype
     return np.can_cast(given, dtype, "safe")
 
 
 def _is_kept(rows: NDArray[Any], cast: NDArray[Any]) -> bool:
-    if cast.dtype.kind not in _NUMBERS:  # dates and structures have to come back
+    if cast.dtype.kind not in _NUMBERS:  # Dates and structures have to survive the way back.
         return cast.astype(rows.dtype).tobytes() == rows.tobytes() and (
             rows.dtype.kind not in _NUMBERS or bool((cast.astype(np.int64) == rows).all() and not np.isnat(cast).any())
         )
-    if cast.dtype.kind in "fc":  # within rounding: a larger number would become infinite
+    if cast.dtype.kind in "fc":  # Rounding is fine, but a number that is too large becomes infinite.
         return bool((np.isfinite(cast) == np.isfinite(rows)).all())
-    if rows.dtype.kind == "f" and cast.dtype.kind in "iu":  # beyond the largest integer, the processor decides
+    if rows.dtype.kind == "f" and cast.dtype.kind in "iu":  # Beyond the largest integer the result is undefined.
         limit = np.float64(2.0 ** (8 * cast.itemsize - (cast.dtype.kind == "i")))
         if not (rows < limit).all():
             return False
@@ -137,7 +140,7 @@ def _fitted_tensor(target: Any, value: Any) -> Any:
 
 
 def _stand_in(tensor: Any) -> NDArray[Any]:
-    """An array by which values for a tensor are judged; bfloat16 and float8, which numpy lacks, count as float32."""
+    """Return an array of the dtype of a tensor, to check values against; bfloat16 and float8 are float32 there."""
     array: NDArray[Any] = leaf_to_numpy(tensor.new_zeros(()))
     return array
 
@@ -145,10 +148,10 @@ def _stand_in(tensor: Any) -> NDArray[Any]:
 def _holds(dtype: Any, value: Any) -> bool:
     torch = sys.modules["torch"]
     if dtype.is_floating_point or dtype.is_complex:
-        # within rounding, and not only finite: a float8 without infinities takes its largest number for all beyond
-        given, kept = (torch.view_as_real(t.resolve_conj().to(torch.complex128)) for t in (value, value.to(dtype)))
+        # Finite results are not enough: a float8 without infinities turns all larger numbers into its largest.
+        given, cast = (torch.view_as_real(t.resolve_conj().to(torch.complex128)) for t in (value, value.to(dtype)))
         limits = torch.finfo(dtype)
-        near = (kept - given).abs() <= limits.eps * given.abs() + limits.tiny
-        return bool(((near & given.isfinite()) | (kept == given) | (kept.isnan() & given.isnan())).all())
+        near = (cast - given).abs() <= limits.eps * given.abs() + limits.tiny
+        return bool(((near & given.isfinite()) | (cast == given) | (cast.isnan() & given.isnan())).all())
     cast = value.to(dtype)
     return bool(torch.equal(cast.to(value.dtype), value)) and bool(((cast < 0) == (value < 0)).all())

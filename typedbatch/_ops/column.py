@@ -1,4 +1,4 @@
-"""One field, set as a whole or in some of its rows."""
+"""Assignment to a single field, as a whole or in some of its rows."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from typedbatch.errors import RowAssignmentError, StructureError, under
 
 
 def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | None) -> None:
-    """Set one field, or the rows of it at ``index``; see :meth:`typedbatch.Batch.set_array_at_key`."""
+    """Set a field, or its rows at ``index``; see :meth:`typedbatch.Batch.set_array_at_key`."""
     known = tree.__dict__.get(key)
     if set_directly(known, index, values):
         return
     require_names({key: values})
     if not leading_shape(values):
-        raise StructureError(f"takes one value for each row, got {describe(values)}", key)
+        raise StructureError(f"one value for each row is expected, got {describe(values)}", key)
     if kind_of(known) is BATCH and not is_reserved(known):
         raise StructureError(f"{describe(known)} is a batch; set the fields in it, or delete it first", key)
     if index is None:
         _set_whole(tree, values, key)
         return
     if kind_of(values) not in (ARRAY, TENSOR):
-        raise StructureError(f"{describe(values)} can be set as a whole, without an index", key)
+        raise StructureError(f"{describe(values)} can only be set as a whole; leave out index=", key)
     index = plain_index(index)
     if key in tree.__dict__ and not is_reserved(known):
         _write(known, index, values, key)
@@ -69,9 +69,9 @@ def _write(column: Any, index: Any, values: Any, key: str) -> None:
     if kind_of(column) in (ARRAY, TENSOR):
         with under(key):
             region = region_of(column, index)
-        places = region[0] if region else 1
-        if places != len(values):
-            raise StructureError(f"got {len(values)} values for {places} rows", key)
+        rows = region[0] if region else 1
+        if rows != len(values):
+            raise StructureError(f"got {len(values)} values for {rows} rows", key)
     write_rows({key: column}, index, {key: values}, strict=True)
 
 
@@ -79,10 +79,10 @@ _NOTHING: Any = object()
 
 
 def fill(column: Any, default: Any) -> None:
-    """Give every row of a new column the default; for None a null, if the dtype has one.
+    """Fill a new column with the default, or for None with the null of its dtype, if it has one.
 
     Raises:
-        RowAssignmentError: the default does not fit the dtype.
+        RowAssignmentError: The default does not fit the dtype.
     """
     if default is not None:
         column[...] = default if is_objects(column) else fitted(column, np.asarray(default))
@@ -91,17 +91,17 @@ def fill(column: Any, default: Any) -> None:
 
 
 def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
-    """Raise an error unless each row of a new column gets a value; where the dtype has a null, not each has to.
+    """Raise an error unless each row of a new column gets a value, or its dtype has a null.
 
     Args:
-        values: what is written into the column.
-        rows: how many rows the column has.
-        index: where ``values`` go.
-        counted: the rows that have to get a value, if not all.
+        values: Values that are written into the column.
+        rows: Number of rows of the column.
+        index: Rows that get ``values``.
+        counted: Index of the rows that have to get a value; by default all.
 
     Raises:
-        RowAssignmentError: some get none, and no value of the dtype says so.
-        RowIndexError: the column cannot take the index.
+        RowAssignmentError: Some rows get no value, and the dtype has no null to show that.
+        RowIndexError: The column cannot be indexed so.
     """
     if _null_of(values) is not _NOTHING:
         return

@@ -1,4 +1,4 @@
-"""Stack and concatenate batches: one walk over the fields, one rule for what is missing."""
+"""Stacking and concatenation of batches, with the same rule for missing fields."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from typedbatch._tree.rows import count_rows
 from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError, under
 
 Missing = Literal["error", "pad"]
-"""What to do with a field that some batches lack: refuse, or fill with zeros (``None`` in object arrays)."""
+"""Treatment of a field that some batches lack: an error, or zeros (``None`` in object arrays)."""
 
 Convert = Callable[[Any], Any]
-"""Turns a raw value of a ``dict`` into a leaf; ``typedbatch._ops.construct.to_leaf``."""
+"""Function that turns a raw value of a ``dict`` into a leaf: ``typedbatch._ops.construct.to_leaf``."""
 
 
 class _Gap:
-    """Stands in a column where a batch lacks the field."""
+    """Placeholder in a column for a batch that lacks the field."""
 
 
 _GAP = _Gap()
@@ -86,7 +86,7 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
     if cls._require_parts is not None:
         cls._require_parts(dicts)
-    if cls._row_guard is not None and dicts:  # joined end to end, offsets of one would count from its own beginning
+    if cls._row_guard is not None and dicts:  # Concatenated offsets of a record would count from the wrong row.
         cls._row_guard(batches[0])
     return _with_meta(cls, _cat_fields(dicts, dicts, missing), dicts, meta)
 
@@ -102,38 +102,38 @@ def _with_meta(cls: type[Tree], fields: dict[str, Any], parts: Sequence[Mapping[
 
 def _as_batches(batches: Iterable[Any], missing: Missing | Tree) -> Sequence[Any]:
     if isinstance(missing, Tree):
-        raise LeafError("the batches to join are given as one list, [a, b]")
+        raise LeafError("the batches to join must be given as one list, [a, b]")
     if missing not in ("error", "pad"):
-        raise LeafError(f"missing= is 'error' or 'pad', got {missing!r}")
+        raise LeafError(f"missing= must be 'error' or 'pad', got {missing!r}")
     return batches if type(batches) is list else as_list(batches)
 
 
 def as_list(batches: Iterable[Any]) -> list[Any]:
-    """Several batches as a list.
+    """Return several batches as a list.
 
     Raises:
-        LeafError: ``batches`` is nothing to iterate over.
+        LeafError: ``batches`` is not iterable.
     """
     if not isinstance(batches, Iterable):
-        raise LeafError(f"several Batches or dicts can be joined, got {describe(batches)}")
+        raise LeafError(f"a list of Batches or dicts can be joined, got {describe(batches)}")
     return list(batches)
 
 
 def _is_joinable(batch: object) -> bool:
     if kind_of(batch) not in (BATCH, MAPPING):
-        raise StructureError(f"Batches and dicts can be joined, got {describe(batch)} among them")
+        raise StructureError(f"only Batches and dicts can be joined, got {describe(batch)} among them")
     return True
 
 
 def _common_type(trees: Sequence[object]) -> type[Tree]:
-    # the class that all share exactly, or the plain one
+    # The class that all trees have in common, or else the plain Batch.
     classes = set(map(type, trees))
     only = classes.pop() if len(classes) == 1 else Tree.__plain__
     return only if issubclass(only, Tree) else Tree.__plain__
 
 
 def _same_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | None:
-    # The usual case, and the fast one: equal numbers of fields and no KeyError mean equal names.
+    # The fast way for the common case: equal numbers of fields and no KeyError mean equal names.
     first = rows[0]
     if set(map(len, rows)) != {len(first)}:
         return None
@@ -148,7 +148,7 @@ def _same_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | N
 def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, list[Any]]:
     for row in rows:
         require_names(row)
-    names = dict.fromkeys(name for row in rows for name in row)  # first-seen order
+    names = dict.fromkeys(name for row in rows for name in row)  # A dict preserves the order of first occurrence.
     if missing == "error":
         gaps = {name: [i for i, row in enumerate(rows) if name not in row] for name in names}
         lacks = ", ".join(f"{name!r} is missing in batch {gap[0]}" for name, gap in gaps.items() if gap)
@@ -160,14 +160,14 @@ def require_names(names: Mapping[str, Any]) -> None:
     """Raise an error unless every key may be the name of a field.
 
     Raises:
-        FieldNameError: one is not a string, or is the name of a method that copy, pickle or numpy would call.
+        FieldNameError: A key is not a string, or is the name of a method that copy, pickle or numpy would call.
     """
     if set(map(type, names)) <= {str} and CALLED_ON_BATCHES.isdisjoint(names):
         return
     for name in names:
         if not isinstance(name, str):
             raise FieldNameError(
-                f"field names are strings, got {name!r} ({type(name).__name__}) among {list(names)}; "
+                f"field names must be strings, got {name!r} ({type(name).__name__}) among {list(names)}; "
                 "objects([...]) makes a column that stores dicts as they are"
             )
         if name in CALLED_ON_BATCHES:
@@ -179,7 +179,7 @@ def require_names(names: Mapping[str, Any]) -> None:
 CALLED_ON_BATCHES: Final = frozenset(
     {"__deepcopy__", "__reduce_ex__", "__array__", "__array_interface__", "__array_struct__"}
 )
-"""Special methods that are looked up on the object itself and not on its class, and would find a field of that name."""
+"""Special methods that are looked up on the object and not on its class, where a field of that name would be found."""
 
 
 def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
@@ -205,7 +205,7 @@ def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
     """Stack leaves of these kinds.
 
     Raises:
-        StructureError: they do not fit together.
+        StructureError: The leaves do not fit together.
     """
     if kinds == {TENSOR}:
         return _joined(sys.modules["torch"].stack, values, axis)
@@ -230,8 +230,8 @@ def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
 def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
     shape = values[0].shape
     if axis == 0 and len(shape) > 0:
-        # Along the first axis, joining the rows and reshaping saves numpy one view per array. Equal lengths here and
-        # numpy's own check of the other dimensions make equal shapes.
+        # Along the first axis, concatenating and reshaping is faster than np.stack, which makes a view per array.
+        # Equal lengths and numpy's check of the other dimensions imply equal shapes.
         try:
             if len(set(map(len, values))) == 1:
                 joined = concatenate(values)
@@ -239,7 +239,7 @@ def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
                     require_same_dates(values, joined)
                 return _without_text(joined.reshape(len(values), *shape))
         except (TypeError, ValueError, OverflowError):
-            pass  # np.stack says better what is wrong
+            pass  # np.stack raises an error with a better message.
     return _without_text(_joined(np.stack, values, axis))
 
 
@@ -263,13 +263,13 @@ def _stack_around_gaps(values: list[Any], axis: int, missing: Missing, convert: 
     if not there.any():
         return new_tree(Tree.__plain__, {})
     if axis != 0:
-        raise StructureError(f"missing in some batches, which stack can fill along axis 0, not axis {axis}")
+        raise StructureError(f"missing in some batches, which stack can fill only along axis 0, got axis={axis}")
     present = [value for value, here in zip(values, there, strict=True) if here]
     return spread(_stack_values(present, 0, missing, convert), there)
 
 
 def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
-    """Put ``rows`` where ``there`` is true, and zeros (``None``) elsewhere."""
+    """Return a value with ``rows`` where ``there`` is true, and zeros (``None`` for objects) elsewhere."""
     kind = kind_of(rows)
     if kind is BATCH:
         return new_tree(type(rows), {name: spread(value, there) for name, value in rows.__dict__.items()})
@@ -282,7 +282,7 @@ def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
     if kind not in (ARRAY, TENSOR):
         raise StructureError(f"missing in some batches, and a {describe(rows)} cannot be filled with zeros")
     if len(rows) != there.sum():
-        raise StructureError(f"{len(rows)} rows where its batches have {there.sum()}; only equal lengths can be filled")
+        raise StructureError(f"its batches have {there.sum()} rows, got {len(rows)}; only equal lengths can be filled")
     out = blank(rows, (len(there), *rows.shape[1:]))
     out[sys.modules["torch"].from_numpy(there) if kind is TENSOR else there] = rows
     return out
@@ -291,8 +291,8 @@ def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
 def _cat_fields(
     parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
 ) -> dict[str, Any]:
-    # ``wholes`` are the batches that ``parts`` come from: they say how many rows a gap has. The usual case is fast:
-    # equal numbers of fields and no KeyError mean equal names, and a column of plain arrays needs one look at each.
+    # ``wholes`` are the batches that ``parts`` come from; their lengths are those of gaps. The common case is fast:
+    # equal numbers of fields and no KeyError mean equal names, and for plain arrays one check of the type suffices.
     first = parts[0] if parts else {}
     if sum(map(len, parts)) != len(parts) * len(first):
         return _cat_with_gaps(parts, wholes, missing)
@@ -301,7 +301,7 @@ def _cat_fields(
     for name, value in first.items():
         try:
             if type(value) is ndarray:
-                arrays = [one for part in parts if type(one := part[name]) is ndarray]
+                arrays = [array for part in parts if type(array := part[name]) is ndarray]
                 if len(arrays) == count:
                     joined[name] = concatenate(arrays)
                     if value.dtype.num in DATES:
@@ -309,7 +309,7 @@ def _cat_fields(
                     continue
             elif isinstance(value, Tree):
                 cls = type(value)
-                inner = [one.__dict__ for part in parts if type(one := part[name]) is cls]
+                inner = [tree.__dict__ for part in parts if type(tree := part[name]) is cls]
                 if len(inner) == count and all(inner):
                     joined[name] = new_tree(cls, _cat_fields(inner, wholes, missing))
                     continue
@@ -319,14 +319,14 @@ def _cat_fields(
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except (ValueError, TypeError, OverflowError) as error:
-            raise _misfit([part[name] for part in parts], error).under(name) from error
+            raise _mismatch([part[name] for part in parts], error).under(name) from error
     return joined
 
 
 def _cat_with_gaps(
     parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
 ) -> dict[str, Any]:
-    if not all(parts):  # batches without any field have no rows to speak for
+    if not all(parts):  # Batches without fields have no rows, so they contribute nothing.
         there = [i for i, part in enumerate(parts) if part]
         return _cat_fields([parts[i] for i in there], [wholes[i] for i in there], missing)
     joined: dict[str, Any] = {}
@@ -382,10 +382,8 @@ def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], mis
         return new_tree(Tree.__plain__, {})
     try:
         sizes = [count_rows(whole) or 0 for whole in wholes]
-    except NoLengthError as error:  # about another field than the one with the gap
-        raise StructureError(
-            f"missing in some batches, and how many zeros to put there is not known: {error}"
-        ) from error
+    except NoLengthError as error:  # The error is about another field than the one with the gap.
+        raise StructureError(f"missing in some batches, and the number of zeros there is unknown: {error}") from error
     present = [value for value, is_here in zip(values, here, strict=True) if is_here]
     present_wholes = [whole for whole, is_here in zip(wholes, here, strict=True) if is_here]
     return spread(_cat_values(present, present_wholes, missing), np.repeat(here, sizes))
@@ -398,33 +396,35 @@ def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
             require_same_dates(values, joined)
         return joined
     except (ValueError, RuntimeError, TypeError, IndexError, OverflowError) as error:
-        raise _misfit(values, error) from error
+        raise _mismatch(values, error) from error
 
 
 DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
-"""The dtypes of dates and times, as ``dtype.num`` has them."""
+"""Values of ``dtype.num`` for the dtypes of dates and times."""
 
 
 def keeps_whole_numbers(values: Sequence[Any], array: NDArray[Any]) -> bool:
-    """Whether no whole number of a list came out as another, as ``2**53 + 1`` does as a float.
+    """Return whether all whole numbers of a list are unchanged in an array; ``2**53 + 1`` as a float is not.
 
     Args:
-        values: numbers, or lists of them.
-        array: what numpy has made of them.
+        values: Numbers, or lists of numbers.
+        array: Array that numpy has built from them.
     """
     if array.dtype.kind not in "fc" or set(map(type, values)) == {float} or not (np.abs(array) >= 2**53).any():
         return True
     given = np.array(values, dtype=object).ravel().tolist()
-    found = array.ravel().tolist()  # numbers of Python, which compare without rounding
-    whole = ((one, other) for one, other in zip(given, found, strict=True) if isinstance(one, (int, np.integer)))
-    return all(int(one) == other for one, other in whole)
+    found = array.ravel().tolist()  # Python's numbers compare without rounding.
+    whole = (
+        (number, other) for number, other in zip(given, found, strict=True) if isinstance(number, (int, np.integer))
+    )
+    return all(int(number) == other for number, other in whole)
 
 
 def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:
-    """Raise an error if a date came out as another, as one far away does in the unit of one in nanoseconds.
+    """Raise an error if joining has changed a date, as it does if one is far away and another is in nanoseconds.
 
     Raises:
-        ValueError: it did.
+        ValueError: A date has changed.
     """
     for value in values:
         given = np.asarray(value)
@@ -436,15 +436,15 @@ def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:
 def _holds(dtype: np.dtype[Any], dates: NDArray[Any]) -> bool:
     try:
         return dates.astype(dtype).astype(dates.dtype).tobytes() == dates.tobytes()
-    except OverflowError:  # since numpy 2.5; others come out as another date
+    except OverflowError:  # numpy 2.5 and later raise it; older versions return another date.
         return False
 
 
 def join_masked(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
-    """Join arrays and numbers, some with a mask, into an array with a mask; numpy's own functions may lose it.
+    """Join arrays and numbers, some with a mask, into a masked array; numpy's own functions may lose the mask.
 
     Raises:
-        StructureError: they do not fit together.
+        StructureError: The values do not fit together.
     """
     dtype = next((value.dtype for value in values if value is not np.ma.masked), None)
     data = [np.zeros((), dtype) if value is np.ma.masked else np.ma.getdata(value) for value in values]
@@ -452,7 +452,7 @@ def join_masked(join: Callable[..., Any], values: Sequence[Any], axis: int) -> A
     return np.ma.array(_joined(join, data, axis), mask=_joined(join, mask, axis))
 
 
-def _misfit(values: Sequence[Any], error: Exception) -> StructureError:
+def _mismatch(values: Sequence[Any], error: Exception) -> StructureError:
     return StructureError(f"{_list_kinds(values)} do not fit together: {error}")
 
 

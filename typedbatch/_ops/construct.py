@@ -1,4 +1,4 @@
-"""How a value becomes a leaf, and how the constructor's arguments become fields."""
+"""Construction: conversion of values to leaves, and of the constructor's arguments to fields."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
 
 def to_leaf(value: Any) -> Any:
-    """The leaf that ``value`` is stored as.
+    """Return the leaf that ``value`` is stored as.
 
     ========================================== ====================================================
     given                                      stored
@@ -56,7 +56,7 @@ def to_leaf(value: Any) -> Any:
     ``dict`` (any mapping)                     ``Batch``, recursively
     list or tuple of dicts, Batches            one stacked ``Batch``
     list or tuple of tensors                   ``torch.stack`` of them
-    list or tuple with masked arrays among it  masked array
+    list or tuple with a masked array in it    masked array
     other list, tuple, range                   numeric array; else object array, values untouched
     array of text                              object array
     object array                               the very same object, whatever it holds
@@ -64,27 +64,27 @@ def to_leaf(value: Any) -> Any:
     ========================================== ====================================================
 
     Raises:
-        LeafError: arrays or tensors in a list do not fit together.
-        FieldNameError: a ``dict`` has a key that is not a string.
+        LeafError: Arrays or tensors in a list do not fit together.
+        FieldNameError: A ``dict`` has a key that is not a string.
     """
     convert = _CONVERT.get(KINDS[type(value)])
     return value if convert is None else convert(value)
 
 
 def objects(values: Iterable[object]) -> NDArray[np.object_]:
-    """A column of objects that is never looked into: ``Batch(messages=objects(lists_of_messages))``.
+    """Return a column of Python objects that are never converted: ``Batch(messages=objects(lists_of_messages))``.
 
-    As a field it stays a column, whatever it holds: dicts of different keys, lists of different lengths. Rows are taken
-    and joined, what is in them is shared.
+    As a field it stays a column, whatever it holds: dicts of different keys, lists of different lengths. Its rows can
+    be taken and joined; the objects in them are shared.
 
     Args:
-        values: one object for each row.
+        values: One object for each row.
 
     Returns:
         A new 1-d array of dtype ``object`` with these very objects.
 
     Raises:
-        LeafError: ``values`` is nothing to iterate over, or a text or dict, which are one object each.
+        LeafError: ``values`` is not iterable, or is a text or dict, each of which is one object.
     """
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise LeafError(f"objects() takes a list of values, one for each row, got {describe(values)}")
@@ -92,7 +92,7 @@ def objects(values: Iterable[object]) -> NDArray[np.object_]:
 
 
 def fill(target: dict[str, Any], fields: Mapping[str, Any], owner: type | None = None) -> None:
-    """Convert every value of ``fields`` and put it into ``target``, which is new: on an error it holds some of them.
+    """Convert every value of ``fields`` and store it in ``target``, a new dict; after an error it holds some of them.
 
     A list or tuple for a field that the class ``owner`` declares as objects becomes a column of objects.
     """
@@ -102,7 +102,7 @@ def fill(target: dict[str, Any], fields: Mapping[str, Any], owner: type | None =
     try:
         for name, value in fields.items():
             cls = type(value)
-            if cls is ndarray and value.dtype.num < 17:  # bool to clongdouble: the usual value, nothing to convert
+            if cls is ndarray and value.dtype.num < 17:  # bool to clongdouble, which need no conversion
                 target[name] = value
             elif cls is dict:
                 target[name] = _from_mapping(value)
@@ -116,9 +116,9 @@ def fill(target: dict[str, Any], fields: Mapping[str, Any], owner: type | None =
 
 
 def set_fields(target: dict[str, Any], fields: Mapping[str, Any], owner: type) -> None:
-    """Convert every value of ``fields`` and put it into ``target``, of a batch of class ``owner``.
+    """Convert every value of ``fields`` and store it in ``target``, the fields of a batch of class ``owner``.
 
-    On an error ``target`` is as it was.
+    After an error ``target`` is unchanged.
     """
     converted: dict[str, Any] = {}
     fill(converted, fields, owner)
@@ -127,7 +127,7 @@ def set_fields(target: dict[str, Any], fields: Mapping[str, Any], owner: type) -
 
 
 def fields_from(data: object) -> Mapping[str, Any]:
-    """The fields that the constructor's first argument stands for.
+    """Return the fields given by the constructor's first argument.
 
     Raises:
         LeafError: ``data`` is not a mapping, a Batch, or a list or object array of these.
@@ -144,12 +144,12 @@ def fields_from(data: object) -> Mapping[str, Any]:
             return stacked(rows)
     bridge = bridge_from(data)
     got = full_name(data) if bridge else describe(data)
-    hint = f"{bridge}(data) makes it one" if bridge else "name the field: Batch(obs=...)"
+    hint = f"{bridge}(data) converts it" if bridge else "name the field: Batch(obs=...)"
     raise LeafError(f"Batch() takes a dict, a Batch or a list of these, got {got}; {hint}")
 
 
 def stacked(rows: Sequence[Any]) -> dict[str, Any]:
-    """Stack dicts and Batches, one per row, into fields; a field that a row lacks becomes zeros (``None``) there."""
+    """Stack dicts and Batches, one per row, into fields; where a row lacks a field, it gets zeros (``None``)."""
     dicts = [row.__dict__ if kind_of(row) is BATCH else row for row in rows]
     return stack_fields(dicts, 0, "pad", to_leaf) if dicts else {}
 
@@ -158,18 +158,20 @@ def require_flag(copy: object) -> None:
     """Raise an error unless the argument ``copy`` is True.
 
     Raises:
-        LeafError: it is something else, which was meant for a field.
+        LeafError: ``copy`` is anything else, and so meant as a field.
     """
     if copy is not True:
-        raise LeafError(f"copy= is a flag, got {describe(copy)}; for a field of that name write Batch({{'copy': ...}})")
+        raise LeafError(
+            f"copy= must be True or False, got {describe(copy)}; for a field of that name write Batch({{'copy': ...}})"
+        )
 
 
 def give_meta(tree: Tree, data: object, meta: Any) -> None:
-    """Give a new batch the meta that is given as such, else that of the batch, or batches, ``data``.
+    """Set the meta of a new batch to ``meta``, or for None to the meta of the batch or batches in ``data``.
 
     Raises:
         LeafError: ``meta`` is not a dict with strings as keys.
-        StructureError: the batches have different meta.
+        StructureError: The batches have different meta.
     """
     if meta is not None:
         found = as_meta(meta)
@@ -183,13 +185,13 @@ def give_meta(tree: Tree, data: object, meta: Any) -> None:
 
 
 def pairs_to_fields(data: object) -> Mapping[str, Any]:
-    """What ``update`` accepts: a Batch, a mapping, or an iterable of ``(name, value)`` pairs."""
+    """Return the argument of ``update`` as fields: a Batch, a mapping, or an iterable of ``(name, value)`` pairs."""
     if kind_of(data) is BATCH:
         return data.__dict__
     if isinstance(data, Mapping):
         return data
     try:
-        return dict(iter(data))  # type: ignore[call-overload]  # anything else is a TypeError here
+        return dict(iter(data))  # type: ignore[call-overload]  # Anything that is not iterable raises TypeError.
     except (TypeError, ValueError):
         raise LeafError(f"update() takes a Batch, a dict or (name, value) pairs, got {describe(data)}") from None
 
@@ -215,7 +217,7 @@ def _from_sequence(values: Sequence[Any]) -> Any:
         return _stack_tensors(values)
     if ARRAY in kinds and any(map(is_masked, values)):
         return _stack_masked(values)
-    if not kinds.isdisjoint({MAPPING, BATCH, RAGGED}):  # numpy would look inside them
+    if not kinds.isdisjoint({MAPPING, BATCH, RAGGED}):  # numpy would try to convert their contents.
         return object_array(values)
     return to_array(values)
 
@@ -235,22 +237,22 @@ def _stack_masked(values: Sequence[Any]) -> Any:
 
 
 def to_array(values: Sequence[Any]) -> NDArray[Any]:
-    """A list without dicts, Batches and tensors as an array: numeric if no value changes, else of objects."""
+    """Return a list without dicts, Batches and tensors as a numeric array, or of objects if a value would change."""
     try:
         array: NDArray[Any] = np.asanyarray(values)
         if array.dtype.num in DATES:
             require_same_dates(values, array)
         if array.dtype.kind not in "US" and keeps_whole_numbers(values, array):
             return array
-    except (ValueError, OverflowError):  # ragged, or dates too far apart for one unit
+    except (ValueError, OverflowError):  # The lists differ in length, or dates are too far apart for one unit.
         pass
-    except (TypeError, RuntimeError) as error:  # a tensor on a GPU, with a gradient, or of a dtype that numpy lacks
-        raise LeafError(f"a list of {_shapes(values)} is not an array: {error}") from error
-    try:  # as objects, so that 1 stays 1 in (1, "a")
+    except (TypeError, RuntimeError) as error:  # A tensor is on a GPU, has a gradient, or a dtype that numpy lacks.
+        raise LeafError(f"a list of {_shapes(values)} cannot become an array: {error}") from error
+    try:  # With dtype object, 1 stays a number in (1, "a").
         return np.array(values, dtype=object)
     except ValueError as error:
         raise LeafError(
-            f"a list of arrays of shapes {_shapes(values)} is neither an array nor an object array"
+            f"a list of {_shapes(values)} can become neither a numeric array nor an object array; give all one shape"
         ) from error
 
 

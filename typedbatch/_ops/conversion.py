@@ -1,4 +1,4 @@
-"""Between numpy and torch: whole batches, and single values of any kind."""
+"""Conversion between numpy and torch, of whole batches and of single values of any kind."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ T = TypeVar("T", bound=Tree)
 
 
 def to_numpy(x: Any) -> Any:
-    """``x`` with every tensor replaced by an array.
+    """Replace every tensor in ``x`` by an array.
 
     Args:
-        x: tensor, array, number, ``None``, a dict or a Batch of these, or a list of them.
+        x: Tensor, array, number, ``None``, a dict or a Batch of these, or a list of them.
 
     Returns:
-        An array for a tensor, a number or a list; a Batch for a dict or a Batch; anything else as it is. CPU memory is
+        An array for a tensor, a number or a list; a Batch for a dict or a Batch; anything else unchanged. CPU memory is
         shared. Gradients are cut. bfloat16 and float8, which numpy lacks, become float32.
     """
     leaf = to_leaf(x)
@@ -53,20 +53,20 @@ def to_numpy(x: Any) -> Any:
 
 
 def to_torch(x: Any, dtype: Dtype | None = None, device: Device = "cpu") -> Any:
-    """``x`` with every numeric array and number replaced by a tensor.
+    """Replace every numeric array and number in ``x`` by a tensor.
 
     Args:
-        x: array, tensor, number, ``None``, a dict or a Batch of these, or a list of them.
-        dtype: dtype of the result; bool stays bool. In a batch it is for the floating leaves alone.
-        device: device of the result.
+        x: Array, tensor, number, ``None``, a dict or a Batch of these, or a list of them.
+        dtype: Dtype of the result; bool stays bool. In a batch it applies to the floating leaves only.
+        device: Device of the result.
 
     Returns:
-        A tensor, a Batch for a dict or a Batch. ``None``, text, object arrays and distributions stay what they are.
+        A tensor, or a Batch for a dict or a Batch. ``None``, text, object arrays and distributions stay unchanged.
         Memory is shared where torch can use it: native byte order, forward strides, writable, same dtype and device.
 
     Raises:
-        LeafError: a numeric dtype that torch lacks, as ``longdouble``.
-        SettingError: torch has no such dtype or device, or the dtype is not a floating one and ``x`` is a batch.
+        LeafError: Torch lacks a numeric dtype, as ``longdouble``.
+        SettingError: Torch has no such dtype or device, or the dtype is not a floating one and ``x`` is a batch.
     """
     leaf = to_leaf(x)
     if kind_of(leaf) is BATCH:
@@ -75,12 +75,12 @@ def to_torch(x: Any, dtype: Dtype | None = None, device: Device = "cpu") -> Any:
 
 
 def to_torch_as(x: Any, y: torch.Tensor) -> Any:
-    """``x`` as torch, with the dtype and the device of the tensor ``y``; see :func:`to_torch`."""
+    """Convert ``x`` to torch, with the dtype and the device of the tensor ``y``; see :func:`to_torch`."""
     return to_torch(x, dtype=y.dtype, device=y.device)
 
 
-class no_grad:  # noqa: N801  # as torch's, of which it is the part that takes no time
-    """``with no_grad():`` as torch has it, if torch is there: gradients are off inside, and what they were after it."""
+class no_grad:  # noqa: N801  # The name is torch's; torch.no_grad itself does more and is slower.
+    """Context in which gradients are off, if torch is imported; afterwards the previous state is restored."""
 
     __slots__ = ("_switch",)
 
@@ -97,10 +97,10 @@ class no_grad:  # noqa: N801  # as torch's, of which it is the part that takes n
 
 @cache
 def torch_side() -> Any:
-    """Import ``typedbatch._tree.tensors``, and with it torch, when the first tensor is made or met.
+    """Import ``typedbatch._tree.tensors``, and with it torch, at the first tensor, and return that module.
 
     Raises:
-        MissingDependencyError: torch is not installed.
+        MissingDependencyError: Torch is not installed.
     """
     try:
         from typedbatch._tree import tensors
@@ -110,21 +110,21 @@ def torch_side() -> Any:
 
 
 def require_device(device: Any) -> None:
-    """Raise an error if torch has no such device; None is one.
+    """Raise an error if torch has no such device; None is allowed.
 
     Raises:
-        SettingError: it has not.
+        SettingError: Torch has no such device.
     """
     if device is None:
         return
     try:
         torch_side().torch.empty(0, device=device)
     except (RuntimeError, TypeError, AssertionError) as error:
-        raise SettingError(f"there is no device {device!r}: {error}") from error
+        raise SettingError(f"torch has no device {device!r}: {error}") from error
 
 
 def leaf_to_numpy(leaf: Any) -> Any:
-    """One leaf as numpy; leaves that are not tensors stay."""
+    """Return a leaf with tensors replaced by arrays; other leaves are returned unchanged."""
     kind = KINDS[type(leaf)]
     if kind is RAGGED:
         return map_values(leaf, leaf_to_numpy)
@@ -137,7 +137,7 @@ def tree_to_numpy(tree: T) -> T:
 
 
 def _share_with_numpy(tree: T, tensor: Any) -> T:
-    # Most tensors are on the CPU and without gradients; those that numpy() refuses take the slower way.
+    # The fast way: most tensors are on the CPU and without gradients. The others, which numpy() refuses, are slower.
     out = object.__new__(type(tree))
     fields = out.__dict__
     given = tree.__dict__
@@ -159,14 +159,14 @@ def _share_with_numpy(tree: T, tensor: Any) -> T:
 
 
 def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
-    """A new tree with tensors in place of numeric arrays and numpy scalars."""
+    """Return a new tree with tensors in place of numeric arrays and numpy scalars."""
     if dtype is None and (device is None or device == "cpu"):
         return _share_with_torch(tree, torch_side().torch.from_numpy, device)
     return map_leaves(tree, leaf_to_torch(float_dtype(dtype), device, only_floats=True))
 
 
 def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device | None) -> T:
-    # Most leaves are writable arrays that torch takes as they are; what it refuses goes the long way.
+    # The fast way: most leaves are writable arrays that torch accepts unchanged. Those that it refuses are slower.
     out = object.__new__(type(tree))
     fields = out.__dict__
     given = tree.__dict__
@@ -182,7 +182,7 @@ def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device 
                 try:
                     fields[name] = from_numpy(value)
                     continue
-                except (TypeError, ValueError):  # objects, backward strides, foreign byte order
+                except (TypeError, ValueError):  # It has dtype object, backward strides or foreign byte order.
                     pass
             fields[name] = _tensor_maker(device)(value)
     except TypedBatchError as error:
@@ -196,10 +196,10 @@ def _tensor_maker(device: Device | None) -> Callable[[Any], Any]:
 
 
 def leaf_to_device(device: Device | None, dtype: Dtype | None = None) -> Callable[[Any], Any]:
-    """Return a function that turns one leaf into a tensor; integers and flags keep their dtype.
+    """Return a function that turns a leaf into a tensor; integers and flags keep their dtype.
 
     Raises:
-        SettingError: torch has no such device, or the dtype is not one of its floating ones.
+        SettingError: Torch has no such device, or the dtype is not one of its floating ones.
     """
     if dtype is None and (device is None or device == "cpu"):
         return _sharing_maker(device)
@@ -208,7 +208,7 @@ def leaf_to_device(device: Device | None, dtype: Dtype | None = None) -> Callabl
 
 @cache
 def _sharing_maker(device: Device | None) -> Callable[[Any], Any]:
-    """For one leaf what :func:`_share_with_torch` is for a tree, where a call for each leaf would be too dear."""
+    """Return :func:`_share_with_torch` for a single leaf; that function repeats it, as calls per leaf are slow."""
     make, from_numpy = _tensor_maker(device), torch_side().torch.from_numpy
 
     def share(leaf: Any) -> Any:
@@ -223,42 +223,42 @@ def _sharing_maker(device: Device | None) -> Callable[[Any], Any]:
 
 
 def torch_dtype(dtype: Any) -> Any:
-    """Torch's dtype; None stays None, and Python's ``float`` is torch's default one.
+    """Return a dtype of torch; None stays None, and Python's ``float`` becomes torch's default dtype.
 
     Raises:
-        SettingError: torch has no such dtype.
+        SettingError: Torch has no such dtype.
     """
     torch = torch_side().torch
     if dtype is None or isinstance(dtype, torch.dtype):
         return dtype
     try:
-        return torch.empty(0, dtype=dtype).dtype  # which takes Python's float and int too
+        return torch.empty(0, dtype=dtype).dtype  # It accepts Python's float and int too.
     except TypeError as error:
-        raise SettingError(f"dtype= is one of torch's, as torch.float32, got {dtype!r}") from error
+        raise SettingError(f"dtype= must be a dtype of torch, as torch.float32, got {dtype!r}") from error
 
 
 def float_dtype(dtype: Any) -> Any:
-    """:func:`torch_dtype` for the floating leaves of a batch.
+    """Return a dtype of torch as :func:`torch_dtype` does, for the floating leaves of a batch.
 
     Raises:
-        SettingError: torch has no such dtype, or it is one of integers or flags.
+        SettingError: Torch has no such dtype, or it is an integer or bool dtype.
     """
     dtype = torch_dtype(dtype)
     if dtype is None or dtype.is_floating_point or dtype.is_complex:
         return dtype
-    raise SettingError(f"dtype= is for floating fields, as torch.bfloat16, got {dtype}; other fields keep their dtype")
+    raise SettingError(f"dtype= must be a floating one, as torch.bfloat16, got {dtype}; other fields keep their dtype")
 
 
 def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool = False) -> Callable[[Any], Any]:
-    """A function that turns one leaf into a tensor; ``None``, text and object arrays stay.
+    """Return a function that turns a leaf into a tensor; it returns ``None``, text and object arrays unchanged.
 
     Args:
-        dtype: dtype of the tensors, as :func:`torch_dtype` gives it.
-        device: device of the tensors.
-        only_floats: integers keep their dtype.
+        dtype: Dtype of the tensors, as :func:`torch_dtype` returns it.
+        device: Device of the tensors.
+        only_floats: Whether ``dtype`` is for floating leaves only, so that integers keep their dtype.
 
     Raises:
-        SettingError: torch has no such device.
+        SettingError: Torch has no such device.
     """
     side = torch_side()
     require_device(device)
@@ -280,7 +280,7 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool 
 
 
 def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
-    """A new tree with ``function`` applied to every leaf; results are stored as they are."""
+    """Return a new tree with ``function`` applied to every leaf; results are stored unconverted."""
     out = object.__new__(type(tree))
     fields = out.__dict__
     given = tree.__dict__
@@ -299,10 +299,10 @@ def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
 
 
 def map_values(ragged: Any, function: Callable[[Any], Any]) -> Any:
-    """The same sequences with ``function`` applied to every leaf of their values.
+    """Return the same sequences with ``function`` applied to every leaf of their values.
 
     Raises:
-        StructureError: a leaf came back with another number of rows.
+        StructureError: ``function`` has changed the number of rows of a leaf.
     """
     values = map_leaves(ragged.values, function)
     require_rows(values, int(ragged.sizes.sum()))
@@ -310,12 +310,12 @@ def map_values(ragged: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def map_leaves_in_place(tree: Tree, function: Callable[[Any], Any]) -> None:
-    """Replace every leaf by ``function(leaf)``, in the same nested Batches; nothing changes when one call raises."""
+    """Replace every leaf by ``function(leaf)``, in the same nested Batches; nothing changes if a call raises."""
     adopt(tree, map_leaves(tree, function))
 
 
 def adopt(tree: Tree, other: Tree) -> None:
-    """Give ``tree``, and its nested Batches, the leaves of ``other``, which has the same structure."""
+    """Replace the leaves of ``tree`` and its nested Batches by those of ``other``, which has the same structure."""
     for name, value in other.__dict__.items():
         mine = tree.__dict__[name]
         if KINDS[type(mine)] is BATCH and KINDS[type(value)] is BATCH:
@@ -325,12 +325,12 @@ def adopt(tree: Tree, other: Tree) -> None:
 
 
 def at_least_2d(leaf: Any) -> Any:
-    """A leaf with at least two dimensions; a distribution with at least one batch dimension. Views where possible."""
+    """Return a leaf with 2 or more dimensions, a distribution with 1 or more batch dimensions; a view if possible."""
     kind = KINDS[type(leaf)]
     if kind is TENSOR:
         import torch
 
-        return torch.atleast_2d(leaf)  # type: ignore[no-untyped-call]  # torch leaves it unannotated
+        return torch.atleast_2d(leaf)  # type: ignore[no-untyped-call]  # torch does not annotate it.
     if kind is DISTRIBUTION:
         from typedbatch._tree.distributions import dist_to_atleast_2d
 

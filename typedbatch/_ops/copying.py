@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from copyreg import __newobj__ as newobj  # type: ignore[attr-defined]  # typeshed has forgotten it
+from copyreg import __newobj__ as newobj  # type: ignore[attr-defined]  # typeshed lacks it.
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
@@ -18,7 +18,7 @@ new: Final = object.__new__
 
 
 def shallow(tree: T) -> T:
-    """The same leaves in new Batches, nested ones too: fields of the copy can be set and deleted freely."""
+    """Return the same leaves in new Batches, nested ones too, so that fields of the copy can be set and deleted."""
     out = new(type(tree))
     fields = out.__dict__
     given = tree.__dict__
@@ -35,7 +35,7 @@ def shallow(tree: T) -> T:
 
 
 def become(tree: Tree, other: Tree) -> None:
-    """Give ``tree`` the fields and the meta of ``other``, in place of its own."""
+    """Replace the fields and the meta of ``tree`` by those of ``other``."""
     tree.__dict__.clear()
     tree.__dict__.update(other.__dict__)
     if meta_of(tree) or meta_of(other):
@@ -43,7 +43,7 @@ def become(tree: Tree, other: Tree) -> None:
 
 
 def deep(tree: T, memo: dict[int, Any]) -> T:
-    """A copy that shares no memory; leaves that were one object are one object in the copy too."""
+    """Return a copy that shares no memory; leaves that are one object are one object in the copy too."""
     out = object.__new__(type(tree))
     memo[id(tree)] = out
     for name, value in tree.__dict__.items():
@@ -53,7 +53,7 @@ def deep(tree: T, memo: dict[int, Any]) -> T:
             raise error.under(name) from error.__cause__
         except RecursionError:
             raise
-        except (TypeError, RuntimeError) as error:  # of a lock, a file, a generator; of a tensor within a graph
+        except (TypeError, RuntimeError) as error:  # Locks, files, generators and tensors within a graph raise these.
             raise LeafError(f"{describe(value)} cannot be copied: {error}", name) from error
     if type(tree.__dict__) is not dict:
         set_meta(out, _deep_meta(meta_of(tree), memo))
@@ -73,11 +73,11 @@ def _deep_meta(meta: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
 
 
 def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
-    """A deep copy of one leaf, found in ``memo`` if it was copied before."""
+    """Return a deep copy of a leaf, taken from ``memo`` if the leaf has been copied before."""
     if id(leaf) in memo:
         return memo[id(leaf)]
     if isinstance(leaf, Tree):
-        cls: Any = type(leaf)  # which may have a __deepcopy__ of its own; the instance's could be a field
+        cls: Any = type(leaf)  # A subclass may define __deepcopy__; looked up on the instance, it could be a field.
         memo[id(leaf)] = copied = cls.__deepcopy__(leaf, memo)
         return copied
     kind = KINDS[type(leaf)]
@@ -98,18 +98,21 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
 
 
 def apart(leaf: Any) -> Any:
-    """A deep copy of one leaf that shares memory with no other, as copies of tensors do which share their storage."""
+    """Return a deep copy of a leaf on memory of its own; ``copy.deepcopy`` would copy a tensor's whole storage."""
     return leaf.clone() if KINDS[type(leaf)] is TENSOR else deep_leaf(leaf, {})
 
 
 def reduced(tree: Tree, protocol: Any) -> Any:
-    """What a pickle keeps; from protocol 4 on with each tensor in a form that costs no more than an array.
+    """Return what ``__reduce_ex__`` has to; from protocol 4 on, tensors are replaced by stand-ins as cheap as arrays.
 
-    Below that tensors are left to the pickler: ``torch.save`` writes protocol 2, and knows storages and devices itself.
+    Below that, tensors are left to the pickler: ``torch.save`` writes protocol 2 and handles storages and devices.
     """
     cls: Any = type(tree)
     plain = protocol > 1 and _is_plain(cls)
-    parts: Any = (newobj, (cls,), _state(tree)) if plain else object.__reduce_ex__(tree, protocol)
+    fields = tree.__dict__
+    if isinstance(fields, FieldsWithMeta) and not fields.meta:  # A view shared the fields, but they never got meta.
+        fields = dict(fields)
+    parts: Any = (newobj, (cls,), fields) if plain else object.__reduce_ex__(tree, protocol)
     if protocol < 4 or not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) not in _STATES:
         return parts
     for value in parts[2].values():
@@ -123,18 +126,13 @@ _STATES: Final = frozenset({dict, FieldsWithMeta})
 
 @lru_cache(maxsize=256)
 def _is_plain(cls: Any) -> bool:
-    """Whether a class leaves pickling to ``Batch``: then its parts are known, and ``__reduce_ex__`` can be skipped."""
+    """Return whether a class leaves pickling to ``Batch``, so that ``object.__reduce_ex__`` need not be called."""
     return (
         cls.__getstate__ is Tree.__getstate__
         and cls.__reduce__ is object.__reduce__
         and not hasattr(cls, "__getnewargs_ex__")
         and not hasattr(cls, "__getnewargs__")
     )
-
-
-def _state(tree: Tree) -> dict[str, Any]:
-    fields = tree.__dict__
-    return dict(fields) if isinstance(fields, FieldsWithMeta) and not fields.meta else fields  # was shared with a view
 
 
 def _with_tensors(fields: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where tensors are: batches moved to a device, cast, and pinned."""
+"""Devices: batches of tensors moved to a device, cast, and pinned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Tree)
 
 
 def moved(tree: T, device: Device | None, dtype: Dtype | None, non_blocking: bool) -> T:
-    """See :meth:`typedbatch.Batch.to`."""
+    """Move and cast the tensors of a batch; see :meth:`typedbatch.Batch.to`."""
     require_device(device)
     dtype, side = float_dtype(dtype), torch_side()
 
@@ -27,19 +27,19 @@ def moved(tree: T, device: Device | None, dtype: Dtype | None, non_blocking: boo
 
 
 def pinned(tree: T) -> T:
-    """See :meth:`typedbatch.Batch.pin_memory`."""
+    """Pin the memory of the tensors of a batch; see :meth:`typedbatch.Batch.pin_memory`."""
 
     def pin(tensor: Any) -> Any:
         try:
             return tensor.pin_memory()
-        except RuntimeError as error:  # it is on a GPU already, or there is none
+        except RuntimeError as error:  # The tensor is on a GPU, or the machine has none.
             raise LeafError(f"{describe(tensor)} on {tensor.device} cannot be pinned: {error}") from error
 
     return _on_tensors(tree, pin, pin, "pin_memory()")
 
 
 def _on_tensors(tree: T, on_leaf: Callable[[Any], Any], on_parameter: Callable[[Any], Any], who: str) -> T:
-    """A new tree with a function applied to every tensor, and one to those in distributions."""
+    """Return a new tree with ``on_leaf`` applied to every tensor and ``on_parameter`` to those in distributions."""
 
     def apply(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]
@@ -50,7 +50,7 @@ def _on_tensors(tree: T, on_leaf: Callable[[Any], Any], on_parameter: Callable[[
 
             return map_dist(leaf, on_parameter)
         if (kind is ARRAY or kind is SCALAR) and leaf.dtype.kind in "biufc":
-            raise LeafError(f"{describe(leaf)} is no tensor, and {who} is for tensors; to_torch() makes it one")
+            raise LeafError(f"{who} takes tensors, got {describe(leaf)}; to_torch() makes it one")
         return leaf
 
     return map_leaves(tree, apply)

@@ -1,4 +1,4 @@
-"""Where two batches differ, field by field: what a failed ``assert one == two`` shows under pytest."""
+"""Differences of two batches, field by field, as pytest shows them for a failed ``assert one == two``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typedbatch._tree.meta import meta_of
 
 
 def differences(one: Tree, two: Tree) -> list[str]:
-    """One line for each field that keeps ``one == two`` from being true, in the order of ``one``."""
+    """Return a line for each field in which ``one`` and ``two`` differ, in the order of ``one``."""
     found = list(_in_trees(one, two, ""))
     width = min(max((len(path) for path, _ in found), default=0), 30)
-    return [f"{path:<{width}}  {says}" for path, says in found]
+    return [f"{path:<{width}}  {difference}" for path, difference in found]
 
 
 def _in_trees(one: Tree, two: Tree, prefix: str) -> Iterator[tuple[str, str]]:
@@ -47,7 +47,7 @@ def _in_leaves(left: Any, right: Any) -> str:
         one, two = describe(left), describe(right)
         if isinstance(left, (str, bytes)) and isinstance(right, (str, bytes)):
             return f"{_short(left)} != {_short(right)}"
-        return f"{one} != {two}" if one != two else f"{one}, of other values"
+        return f"{one} != {two}" if one != two else f"{one} with other values"
     a, b = as_array(left), as_array(right)
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{describe(left)} != {describe(right)}"
@@ -65,22 +65,22 @@ def _in_values(a: Any, b: Any) -> str:
     count, first = int(differ.sum()), tuple(int(index) for index in np.argwhere(differ)[0])
     where = f", the first at [{', '.join(map(str, first))}]" if first else ""
     are = "value differs" if differ.size == 1 else f"of {differ.size} values {'differs' if count == 1 else 'differ'}"
-    says = f"{'the' if differ.size == 1 else count} {are}{where}: {_short(a[first])} != {_short(b[first])}"
+    text = f"{'the' if differ.size == 1 else count} {are}{where}: {_short(a[first])} != {_short(b[first])}"
     if a.dtype.kind in "iuf" and count > 1:
         apart = np.abs(a.astype(float) - b.astype(float))
-        says += f", at most {np.nanmax(apart, initial=0):.3g} apart"
+        text += f", at most {np.nanmax(apart, initial=0):.3g} apart"
     if a.dtype.kind in "fc" and np.isnan(a[differ]).any():
-        says += "; nan is equal to nothing, see allclose(equal_nan=True)"
-    return says
+        text += "; nan is not equal to nan, see allclose(equal_nan=True)"
+    return text
 
 
 def _in_masked(a: Any, b: Any) -> str:
-    masked, also = mask_of(a), mask_of(b)
-    if (masked == also).all() and not masked.all():
-        there = ~masked
+    mask, other = mask_of(a), mask_of(b)
+    if (mask == other).all() and not mask.all():
+        there = ~mask
         return f"{_in_values(np.ma.getdata(a)[there], np.ma.getdata(b)[there])} (of those that are not masked)"
-    count = int((masked != also).sum())
-    return f"{count} of {masked.size} values {'is' if count == 1 else 'are'} masked on one side alone"
+    count = int((mask != other).sum())
+    return f"{count} of {mask.size} values {'is' if count == 1 else 'are'} masked on one side only"
 
 
 def _short(value: Any) -> str:

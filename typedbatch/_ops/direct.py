@@ -1,7 +1,7 @@
-"""Rows written the short way: into arrays that share no memory, from rows that are just what these hold.
+"""Fast row assignment: into arrays that share no memory, from rows of the same dtypes and shapes.
 
-That is what every step of an environment does, so it costs little more than the writing. Here, too, everything is
-looked at before anything is written. What is not as usual is left to :mod:`typedbatch._ops.assignment`.
+Every step of an environment does this, so the checks cost little more than the writing. Everything is checked before
+anything is written, as in the general case. The general case is in :mod:`typedbatch._ops.assignment`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from typedbatch._tree.leaves import Tree
 Fields = dict[str, Any]
 
 AS_MADE: Final = np.empty(2).flags, np.empty((2, 2)).flags
-"""The flags of an array as it was made: it may be written, and its memory is its own."""
+"""Flags of a new array, which is writable and owns its memory, in one and in more dimensions."""
 
 _NUMBERS: Final = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")
-"""The numpy scalars that have one dtype each; those of dates have units."""
+"""Classes of numpy scalars that have one dtype each; those of dates have a dtype for each unit."""
 
 _OBJECT: Final = np.dtype(object)
 _WHERE: Final = frozenset({int, slice, ndarray})
 _ODD: Final = (LookupError, TypeError, ValueError)
-"""What looking at fields raises that are not as usual: other names, rows out of range, leaves without rows."""
+"""Errors that the checks raise for other names, rows out of range, and leaves without rows."""
 
 
 def written_directly(fields: Fields, index: Any, rows: Fields) -> bool:
-    """``batch[index] = rows`` if there is nothing to convert; else False, and nothing has been written.
+    """Do ``batch[index] = rows`` if nothing has to be converted; else write nothing, and return False.
 
-    The rows have the fields of the batch, with their dtypes and shapes, and the index is an int, a slice or an array.
+    That is so if the rows have the fields of the batch, with their dtypes and shapes, and the index is an int, a slice
+    or an array.
     """
     written: set[int] = set()
     read: list[Any] = []
@@ -47,14 +48,18 @@ def written_directly(fields: Fields, index: Any, rows: Fields) -> bool:
 
 
 def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read: list[Any]) -> int | None:
-    """The number of ids that ``written`` gets if no memory is in two places, if all can be written directly; else None.
+    """Check that all fields can be written directly, and collect the memory that is written and read.
 
     Args:
-        fields: what is written.
-        index: where.
-        rows: what is read.
-        written: gets the ids of the fields, nested ones too, and of the arrays that views are on.
-        read: gets the arrays whose memory is read.
+        fields: Fields to be written.
+        index: Rows to be written.
+        rows: Fields that the new values come from.
+        written: Set to which the ids of the fields, nested ones too, and of the bases of views are added.
+        read: List to which the arrays whose memory is read are appended.
+
+    Returns:
+        The number of ids added to ``written``, counting duplicates, or None if a field cannot be written directly. So
+        two fields share memory if ``written`` has fewer elements.
     """
     if len(fields) != len(rows):
         return None
@@ -80,7 +85,7 @@ def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read:
                 return None
             if where is not ndarray:
                 region = target[index].shape
-            else:  # what is there would be a copy
+            else:  # Indexing by an array would copy the rows, so their shape is computed.
                 if len(target) != length:
                     length = len(target)
                     lead = leading(index, length)
@@ -88,7 +93,7 @@ def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read:
             owner = value if value.base is None else value.base
             if value.shape != region or type(owner) is not ndarray or owner.base is not None:
                 return None
-            if owner is not base:  # a row of the field itself, as in b[3] = b[5], numpy takes care of
+            if owner is not base:  # numpy handles a row of the field itself, as in b[3] = b[5].
                 read.append(owner)
         elif type(value) is not type(target[index]) or type(value) not in _NUMBERS:
             return None
@@ -97,16 +102,16 @@ def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read:
 
 
 def base_of_view(array: NDArray[Any]) -> NDArray[Any] | None:
-    """The array on whose memory a view lies that may be written; None for anything else."""
+    """Return the array that owns the memory of a writable view; None for anything else."""
     base = array.base
     return base if array.flags.writeable and type(base) is ndarray and base.base is None else None
 
 
 def leading(index: Any, rows: int) -> tuple[int, ...]:
-    """The dimensions that ``array[index]`` has in place of its rows.
+    """Return the dimensions that take the place of the rows in ``array[index]``, for an array of ``rows`` rows.
 
     Raises:
-        IndexError: there are no such rows.
+        IndexError: The index is out of range.
     """
     if type(index) is int and -rows <= index < rows:
         return ()
@@ -124,7 +129,7 @@ def _write(fields: Fields, index: Any, rows: Fields) -> None:
 
 
 def set_directly(column: Any, index: Any, values: Any) -> bool:
-    """``column[index] = values`` for a single column, as :func:`written_directly` writes it; else False."""
+    """Do ``column[index] = values`` under the conditions of :func:`written_directly`, or return False."""
     if type(column) is not ndarray or type(values) is not ndarray or type(index) is not ndarray:
         return False
     if values.dtype is not column.dtype or index.dtype.kind not in "iu" or values.base is not None:
@@ -134,14 +139,14 @@ def set_directly(column: Any, index: Any, values: Any) -> bool:
     if column.flags not in AS_MADE or values is column:
         return False
     try:
-        column[index] = values  # numpy looks at all row numbers before it writes
+        column[index] = values  # numpy checks all row numbers before it writes.
     except IndexError:
         return False
     return True
 
 
 def cleared_directly(fields: Fields, index: Any) -> bool:
-    """Set the rows at ``index`` to zeros, as :func:`written_directly` writes them; else False."""
+    """Set the rows at ``index`` to zeros under the conditions of :func:`written_directly`, or return False."""
     written: set[int] = set()
     try:
         count = _clearable(fields, index, written) if type(index) in _WHERE else None
@@ -154,7 +159,7 @@ def cleared_directly(fields: Fields, index: Any) -> bool:
 
 
 def _clearable(fields: Fields, index: Any, written: set[int]) -> int | None:
-    """As :func:`_matching`, where nothing is read."""
+    """Check that all fields can be cleared directly, as :func:`_matching` does for writing."""
     length, count = -1, len(fields)
     for target in fields.values():
         if type(target) is not ndarray:
@@ -185,5 +190,5 @@ def _clear(fields: Fields, index: Any) -> None:
 
 @lru_cache(maxsize=64)
 def zero(dtype: np.dtype[Any]) -> Any:
-    """What a row is cleared to: ``None`` among objects."""
+    """Return the value that clears a row of ``dtype``: ``None`` for objects, else zero."""
     return None if dtype is _OBJECT else np.zeros((), dtype)

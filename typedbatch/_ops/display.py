@@ -1,4 +1,4 @@
-"""What a batch looks like: in the console, in a notebook, under rich."""
+"""Display of batches in the console, in a notebook, and under rich."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typedbatch._tree.rows import leaves
 
 
 def text(tree: Tree) -> str:
-    """The tree as Python source, one field a line, in the order of the fields; long arrays are cut to a line."""
+    """Return the tree as Python source, one field a line, in the order of the fields; long arrays are cut to a line."""
     name = type(tree).__name__
     meta = meta_of(tree)
     if not tree.__dict__ and not meta:
@@ -34,7 +34,7 @@ def _leaf_text(value: Any) -> str:
     if kind in (ARRAY, TENSOR) and is_long(value):
         return preview(value, _element_text)
     if kind is SCALAR:
-        return str(value)  # 1 and not np.int64(1): a row reads like its column
+        return str(value)  # 1 and not np.int64(1), so that a row reads like its column.
     if kind is ARRAY and value.dtype.hasobject:
         body = np.array2string(value, separator=", ", prefix="array(", formatter={"object": _element_text})
         return f"array({body}, dtype=object)"
@@ -42,12 +42,12 @@ def _leaf_text(value: Any) -> str:
 
 
 def _element_text(value: Any) -> str:
-    """An element of an object array; a list says so, as in numpy, for it would read as a dimension."""
+    """Return the text of an element of an object array; a list is marked as one, as it would look like a dimension."""
     return f"list({_object_text(value)})" if type(value) is list else _object_text(value)
 
 
 def _object_text(value: Any) -> str:
-    # As repr, but sets are sorted: their own order changes from run to run.
+    # This is repr, except that sets are sorted, since their own order changes from run to run.
     if type(value) in (set, frozenset) and value:
         body = f"{{{', '.join(sorted(map(_object_text, value)))}}}"
         return body if type(value) is set else f"frozenset({body})"
@@ -61,9 +61,9 @@ def _object_text(value: Any) -> str:
 
 
 def summary(tree: Tree) -> str:
-    """One line without values: ``Batch[N=256]  act i64[256]  obs f32[256,4]``."""
+    """Return one line without values: ``Batch[N=256]  act i64[256]  obs f32[256,4]``."""
     found = [(path, *_described(leaf)) for path, leaf in leaves(tree.__dict__)]
-    described = [f"{path} {said}" for path, said, _ in found[:12]]
+    described = [f"{path} {text}" for path, text, _ in found[:12]]
     sizes = {size for _, _, shape in found for size in shape[:1]}
     rows = f"[N={sizes.pop()}]" if len(sizes) == 1 else ""
     more = [f"and {len(found) - 12} more"] if len(found) > 12 else []
@@ -73,17 +73,17 @@ def summary(tree: Tree) -> str:
 def _described(leaf: Any) -> tuple[str, tuple[int, ...]]:
     try:
         return describe(leaf), leading_shape(leaf)
-    except Exception:  # noqa: BLE001  # a leaf of a foreign class may raise anything, and this is for error messages
+    except Exception:  # noqa: BLE001  # A foreign class may raise anything, which must not replace the error reported.
         return type(leaf).__name__, ()
 
 
 def html(tree: Tree) -> str:
-    """A collapsible tree with kind, dtype, shape, size and first values of every field; nothing in it is executed."""
+    """Return a collapsible tree with kind, dtype, shape, size and first values of every field, without scripts."""
     return f'<div class="typedbatch">{_STYLE}{_branch(type(tree).__name__, tree, True)}</div>'
 
 
 def _escape(text: str) -> str:
-    from html import escape  # only a notebook needs it
+    from html import escape  # imported here because only notebooks need it
 
     return escape(text)
 
@@ -124,7 +124,7 @@ def _leaf_bytes(leaf: Any) -> int:
         return 0
     try:
         return int(leaf.nbytes)
-    except RuntimeError:  # sparse and nested tensors have no such number
+    except RuntimeError:  # Sparse and nested tensors have no nbytes.
         return 0
 
 
@@ -137,7 +137,7 @@ def _size(count: float) -> str:
 
 
 def rich_fields(tree: Tree) -> Iterator[tuple[str, Any]]:
-    """Name and value of every field, for ``rich``, and behind them the meta, if there is any."""
+    """Yield the name and value of every field, for ``rich``, followed by the meta if there is any."""
     for name, value in tree.__dict__.items():
         yield name, _Text(_leaf_text(value)) if KINDS[type(value)] in (ARRAY, TENSOR) and is_long(value) else value
     if meta := meta_of(tree):
@@ -145,7 +145,7 @@ def rich_fields(tree: Tree) -> Iterator[tuple[str, Any]]:
 
 
 class _Text(str):
-    """What is printed as it is, and not as a text in quotes."""
+    """Text that is printed without quotes."""
 
     __slots__ = ()
 
@@ -167,7 +167,7 @@ _STYLE = (
 
 
 class Display(Tree):
-    """How a Batch shows itself."""
+    """The display methods of a Batch."""
 
     def __repr__(self) -> str:
         return text(self)

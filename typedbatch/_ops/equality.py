@@ -1,4 +1,4 @@
-"""Equality and closeness of batches. No data makes either raise, unless memory or Python's stack runs out."""
+"""Equality and closeness of batches; neither raises for any data, unless memory or Python's stack runs out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from typedbatch._tree.meta import meta_of
 
 
 class _Close(NamedTuple):
-    """How far numbers may be apart; None in its place asks for equal ones."""
+    """Tolerances between numbers; None in place of a ``_Close`` means that numbers must be equal."""
 
     rtol: float
     atol: float
@@ -31,10 +31,10 @@ class _Close(NamedTuple):
 
 
 def equal(one: Tree, two: Tree) -> bool:
-    """Same names (in any order), shapes, dtypes, values and meta; a tensor equals the array that it shares them with.
+    """Return whether names (in any order), shapes, dtypes, values and meta are equal.
 
-    NaN differs from NaN, as everywhere in numpy and torch; :func:`allclose` can see it otherwise. Masked arrays have to
-    have the same mask; what lies under it does not count.
+    A tensor equals an array of the same shape, dtype and values. NaN differs from NaN, as everywhere in numpy and
+    torch; :func:`allclose` has ``equal_nan``. Masked arrays need equal masks; the values under them do not count.
     """
     left, right = one.__dict__, two.__dict__
     if len(left) != len(right):
@@ -54,9 +54,9 @@ def equal(one: Tree, two: Tree) -> bool:
 
 
 def allclose(one: Tree, two: Tree, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """As :func:`equal`, but dtypes may differ and numbers may be apart by ``atol + rtol * abs(two)``.
+    """Return whether two batches are equal up to dtypes, and up to ``atol + rtol * abs(two)`` in numbers.
 
-    Among Python objects that goes for floats; everything else there has to be equal.
+    Among Python objects, floats may differ as much; everything else has to be equal, as in :func:`equal`.
     """
     return _same_trees(one, two, _Close(rtol, atol, equal_nan))
 
@@ -69,7 +69,7 @@ def _same_trees(one: Tree, two: Tree, how: _Close | None) -> bool:
 
 
 def same_meta(one: Tree, two: Tree) -> bool:
-    """Whether two batches have equal meta; arrays in it are compared by value."""
+    """Return whether two batches have equal meta; arrays in it are compared by value."""
     left, right = meta_of(one), meta_of(two)
     return left.keys() == right.keys() and all(_same(left[key], right[key], None) for key in left)
 
@@ -79,7 +79,7 @@ def _same(a: Any, b: Any, how: _Close | None) -> bool:
         return _compare(a, b, how)
     except (RecursionError, MemoryError):
         raise
-    except Exception:  # noqa: BLE001  # a sparse or meta tensor, a foreign class: what does not compare is not equal
+    except Exception:  # noqa: BLE001  # Sparse and meta tensors and foreign classes may raise: they are not equal.
         return a is b
 
 
@@ -104,12 +104,12 @@ def _compare(a: Any, b: Any, how: _Close | None) -> bool:
 
 
 def same_leaf(one: Any, two: Any) -> bool:
-    """Whether two leaves, or nested batches, are equal as fields of equal batches are."""
+    """Return whether two leaves, or nested batches, are equal in the sense of :func:`equal`."""
     return _same(one, two, None)
 
 
 def as_array(leaf: Any) -> Any:
-    """An array of the same values: itself, with its mask, or that of a tensor."""
+    """Return a leaf as an array; a tensor is converted, and a masked array keeps its mask."""
     if KINDS[type(leaf)] is not TENSOR:
         return leaf if is_masked(leaf) else np.asarray(leaf)
     from typedbatch._tree.tensors import to_array
@@ -117,12 +117,8 @@ def as_array(leaf: Any) -> Any:
     return to_array(leaf)
 
 
-def _same_masks(a: Any, b: Any) -> bool:
-    return np.ma.getmaskarray(a).tobytes() == np.ma.getmaskarray(b).tobytes()
-
-
 def _unmasked(a: Any, b: Any) -> tuple[Any, Any]:
-    """The values of two arrays with the same masks, without those that are masked."""
+    """Return the values of two arrays with the same masks, without those that are masked."""
     there = ~(mask_of(a) | mask_of(b))
     return np.ma.getdata(a)[there], np.ma.getdata(b)[there]
 
@@ -136,7 +132,7 @@ def _equal_tensors(a: Any, b: Any) -> bool:
 def _equal_across(a: Any, b: Any) -> bool:
     from typedbatch._tree.tensors import in_numpy
 
-    known = in_numpy(a if KINDS[type(a)] is TENSOR else b)  # the others are widened on the way to numpy
+    known = in_numpy(a if KINDS[type(a)] is TENSOR else b)  # Other dtypes become wider ones in numpy.
     return known and _same_arrays(as_array(a), as_array(b), None)
 
 
@@ -144,7 +140,8 @@ def _same_arrays(a: Any, b: Any, how: _Close | None) -> bool:
     if a.shape != b.shape or (how is None and a.dtype != b.dtype):
         return False
     if is_masked(a) or is_masked(b):
-        return _same_masks(a, b) and _same_arrays(*_unmasked(a, b), how)
+        same_masks = np.ma.getmaskarray(a).tobytes() == np.ma.getmaskarray(b).tobytes()
+        return same_masks and _same_arrays(*_unmasked(a, b), how)
     if is_objects(a) and is_objects(b):
         return all(_same_objects(x, y, how) for x, y in zip(a.ravel(), b.ravel(), strict=True))
     if how is None or a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
@@ -156,7 +153,7 @@ _LEAVES: Final = frozenset({ARRAY, TENSOR, BATCH, DISTRIBUTION, RAGGED})
 
 
 def _same_objects(a: Any, b: Any, how: _Close | None) -> bool:
-    # An object may compare badly: raise, or answer with an array. The same object is equal, as in a list.
+    # An object is equal to itself, as in a list. The comparison of others may raise, or return an array.
     if a is b:
         return True
     if KINDS[type(a)] in _LEAVES or KINDS[type(b)] in _LEAVES:
@@ -166,13 +163,13 @@ def _same_objects(a: Any, b: Any, how: _Close | None) -> bool:
             return bool(result)
     except (RecursionError, MemoryError):
         raise
-    except Exception:  # noqa: BLE001  # an array of bools has no truth value; whatever else raises is compared inside
+    except Exception:  # noqa: BLE001  # Lists of arrays raise, since an array has no truth value: compare the elements.
         pass
     return _same_inside(a, b, how)
 
 
 def _same_inside(a: Any, b: Any, how: _Close | None) -> bool:
-    """Whether containers, or floats, are the same though ``==`` says no, or nothing."""
+    """Return whether containers or floats are the same, after ``==`` has returned False or raised an error."""
     if type(a) is dict and type(b) is dict:
         return a.keys() == b.keys() and all(_same_objects(a[k], b[k], how) for k in a)
     if type(a) is type(b) and type(a) in (list, tuple):

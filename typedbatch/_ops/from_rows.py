@@ -1,4 +1,4 @@
-"""Rows to columns: :meth:`typedbatch.Batch.from_rows`. No list becomes an array because lengths happen to agree."""
+"""Rows to columns, for :meth:`typedbatch.Batch.from_rows`; lists stay objects even if their lengths happen to agree."""
 
 from __future__ import annotations
 
@@ -30,26 +30,25 @@ from typedbatch._tree.meta import as_meta, set_meta
 from typedbatch.errors import LeafError, SettingError, StructureError, TypedBatchError, under
 
 MissingInRows = Literal["error", "none", "zero"]
-"""What to do with a key that a row lacks: refuse, None in a column of objects, or zeros (``None`` among objects)."""
+"""Treatment of a key that a row lacks: an error, None in a column of objects, or zeros (``None`` among objects)."""
 
 _GAP: Final = object()
 _NUMBERS: Final = frozenset({NUMBER, SCALAR})
-
 
 B = TypeVar("B", bound=Tree)
 
 
 def from_rows(cls: type[B], rows: Iterable[Any], missing: MissingInRows, meta: Mapping[str, Any] | None) -> B:
-    """A batch of a class that declares nothing; see :meth:`typedbatch.Batch.from_rows`."""
+    """Return a batch of a class without declared fields; see :meth:`typedbatch.Batch.from_rows`."""
     given = fields_of_rows(rows)
-    made: B = new_tree(cls, columns_of(given, missing, frozenset()))
+    batch: B = new_tree(cls, columns_of(given, missing, frozenset()))
     if found := joined_meta(given, "error") if meta is None else as_meta(meta):
-        set_meta(made, found)
-    return made
+        set_meta(batch, found)
+    return batch
 
 
 def fields_of_rows(rows: Iterable[Any]) -> list[Mapping[str, Any]]:
-    """The fields of each row.
+    """Return the fields of each row.
 
     Raises:
         LeafError: ``rows`` is not a list of dicts and Batches.
@@ -60,19 +59,23 @@ def fields_of_rows(rows: Iterable[Any]) -> list[Mapping[str, Any]]:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], missing: MissingInRows, declared: frozenset[str]) -> dict[str, Any]:
-    """The fields that rows make; those called as in ``declared`` are columns of objects whatever is in them.
+    """Return a column for each key of the rows; those named in ``declared`` are columns of objects in any case.
 
     Raises:
-        StructureError: with ``"error"``, a row lacks a key that another has.
-        SettingError: there is no such ``missing``.
+        StructureError: With ``"error"``, a row lacks a key that another has.
+        SettingError: ``missing`` is not one of its three values.
     """
     if missing not in ("error", "none", "zero"):
-        raise SettingError(f"missing= is 'error', 'none' or 'zero', got {missing!r}")
+        raise SettingError(f"missing= must be 'error', 'none' or 'zero', got {missing!r}")
     return _columns(rows, range(len(rows)), missing, declared)
 
 
 def lists_to_arrays(columns: dict[str, Any], declared: frozenset[str]) -> dict[str, Any]:
-    """The fields, those called as in ``declared`` as arrays where the rows have lists of numbers, all of one shape."""
+    """Convert columns named in ``declared`` to arrays if their rows are lists of numbers of one shape.
+
+    Returns:
+        All columns; ``columns`` itself is changed.
+    """
     for name in declared & columns.keys():
         column = columns[name]
         if kind_of(column) is ARRAY and column.dtype == object and set(map(kind_of, column)) == {SEQUENCE}:
@@ -89,8 +92,8 @@ def _fields_of(row: Any, number: int) -> Mapping[str, Any]:
         raise LeafError(f"from_rows() takes dicts or Batches, got {describe(row)} as row {number}")
     if not _has_names(row):
         names = ", ".join(repr(name) for name in row if not isinstance(name, str))
-        raise LeafError(f"field names are strings, got {names} in row {number}")
-    return row  # type: ignore[no-any-return]  # it is a mapping
+        raise LeafError(f"field names must be strings, got {names} in row {number}")
+    return row  # type: ignore[no-any-return]  # Its kind shows that it is a mapping.
 
 
 def _has_names(row: Mapping[Any, Any]) -> bool:
@@ -100,9 +103,9 @@ def _has_names(row: Mapping[Any, Any]) -> bool:
 def _columns(
     rows: Sequence[Mapping[str, Any]], numbers: Sequence[int], missing: MissingInRows, declared: frozenset[str]
 ) -> dict[str, Any]:
-    """One column for each key; ``numbers`` are those of the rows, for errors."""
+    """Return a column for each key; ``numbers`` are the numbers of the rows, for error messages."""
     columns: dict[str, Any] = {}
-    for name in dict.fromkeys(name for row in rows for name in row):  # first-seen order
+    for name in dict.fromkeys(name for row in rows for name in row):  # A dict preserves the order of first occurrence.
         values = [row.get(name, _GAP) for row in rows]
         try:
             columns[name] = _column(values, numbers, missing, name in declared)
@@ -118,8 +121,8 @@ def _column(values: list[Any], numbers: Sequence[int], missing: MissingInRows, i
     if missing == "error":
         row = numbers[int(np.argmin(there))]
         raise StructureError(
-            f"row {row} has no such key, and others have; missing='none' puts None there, missing='zero' zeros, "
-            "and objects(...) around a column of dicts keeps them as they are"
+            f"row {row} lacks this key, which other rows have; missing='none' puts None there, missing='zero' zeros, "
+            "and objects(...) around a column of dicts stores them unchanged"
         )
     if missing == "none" or is_objects:
         return object_array([None if value is _GAP else value for value in values])
@@ -130,7 +133,7 @@ def _column(values: list[Any], numbers: Sequence[int], missing: MissingInRows, i
 
 
 def _joined(values: list[Any], numbers: Sequence[int], missing: MissingInRows) -> Any:
-    """The column of values that are all there: an array or tensor, a nested batch, or the values as objects."""
+    """Return a column of values without gaps: an array or tensor, a nested batch, or the values as objects."""
     kinds = set(map(kind_of, values))
     if kinds <= {MAPPING, BATCH}:
         rows = [value.__dict__ if isinstance(value, Tree) else value for value in values]
@@ -143,15 +146,13 @@ def _joined(values: list[Any], numbers: Sequence[int], missing: MissingInRows) -
 
 
 def _is_stackable(values: list[Any], kinds: set[Kind]) -> bool:
-    """Whether every value is an array of numbers, a tensor or a distribution, and all of the same shape."""
+    """Return whether the values are all arrays of numbers, all tensors or all distributions, and of the same shape."""
     if len(kinds) != 1 or kinds.isdisjoint({ARRAY, TENSOR, DISTRIBUTION}):
         return False
     if kinds == {DISTRIBUTION}:
         return len({(type(value), value.batch_shape, value.event_shape) for value in values}) == 1
     if kinds == {ARRAY} and any(value.dtype.kind not in "biufcmM" for value in values):
         return False
-    return not any(_is_nested(value) for value in values) and len({value.shape for value in values}) == 1
-
-
-def _is_nested(value: Any) -> bool:
-    return bool(getattr(value, "is_nested", False))
+    if any(getattr(value, "is_nested", False) for value in values):
+        return False
+    return len({value.shape for value in values}) == 1

@@ -1,4 +1,4 @@
-"""Rows: select them by anything that numpy and torch index with."""
+"""Selection of rows by anything that numpy and torch accept as an index."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ new: Final = object.__new__
 _PLAIN: Final = frozenset({int, slice})
 _INTP: Final = np.dtype(np.intp)
 _LARGE: Final = 4096
-"""From so many elements on, ``index_select`` saves more than it costs to know that it can be taken."""
+"""Number of elements from which ``index_select`` saves more time than the check of its conditions costs."""
 
 
 def take(tree: T, index: Any) -> T:
-    """``tree[index]``: every leaf indexed, in a new tree of the same class.
+    """Return ``tree[index]``: a new tree of the same class with every leaf indexed.
 
-    Integers and slices give views, arrays and masks give copies, as numpy and torch do. Reserved fields and ``None``
-    stay as they are.
+    Integers and slices give views, arrays and masks give copies, as in numpy and torch. Reserved fields and ``None``
+    stay unchanged.
 
     Raises:
-        RowIndexError: a leaf cannot take the index; the error names the field.
+        RowIndexError: A leaf cannot be indexed so; the error names the field.
     """
     if not tree.__dict__:
-        raise RowIndexError(f"{type(tree).__name__}() has no fields, so there are no rows to take")
+        raise RowIndexError(f"{type(tree).__name__}() has no fields, and so no rows to take")
     if kind_of(index) is TENSOR and index.device.type != "cpu":
-        try:  # no trip to the CPU, unless there is a numpy leaf beside the tensors
+        try:  # The index moves to the CPU only if there is a numpy leaf beside the tensors.
             return take_basic(tree, index)
         except RowIndexError:
             index = index.cpu()
@@ -61,20 +61,23 @@ def take(tree: T, index: Any) -> T:
 
 
 def no_rows(index: NDArray[Any]) -> str:
-    """What is said of an array that selects nothing."""
-    says = f"rows are selected by integers, or by a mask of booleans, not by {describe(index)}"
-    return f"{says}; rows.project(batch, protocol) selects fields" if index.dtype.kind in "US" else says
+    """Return the error text for an index array that is not of integers or booleans."""
+    text = f"rows are selected by integers, or by a mask of booleans, got {describe(index)}"
+    return f"{text}; rows.project(batch, protocol) selects fields" if index.dtype.kind in "US" else text
 
 
 def plain_index(index: Any) -> Any:
-    """An index converted once instead of once per leaf: lists, ranges and tensors become arrays."""
+    """Return an index with lists, ranges and tensors as arrays, converted once instead of once per leaf."""
     if type(index) in _PLAIN or (type(index) is ndarray and index.ndim and index.dtype is _INTP):
         return index
     return _with_equal_ints(tuple(map(_plain, index))) if isinstance(index, tuple) else _plain(index)
 
 
 def _with_equal_ints(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Integers beside arrays as arrays: numpy takes them for such, torch would pick them first, and rows must agree."""
+    """Return the parts of an index with integers beside arrays as arrays.
+
+    numpy broadcasts such integers with the arrays, but torch would index by them first, and rows of both must agree.
+    """
     arrays = [part.nonzero()[0] if part.dtype.kind == "b" else part for part in parts if isinstance(part, ndarray)]
     if not arrays or not any(type(part) is int for part in parts):
         return parts
@@ -87,13 +90,13 @@ def _plain(part: Any) -> Any:
         try:
             part = np.asarray(part, dtype=None if len(part) else np.intp)
         except ValueError as error:
-            raise RowIndexError(f"a list of row numbers, or of booleans, has one level: {error}") from error
+            raise RowIndexError(f"a list of row numbers, or of booleans, cannot be nested unevenly: {error}") from error
     if kind_of(part) is TENSOR:
         part = part.detach().cpu().numpy()
     if kind_of(part) in (ARRAY, SCALAR) and part.dtype.kind in "iu":
         if part.dtype == np.uint64 and part.size and int(part.max()) > _LAST_ROW:  # a cast would make it negative
             raise RowIndexError(f"row number {part.max()} is out of range")
-        # int64, because torch takes uint8 for a mask and no other size at all
+        # torch would take uint8 for a mask, and refuses other dtypes than int64.
         return part.astype(np.intp, copy=False) if part.ndim else int(part)
     return part
 
@@ -102,9 +105,10 @@ _LAST_ROW: Final = int(np.iinfo(np.intp).max)
 
 
 def take_basic(tree: T, index: Any) -> T:
-    """:func:`take` for an index that needs no preparation. The hot loop of rollouts: one test per leaf."""
+    """Return ``tree[index]`` for an index that needs no preparation."""
+    # This is the hot loop of rollouts, so an array costs only one type check.
     cls = type(tree)
-    if cls._row_guard is not None:  # public names are fields
+    if cls._row_guard is not None:  # The name is private because a public one could be a field.
         cls._row_guard(tree)
     out = new(cls)
     fields = out.__dict__
@@ -128,6 +132,7 @@ def take_basic(tree: T, index: Any) -> T:
 
 
 def take_of_leaf(value: Any, index: Any) -> Any:
+    """Return ``value[index]`` for a leaf that is not a Batch."""
     kind = KINDS[type(value)]
     if kind is TENSOR:
         try:
@@ -148,11 +153,11 @@ def take_of_leaf(value: Any, index: Any) -> Any:
         from typedbatch._ops.ragged import take_sequences
 
         return take_sequences(value, index)
-    raise RowIndexError(f"a scalar ({describe(value)}) has no rows, so {index!r} cannot be taken of it")
+    raise RowIndexError(f"a scalar ({describe(value)}) has no rows, so it cannot be indexed by {index!r}")
 
 
 def take_of_tensor(tensor: Any, index: Any) -> Any:
-    """``tensor[index]`` with what torch lacks: slices that step backwards. Those copy, others are torch's own."""
+    """Return ``tensor[index]``, also for slices that step backward, which torch refuses; for these it is a copy."""
     if type(index) is int:
         return tensor[index]
     forward, flips = forward_slices(index, tensor.shape)
@@ -160,22 +165,22 @@ def take_of_tensor(tensor: Any, index: Any) -> Any:
 
 
 def forward_slices(index: Any, shape: Sequence[int]) -> tuple[Any, list[int]]:
-    """An index without backward slices, and the dimensions of its result to flip for the same rows in order."""
+    """Return an index without backward slices, and the dimensions of its result to flip for the same rows."""
     parts = index if isinstance(index, tuple) else (index,)
     if not any(map(_is_backward, parts)):
         return index, []
     if any(isinstance(part, ndarray) for part in parts):
-        raise IndexError("torch takes no slice that steps backwards beside an array")
+        raise IndexError("a slice that steps backward cannot stand beside an array for tensors")
     skipped = len(shape) - sum(part is not None and part is not Ellipsis for part in parts)
-    forward, flips, axis, place = [], [], 0, 0  # axis counts the dimensions of the tensor, place those of the result
+    forward, flips, axis, out_axis = [], [], 0, 0  # Dimensions of the tensor and of the result, up to this part.
     for part in parts:
         if _is_backward(part):
-            flips.append(place)
+            flips.append(out_axis)
             rows = range(*part.indices(shape[axis]))[::-1]
             part = slice(rows.start, rows.stop, rows.step)
         forward.append(part)
         axis += skipped if part is Ellipsis else part is not None
-        place += skipped if part is Ellipsis else part is None or isinstance(part, slice)
+        out_axis += skipped if part is Ellipsis else part is None or isinstance(part, slice)
     return tuple(forward), flips
 
 
@@ -184,10 +189,10 @@ def _is_backward(part: object) -> bool:
 
 
 def take_rows(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:
-    """:func:`take` by row numbers; ``mask_size`` is how many rows each leaf must have, if they come from a mask."""
-    # ``take`` along the rows is numpy's fast path for what ``array[rows]`` does in general.
+    """Return ``tree[rows]`` for row numbers; if they come from a mask, ``mask_size`` is the length of that mask."""
+    # ``take`` along the rows is faster than ``array[rows]``.
     cls = type(tree)
-    if cls._row_guard is not None:  # public names are fields
+    if cls._row_guard is not None:  # The name is private because a public one could be a field.
         cls._row_guard(tree)
     out = new(cls)
     fields = out.__dict__
@@ -225,9 +230,9 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
 
 
 def _rows_of_tensor(tensor: Any, rows: NDArray[Any]) -> Any:
-    """``tensor[rows]``, by ``index_select`` where that is worth a look at the rows: it takes none from the end."""
+    """Return ``tensor[rows]``, for large tensors by ``index_select``, which is faster but refuses negative numbers."""
     torch = sys.modules["torch"]
-    index = torch.from_numpy(rows.copy())  # torch takes no read-only, no backward memory
+    index = torch.from_numpy(rows.copy())  # torch refuses memory that is read-only or has negative strides.
     if tensor.is_nested or tensor.numel() < _LARGE or not tensor.is_cpu or rows.min(initial=0) < 0:
         return tensor[index]
     return tensor.index_select(0, index) if tensor.ndim and tensor.layout is torch.strided else tensor[index]

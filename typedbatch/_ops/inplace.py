@@ -33,7 +33,10 @@ T = TypeVar("T", bound=Tree)
 Operation = Callable[..., Any]
 
 REFUSALS: Final = (TypeError, ValueError, RuntimeError, ArithmeticError, IndexError)
-"""What numpy and torch raise over operands; ``FloatingPointError``, which a user asks numpy for, stays what it is."""
+"""Errors that numpy and torch raise for wrong operands.
+
+``FloatingPointError``, which users turn on by ``np.errstate``, is an ``ArithmeticError`` too, but is not converted.
+"""
 
 _SYMBOLS: Final = {
     "add": "+",
@@ -57,13 +60,13 @@ _SYMBOLS: Final = {
 
 
 def symbol(operation: Operation) -> str:
-    """An operation as a person writes it: ``+=``, ``np.exp``."""
+    """Return an operation as it is written in code: ``+=``, ``np.exp``."""
     name: str = getattr(operation, "__name__", str(operation))
     return _SYMBOLS.get(name, name)
 
 
 def is_operand(value: object) -> bool:
-    """True for what batches compute with."""
+    """Return True for a value that can be an operand of a Batch."""
     return kind_of(value) in (BATCH, ARRAY, TENSOR, SCALAR) or isinstance(value, (bool, int, float, complex))
 
 
@@ -71,7 +74,7 @@ def require_same_names(first: Tree, other: Tree) -> None:
     """Raise an error unless two batches have the same fields.
 
     Raises:
-        StructureError: they have not.
+        StructureError: The batches have different fields.
     """
     if first.__dict__.keys() != other.__dict__.keys():
         one, two = (", ".join(map(repr, tree.__dict__)) or "no fields" for tree in (first, other))
@@ -79,7 +82,7 @@ def require_same_names(first: Tree, other: Tree) -> None:
 
 
 def on_torch(value: Any, tensor: Any) -> Any:
-    """An array that meets a tensor becomes one, so that torch computes and not numpy."""
+    """Return an array as a tensor on the device of ``tensor``, so that torch computes; return others unchanged."""
     if kind_of(value) not in (ARRAY, SCALAR):
         return value
     from typedbatch._tree.tensors import to_tensor
@@ -88,7 +91,7 @@ def on_torch(value: Any, tensor: Any) -> Any:
 
 
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
-    """``operation`` writes into every leaf of ``tree``, once it is known that all can take the result."""
+    """Apply ``operation`` in place to every leaf of ``tree``, after checking that all leaves can take the result."""
     careful = _numbers_may_raise()
     if not careful and _computed_directly(operation, tree.__dict__, other):
         return tree
@@ -105,7 +108,7 @@ def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
 
 
 def _numbers_may_raise() -> bool:
-    """Whether numpy may raise over the numbers, as 1 / 0: by ``np.errstate``, or because warnings are errors."""
+    """Return whether numpy may raise for values, as 1 / 0: by ``np.errstate``, or because warnings are errors."""
     modes = np.geterr().values()
     if "raise" in modes or "call" in modes:
         return True
@@ -116,13 +119,13 @@ def _numbers_may_raise() -> bool:
     return False
 
 
-# ---- the short way: numbers of one dtype, in arrays that share no memory --------------------------------------------
+# ---- The fast way: numbers of one dtype, in arrays that share no memory ---------------------------------------------
 
 
 def _computed_directly(operation: Operation, fields: Fields, other: Any) -> bool:
-    """Compute in place what nothing can be wrong with; else False, and nothing has been written.
+    """Compute in place if the dtypes and shapes show that nothing can fail; else write nothing, and return False.
 
-    The other operand is a Python number, or a Batch whose fields have the dtypes and shapes of these.
+    That is so if the other operand is a Python number, or a Batch whose fields have the same dtypes and shapes.
     """
     if type(other) not in (int, float) and not isinstance(other, Tree):
         return False
@@ -138,15 +141,19 @@ def _computed_directly(operation: Operation, fields: Fields, other: Any) -> bool
 def _computable(
     operation: Operation, fields: Fields, other: Any, sure: dict[str, bool], written: set[int], read: list[Any]
 ) -> int | None:
-    """The number of ids that ``written`` gets if no memory is in two places, if all can be computed; else None.
+    """Check that all fields can be computed directly, and collect the memory that is written and read.
 
     Args:
-        operation: how.
-        fields: what is written.
-        other: the other operand, a number or a Batch.
-        sure: gets the dtypes that were met, by the letters that numpy has for those of numbers.
-        written: gets the ids of the fields, nested ones too, and of the arrays that views are on.
-        read: gets the arrays whose memory is read.
+        operation: In-place operator.
+        fields: Fields to be written.
+        other: Other operand, a number or a Batch.
+        sure: Results of :func:`_is_sure` by the characters of dtypes, to which new ones are added.
+        written: Set to which the ids of the fields, nested ones too, and of the bases of views are added.
+        read: List to which the arrays whose memory is read are appended.
+
+    Returns:
+        The number of ids added to ``written``, counting duplicates, or None if a field cannot be computed directly. So
+        two fields share memory if ``written`` has fewer elements.
     """
     others = other.__dict__ if isinstance(other, Tree) else None
     if others is not None and fields.keys() != others.keys():
@@ -186,8 +193,8 @@ def _computable(
 
 
 def _is_sure(operation: Operation, dtype: np.dtype[Any], other: Any) -> bool:
-    """Whether the dtypes alone decide, and say yes."""
-    kinds = "biufc" if operation is not operator.ipow else "fc"  # an integer to a negative power is none
+    """Return whether the dtypes alone show that the operation will succeed."""
+    kinds = "biufc" if operation is not operator.ipow else "fc"  # An integer to a negative power is not an integer.
     return dtype.kind in kinds and _fits(operation, dtype, other)
 
 
@@ -201,11 +208,11 @@ def _compute(operation: Operation, fields: Fields, other: Any) -> None:
             _compute(operation, leaf.__dict__, value)
 
 
-# ---- the long way: each leaf is looked at closely -------------------------------------------------------------------
+# ---- The general way: each leaf is checked --------------------------------------------------------------------------
 
 
 class _Step(NamedTuple):
-    """A leaf to write into, and the other operand, which fits."""
+    """A leaf to write into, and the other operand in a form that the leaf can take."""
 
     path: str
     fields: Fields
@@ -215,14 +222,15 @@ class _Step(NamedTuple):
 
 
 def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator[_Step]:
-    """What to do for each leaf, once dtypes and shapes are known to allow it."""
+    """Yield a step for each leaf, after checking that dtypes and shapes allow it."""
     paired = kind_of(other) is BATCH
     if paired:
         require_same_names(tree, other)
     for name, leaf in tree.__dict__.items():
         value = other.__dict__[name] if paired else other
         with under(name):
-            if _stays(leaf, value, paired):
+            # None and reserved fields stay unchanged, unless the other Batch has numbers there.
+            if all(one is None or is_reserved(one) for one in ((leaf, value) if paired else (leaf,))):
                 continue
             if kind_of(leaf) is BATCH and (not paired or kind_of(value) is BATCH):
                 yield from _plan(operation, leaf, value, f"{prefix}{name}.")
@@ -234,7 +242,7 @@ def _once_each(steps: list[_Step]) -> list[_Step]:
     """Return the steps of each piece of memory once, with operands on memory of their own.
 
     Raises:
-        StructureError: two fields share memory, and cannot both be written.
+        StructureError: Two fields share memory, and cannot both be written.
     """
     leaves = [step.leaf for step in steps if kind_of(step.leaf) is not SCALAR]
     if known_apart(leaves, [step.value for step in steps if step.value is not step.leaf]):
@@ -250,7 +258,7 @@ def _once_each(steps: list[_Step]) -> list[_Step]:
 
 
 def _may_fail(leaf: Any, careful: bool) -> bool:
-    """Whether more than the shape and the dtype decides if the result can be written; objects may each refuse."""
+    """Return whether values decide if the result can be written, and not only shape and dtype; objects may refuse."""
     kind = kind_of(leaf)
     return kind is SCALAR or (kind is ARRAY and (careful or leaf.dtype.hasobject))
 
@@ -269,13 +277,8 @@ def _refused(operation: Operation, leaf: Any, value: Any, error: Exception) -> L
     return LeafError(f"{symbol(operation)} cannot take {describe(leaf)} and {describe(value)}: {error}")
 
 
-def _stays(leaf: Any, value: Any, paired: bool) -> bool:
-    """``None`` and reserved fields take part in nothing, unless the other Batch has numbers there."""
-    return all(one is None or is_reserved(one) for one in ((leaf, value) if paired else (leaf,)))
-
-
 def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
-    """The other operand as the leaf can take it; raises an error if it cannot."""
+    """Return the other operand in a form that the leaf can take, or raise an error."""
     if kind_of(leaf) not in (ARRAY, TENSOR, SCALAR) or not is_operand(value) or kind_of(value) is BATCH:
         raise LeafError(f"{symbol(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
     if kind_of(leaf) is TENSOR:
@@ -306,22 +309,22 @@ def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
     other = value.dtype if kind_of(value) in (ARRAY, TENSOR, SCALAR) else value
     if kind is SCALAR or not _fits(operation, leaf.dtype, other):
         with np.errstate(all="ignore"):
-            operation(leaf if kind is SCALAR else _one(leaf.dtype), _one(other))
+            operation(leaf if kind is SCALAR else _sample(leaf.dtype), _sample(other))
 
 
 @lru_cache(maxsize=1024, typed=True)
 def _fits(operation: Operation, dtype: Any, other: Any) -> bool:
-    """Whether a leaf of that dtype can take the result; ``other`` is a dtype, too, or a number."""
+    """Return whether a leaf of ``dtype`` can take the result; ``other`` is a dtype or a number."""
     try:
         with np.errstate(all="ignore"):
-            operation(_one(dtype), _one(other))
+            operation(_sample(dtype), _sample(other))
     except REFUSALS:
         return False
     return True
 
 
-def _one(dtype: Any) -> Any:
-    """One element of a dtype: the same rules of casting, without a copy of the data. A number stays what it is."""
+def _sample(dtype: Any) -> Any:
+    """Return one element of a dtype, which follows the same casting rules as data; a number is returned unchanged."""
     if isinstance(dtype, np.dtype):
         return np.ones((), dtype)
     return dtype if isinstance(dtype, (int, float, complex)) else sys.modules["torch"].ones((), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Jagged tensors of ``torch.nested``: rows of them, which torch itself takes only one by one."""
+"""Rows of jagged tensors of ``torch.nested``, which torch itself can index only by an int."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ from typedbatch.errors import RowIndexError, StructureError
 
 
 def take_jagged(tensor: Any, index: Any, refusal: RuntimeError) -> Any:
-    """Rows of a tensor that torch has refused to index: those of a jagged one all the same. Slices are views.
+    """Return rows of a jagged tensor that torch has refused to index; slices are views.
 
     Args:
-        tensor: the tensor.
-        index: the index, as an int, a slice or an array.
-        refusal: what torch has raised; it is raised again for a tensor that is not nested.
+        tensor: Any tensor.
+        index: Index of the rows: an int, a slice or an array.
+        refusal: Error from torch; it is raised again for a tensor that is not nested.
 
     Raises:
-        RowIndexError: a nested tensor of another layout.
+        RowIndexError: The tensor is nested but not jagged, or has gaps, or its rows do not come next.
     """
     if not tensor.is_nested:
         raise refusal
     if not _is_plain(tensor):
-        raise RowIndexError(f"{describe(tensor)} takes no {index!r}; {_MAKE_JAGGED}") from refusal
+        raise RowIndexError(f"{describe(tensor)} cannot be indexed by {index!r}; {_MAKE_JAGGED}") from refusal
     return _as_jagged(take_sequences(_as_sequences(tensor), index))
 
 
 def cat_jagged(tensors: Sequence[Any]) -> Any:
-    """Jagged tensors joined along their rows.
+    """Concatenate jagged tensors along their rows.
 
     Raises:
-        StructureError: one is not such a tensor, or they do not fit together.
+        StructureError: A tensor is not jagged, or the tensors do not fit together.
     """
     if not all(tensor.is_nested and _is_plain(tensor) for tensor in tensors):
-        raise StructureError(f"{', '.join(map(describe, tensors))} are not joined; {_MAKE_JAGGED}")
+        raise StructureError(f"{', '.join(map(describe, tensors))} cannot be joined; {_MAKE_JAGGED}")
     return _as_jagged(cat_sequences([_as_sequences(tensor) for tensor in tensors], "error"))
 
 
-_MAKE_JAGGED = "make all with layout=torch.jagged, without gaps and with the rows next, or hold them as a Ragged"
+_MAKE_JAGGED = (
+    "build nested tensors with layout=torch.jagged, without gaps and with the ragged dimension second, or use a Ragged"
+)
 
 
 def _is_plain(tensor: Any) -> bool:

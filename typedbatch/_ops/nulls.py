@@ -1,4 +1,4 @@
-"""Nulls: ``None``, NaN, NaT and masked ones in leaves, and emptied or reserved fields."""
+"""Nulls in leaves (``None``, NaN, NaT and masked values), and emptied or reserved fields."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T", bound=Tree)
 
 
 def is_null(leaf: Any) -> Any:
-    """Where ``leaf`` is ``None``, NaN, NaT or masked: an array of bools of its shape, a tensor for a tensor."""
+    """Return True for each element that is ``None``, NaN, NaT or masked, as an array, or a tensor for a tensor."""
     if is_masked(leaf):
         return is_null(np.ma.getdata(leaf)) | mask_of(leaf)
     kind = KINDS[type(leaf)]
@@ -50,18 +50,18 @@ def is_null(leaf: Any) -> Any:
 
 
 def _is_null(x: Any) -> bool:
-    """``None``, a number or date that differs from itself, and what pandas has for both."""
+    """Return True for ``None``, a number or date that differs from itself, and pandas' ``NA`` and ``NaT``."""
     cls = type(x)
     if x is None or cls is str or x is np.ma.masked:
         return cls is not str
     try:
         return bool(x != x) if KINDS[cls] in (NUMBER, SCALAR) else cls.__name__ in ("NAType", "NaTType")
-    except ArithmeticError:  # a signalling NaN of decimal
+    except ArithmeticError:  # A signaling NaN of decimal raises this.
         return True
 
 
 def has_null(tree: Tree) -> bool:
-    """True when any value of any leaf is null."""
+    """Return True if any value of any leaf is null."""
     return any(_has_null(leaf) for _, leaf in leaves(tree.__dict__) if not is_reserved(leaf))
 
 
@@ -70,20 +70,20 @@ def _has_null(leaf: Any) -> bool:
 
 
 def drop_null(tree: T) -> T:
-    """The rows without a null; shapes, kinds and dtypes stay.
+    """Return the rows without a null; shapes, kinds and dtypes stay the same.
 
-    An object array that held numbers beside ``None`` becomes a numeric array once the ``None`` are gone.
+    An object array of numbers beside ``None`` becomes a numeric array when the ``None`` are gone.
     """
     keep = complete_rows(tree)
     return map_leaves(take(tree, keep), _as_numbers) if not keep.all() else take(tree, keep)
 
 
 def complete_rows(tree: Tree) -> NDArray[np.bool_]:
-    """True for each row without a null.
+    """Return an array of bools that is True for each row without a null.
 
     Raises:
-        StructureError: the fields have different lengths.
-        NoLengthError: a leaf is a scalar.
+        StructureError: The fields have different lengths.
+        NoLengthError: A leaf is a scalar.
     """
     complete = np.ones(equal_rows(tree.__dict__), bool)
     for _, leaf in leaves(tree.__dict__):
@@ -104,7 +104,7 @@ def _as_numbers(leaf: Any) -> Any:
 
 
 def emptied(leaf: Any) -> Any:
-    """Zeros like ``leaf``; ``None`` for objects and distributions, and for each element of an object array."""
+    """Return zeros like ``leaf``; ``None`` for objects and distributions, and for each element of an object array."""
     kind = KINDS[type(leaf)]
     if kind is SCALAR:
         return type(leaf)(0) if leaf.dtype.kind in "biufc" else None
@@ -112,7 +112,7 @@ def emptied(leaf: Any) -> Any:
 
 
 def empty_in_place(leaf: Any) -> Any:
-    """As :func:`emptied`, but an array or tensor keeps its memory."""
+    """Return zeros as :func:`emptied` does, but write them into the memory of an array or tensor."""
     kind = KINDS[type(leaf)]
     if kind is TENSOR:
         leaf.detach().zero_()
@@ -133,7 +133,7 @@ def reserved_to_none(tree: Tree) -> None:
 
 
 def is_empty(tree: Tree, recurse: bool) -> bool:
-    """No fields at all; with ``recurse``, no field that is anything but an empty Batch."""
+    """Return whether a batch has no fields; with ``recurse``, none but Batches that are empty in the same sense."""
     if not recurse:
         return not tree.__dict__
     return all(kind_of(value) is BATCH and is_empty(value, True) for value in tree.__dict__.values())

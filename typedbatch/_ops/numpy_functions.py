@@ -1,4 +1,4 @@
-"""numpy functions on a batch: ``np.mean(batch)``, ``np.concatenate([a, b])``, ``np.where`` stays numpy's."""
+"""numpy functions on batches, as ``np.mean(batch)`` and ``np.concatenate([a, b])``; others refuse a batch."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Function = Callable[..., Any]
 
 def _cat(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
     if axis != 0 or more or options:
-        raise LeafError("np.concatenate joins batches along axis 0, and takes nothing else")
+        raise LeafError("np.concatenate joins batches along axis 0 only, and takes no other arguments")
     return cat_trees(batches, "error", to_leaf)
 
 
 def _stack(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
     if more or options:
-        raise LeafError("np.stack of batches takes axis= and nothing else")
+        raise LeafError("np.stack of batches takes axis= and no other arguments")
     return stack_trees(batches, axis, "error", to_leaf)
 
 
@@ -44,7 +44,7 @@ _WHOLE: dict[Function, Function] = {
     np.allclose: lambda a, b, *args, **kwargs: _both(a, b) and allclose(a, b, *args, **kwargs),
     np.shape: lambda a: tuple(a.shape),
 }
-"""numpy functions that mean something for a batch as a whole."""
+"""numpy functions that apply to a batch as a whole."""
 
 _REDUCTIONS: Set[Function] = {
     *(np.mean, np.sum, np.prod, np.std, np.var, np.min, np.max, np.any, np.all, np.median),
@@ -57,22 +57,22 @@ _LEAFWISE: Set[Function] = {
     *(np.cumsum, np.cumprod, np.diff, np.flip, np.roll, np.repeat, np.take, np.squeeze, np.expand_dims, np.sort),
     *(np.moveaxis, np.swapaxes, np.atleast_1d, np.atleast_2d, np.isclose, np.argsort, np.delete, np.tile),
 }
-"""Functions that are applied to every leaf; of several batches the leaves are paired by name."""
+"""Functions that are applied to every leaf; the leaves of several batches are paired by name."""
 
 
 def apply_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What ``__array_function__`` does; ``NotImplemented`` for functions that make no sense on a batch."""
+    """Apply a numpy function, as ``__array_function__`` does; return ``NotImplemented`` for one without support."""
     if function in _WHOLE:
         return _WHOLE[function](*args, **kwargs)
     if function not in _REDUCTIONS and function not in _LEAFWISE:
         return NotImplemented
     given = _signature(function).bind(*args, **kwargs)
     if given.arguments.get("out") is not None:
-        raise LeafError(f"np.{function.__name__}(out=) would put every field into one array; leave out= away")
+        raise LeafError(f"np.{function.__name__}(out=) would write every field into one array; call it without out=")
     batches = [kind_of(value) is BATCH for value in given.args]
     if not any(batches) or BATCH in map(kind_of, given.kwargs.values()):
         return NotImplemented
-    if function in (np.atleast_1d, np.atleast_2d) and len(batches) > 1:  # which would be a tuple for each leaf
+    if function in (np.atleast_1d, np.atleast_2d) and len(batches) > 1:  # They would return a tuple for each leaf.
         return NotImplemented
     if function in _LEAFWISE:
         return apply(_on_leaf(function, given.kwargs), *given.args)
@@ -84,7 +84,7 @@ def apply_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
 
 @cache
 def _signature(function: Function) -> Any:
-    from inspect import signature  # which the first import of this package need not wait for
+    from inspect import signature  # imported here because it is slow to import
 
     return signature(function)
 
@@ -94,7 +94,7 @@ def _reduce(function: Function, tree: Tree, axis: Any = None, **kwargs: Any) -> 
         axis = tuple(range(shared_dims(tree.__dict__)))
         if function in (np.argmin, np.argmax):
             if len(axis) != 1:
-                raise LeafError(f"np.{function.__name__} of fields that share {len(axis)} dimensions; say which axis=")
+                raise LeafError(f"np.{function.__name__} of fields that share {len(axis)} dimensions needs axis=")
             axis = axis[0]
     return apply(_on_leaf(function, {"axis": axis, **kwargs}), tree)
 
@@ -107,7 +107,7 @@ def _on_leaf(function: Function, kwargs: Mapping[str, Any]) -> Function:
 
         if function in tensors.REDUCTIONS:
             return tensors.REDUCTIONS[function](*values, **kwargs)
-        # The rest is numpy's own, on the same memory; a tensor with a gradient or on a GPU refuses, and says so.
+        # Other functions run in numpy, on the same memory; numpy() refuses tensors with a gradient or on a GPU.
         arrays = (value.numpy() if kind_of(value) is TENSOR else value for value in values)
         return tensors.to_tensor(np.asanyarray(function(*arrays, **kwargs)))
 
@@ -116,10 +116,10 @@ def _on_leaf(function: Function, kwargs: Mapping[str, Any]) -> Function:
 
 
 class NumpyProtocols(Tree):
-    """What numpy asks a Batch that it is given."""
+    """The protocols by which numpy handles a Batch."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """``np.exp(batch)``, ``np.maximum(batch, 0)``, ``array * batch``: the ufunc on every leaf."""
+        """Apply a ufunc to every leaf, as in ``np.exp(batch)``, ``np.maximum(batch, 0)`` and ``array * batch``."""
         if method != "__call__" or "out" in kwargs:
             return NotImplemented
         return apply_ufunc(ufunc, inputs, kwargs)
@@ -127,5 +127,5 @@ class NumpyProtocols(Tree):
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        """``np.mean(batch)``, ``np.concatenate([a, b])`` and others."""
+        """Apply a function of numpy, as in ``np.mean(batch)`` and ``np.concatenate([a, b])``."""
         return apply_function(func, args, dict(kwargs))

@@ -1,4 +1,4 @@
-"""Rows by their numbers, with zeros where a number says that there is none."""
+"""Selection of rows by their numbers, with zeros for the number -1."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError,
 T = TypeVar("T", bound=Tree)
 
 NO_ROW: Final = -1
-"""The number of a row that is not there."""
+"""Number that stands for a missing row."""
 
 
 def take_or_zeros(tree: T, rows: NDArray[np.intp]) -> T:
-    """A new tree with ``rows.shape`` in place of the rows: row ``rows[i, j]`` at ``[i, j]``, zeros where that is -1.
+    """Return a new tree with ``rows.shape`` in place of the rows: row ``rows[i, j]`` at ``[i, j]``, zeros for -1.
 
-    Objects are filled with ``None``. ``None`` and reserved fields stay. Everything else is copied.
+    Objects are filled with ``None``. ``None`` and reserved fields stay unchanged. Everything else is copied.
 
     Raises:
-        RowIndexError: a field has no such row, or cannot be filled with zeros, as a distribution.
+        RowIndexError: A row number is out of range, or a field cannot be filled with zeros, as a distribution.
     """
     absent = rows < 0
     return _take_or_zeros(tree, rows, absent if absent.any() else None)
@@ -60,12 +60,12 @@ def _take_or_zeros(tree: T, rows: NDArray[np.intp], absent: NDArray[np.bool_] | 
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     except IndexError as error:
-        raise RowIndexError(f"{describe(tree.__dict__[name])} lacks rows that are asked for", name) from error
+        raise RowIndexError(f"{describe(tree.__dict__[name])} lacks some of these rows: {error}", name) from error
     return out
 
 
 def take_leaf_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> Any:
-    """:func:`take_or_zeros` for one leaf; ``absent`` is where ``rows`` is -1, None if it is so nowhere."""
+    """Do :func:`take_or_zeros` for one leaf; ``absent`` is True where ``rows`` is -1, or None if no row is missing."""
     kind = KINDS[type(value)]
     if kind is NONE:
         return None
@@ -107,13 +107,13 @@ def _take_tensor_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np
 
 
 def after_zeros(tree: T, zeros: int, rows: int) -> T:
-    """The first rows of a tree behind so many of zeros; for arrays quicker than :func:`take_or_zeros`."""
+    """Return the first ``rows`` rows of a tree after ``zeros`` rows of zeros; faster than :func:`take_or_zeros`."""
     out = object.__new__(type(tree))
     if type(tree.__dict__) is not dict:
         keep_meta(tree, out)
     others: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
-        out.__dict__[name] = None  # its place in the order
+        out.__dict__[name] = None  # This sets its position in the order of the fields.
         if type(value) is ndarray and value.shape and len(value) >= rows and not value.dtype.hasobject:
             filled = np.zeros((zeros + rows, *value.shape[1:]), value.dtype)
             filled[zeros:] = value[:rows]
@@ -127,29 +127,29 @@ def after_zeros(tree: T, zeros: int, rows: int) -> T:
 
 
 def fill_absent(tree: Tree, absent: NDArray[np.bool_], value: float | Mapping[str, float]) -> None:
-    """Write into a tree of :func:`take_or_zeros` what stands in place of its zeros.
+    """Replace the zeros in a tree from :func:`take_or_zeros`.
 
     Args:
-        tree: the tree, which nobody else has yet.
-        absent: where the zeros are.
-        value: a number for all leaves of numbers, or by the dotted names of leaves.
+        tree: New tree, which is changed.
+        absent: Array that is True where the zeros are.
+        value: Number for all leaves of numbers, or numbers by the dotted names of leaves.
 
     Raises:
-        StructureError: a name that there is not.
-        RowAssignmentError: the dtype of a leaf cannot hold the number.
+        StructureError: A name in ``value`` is not that of a leaf.
+        RowAssignmentError: The dtype of a leaf cannot hold the number.
     """
     if isinstance(value, Mapping):
         numbers: dict[str, Any] = dict(value)
         found = dict(leaves(tree.__dict__))
         if unknown := [name for name in numbers if name not in found]:
             raise StructureError(
-                f"value= names {unknown[0]!r}, and the fields are {', '.join(found)}{did_you_mean(unknown[0], found)}"
+                f"value= must name fields ({', '.join(found)}), got {unknown[0]!r}{did_you_mean(unknown[0], found)}"
             )
     elif value:
         found = {path: leaf for path, leaf in leaves(tree.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR)}
         numbers = {path: value for path, leaf in found.items() if not is_objects(leaf)}
-    else:  # they are zeros already
-        return
+    else:
+        return  # The rows are zeros already.
     for path, number in numbers.items():
         with under(path):
             _fill_leaf(found[path], absent, number)

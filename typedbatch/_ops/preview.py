@@ -1,4 +1,4 @@
-"""An array or tensor of many elements on one line: kind, dtype, shape and the first values."""
+"""Long arrays and tensors on one line: kind, dtype, shape and the first values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typedbatch._report import cut
 from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR
 
 _MOST: Final = 40
-"""With more elements than that an array is shown on one line."""
+"""Largest number of elements that an array is shown with in full."""
 _FIRST: Final = 4
+"""Number of elements in a preview."""
 _WIDEST: Final = 24
+"""Largest number of characters of an element."""
 
 
 def is_long(leaf: Any) -> bool:
-    """True for an array or tensor of so many elements that they would fill the screen."""
+    """Return True for an array or tensor whose elements would fill the screen."""
     kind = KINDS[type(leaf)]
     if kind is ARRAY:
         return bool(leaf.size > _MOST)
@@ -25,11 +27,11 @@ def is_long(leaf: Any) -> bool:
 
 
 def preview(leaf: Any, show: Callable[[Any], str] = repr) -> str:
-    """``"array float32 (256, 4) [0.1, -0.2, 0.5, 0, ...]"``.
+    """Return a line such as ``"array float32 (256, 4) [0.1, -0.2, 0.5, 0, ...]"``.
 
     Args:
-        leaf: an array or tensor.
-        show: the text of an element that is a Python object.
+        leaf: Array or tensor.
+        show: Function that returns the text of an element that is a Python object.
     """
     kind = "tensor" if KINDS[type(leaf)] is TENSOR else "array"
     device = f" on {leaf.device}" if kind == "tensor" and leaf.device.type != "cpu" else ""
@@ -38,13 +40,13 @@ def preview(leaf: Any, show: Callable[[Any], str] = repr) -> str:
 
 
 def first_values(leaf: Any, show: Callable[[Any], str] = repr) -> str:
-    """The first few elements of an array or tensor, ``"[1, 2, 3, 4, ...]"``; empty if they cannot be read."""
+    """Return the first elements of an array or tensor, ``"[1, 2, 3, 4, ...]"``, or ``""`` if they cannot be read."""
     try:
         count = leaf.numel() if KINDS[type(leaf)] is TENSOR else leaf.size
-        places = zip(*np.unravel_index(range(min(count, _FIRST)), tuple(leaf.shape)), strict=True)
-        elements = [leaf[tuple(map(int, place))] for place in places]
-        values = [_short(one.item() if KINDS[type(one)] is TENSOR else one, show) for one in elements]
-    except Exception:  # noqa: BLE001  # a tensor without data, or on the way through torch.func; a foreign class
+        positions = zip(*np.unravel_index(range(min(count, _FIRST)), tuple(leaf.shape)), strict=True)
+        elements = [leaf[tuple(map(int, position))] for position in positions]
+        values = [_short(x.item() if KINDS[type(x)] is TENSOR else x, show) for x in elements]
+    except Exception:  # noqa: BLE001  # Meta tensors, tensors inside torch.func and foreign classes may raise anything.
         return ""
     return f"[{', '.join([*values, *(['...'] if count > _FIRST else [])])}]"
 

@@ -1,4 +1,4 @@
-"""Rows of a ``Ragged``: whole sequences are taken and joined, and none is ever cut."""
+"""Rows of a ``Ragged``: whole sequences, which are taken and joined but never cut."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from typedbatch.errors import RowIndexError, SizeError, StructureError, under
 
 
 def require_countable(sizes: NDArray[np.intp]) -> None:
-    """Raise an error if lengths sum up to more rows than an array can have: their sum would wrap around.
+    """Raise an error if the sum of lengths is more rows than an array can have, where numpy's sum would wrap around.
 
     Raises:
-        SizeError: they do.
+        SizeError: The sum is too large.
     """
     if int(sizes.max(initial=0)) * sizes.size > MOST_ROWS and (rows := sum(sizes.reshape(-1).tolist())) > MOST_ROWS:
         raise SizeError(f"lengths sum up to {rows} rows, and an array has {MOST_ROWS} at most")
 
 
 def take_sequences(ragged: Sequences, index: Any) -> Any:
-    """The sequences at an index, as a new ``Ragged``; at an int one alone, without a dimension for rows.
+    """Return the sequences at an index as a new ``Ragged``; an int gives a single one, without a dimension for rows.
 
     Integers and slices without a step give views, everything else copies.
 
     Args:
-        ragged: the sequences.
-        index: an int, a slice, ``...``, or an array of row numbers or bools, in one dimension.
+        ragged: Sequences to index.
+        index: An int, a slice, ``...``, or an array of row numbers or bools, in one dimension.
 
     Raises:
-        RowIndexError: there is no such sequence, or the index has more than one dimension.
+        RowIndexError: The index is out of range, or has more than one dimension.
     """
     if not ragged.sizes.shape:
-        raise RowIndexError(f"{describe(ragged)} is a single sequence, without rows to take; .values has what is in it")
+        raise RowIndexError(f"{describe(ragged)} is a single sequence, without rows to take; .values has its contents")
     if isinstance(index, tuple):
         index = _only(tuple(part for part in index if part is not Ellipsis), ragged)
     if index is Ellipsis:
@@ -55,21 +55,21 @@ def take_sequences(ragged: Sequences, index: Any) -> Any:
         first, last, step = index.indices(count)
         if step == 1:
             return _between(ragged, first, max(first, last), ragged.sizes[first : max(first, last)])
-        return _gathered(ragged, np.arange(count)[index])  # where a step is beyond any integer of numpy's, too
+        return _gathered(ragged, np.arange(count)[index])  # This also accepts a step that no integer of numpy can hold.
     return _gathered(ragged, _row_numbers(index, count))
 
 
 def _only(parts: tuple[Any, ...], ragged: Sequences) -> Any:
     if len(parts) > 1:
-        raise RowIndexError(f"{describe(ragged)} takes one index, for whole sequences; .values has what is in them")
+        raise RowIndexError(f"{describe(ragged)} takes one index, for whole sequences; .values has their contents")
     return parts[0] if parts else Ellipsis
 
 
 def _row_numbers(index: Any, count: int) -> NDArray[np.intp]:
     if not isinstance(index, np.ndarray) or index.ndim != 1:
-        said = describe(index) if hasattr(index, "shape") else repr(index)
-        said += ", which adds a dimension" if index is None else ""
-        raise RowIndexError(f"sequences are taken by row numbers or a mask in one dimension, got {said}")
+        got = describe(index) if hasattr(index, "shape") else repr(index)
+        got += ", which adds a dimension" if index is None else ""
+        raise RowIndexError(f"sequences are selected by row numbers or a mask in one dimension, got {got}")
     if index.dtype.kind == "b":
         if len(index) != count:
             raise IndexError(f"the mask is for {len(index)} rows, and there are {count} sequences")
@@ -82,11 +82,8 @@ def _row_numbers(index: Any, count: int) -> NDArray[np.intp]:
 
 def _between(ragged: Sequences, first: int, last: int, sizes: Any) -> Any:
     start, end = ragged.offsets[[first, last]].tolist()
-    return new_sequences(type(ragged), _rows(ragged.values, slice(start, end)), sizes)
-
-
-def _rows(values: Any, index: slice) -> Any:
-    return take_basic(values, index) if values.__dict__ else values
+    values = ragged.values  # A batch without fields has no rows to take.
+    return new_sequences(type(ragged), take_basic(values, slice(start, end)) if values.__dict__ else values, sizes)
 
 
 def _gathered(ragged: Sequences, numbers: NDArray[np.intp]) -> Any:
@@ -96,8 +93,8 @@ def _gathered(ragged: Sequences, numbers: NDArray[np.intp]) -> Any:
 
 
 def gathered_rows(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The numbers of the rows of sequences, one sequence after the other, that begin there and are that long."""
-    # Each number is the one before plus 1, but for the first of a sequence: a running sum of such steps.
+    """Return the row numbers of sequences that begin at ``starts`` and have lengths ``sizes``, end to end."""
+    # Inside a sequence each number is 1 more than the one before; so the result is a cumulative sum of steps.
     there = sizes > 0
     starts, sizes = starts[there], sizes[there]
     steps: NDArray[np.intp] = np.ones(sizes.sum(), np.intp)
@@ -108,10 +105,10 @@ def gathered_rows(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[
 
 
 class _Rows:
-    """Row numbers for many leaves: they go to each device once.
+    """Row numbers to index many leaves by, moved to each device once.
 
     Args:
-        numbers: which rows, in one dimension.
+        numbers: Row numbers, in one dimension.
     """
 
     def __init__(self, numbers: NDArray[np.intp]) -> None:
@@ -119,7 +116,7 @@ class _Rows:
         self._on: dict[Any, Any] = {}
 
     def of_tree(self, tree: Any) -> Any:
-        """These rows of every leaf."""
+        """Return these rows of every leaf of a tree."""
         out = object.__new__(type(tree))
         for name, value in tree.__dict__.items():
             with under(name):
@@ -127,7 +124,7 @@ class _Rows:
         return out
 
     def of_leaf(self, leaf: Any) -> Any:
-        """These rows of a leaf."""
+        """Return these rows of a leaf."""
         if type(leaf) is np.ndarray:
             return leaf.take(self._numbers, 0)
         if KINDS[type(leaf)] is not TENSOR:
@@ -138,10 +135,10 @@ class _Rows:
 
 
 def cat_sequences(parts: Sequence[Sequences], missing: Missing) -> Any:
-    """The sequences of all, one after the other.
+    """Return the sequences of all parts, one after the other.
 
     Raises:
-        StructureError: their values do not fit together, or one is a single sequence, without rows.
+        StructureError: The values do not fit together, or a part is a single sequence, without rows.
     """
     for part in parts:
         if not part.sizes.shape:
@@ -150,13 +147,15 @@ def cat_sequences(parts: Sequence[Sequences], missing: Missing) -> Any:
 
 
 def stack_sequences(parts: Sequence[Sequences], axis: int) -> Any:
-    """Single sequences, as rows of a batch hold them, as one ``Ragged``: what iterating over it took apart.
+    """Return single sequences, as rows of a batch hold them, as one ``Ragged``.
 
     Raises:
-        StructureError: one has rows already, or the new dimension is not the first.
+        StructureError: A part has rows already, or the new dimension is not the first.
     """
     if axis != 0 or any(part.sizes.shape for part in parts):
-        raise StructureError(f"sequences have rows in one dimension, so {describe(parts[0])} is not stacked; use cat")
+        raise StructureError(
+            f"{describe(parts[0])} cannot be stacked, as sequences have one dimension of rows; use cat"
+        )
     return _joined(parts, [part.sizes[None] for part in parts], "error")
 
 
@@ -168,13 +167,15 @@ def _joined(parts: Sequence[Sequences], sizes: Sequence[NDArray[np.intp]], missi
 
 
 def spread_sequences(rows: Sequences, there: NDArray[np.bool_]) -> Any:
-    """``rows`` where ``there`` is true, and empty sequences elsewhere.
+    """Return a value with ``rows`` where ``there`` is true, and empty sequences elsewhere.
 
     Raises:
-        StructureError: there are not as many.
+        StructureError: The number of sequences is not that of true values.
     """
     if len(rows.sizes) != there.sum():
-        raise StructureError(f"{describe(rows)} where its batches have {there.sum()} rows")
+        raise StructureError(
+            f"its batches have {there.sum()} rows, got {describe(rows)}; only equal lengths can be filled"
+        )
     sizes: NDArray[np.intp] = np.zeros(len(there), np.intp)
     sizes[there] = rows.sizes
     return new_sequences(type(rows), rows.values, sizes)

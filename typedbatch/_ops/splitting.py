@@ -1,4 +1,4 @@
-"""Minibatches: a batch cut into pieces of so many rows, in order or shuffled."""
+"""Minibatches: a batch cut into pieces of equal size, in order or shuffled."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ if TYPE_CHECKING:
     import torch
 
 T = TypeVar("T", bound=Tree)
-Rng: TypeAlias = "np.random.Generator | torch.Generator | int | None"  # as text, because naming numpy.random imports it
+# The annotation is a string because a mention of numpy.random would import it.
+Rng: TypeAlias = "np.random.Generator | torch.Generator | int | None"
 """Source of randomness: numpy's or torch's generator, a seed, or None for numpy's global state (``np.random.seed``)."""
 
 
 def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
-    """See :meth:`typedbatch.Batch.split`. Arguments are checked here, at the call, not at the first piece."""
+    """Cut a batch into pieces; see :meth:`typedbatch.Batch.split`. Arguments are checked before the first piece."""
     rows = _rows_to_split(tree)
     pieces = list(bounds(rows, size, merge_last))
     return _pieces(tree, pieces, permutation(rows, rng) if shuffle else None)
 
 
 def _rows_to_split(tree: Tree) -> int:
-    """Return the rows of the shortest field; with a warning where others are longer, as Tianshou cuts them silently."""
+    """Return the length of the shortest field, with a warning if others are longer; Tianshou cuts them silently."""
     cls: Any = type(tree)
-    if cls._needs_equal_rows:  # public names are fields
+    if cls._needs_equal_rows:  # The name is private because a public one could be a field.
         return rows_to_take(tree)
     rows = count_rows(tree.__dict__) or 0
     if longer := longer_fields(tree.__dict__, rows):
-        text = f"split() gives the first {rows} rows, as many as the shortest field has; the rest is left out: {longer}"
+        text = f"split() uses the first {rows} rows, the length of the shortest field, and drops the rest: {longer}"
         warnings.warn(text, stacklevel=4)
     return rows
 
@@ -48,10 +49,10 @@ def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | No
 
 
 def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:
-    """The first row of each piece, and the one after its last.
+    """Yield the first row of each piece, and the row after its last.
 
     Raises:
-        SizeError: ``size`` is 0 or below -1.
+        SizeError: ``size`` is 0 or below -1, or not an integer.
     """
     if not isinstance(size, (int, np.integer)) or (size < 1 and size != -1):
         raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size!r}")
@@ -65,7 +66,7 @@ def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:
 
 
 def permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
-    """The numbers of so many rows in random order.
+    """Return the numbers from 0 to ``rows - 1`` in random order.
 
     Raises:
         SettingError: ``rng`` is not a source of randomness.
@@ -77,4 +78,4 @@ def permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
     try:
         return np.random.permutation(rows) if rng is None else np.random.default_rng(source).permutation(rows)
     except (TypeError, ValueError) as error:
-        raise SettingError(f"rng= is a generator, a seed or None, got {rng!r}: {error}") from error
+        raise SettingError(f"rng= must be a generator, a seed or None, got {rng!r}: {error}") from error

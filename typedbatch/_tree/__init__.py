@@ -1,1 +1,1 @@
-"""What a batch is made of."""
+"""The parts of a batch: leaves, rows, meta, and their memory."""

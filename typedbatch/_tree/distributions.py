@@ -1,14 +1,16 @@
 """Torch distributions as leaves of a batch: index, concatenate, stack, map and compare them.
 
-No constructor runs, because it would normalise probabilities and factorise covariances anew, which changes last bits.
-One walk, :func:`_merge`, goes through the attributes of one or more distributions of the same type and of what they are
-made of, and builds a new one; the operations differ only in what they do with the tensors at one place. What torch
-computes lazily and does not count as a parameter is left out, since torch computes it again on demand.
+No constructor runs, because it would normalize probabilities and factorize covariances again, which changes last bits.
+One function, :func:`_merge`, walks through the attributes of one or more distributions of the same type, and through
+their parts, and builds a new distribution. The operations differ only in the function that combines the tensors of one
+attribute. Values that torch computes lazily and that are not parameters are left out, since torch computes them again
+on demand.
 
-A distribution class of your own takes part if its state is in its ``__dict__``, as with torch's: tensors, distributions
-and transforms, also in lists, tuples and dicts. A tensor there is understood from ``arg_constraints[name].event_dim``,
-else from the batch shape that it starts with, else from the event shape that it ends with. A tensor of a transform
-broadcasts against the values that the transform gets. What fits nowhere is a constant that all rows share.
+A distribution class of your own is supported if its state is in its ``__dict__``, as in torch's classes: tensors,
+distributions and transforms, also in lists, tuples and dicts. The event dimensions of a tensor are found from
+``arg_constraints[name].event_dim``, else from the batch shape that it starts with, else from the event shape that it
+ends with. A tensor of a transform broadcasts against the values that the transform receives. Any other tensor is a
+constant that all rows share.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from typedbatch.errors import LeafError, NoLengthError, RowIndexError, Structure
 
 DistT = TypeVar("DistT", bound=Distribution)
 
-# Event dimensions of what torch keeps beside its declared parameters and does not broadcast to the batch shape.
+# Event dimensions of attributes that torch stores beside its declared parameters, not broadcast to the batch shape.
 _EVENT_DIMS = {
     "_unbroadcasted_cov_factor": 2,
     "_unbroadcasted_cov_diag": 1,
@@ -45,14 +47,14 @@ _BOOKKEEPING = {"_batch_shape", "_batch_dims", "_validate_args", "_cache_size", 
 
 
 class _Op(NamedTuple):
-    """What a walk does.
+    """An operation on distributions.
 
     Attributes:
-        batches: batch shape of each distribution.
-        changes_rows: whether the result has another batch shape.
-        tensor: makes one tensor of those at one place. It gets the name of the place, the tensors, and how many of
-            their last dimensions are loose (they broadcast) and event dimensions (they do not), or None instead of the
-            latter for a constant.
+        batches: Batch shape of each distribution.
+        changes_rows: Whether the result has another batch shape.
+        tensor: Function that combines the tensors of one attribute into one. Its arguments are the name of the
+            attribute, the tensors, and the numbers of their last dimensions that are loose (they broadcast) and event
+            dimensions (they do not), or None in place of the latter for a constant.
     """
 
     batches: list[Size]
@@ -61,21 +63,22 @@ class _Op(NamedTuple):
 
 
 def get_sliced_dist(dist: DistT, index: object) -> DistT:
-    """Rows of a distribution.
+    """Return rows of a distribution.
 
     Args:
-        dist: any distribution; it stays as it is.
-        index: what numpy or torch index with. It is for the batch dimensions only, and ``...`` stands for those of them
-            that are left. Slices may have a negative step. An int beside an array picks first, as in torch.
+        dist: Any distribution; it is not changed.
+        index: Any index of numpy or torch. It applies to the batch dimensions only, and ``...`` stands for all of them
+            that have no index of their own. Slices may have a negative step. An int beside an array is taken first, as
+            in torch.
 
     Returns:
         A distribution of the same type, whose ``batch_shape`` is that of ``torch.empty(dist.batch_shape)[index]``.
-        Ints, ``None``, ``...`` and slices with a positive step give views of the parameters, all else copies. A
-        parameter that is stored once for all rows stays the same object.
+        Ints, ``None``, ``...`` and slices with a positive step give views of the parameters; anything else gives
+        copies. A parameter that is stored once for all rows stays the same object.
 
     Raises:
-        RowIndexError: too many indices, one out of range, or something that is not an index.
-        LeafError: a transform inside works along a batch dimension.
+        RowIndexError: There are too many indices, one is out of range, or one is not an index.
+        LeafError: A transform inside works along a batch dimension.
     """
     batch = dist.batch_shape
 
@@ -90,7 +93,8 @@ def get_sliced_dist(dist: DistT, index: object) -> DistT:
 
     try:
         items, backwards = _normal_index(index, batch)
-        take("", [torch.empty(()).expand(batch)], 0, 0)  # a wrong index must fail here and not on a GPU
+        # A wrong index has to fail here, on the CPU: on a GPU it would break the CUDA context.
+        take("", [torch.empty(()).expand(batch)], 0, 0)
     except (IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         what = f"{type(dist).__name__} with batch_shape {tuple(batch)}"
         raise RowIndexError(f"index {cut(repr(index), 100)} does not fit {what}: {error}") from error
@@ -99,24 +103,24 @@ def get_sliced_dist(dist: DistT, index: object) -> DistT:
 
 
 def dist_to_atleast_2d(dist: DistT) -> DistT:
-    """The same object if it has a batch dimension, else one with batch shape ``(1,)`` whose parameters are views."""
+    """Return ``dist`` itself if it has a batch dimension, else views of its parameters with batch shape ``(1,)``."""
     return dist if dist.batch_shape else get_sliced_dist(dist, None)
 
 
 def cat_dists(dists: Sequence[DistT]) -> DistT:
-    """Distributions one after the other, along their first batch dimension.
+    """Concatenate distributions along their first batch dimension.
 
     Args:
-        dists: at least one. Type, event shape, settings such as ``total_count``, and all of the batch shape but its
-            first size must be the same.
+        dists: One or more distributions. Type, event shape, settings such as ``total_count``, and the batch shape
+            after its first size must be the same.
 
     Returns:
         A new distribution with parameters of its own; those that were stored once for all rows are stored for each row.
-        If some ``dists`` were made from ``probs`` and others from ``logits``, it has both, so that nothing is lost.
+        If some ``dists`` were built from ``probs`` and others from ``logits``, it has both, so that nothing is lost.
 
     Raises:
-        StructureError: what differs.
-        LeafError: a transform inside works along a batch dimension.
+        StructureError: The distributions differ in one of these; the error names it.
+        LeafError: A transform inside works along a batch dimension.
     """
     if not all(dist.batch_shape for dist in dists):
         raise StructureError("a distribution with batch_shape () has no rows to concatenate; stack it instead")
@@ -124,18 +128,18 @@ def cat_dists(dists: Sequence[DistT]) -> DistT:
 
 
 def stack_dists(dists: Sequence[DistT], axis: int = 0) -> DistT:
-    """Distributions along a new batch dimension.
+    """Stack distributions along a new batch dimension.
 
     Args:
-        dists: at least one. Type, event shape, settings and batch shape must be the same.
-        axis: place of the new dimension in the new batch shape; a negative one counts from the end.
+        dists: One or more distributions. Type, event shape, settings and batch shape must be the same.
+        axis: Position of the new dimension in the new batch shape; a negative one counts from the end.
 
     Returns:
         A new distribution with parameters of its own, as from :func:`cat_dists`.
 
     Raises:
-        StructureError: what differs, or that there is no such axis.
-        LeafError: a transform inside works along a batch dimension.
+        StructureError: The distributions differ in one of these, or ``axis`` is out of range.
+        LeafError: A transform inside works along a batch dimension.
     """
     ndim = len(dists[0].batch_shape) + 1 if dists else 1
     if not -ndim <= axis < ndim:
@@ -144,10 +148,10 @@ def stack_dists(dists: Sequence[DistT], axis: int = 0) -> DistT:
 
 
 def get_len_of_dist(dist: Distribution) -> int:
-    """First size of the batch shape.
+    """Return the first size of the batch shape.
 
     Raises:
-        NoLengthError: the batch shape is ``()``.
+        NoLengthError: The batch shape is ``()``.
     """
     if not dist.batch_shape:
         raise NoLengthError(f"{type(dist).__name__} with batch_shape () has no length")
@@ -155,11 +159,14 @@ def get_len_of_dist(dist: Distribution) -> int:
 
 
 def map_dist(dist: DistT, f: Callable[[Tensor], Tensor]) -> DistT:
-    """A new distribution with ``f`` applied to each tensor, also in transforms, as in ``map_dist(dist, torch.clone)``.
+    """Apply ``f`` to each tensor of a distribution, also in transforms, as in ``map_dist(dist, torch.clone)``.
 
     Args:
-        dist: any distribution; it stays as it is.
-        f: must keep the shape.
+        dist: Any distribution; it is not changed.
+        f: Function of a tensor that returns a tensor of the same shape.
+
+    Returns:
+        A new distribution.
     """
     op = _Op([dist.batch_shape], False, lambda where, tensors, loose, event: f(tensors[0]))
     result: DistT = _merge([dist], op, 0)
@@ -167,12 +174,11 @@ def map_dist(dist: DistT, f: Callable[[Tensor], Tensor]) -> DistT:
 
 
 def dists_equal(a: object, b: object, same_values: Callable[[Tensor, Tensor], bool] | None = None) -> bool:
-    """Whether two distributions have the same type, shapes, settings and, to the last bit, parameters.
+    """Return whether two distributions have the same type, shapes, settings and, to the last bit, parameters.
 
-    ``same_values`` compares parameters in another way.
-
-    Dtype and device count, and NaN differs from NaN. Whether a parameter is stored once or for each row does not count.
-    It never raises: what is not a distribution equals nothing.
+    Dtype and device count, and NaN differs from NaN. It does not count whether a parameter is stored once or for each
+    row. ``same_values``, if given, compares parameters instead. This never raises: an object that is not a distribution
+    is not equal to anything.
     """
     if not isinstance(a, Distribution) or not isinstance(b, Distribution):
         return False
@@ -188,13 +194,13 @@ def dists_equal(a: object, b: object, same_values: Callable[[Tensor, Tensor], bo
         return a.batch_shape == b.batch_shape
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001  # a class of somebody else may refuse in any way, and asking must be safe
+    except Exception:  # noqa: BLE001  # A foreign class may raise anything, and a comparison must not raise.
         return False
 
 
 def _join(dists: Sequence[DistT], join: Callable[[list[Tensor], int], Tensor], axis: int, shapes: list[Size]) -> DistT:
     if not dists:
-        raise StructureError("there are no distributions to combine")
+        raise StructureError("one or more distributions can be combined, got an empty list")
     for dist, shape in zip(dists, shapes, strict=True):
         if shape != shapes[0]:
             both = f"{tuple(dists[0].batch_shape)} and {tuple(dist.batch_shape)}"
@@ -204,7 +210,7 @@ def _join(dists: Sequence[DistT], join: Callable[[list[Tensor], int], Tensor], a
     def joined(where: str, tensors: Sequence[Tensor], loose: int, event: int | None) -> Tensor:
         if event is None:
             if any(not torch.equal(tensors[0], tensor) for tensor in tensors):
-                raise StructureError(f"{where} differs, but there can be only one for all rows")
+                raise StructureError(f"{where} differs, but all rows have to share one value")
             return tensors[0].clone()
         try:
             return join(_align(tensors, batches, loose, event), axis)
@@ -216,14 +222,14 @@ def _join(dists: Sequence[DistT], join: Callable[[list[Tensor], int], Tensor], a
 
 
 def _align(tensors: Sequence[Tensor], batches: Sequence[Size], loose: int, event: int) -> list[Tensor]:
-    """Views of shape ``batch + middle + event``, with the same middle of ``loose`` dimensions for all."""
+    """Return views of shape ``batch + middle + event``, with the same middle of ``loose`` dimensions for all."""
     last = [((1,) * (loose + event) + tuple(tensor.shape))[tensor.ndim :] for tensor in tensors]
     middle = np.broadcast_shapes(*(shape[:loose] for shape in last))
     return [t.expand((*b, *middle, *shape[loose:])) for t, b, shape in zip(tensors, batches, last, strict=True)]
 
 
 def _normal_index(index: object, batch: Size) -> tuple[list[Any], list[tuple[int, Tensor]]]:
-    """The index as torch takes it, and the rows per dimension for slices with a negative step, which torch refuses."""
+    """Return an index that torch accepts, and the rows per dimension of slices that step backward, which it refuses."""
     items = [_normal_item(item) for item in (index if isinstance(index, tuple) else (index,))]
     used, ellipses = sum(_dims_used(item) for item in items), [i for i, item in enumerate(items) if item is ...]
     if used > len(batch) or len(ellipses) > 1:
@@ -258,10 +264,10 @@ def _normal_item(item: Any) -> Any:
 
 
 def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
-    """A new distribution or transform, made of ``nodes`` attribute by attribute.
+    """Return a new distribution or transform, built from ``nodes`` attribute by attribute.
 
-    ``extra`` counts the dimensions right of the rows: for a distribution those that are in its own batch shape, for a
-    transform those of the values that it gets.
+    ``extra`` is the number of dimensions to the right of the rows: for a distribution those in its own batch shape, for
+    a transform those of the values that it receives.
     """
     _require_alike(nodes)
     first, name = nodes[0], type(nodes[0]).__name__
@@ -273,7 +279,7 @@ def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
     if isinstance(first, Distribution) and op.changes_rows:
         blanks = [torch.empty(()).expand(node.batch_shape) for node in nodes]
         state["_batch_shape"] = op.tensor(f"{name}.batch_shape", blanks, extra, 0).shape
-    if "_batch_dims" in state:  # of Wishart
+    if "_batch_dims" in state:  # Wishart has it.
         state["_batch_dims"] = [-1 - dim for dim in range(len(state["_batch_shape"]))]
     if isinstance(first, Transform):
         state.update({"_inv": None} | {key: (None, None) for key in ("_cached_x_y",) if key in state})
@@ -294,26 +300,26 @@ def _require_alike(nodes: Sequence[Any]) -> None:
 
 
 def _attributes(nodes: Sequence[Any], op: _Op) -> Iterator[tuple[str, list[Any]]]:
-    """The attributes that count, each with its values."""
+    """Yield the attributes that make up a node, each with its value in every node."""
     kind, states = type(nodes[0]), [_state(node) for node in nodes]
     everywhere = set(states[0]).intersection(*states)
     somewhere = dict.fromkeys(key for state in states for key in state)
     lazy = {key for key in somewhere if isinstance(getattr(kind, key, None), lazy_property)}
     derived: set[str] = set()
-    if len(nodes) > 1 and not op.changes_rows:  # a comparison must not depend on what was computed meanwhile
+    if len(nodes) > 1 and not op.changes_rows:  # A comparison must not depend on which lazy values exist already.
         given = {key for node in nodes for key in _aliases(node)} or (lazy & everywhere) or lazy
         derived = lazy if "_unbroadcasted_scale_tril" in everywhere else lazy - given
     for key in somewhere:
         if key in everywhere and key not in derived:
             yield key, [state[key] for state in states]
         elif key in lazy and key not in derived:
-            yield key, [getattr(copy(node), key) for node in nodes]  # a copy, for it keeps what it computes
-        elif key not in lazy and not key.startswith("_"):  # a private one is derived, as Multinomial._binomial
+            yield key, [getattr(copy(node), key) for node in nodes]  # The copy is what stores the computed value.
+        elif key not in lazy and not key.startswith("_"):  # A private one, as Multinomial._binomial, is derived.
             raise StructureError(f"not every {kind.__name__} has the attribute {key!r}")
 
 
 def _state(node: Any) -> dict[str, Any]:
-    """The attributes without bookkeeping, second names, references back and caches."""
+    """Return the attributes without bookkeeping, aliases, back references and caches."""
     skip = {*_BOOKKEEPING, *(["_param"] if _aliases(node) else [])}
     if isinstance(node, Transform) and not isinstance(node, _InverseTransform):
         skip.add("_inv")
@@ -326,7 +332,7 @@ def _state(node: Any) -> dict[str, Any]:
 
 
 def _aliases(node: Any) -> list[str]:
-    """The attribute that torch also keeps as ``_param``."""
+    """Return the attributes, one at most, that torch also stores as ``_param``."""
     return [key for key in ("probs", "logits") if vars(node).get(key) is vars(node).get("_param", node)]
 
 
@@ -350,7 +356,7 @@ def _merge_values(nodes: Sequence[Any], key: str, values: Sequence[Any], op: _Op
     likes = [value for value in values if isinstance(value, Tensor)]
     if not likes and all(_is_same(first, value) for value in values):
         return first
-    if isinstance(owner, AffineTransform):  # takes numbers too, and they may need a batch dimension now
+    if isinstance(owner, AffineTransform):  # Its numbers may differ between nodes, and then become tensors.
         likes += [value for node in nodes for value in (node.loc, node.scale) if isinstance(value, Tensor)]
     if not likes or not all(isinstance(value, Tensor | int | float) for value in values):
         raise StructureError(f"{where} differs: {' and '.join(cut(repr(value), 100) for value in values)}")
@@ -370,7 +376,7 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def _dims_right(owner: Any, extra: int, values: Sequence[Any]) -> list[int]:
-    """``extra`` for each of these values of ``owner``; transforms are a chain."""
+    """Return ``extra`` for each of these values of ``owner``; several transforms form a chain."""
     if not all(isinstance(value, Transform) for value in values):
         return [extra + _more_batch_dims(value, owner) for value in values]
     if isinstance(owner, StackTransform | CatTransform):
@@ -390,21 +396,21 @@ def _more_batch_dims(part: Any, owner: Any) -> int:
 
 
 def _event_dim(dist: Distribution, key: str, tensor: Tensor) -> int | None:
-    """How many of the last dimensions are event dimensions; None for a constant."""
+    """Return the number of last dimensions that are event dimensions, or None for a constant."""
     if isinstance(dist, ExpRelaxedCategorical) and key == "temperature" and tensor.numel() == 1:
-        return None  # its log_prob is wrong with a temperature per row
+        return None  # Its log_prob is wrong with one temperature per row.
     batch, guesses = dist.batch_shape, [len(dist.event_shape)]
     if tensor.shape[: len(batch)] == batch:
         guesses.insert(0, tensor.ndim - len(batch))
     if key in _EVENT_DIMS:
         guesses.insert(0, _EVENT_DIMS[key])
-    with suppress(KeyError, NotImplementedError):  # not declared, or only as dependent
+    with suppress(KeyError, NotImplementedError):  # The attribute is not declared, or only as dependent.
         guesses.insert(0, _constraints(dist)[key].event_dim)
     return next((guess for guess in guesses if _fits(tensor, batch, guess)), None)
 
 
 def _fits(tensor: Tensor, batch: Size, last: int) -> bool:
-    """Whether a tensor, but for its last dimensions, broadcasts to a batch shape."""
+    """Return whether a tensor without its last dimensions broadcasts to a batch shape."""
     own = tensor.shape[: max(0, tensor.ndim - last)]
     return len(own) <= len(batch) and all(x in (1, y) for x, y in zip(own[::-1], batch[::-1], strict=False))
 

@@ -1,4 +1,4 @@
-"""What a leaf is: the kinds of value that a batch holds, and how each is described."""
+"""Leaves: the kinds of value that a batch holds, and a short description of each."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from typedbatch.errors import DeclarationError
 
 
 class Tree:
-    """Named values in insertion order, kept in the instance ``__dict__``: what every ``Batch`` is.
+    """Named values in insertion order, stored in the instance ``__dict__``; the base of every ``Batch``.
 
-    Operations work on ``tree.__dict__`` alone, never on methods, so that a field may have any name.
+    Operations use ``tree.__dict__`` and never look up methods on an instance, so that a field may have any name.
     """
 
     __plain__: ClassVar[type[Tree]]
     """The class that a nested ``dict`` becomes; ``typedbatch.batch`` sets it to ``Batch``."""
 
     _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = None
-    """Called with the fields of the batches of one class that are to be concatenated; ``SampleBatch`` has its own."""
+    """Function that checks the fields of the batches of one class before they are concatenated, if there is one.
+
+    ``SampleBatch`` defines it.
+    """
 
     _row_guard: ClassVar[Callable[[object], None] | None] = None
-    """Called with a batch of the class before its rows are taken; of a record it may refuse that."""
+    """Function that checks a batch of the class before its rows are taken, if there is one; records may refuse that."""
 
     _needs_equal_rows: ClassVar[bool] = False
-    """Whether fields of different lengths are refused where a plain batch is cut to its shortest field."""
+    """Whether fields of different lengths are refused; a plain batch is cut to its shortest field instead."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _require_no_other_place(cls)
+        _require_plain_storage(cls)
         for listener in listeners:
             listener()
 
@@ -44,7 +47,7 @@ class Tree:
         return self.__dict__
 
 
-def _require_no_other_place(cls: type) -> None:
+def _require_plain_storage(cls: type) -> None:
     for members in map(vars, cls.__mro__):
         for name, member in members.items():
             if isinstance(member, cached_property):
@@ -54,9 +57,9 @@ def _require_no_other_place(cls: type) -> None:
 
 
 class Sequences:
-    """Sequences end to end: a batch of all their rows, and how many each has. What every ``Ragged`` is.
+    """Sequences end to end: a batch of all their rows, and the length of each; the base of every ``Ragged``.
 
-    A leaf, and no batch: its rows are whole sequences, and what goes through a batch row by row must not cut them.
+    This is a leaf and not a batch. Its rows are whole sequences, which operations on the rows of a batch must not cut.
     """
 
     __slots__ = ("_offsets", "_sizes", "_values")
@@ -66,24 +69,24 @@ class Sequences:
 
     @property
     def values(self) -> Any:
-        """The rows of all sequences, end to end."""
+        """Rows of all sequences, end to end."""
         return self._values
 
     @property
     def sizes(self) -> NDArray[np.intp]:
-        """The length of each sequence as an array, wherever the values are; without dimensions for a single one."""
+        """Length of each sequence, as a numpy array on any device; 0-d for a single sequence."""
         return self._sizes
 
     @property
     def offsets(self) -> NDArray[np.intp]:
-        """Where each sequence begins, and where the last one ends."""
+        """Row at which each sequence begins, followed by the total number of rows."""
         if self._offsets is None:
             self._offsets = np.concatenate(([0], np.cumsum(self._sizes)))
         return self._offsets
 
 
 def new_sequences(cls: type[Sequences], values: Any, sizes: Any) -> Any:
-    """An instance of ``cls`` with these values and sizes: nothing is checked or copied."""
+    """Return an instance of ``cls`` with these values and sizes; nothing is checked or copied."""
     out = object.__new__(cls)
     out._values, out._sizes, out._offsets = values, np.asarray(sizes), None
     out._sizes.flags.writeable = False
@@ -91,11 +94,11 @@ def new_sequences(cls: type[Sequences], values: Any, sizes: Any) -> Any:
 
 
 listeners: list[Callable[[], None]] = []
-"""Called when a class of batches is made, and when the first tensor is met; ``typedbatch.pytree`` listens."""
+"""Callbacks for the creation of a batch class and for the first tensor of a class; ``typedbatch.pytree`` adds one."""
 
 
 class Kind(Enum):
-    """What a value is, as far as batches care."""
+    """The kinds of value that operations on batches distinguish."""
 
     ARRAY = "numpy array"
     TENSOR = "torch tensor"
@@ -110,7 +113,7 @@ class Kind(Enum):
     SEQUENCE = "list"
 
     if not TYPE_CHECKING:
-        __hash__ = object.__hash__  # Enum's own is Python code, which a look-up by kind would run each time
+        __hash__ = object.__hash__  # Enum's is written in Python, and would slow down every look-up by kind.
 
 
 ARRAY, TENSOR, BATCH, SCALAR = Kind.ARRAY, Kind.TENSOR, Kind.BATCH, Kind.SCALAR
@@ -119,7 +122,7 @@ NUMBER, MAPPING, SEQUENCE, RAGGED = Kind.NUMBER, Kind.MAPPING, Kind.SEQUENCE, Ki
 
 
 class _Kinds(dict[type, Kind]):
-    """``KINDS[type(value)]``: one dictionary look-up; a class is examined the first time it is met."""
+    """Kind of each class: ``KINDS[type(value)]``. A class is examined once, at its first look-up."""
 
     def __missing__(self, cls: type) -> Kind:
         kind = self[cls] = _kind_of_class(cls)
@@ -130,7 +133,7 @@ class _Kinds(dict[type, Kind]):
 
 
 def _kind_of_class(cls: type) -> Kind:
-    # str, bytes and their numpy scalars are objects here: text has no dtype to compute with.
+    # The first rule that matches decides. str and bytes are objects, since text has no dtype to compute with.
     rules: list[tuple[Kind, tuple[type, ...]]] = [
         (ARRAY, (np.ndarray,)),
         (BATCH, (Tree,)),
@@ -149,7 +152,7 @@ def _kind_of_class(cls: type) -> Kind:
 def _torch_rules() -> list[tuple[Kind, tuple[type, ...]]]:
     # A tensor exists only in a process that has imported torch, so it is never imported here.
     torch: Any = sys.modules.get("torch")
-    if not hasattr(torch, "distributions"):  # absent, or only half imported
+    if not hasattr(torch, "distributions"):  # torch is absent, or another thread is still importing it.
         return []
     return [(TENSOR, (torch.Tensor,)), (DISTRIBUTION, (torch.distributions.Distribution,))]
 
@@ -158,31 +161,32 @@ KINDS = _Kinds({np.ndarray: ARRAY, type(None): NONE, dict: MAPPING, list: SEQUEN
 
 
 def kind_of(value: object) -> Kind:
-    """The kind of ``value``."""
+    """Return the kind of ``value``."""
     return KINDS[type(value)]
 
 
 def new_tree(cls: type[Tree], fields: dict[str, Any]) -> Any:
-    """An instance of ``cls`` that owns ``fields``: nothing is converted, checked or copied."""
+    """Return an instance of ``cls`` with these fields; no value is converted, checked or copied."""
     tree = object.__new__(cls)
     tree.__dict__.update(fields)
     return tree
 
 
 def is_reserved(value: object) -> bool:
-    """True for ``Batch()``: a field that is announced, with its value still to come."""
+    """Return True for ``Batch()``, which reserves a field whose value is set later."""
     return KINDS[type(value)] is BATCH and not value.__dict__
 
 
 def is_objects(value: object) -> bool:
-    """True for an array of Python objects."""
+    """Return True for an array of Python objects."""
     return isinstance(value, np.ndarray) and value.dtype == object
 
 
 def leading_shape(leaf: Any) -> tuple[int, ...]:
-    """The shape whose first dimension is the rows: an array's shape, a distribution's ``batch_shape``, else ``()``.
+    """Return the shape whose first dimension is the rows.
 
-    The rows of a ``Ragged`` are its sequences.
+    That is the shape of an array or tensor, the ``batch_shape`` of a distribution, the shape of the sizes of a
+    ``Ragged``, whose rows are its sequences, and ``()`` for anything else.
     """
     kind = KINDS[type(leaf)]
     if kind is ARRAY or kind is TENSOR:
@@ -193,17 +197,21 @@ def leading_shape(leaf: Any) -> tuple[int, ...]:
 
 
 def jagged_shape(tensor: Any) -> tuple[Any, ...]:
-    """The shape of a jagged tensor, with its lengths in place of torch's symbol for them; equal ones are one size.
+    """Return the shape of a jagged tensor, with its lengths in place of torch's symbol for them.
 
-    torch makes a symbol anew for each tensor, so that two of the same lengths would differ.
+    Lengths that are all equal become one number. torch creates a new symbol for each tensor, so the shapes of two
+    tensors with the same lengths would differ.
     """
     lengths = tuple(tensor.offsets().diff().tolist())
     size = lengths[0] if len(set(lengths)) == 1 else lengths
-    return tuple(one if type(one) is int else size for one in tensor.shape)
+    return tuple(dim if type(dim) is int else size for dim in tensor.shape)
 
 
 def blank(leaf: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros (``None`` for objects) of ``shape``, with the dtype and device of ``leaf``; of a masked array, unmasked."""
+    """Return zeros (``None`` for objects) of ``shape``, with the dtype and device of ``leaf``.
+
+    For a masked array the result is a masked array in which nothing is masked.
+    """
     if KINDS[type(leaf)] is TENSOR:
         return leaf.new_zeros(shape)
     objects = is_objects(leaf) or not isinstance(leaf, (np.ndarray, np.generic))
@@ -212,7 +220,7 @@ def blank(leaf: Any, shape: tuple[int, ...]) -> Any:
 
 
 def write_obstacle(leaf: Any) -> str:
-    """Why an array or tensor cannot be written in place; empty when it can."""
+    """Return the reason why an array or tensor cannot be written in place, or an empty string if it can."""
     if KINDS[type(leaf)] is TENSOR:
         return _tensor_obstacle(leaf)
     return "" if leaf.flags.writeable else "the array is read-only"
@@ -221,32 +229,35 @@ def write_obstacle(leaf: Any) -> str:
 def _tensor_obstacle(leaf: Any) -> str:
     torch = sys.modules["torch"]
     if leaf.layout is not torch.strided or leaf.is_nested:
-        return "a sparse or nested tensor is not written in place; to_dense() first"
+        return "a sparse or nested tensor cannot be written in place; to_dense() first"
     if leaf.is_inference() and not torch.is_inference_mode_enabled():
-        return "a tensor made in inference mode is written in inference mode only; clone() it first"
+        return "a tensor created in inference mode can be written only in inference mode; clone() it first"
     repeats = any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True))
     if repeats and leaf.numel():
-        return "several elements of the tensor share one place in memory; clone() it first"
+        return "several elements of the tensor share the same memory; clone() it first"
     base = leaf if leaf._base is None else leaf._base
     if base.requires_grad and base.is_leaf and torch.is_grad_enabled():
-        return "a tensor that requires grad is written under torch.no_grad() only"
+        return "a tensor that requires grad can be written only under torch.no_grad()"
     return ""
 
 
 def is_masked(leaf: Any) -> bool:
-    """True for an array that has a mask, whether anything is masked or not."""
+    """Return True for an array that has a mask, whether anything is masked or not."""
     return isinstance(leaf, np.ma.MaskedArray)
 
 
 def mask_obstacle(leaf: Any) -> str:
-    """Why an array cannot go where there are no masks; empty when it can, since nothing in it is masked."""
+    """Return the reason why an array cannot be stored without its mask, or an empty string if nothing is masked."""
     if not is_masked(leaf) or not mask_of(leaf).any():
         return ""
     return "some values are masked, and their mask would be lost; fill it, as with filled(0), and keep the mask too"
 
 
 def mask_of(leaf: Any) -> NDArray[np.bool_]:
-    """Where an array or number is masked, nowhere without a mask; a structure is masked where any part of it is."""
+    """Return an array that is True where an array or number is masked, and all False if it has no mask.
+
+    An element of a structured dtype counts as masked if any part of it is.
+    """
     mask = np.ma.getmaskarray(leaf)
     if mask.dtype.names:
         parts = np.frombuffer(mask.tobytes(), bool)
@@ -255,7 +266,7 @@ def mask_of(leaf: Any) -> NDArray[np.bool_]:
 
 
 def object_array(values: Sequence[Any]) -> NDArray[Any]:
-    """A 1-d object array with exactly these elements; numpy is never asked to look inside them."""
+    """Return a 1-d object array with exactly these elements, which numpy does not try to convert."""
     return np.fromiter(values, object, len(values))
 
 
@@ -263,19 +274,22 @@ _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c"}
 
 
 def short_dtype(leaf: Any) -> str:
-    """``"f32"``, ``"i64"``, ``"bool"``, ``"obj"`` ... for an array, a tensor or a numpy scalar."""
+    """Return the dtype of an array, tensor or numpy scalar as ``"f32"``, ``"i64"``, ``"bool"``, ``"obj"`` ..."""
     return _short(leaf.dtype) if is_own_dtype(leaf.dtype) else _short.__wrapped__(leaf.dtype)
 
 
 def is_own_dtype(dtype: object) -> bool:
-    """True for a dtype of numpy or torch. What a foreign class calls its dtype may equal anything, so is not kept."""
+    """Return True for a dtype of numpy or torch.
+
+    The ``dtype`` of a foreign class may compare equal to anything, so it must not be a key of a cache.
+    """
     return issubclass(type(dtype), (np.dtype, getattr(sys.modules.get("torch"), "dtype", np.dtype)))
 
 
 def contradiction(leaf: Any) -> str:
-    """What an array or tensor of a foreign class says of itself that cannot be; empty for any other value.
+    """Return what is contradictory about an array or tensor of a foreign subclass, or an empty string.
 
-    Such a class may raise anything here.
+    Such a subclass may raise any error here.
     """
     cls = type(leaf)
     kind = KINDS[cls]
@@ -301,14 +315,14 @@ def _short(dtype: Any) -> str:
 
 
 def describe(leaf: Any) -> str:
-    """A leaf in a few characters, shape and dtype but never values: ``"f32[256,4]"``, ``"Normal[256]"``, ``"str"``."""
+    """Return a short description of a leaf, without values: ``"f32[256,4]"``, ``"Normal[256]"``, ``"str"``."""
     kind = KINDS[type(leaf)]
     if kind is BATCH:
         names = [*islice(leaf.__dict__, 9)]
         return f"{type(leaf).__name__}({', '.join(names if len(names) < 9 else [*names[:8], '...'])})"
     if kind in (ARRAY, TENSOR):
         if kind is TENSOR and leaf.is_nested:
-            return f"nested torch {short_dtype(leaf)}"  # it has no shape
+            return f"nested torch {short_dtype(leaf)}"  # A nested tensor may have no shape.
         prefix = "torch " if kind is TENSOR else ""
         return f"{prefix}{short_dtype(leaf)}[{','.join(map(str, leaf.shape))}]"
     if kind is DISTRIBUTION:

@@ -1,4 +1,4 @@
-"""Addresses of leaves in memory, and the rule for writing into several that lie on the same."""
+"""Memory of leaves: their addresses, and the rule for writing into leaves that share memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR
 from typedbatch.errors import StructureError
 
 Span = tuple[int, int]
-"""The first address of a leaf, and the one behind its last."""
+"""First address of a leaf, and the address after its last byte."""
 
 _IN_MEMORY: Final = (ARRAY, TENSOR)
 
@@ -24,9 +24,9 @@ class Target(NamedTuple):
     """A leaf that is about to be written.
 
     Attributes:
-        path: of the field.
-        leaf: an array or tensor.
-        value: the rows, or the other operand, that it is written from.
+        path: Path of the field.
+        leaf: Array or tensor that is written.
+        value: Rows or operand that the new values come from.
     """
 
     path: str
@@ -35,10 +35,10 @@ class Target(NamedTuple):
 
 
 def known_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
-    """Whether it is plain that no leaf shares memory with another, nor with a value.
+    """Return whether a cheap check shows that no leaf shares memory with another leaf or with a value.
 
-    That is so for arrays with memory of their own, for views of different ones, and for tensors without gaps that lie
-    apart, and costs little to find out. If it is not, :class:`Taken` tells whether any do share some.
+    The check recognizes arrays that own their memory, views of different arrays, and contiguous tensors at separate
+    addresses. If it returns False, :class:`Taken` finds out whether any memory is shared.
     """
     if leaves and all(KINDS[type(leaf)] is TENSOR for leaf in leaves):
         return _tensors_apart(leaves, values)
@@ -59,7 +59,7 @@ def known_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
 
 
 def owner_of(array: NDArray[Any]) -> NDArray[Any] | None:
-    """The array that the memory of another belongs to, which may be itself; None if it belongs to something else."""
+    """Return the array that owns the memory of ``array``, possibly itself, or None if another object owns it."""
     base = array.base
     if base is None:
         return array
@@ -71,12 +71,13 @@ def _tensors_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
     try:
         if not all(tensor.is_contiguous() for tensor in (*leaves, *tensors)):
             return False
-        places = [(leaf.data_ptr(), leaf.nbytes, True) for leaf in leaves]
-        places += [(value.data_ptr(), value.nbytes, False) for value in tensors]
-    except Exception:  # noqa: BLE001  # a traced tensor, or one of a foreign class, may raise anything
+        blocks = [(leaf.data_ptr(), leaf.nbytes, True) for leaf in leaves]
+        blocks += [(value.data_ptr(), value.nbytes, False) for value in tensors]
+    except Exception:  # noqa: BLE001  # A traced tensor, or one of a foreign class, may raise anything.
         return False
-    end = written = 1  # so that what has no memory, at address 0, is not plain
-    for start, size, is_leaf in sorted(places):
+    # Address 0 means that torch reports no memory, which proves nothing. Two values may overlap, but no leaf may.
+    end = written = 1
+    for start, size, is_leaf in sorted(blocks):
         if start < (end if is_leaf else written):
             return False
         end = max(end, start + size)
@@ -85,9 +86,9 @@ def _tensors_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
 
 
 def span(leaf: Any) -> Span | None:
-    """Where an array or tensor lies; None if it has no elements, or no plain memory of its own.
+    """Return the addresses that an array or tensor spans, or None if it has no elements or no plain memory.
 
-    Sparse, nested and meta tensors have none, nor have those that torch traces or maps over.
+    Sparse, nested and meta tensors have no plain memory, nor do tensors that torch traces or maps over.
     """
     try:
         if not leaf.nbytes:
@@ -97,36 +98,36 @@ def span(leaf: Any) -> Span | None:
         else:
             size = leaf.element_size()
             start, steps = leaf.data_ptr(), [step * size for step in leaf.stride()]
-        ways = [step * (count - 1) for step, count in zip(steps, leaf.shape, strict=True)]
-        low = start + sum(way for way in ways if way < 0)
-        return (low, start + sum(way for way in ways if way > 0) + size) if start else None
-    except Exception:  # noqa: BLE001  # a traced tensor, or one of a foreign class, may raise anything
+        extents = [step * (count - 1) for step, count in zip(steps, leaf.shape, strict=True)]
+        low = start + sum(extent for extent in extents if extent < 0)
+        return (low, start + sum(extent for extent in extents if extent > 0) + size) if start else None
+    except Exception:  # noqa: BLE001  # A traced tensor, or one of a foreign class, may raise anything.
         return None
 
 
 class Taken:
-    """The memory of some leaves.
+    """The memory that some leaves occupy.
 
     Args:
-        leaves: arrays and tensors; anything else is on no memory.
+        leaves: Arrays and tensors; anything else counts as having no memory.
     """
 
     def __init__(self, leaves: Sequence[Any]) -> None:
         self._leaves = leaves
         spans = ((span(leaf), i) for i, leaf in enumerate(leaves) if KINDS[type(leaf)] in _IN_MEMORY)
-        self._spans = sorted((*place, i) for place, i in spans if place is not None)
+        self._spans = sorted((*found, i) for found, i in spans if found is not None)
         self._starts = [low for low, _, _ in self._spans]
         self._ends = [*accumulate((high for _, high, _ in self._spans), max)]
-        """The largest end of each span and those before it."""
+        """Largest end address among each span and the spans before it."""
 
     def meets(self, leaf: Any) -> bool:
-        """Return whether a leaf may have elements in common with these."""
-        place = span(leaf) if KINDS[type(leaf)] in _IN_MEMORY else None
-        before = bisect_left(self._starts, place[1]) if place is not None else 0
-        return place is not None and before > 0 and place[0] < self._ends[before - 1]
+        """Return whether a leaf may have elements in common with these leaves."""
+        found = span(leaf) if KINDS[type(leaf)] in _IN_MEMORY else None
+        before = bisect_left(self._starts, found[1]) if found is not None else 0
+        return found is not None and before > 0 and found[0] < self._ends[before - 1]
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Return the positions of each two leaves that may have elements in common."""
+        """Return the positions of each pair of leaves that may have elements in common."""
         found: list[tuple[int, int]] = []
         before: list[tuple[int, int]] = []
         for low, high, i in self._spans:
@@ -137,7 +138,7 @@ class Taken:
 
 
 def _may_share(one: Any, two: Any) -> bool:
-    """Return whether two leaves whose spans overlap share elements, as columns of one table do not."""
+    """Return whether two leaves whose spans overlap share elements; two columns of one table do not."""
     first, second = _as_array(one), _as_array(two)
     return first is None or second is None or np.shares_memory(first, second)
 
@@ -155,10 +156,10 @@ def _as_array(leaf: Any) -> NDArray[Any] | None:
 
 
 def repeated(targets: Sequence[Target]) -> set[int]:
-    """Return the positions of the targets that need not be written, as an earlier one is on just the same memory.
+    """Return the positions of targets that need not be written, because an earlier one is the same memory.
 
     Raises:
-        StructureError: two targets share a part of their memory, or all of it and get different values.
+        StructureError: Two targets share a part of their memory, or all of it and get different values.
     """
     found: set[int] = set()
     for i, k in Taken([target.leaf for target in targets]).pairs():
@@ -172,7 +173,7 @@ def repeated(targets: Sequence[Target]) -> set[int]:
 
 
 def _layout(leaf: Any) -> tuple[Any, ...]:
-    """Return what two leaves have in common when they are the same elements in the same order."""
+    """Return address, shape, strides and item size, which are equal for leaves with the same elements in order."""
     if KINDS[type(leaf)] is TENSOR:
         size = leaf.element_size()
         return leaf.data_ptr(), tuple(leaf.shape), tuple(step * size for step in leaf.stride()), size

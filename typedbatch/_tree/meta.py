@@ -1,7 +1,7 @@
-"""Meta of a batch as a whole, stored beside its fields.
+"""Meta: values that belong to a batch as a whole, stored beside its fields.
 
-A batch that has meta, or shares its fields with a view, keeps the fields in a ``dict`` of a class of its own, which has
-the meta too. So any other batch pays only a look at the type of its ``__dict__``, and whatever shares the fields shares
+A batch that has meta, or shares its fields with a view, stores its fields in a subclass of ``dict`` that holds the meta
+too. For any other batch an operation only checks the type of its ``__dict__``. Batches that share their fields share
 the meta.
 """
 
@@ -16,11 +16,11 @@ from typedbatch.errors import LeafError
 
 
 class FieldsWithMeta(dict[str, Any]):
-    """The ``__dict__`` of a batch that has meta, or may get some that a view is to see.
+    """The ``__dict__`` of a batch that has meta, or that shares its fields, and so its meta, with a view.
 
     Args:
-        fields: the fields of the batch.
-        meta: the meta itself, not a copy of it.
+        fields: Fields of the batch.
+        meta: Meta of the batch, stored without a copy.
     """
 
     __slots__ = ("meta",)
@@ -34,29 +34,30 @@ class FieldsWithMeta(dict[str, Any]):
 
 
 def meta_of(tree: Tree) -> dict[str, Any]:
-    """Return the meta of a batch itself; for one that has none an empty dict, which is not stored."""
+    """Return the meta of a batch, not a copy; for a batch without meta, return an empty dict that is not stored."""
     fields = tree.__dict__
     return fields.meta if isinstance(fields, FieldsWithMeta) else {}
 
 
 def own_meta(tree: Tree) -> dict[str, Any]:
-    """Return the meta of a batch itself, which may be written to; a batch without meta gets an empty dict."""
+    """Return the meta of a batch, not a copy, so that it can be written to; a batch without meta gets an empty dict."""
     return shared_fields(tree).meta
 
 
 def set_meta(tree: Tree, meta: dict[str, Any]) -> None:
-    """Give a batch, and all that share its fields, this meta itself."""
+    """Set the meta of a batch, and of all batches that share its fields; ``meta`` is not copied."""
     shared_fields(tree).meta = meta
 
 
 def shared_fields(tree: Tree) -> FieldsWithMeta:
-    """Return the ``__dict__`` of a batch, made able to hold meta first: what a view shares.
+    """Return the ``__dict__`` of a batch for a view to share, after making it able to hold meta.
 
-    A plain ``dict`` is replaced before there is a view, so that no other batch has to be found when meta is set later.
+    A plain ``dict`` is replaced before the view exists. So no other batch has to be found when meta is set later.
     """
     if isinstance(fields := tree.__dict__, FieldsWithMeta):
         return fields
-    with _replacing:  # or of two threads that validate one batch, one would get a view of fields that are replaced
+    # Without the lock, one of two threads that validate a batch might get a view of fields that the other replaces.
+    with _replacing:
         if not isinstance(fields := tree.__dict__, FieldsWithMeta):
             fields = FieldsWithMeta(fields, {})
             object.__setattr__(tree, "__dict__", fields)
@@ -67,16 +68,16 @@ _replacing: Final = Lock()
 
 
 def restore_meta(tree: Tree, state: Mapping[str, Any]) -> None:
-    """Give a batch the meta that a pickle kept beside the fields, if it did."""
+    """Set the meta of a batch to that of an unpickled state, if the state has meta."""
     if isinstance(state, FieldsWithMeta):
         set_meta(tree, state.meta)
 
 
 def keep_meta(tree: Tree, out: Tree) -> dict[str, Any]:
-    """Give ``out``, which is new, a copy of the meta of ``tree``.
+    """Copy the meta of ``tree`` to ``out``, a new batch.
 
     Returns:
-        The fields of ``out``, which are another dict now if there is meta.
+        The fields of ``out``, in a new dict if there is meta.
     """
     meta = meta_of(tree)
     if not meta:
@@ -87,30 +88,32 @@ def keep_meta(tree: Tree, out: Tree) -> dict[str, Any]:
 
 
 def as_meta(given: object) -> dict[str, Any]:
-    """A dict of its own for what is given as meta.
+    """Return a new dict with the keys and values given as meta.
 
     Raises:
-        LeafError: it is not a dict with strings as keys.
+        LeafError: ``given`` is not a dict with strings as keys.
     """
     if not isinstance(given, Mapping):
-        raise LeafError(f"meta is a dict, got {describe(given)}; for a field of that name write Batch({{'meta': ...}})")
+        raise LeafError(
+            f"meta must be a dict, got {describe(given)}; for a field of that name write Batch({{'meta': ...}})"
+        )
     for key in given:
         if not isinstance(key, str):
-            raise LeafError(f"the keys of meta are strings, got {key!r} ({type(key).__name__})")
+            raise LeafError(f"the keys of meta must be strings, got {key!r} ({type(key).__name__})")
     return dict(given)
 
 
 class WithMeta(Tree):
-    """A batch as the owner of its meta."""
+    """The ``meta`` attribute of a batch."""
 
     if TYPE_CHECKING:
         meta: Any
-        """What goes with the batch as a whole, and is in no row: the temperature, the step, a count of tokens.
+        """Values that belong to the batch as a whole and not to a row: a temperature, a step, a number of tokens.
 
-        A dict with strings as keys, which may be written to, or replaced. Indexing, ``split``, copies, arithmetic,
-        conversion, pickles and files keep it: each new batch has a dict of its own with the same values. ``cat`` and
-        ``stack`` keep what is equal. It is never indexed, moved or converted, is not among ``keys()`` and not counted
-        by ``len``; ``==`` compares it. A record says what is in it by declaring it as a ``TypedDict``.
+        It is a dict with strings as keys, which may be changed or replaced. Indexing, ``split``, copies, arithmetic,
+        conversion, pickles and files preserve it: each new batch has a dict of its own with the same values. ``cat``
+        and ``stack`` preserve what is equal in all batches. It is never indexed, moved or converted, is not among
+        ``keys()`` and does not count in ``len``; ``==`` compares it. A record can declare its keys as a ``TypedDict``.
         """
     else:
 

@@ -1,4 +1,4 @@
-"""How many rows a batch has, and which shape its fields share."""
+"""Rows: the length of a batch, and the shape that its fields share."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from typedbatch._tree.leaves import (
 from typedbatch.errors import LeafError, NoLengthError, SizeError, StructureError
 
 MOST_BYTES: Final = int(iinfo(intp).max)
-"""The memory that one array can describe; numpy computes with sizes beyond it as if they were small."""
+"""Largest number of bytes in one array; in numpy's arithmetic, larger sizes wrap around to small ones."""
 MOST_ROWS: Final = MOST_BYTES // intp(0).itemsize
-"""As many row numbers as one array can have."""
+"""Largest number of row numbers in one array."""
 
 
 def at_least(least: int, value: Any, name: str) -> int:
-    """A whole number, not below another.
+    """Return ``value`` as an int, after checking that it is a whole number of at least ``least``.
 
     Raises:
-        SizeError: it is something else.
+        SizeError: ``value`` is something else; the error calls it ``name``.
     """
     try:
         number = operator.index(value)
@@ -46,21 +46,21 @@ def at_least(least: int, value: Any, name: str) -> int:
 
 
 def at_most(most: int, value: int, name: str) -> int:
-    """A whole number, not above another; what is more has no place in memory.
+    """Return ``value``, after checking that it is at most ``most``, a limit of what memory can hold.
 
     Raises:
-        SizeError: it is more.
+        SizeError: ``value`` is larger; the error calls it ``name``.
     """
     if value > most:
-        raise SizeError(f"{name} is {most} at most, for what an array can hold, got {value}")
+        raise SizeError(f"{name} must be {most} or less, the most that an array can hold, got {value}")
     return value
 
 
 def require_tree(batch: Any, who: str) -> Any:
-    """The batch itself.
+    """Return ``batch``, after checking that it is a Batch; ``who`` is the caller's name for the error.
 
     Raises:
-        LeafError: it is not a Batch.
+        LeafError: ``batch`` is not a Batch.
     """
     if not isinstance(batch, Tree):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
@@ -68,11 +68,11 @@ def require_tree(batch: Any, who: str) -> Any:
 
 
 def require_bounded(batch: Any, who: str) -> Any:
-    """The batch itself.
+    """Return ``batch``, after checking that it is a Batch that is not nested too deep.
 
     Raises:
-        LeafError: it is not a Batch.
-        StructureError: batches are nested more than 100 deep.
+        LeafError: ``batch`` is not a Batch.
+        StructureError: Batches are nested more than 100 deep.
     """
     tree = require_tree(batch, who)
     require_depth(tree)
@@ -80,13 +80,15 @@ def require_bounded(batch: Any, who: str) -> Any:
 
 
 def count_rows(fields: Mapping[str, Any]) -> int | None:
-    """The rows of the shortest field; None when nothing has rows (reserved fields and ``None`` do not count).
+    """Return the length of the shortest field, or None if nothing has rows.
+
+    Reserved fields and ``None`` do not count.
 
     Raises:
-        NoLengthError: a leaf is a scalar, which has no rows.
+        NoLengthError: A leaf is a scalar, which has no rows.
     """
     if set(map(type, fields.values())) == _ARRAYS:
-        with suppress(TypeError):  # of an array without dimensions, which is named below
+        with suppress(TypeError):  # An array without dimensions raises it; the error below names the field.
             return min(map(len, fields.values()))
     shortest: int | None = None
     for name, value in fields.items():
@@ -119,7 +121,7 @@ def _count_leaf(name: str, value: Any) -> int | None:
 
 
 def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf with its dotted path, depth first; reserved fields come as the empty batch that they are."""
+    """Yield every leaf with its dotted path, depth first; reserved fields are yielded as empty batches."""
     for name, value in fields.items():
         if isinstance(value, Tree) and value.__dict__:
             yield from leaves(value.__dict__, f"{prefix}{name}.")
@@ -128,9 +130,10 @@ def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def rows_of(value: Any, rows: int | None, depth: int) -> int | Literal[False] | None:
-    """The rows that the leaves of a batch share with those known so far; False if they differ, or lie too deep.
+    """Return the number of rows that the leaves of a value have, if all agree with each other and with ``rows``.
 
-    Scalars, objects and ``None`` have no rows and do not count. ``depth`` is how many batches the value is in.
+    The result is False if they differ or are nested too deep. ``rows`` is the number known so far, or None. Scalars,
+    objects and ``None`` have no rows and do not count. ``depth`` is the number of batches that the value is in.
     """
     if KINDS[type(value)] is not BATCH:
         return _shared(value, rows)
@@ -153,25 +156,25 @@ def _shared(leaf: Any, rows: int | None) -> int | Literal[False] | None:
 
 
 def rows_to_take(tree: Tree) -> int:
-    """How many rows a batch has, before some of them are taken.
+    """Return the number of rows of a batch, after checking that its rows may be taken.
 
     Raises:
-        RowIndexError: its record declares different first dimensions, so its fields have no rows in common.
-        StructureError: the fields have different lengths.
-        NoLengthError: a leaf is a scalar.
+        RowIndexError: The record declares different first dimensions, so its fields have no rows in common.
+        StructureError: The fields have different lengths.
+        NoLengthError: A leaf is a scalar.
     """
     cls: Any = type(tree)
-    if cls._row_guard is not None:  # public names are fields
+    if cls._row_guard is not None:  # The name is private because a public one could be a field.
         cls._row_guard(tree)
     return equal_rows(tree.__dict__)
 
 
 def equal_rows(fields: Mapping[str, Any]) -> int:
-    """The one length that all fields share; for operations that would lose rows otherwise.
+    """Return the length that all fields share; for operations that would lose rows otherwise.
 
     Raises:
-        StructureError: the fields have different lengths.
-        NoLengthError: a leaf is a scalar.
+        StructureError: The fields have different lengths.
+        NoLengthError: A leaf is a scalar.
     """
     rows = _equal_arrays(fields)
     if rows is not None:
@@ -183,13 +186,16 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
 
 
 def longer_fields(fields: Mapping[str, Any], rows: int) -> str:
-    """Return the fields that have more rows than the shortest one, as ``"a has 3, c.d has 4"``; empty if none has."""
+    """Return the fields longer than the shortest, which has ``rows``, as ``"a has 3, c.d has 4"``, or ``""``."""
     sizes = [(path, leading_shape(leaf)[:1]) for path, leaf in leaves(fields)]
     return ", ".join(f"{path} has {size[0]}" for path, size in sizes if size not in ((), (rows,)))
 
 
 def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
-    """The rows, where all fields are arrays or tensors with as many of them, or nested: the usual and fast case."""
+    """Return the number of rows if all fields, nested ones too, are arrays or tensors of the same length, else None.
+
+    This is the common case, and faster than the general one.
+    """
     rows = None
     for value in fields.values():
         if type(value) is ndarray and value.shape:
@@ -203,10 +209,10 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
 
 
 def require_rows(values: Tree, rows: int) -> None:
-    """Raise an error unless every leaf has so many rows; ``None`` and reserved fields need none.
+    """Raise an error unless every leaf has ``rows`` rows; ``None`` and reserved fields do not count.
 
     Raises:
-        StructureError: one has not.
+        StructureError: A leaf has another number of rows.
     """
     for path, leaf in leaves(values.__dict__):
         shape = leading_shape(leaf)
@@ -218,12 +224,12 @@ def require_rows(values: Tree, rows: int) -> None:
 def _tensor_rows(value: Any) -> int | None:
     if KINDS[type(value)] is not TENSOR or value.is_nested or not value.ndim:
         return None
-    rows: int = value.size(0)  # quicker than its shape
+    rows: int = value.size(0)  # This is faster than reading the shape.
     return rows
 
 
 def shape_of(fields: Mapping[str, Any]) -> list[int]:
-    """Element-wise minimum over the leaves' shapes; ``[]`` as soon as a leaf is a scalar or a field is reserved."""
+    """Return the element-wise minimum of the leaves' shapes, or ``[]`` if a leaf is a scalar or a field is reserved."""
     shapes = [
         shape_of(value.__dict__) if KINDS[type(value)] is BATCH else leading_shape(value)
         for value in fields.values()
@@ -233,7 +239,7 @@ def shape_of(fields: Mapping[str, Any]) -> list[int]:
 
 
 def shared_dims(fields: Mapping[str, Any]) -> int:
-    """How many leading dimensions the numeric leaves have in common; reserved fields do not count."""
+    """Return the number of leading dimensions that all numeric leaves have; reserved fields do not count."""
     ndims = [
         len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR, DISTRIBUTION)
     ]

@@ -1,4 +1,4 @@
-"""The torch side of leaves. Imported only when a tensor is at hand or asked for; the core never imports torch."""
+"""The part of leaves that needs torch; imported only when there is a tensor, so that the core never imports torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from typedbatch._tree.leaves import describe, mask_obstacle
 from typedbatch.errors import LeafError, StorageError
 
-# dtypes that numpy lacks, with the integer of the same size that carries their bits through a pickle
+# Dtypes that numpy lacks, with an integer dtype of the same size for arrays of their bits.
 _BITS = {torch.bfloat16: torch.int16} | {
     getattr(torch, name): torch.uint8 for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)
 }
@@ -29,7 +29,7 @@ _PICKLED = _BITS | {
     ]
     if hasattr(torch, name)
 }
-"""The same for pickles, which also carry dtypes that files do not have."""
+"""Dtypes that numpy lacks, with the integer dtype for their bits in a pickle; files support only some of them."""
 
 _IN_NUMPY = {torch.bool, torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128} | {
     getattr(torch, name)
@@ -39,20 +39,20 @@ _IN_NUMPY = {torch.bool, torch.float16, torch.float32, torch.float64, torch.comp
 
 
 def in_numpy(tensor: Tensor) -> bool:
-    """Whether numpy has the dtype of a tensor."""
+    """Return whether numpy has the dtype of a tensor."""
     return tensor.dtype in _IN_NUMPY
 
 
 def to_tensor(array: Any) -> Tensor:
-    """An array as a tensor on the CPU: the same memory where torch can use it, else a copy.
+    """Return an array as a tensor on the CPU, on the same memory where torch can use it.
 
-    Torch needs native byte order, forward strides and memory that it may write to; anything else is copied.
+    Torch needs native byte order, forward strides and writable memory; anything else is copied.
 
     Args:
-        array: numpy array or numpy scalar of a numeric or bool dtype.
+        array: Array or scalar of numpy, of a numeric or bool dtype.
 
     Raises:
-        LeafError: torch has no such dtype, or something in the array is masked.
+        LeafError: Torch has no such dtype, or something in the array is masked.
     """
     if obstacle := mask_obstacle(array):
         raise LeafError(f"a masked array cannot become a tensor: {obstacle}")
@@ -67,7 +67,7 @@ def to_tensor(array: Any) -> Tensor:
 
 
 def cast(tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str | None) -> Tensor:
-    """``tensor.to(device, dtype)``, but bool stays bool and complex is not cut down to its real part."""
+    """Return ``tensor.to(device, dtype)``, except that bool stays bool and complex is not cut to its real part."""
     keeps = tensor.dtype == torch.bool or (tensor.is_complex() and dtype is not None and not dtype.is_complex)
     return tensor.to(device=device, dtype=tensor.dtype if dtype is None or keeps else dtype)
 
@@ -75,22 +75,22 @@ def cast(tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str |
 def cast_floats(
     tensor: Tensor, dtype: torch.dtype | None, device: torch.device | str | None, non_blocking: bool = False
 ) -> Tensor:
-    """``tensor.to(device, dtype)``, but what is not floating keeps its dtype: a token id must not be rounded."""
+    """Return ``tensor.to(device, dtype)``, except that only floating dtypes change: a token id must not be rounded."""
     if dtype is None or not (tensor.is_floating_point() or (tensor.is_complex() and dtype.is_complex)):
         return tensor.to(device=device, non_blocking=non_blocking)
     return tensor.to(device=device, dtype=dtype, non_blocking=non_blocking)
 
 
 def to_array(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as an array on the same memory; copied only from a GPU, or to widen dtypes that numpy lacks.
+    """Return a tensor as an array on the same memory; only tensors on a GPU or of a dtype that numpy lacks are copied.
 
     Raises:
-        LeafError: there is no such array: the tensor is sparse, quantized, nested, or has no memory.
+        LeafError: The tensor is sparse, quantized or nested, or has no memory.
     """
     try:
         return tensor.numpy()
     except (TypeError, RuntimeError):
-        pass  # it has a gradient, is on a GPU, is lazily conjugated, or of a dtype that numpy lacks
+        pass  # The tensor has a gradient, is on a GPU, is lazily conjugated, or has a dtype that numpy lacks.
     try:
         raw = tensor.detach().cpu().resolve_conj().resolve_neg()
         if raw.dtype not in _IN_NUMPY and not raw.is_quantized:
@@ -102,13 +102,13 @@ def to_array(tensor: Tensor) -> NDArray[Any]:
 
 
 class PickledTensor:
-    """Stands for a CPU tensor inside a pickle: it costs what an array costs, and goes out of band as arrays do."""
+    """Stand-in for a CPU tensor in a pickle; it is as cheap as an array, and its memory can be sent out of band."""
 
     __slots__ = ("__weakref__", "tensor")
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor: Tensor = tensor
-        _standing.by_id[id(tensor)] = self
+        _stand_ins.by_id[id(tensor)] = self
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         raw, dtype = self.tensor.detach(), self.tensor.dtype
@@ -116,28 +116,28 @@ class PickledTensor:
         return _unpickle_tensor, (array, str(dtype), self.tensor.requires_grad)
 
 
-class _Standing(threading.local):
-    """The ones that a pickler of this thread remembers: a tensor in several places has one, and so is one again."""
+class _StandIns(threading.local):
+    """The stand-ins alive in this thread: a tensor in several fields gets one, and so is one tensor when unpickled."""
 
     def __init__(self) -> None:
         self.by_id: WeakValueDictionary[int, PickledTensor] = WeakValueDictionary()
 
 
-_standing = _Standing()
+_stand_ins = _StandIns()
 
 
 def for_pickle(tensor: Tensor) -> object:
-    """What to pickle for ``tensor``.
+    """Return the object to pickle in place of ``tensor``.
 
-    What is sparse, quantized, on a GPU, in shared memory, of a subclass, or of a dtype that numpy has nothing for,
-    travels as torch wants it.
+    Torch itself pickles a tensor that is sparse, quantized, on a GPU, in shared memory, of a subclass, or of a dtype
+    without an equivalent in numpy.
     """
     plain = type(tensor) is Tensor and tensor.layout is torch.strided and tensor.device.type == "cpu"
     special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.grad_fn is not None
     carried = tensor.dtype in _IN_NUMPY or tensor.dtype in _PICKLED
     if not plain or special or not carried or tensor.untyped_storage().is_shared():
         return tensor
-    known = _standing.by_id.get(id(tensor))
+    known = _stand_ins.by_id.get(id(tensor))
     return PickledTensor(tensor) if known is None or known.tensor is not tensor else known
 
 
@@ -148,37 +148,37 @@ def _unpickle_tensor(array: NDArray[Any], dtype: str, requires_grad: bool) -> Te
 
 
 def bits(dtype: torch.dtype) -> np.dtype[Any]:
-    """The dtype of arrays that hold the bits of such tensors: the same one, or an integer where numpy lacks it."""
+    """Return the dtype of arrays that hold the bits of tensors: the same one, or an integer dtype if numpy lacks it."""
     return np.asarray(torch.zeros((), dtype=_BITS.get(dtype, dtype))).dtype
 
 
 def dtype_named(name: str) -> torch.dtype:
-    """The dtype that torch calls so. Nothing is imported, as reading ``torch.x`` may do.
+    """Return the torch dtype called ``name``, without the imports that ``torch.<name>`` may start.
 
     Raises:
-        StorageError: there is none.
+        StorageError: Torch has no such dtype.
     """
     found = vars(torch).get(name)
     if not isinstance(found, torch.dtype):
-        raise StorageError(f"a dtype that torch has not: {name!r}")
+        raise StorageError(f"torch has no dtype {name!r}")
     return found
 
 
 def as_bits(tensor: Tensor) -> NDArray[Any]:
-    """The bits of a tensor as an array of that dtype: CPU memory is shared. Gradients are cut."""
+    """Return the bits of a tensor as an array of dtype ``bits(dtype)``; CPU memory is shared, gradients are cut."""
     raw = tensor.detach().cpu().resolve_conj().resolve_neg()
     array: NDArray[Any] = (raw.view(_BITS[raw.dtype]) if raw.dtype in _BITS else raw).numpy()
     return array
 
 
 def from_bits(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    """A tensor on the memory of an array that ``bits`` has named the dtype of."""
+    """Return a tensor of ``dtype`` on the memory of an array whose dtype is ``bits(dtype)``."""
     tensor = torch.from_numpy(array)
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
 def clone(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
-    """A deep copy; a tensor inside a graph is cloned within the graph, which torch's own deepcopy refuses."""
+    """Return a deep copy; a tensor inside a graph, which torch's deepcopy refuses, is cloned within the graph."""
     return copy.deepcopy(tensor, memo) if tensor.is_leaf else tensor.clone()
 
 
@@ -188,7 +188,7 @@ def _as_float(tensor: Tensor) -> Tensor:
 
 def _reducing(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def reduce(tensor: Tensor, axis: int | tuple[int, ...], keepdims: bool = False, **kwargs: Any) -> Tensor:
-        if axis == ():  # over no dimension: for torch that would mean over all
+        if axis == ():  # numpy reduces over no dimension, but torch would reduce over all.
             return function(tensor.unsqueeze(0), dim=(0,), keepdim=False, **kwargs)
         return function(tensor, dim=axis if isinstance(axis, tuple) else (axis,), keepdim=keepdims, **kwargs)
 
@@ -205,4 +205,4 @@ REDUCTIONS: dict[Callable[..., Any], Callable[..., Tensor]] = {
     np.any: _reducing(torch.any),
     np.all: _reducing(torch.all),
 }
-"""numpy reductions as torch does them, gradients and device kept, with numpy's ``ddof`` and integer means."""
+"""Torch functions for numpy reductions; they preserve gradients and device, and follow numpy in ``ddof`` and means."""
