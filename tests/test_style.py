@@ -48,7 +48,6 @@ NOT_YET: tuple[str, ...] = (
     "rows",
     "rules",
     "sample_batches",
-    "schema",
     "sequences",
     "testing",
     "training",
@@ -75,7 +74,9 @@ NO_VERB = frozenset(
 THIRD_PERSON = re.compile(
     r"(Returns|Gives|Makes|Raises|Checks|Takes|Adds|Sets|Writes|Reads|Yields|Finds|Builds|Creates)$"
 )
-ODD = re.compile(r"\b((is|are|was|were) (no|none)(?! longer| more| one\b)|so many|anew|misfits?)\b", re.IGNORECASE)
+ODD = re.compile(
+    r"\b((is|are|was|were) (no|(?-i:none))(?! longer| more| one\b)|so many|anew|misfits?)\b", re.IGNORECASE
+)
 BRITISH = re.compile(
     r"\b(\w*behaviour\w*|neighbour\w*|\w*colour\w*|licen[c]e\w*|modell\w+|label(led|ling)|cancell(ed|ing)|centred|"
     r"(un)?(normal|initial|serial|organ|recogn|summar|optim|general|material|vector|quant|categor|priorit)is\w+)\b",
