@@ -25,7 +25,6 @@ NOT_YET: tuple[str, ...] = (
     "_strangers",
     "_tree",
     "_typing",
-    "_validation",
     "batch",
     "bridges",
     "buffers",
