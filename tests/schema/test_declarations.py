@@ -125,7 +125,7 @@ def test_what_jaxtyping_refuses_is_refused_when_the_annotation_is_a_string():
         (np.ndarray[tuple[str], Any], "str is not a size; sizes are int, Literal[4], or a NewType of int for a name"),
         (np.ndarray[tuple[Any, ...], np.dtype[int]], "int is not a numpy scalar type"),
         (Float[str, "N"], "str is neither a numpy array nor a torch tensor"),
-        (Annotated[Array, at.Ge], "Ge is a class; give it its value, as in Ge(0)"),
+        (Annotated[Array, at.Ge], "Ge is a class; write an instance, as in Ge(0)"),
         (Annotated[Array, at.Gt(5), at.Lt(3)], "no value is both above 5 and below 3"),
         (Annotated[Any, Finite], "rules need a kind of value that they apply to"),
         (5, "5 is not a type"),
