@@ -38,14 +38,12 @@ NOT_YET: tuple[str, ...] = (
     "naming",
     "posttraining",
     "protocols",
-    "pytest_plugin",
     "pytree",
     "ragged",
     "records",
     "rows",
     "sample_batches",
     "sequences",
-    "testing",
     "training",
 )
 """Folders and modules of the package whose English is still to be revised."""
