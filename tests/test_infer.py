@@ -173,10 +173,10 @@ def test_a_checker_reads_it(kept, tmp_path):
 def test_what_is_refused():
     with pytest.raises(LeafError, match=r"infer_schema\(\) takes a Batch, got dict"):
         infer_schema({"a": 1})
-    with pytest.raises(SettingError, match="style= is 'protocol' or 'record', got 'class'"):
+    with pytest.raises(SettingError, match="style= must be 'protocol' or 'record', got 'class'"):
         infer_schema(Batch(), style="class")  # type: ignore[arg-type]
     for name in ("two words", "class", "", 3):
-        with pytest.raises(FieldNameError, match="is not a name of a class"):
+        with pytest.raises(FieldNameError, match="name= must be a valid name of a class, got"):
             infer_schema(Batch(), name)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""From data to a declaration: :func:`infer_schema` writes the protocol or record that a batch fulfils."""
+"""``infer_schema``, which writes the source of a protocol or record that a batch matches."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ _ROWS: Final = ("N", "M", "K", "L")
 
 
 def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", *, sizes: bool = False) -> str:
-    """Source of a protocol or record that ``batch`` fulfils, ready to be pasted and named better.
+    """Write the source of a protocol or record that ``batch`` matches, to be pasted into a program and edited.
 
-    Dtypes are those of the data. Sizes become names: ``N`` for the rows, which all fields share, and one for each
-    dimension behind them, ``obs_dim``; fields with the name of another in front, as ``obs`` and ``obs_next``, share
-    these where their shapes are equal. Nested batches become classes of their own.
+    Dtypes are those of the data. Sizes become names: ``N`` for the rows, which all fields share, and a name such as
+    ``obs_dim`` for each further dimension. Fields of which one name is a prefix of the other, as ``obs`` and
+    ``obs_next``, share these names if their shapes are equal. Nested batches become classes of their own.
 
     Args:
-        batch: any batch.
-        name: the name of the class.
-        style: a ``"protocol"``, which any batch with these fields matches, or a ``"record"``, which is constructed too.
-        sizes: write numbers for the dimensions behind the rows, instead of names.
+        batch: Any batch.
+        name: Name of the class.
+        style: ``"protocol"``, which any batch with these fields matches, or ``"record"``, which has a constructor too.
+        sizes: Whether to write numbers instead of names for the dimensions after the rows.
 
     Returns:
-        Source, imports included. Shapes are spelt as jaxtyping's. Fields that no class can declare, because of their
-        names, and distributions that have not N rows, are in comments.
+        The source, including imports, with shapes in jaxtyping's syntax. Fields that cannot be declared in a class
+        because of their names, and distributions whose number of rows is not N, are in comments.
 
     Raises:
         LeafError: ``batch`` is not a Batch.
-        SettingError: there is no such style.
-        FieldNameError: ``name`` is not a name of a class.
+        SettingError: ``style`` is not a style.
+        FieldNameError: ``name`` is not a valid name of a class.
     """
     if style not in _BASES:
-        raise SettingError(f"style= is 'protocol' or 'record', got {style!r}")
+        raise SettingError(f"style= must be 'protocol' or 'record', got {style!r}")
     given: Any = name
     if not isinstance(given, str) or not given.isidentifier() or keyword.iskeyword(given):
-        raise FieldNameError(f"{name!r} is not a name of a class")
+        raise FieldNameError(f"name= must be a valid name of a class, got {name!r}")
     writer = _Writer(require_tree(batch, "infer_schema()"), style, sizes)
     writer.declare(batch, name)
     return writer.source()
 
 
 class _Writer:
-    """Collects classes, the inner ones first, and what they import.
+    """The classes written so far, inner ones first, and their imports.
 
     Args:
-        batch: the whole batch, whose sizes are named.
-        style: record or protocol.
-        sizes: write numbers behind the rows.
+        batch: The whole batch, whose sizes are named.
+        style: Style of the classes, ``"record"`` or ``"protocol"``.
+        sizes: Whether to write numbers for the dimensions after the rows.
     """
 
     def __init__(self, batch: Tree, style: Style, sizes: bool) -> None:
@@ -76,13 +76,13 @@ class _Writer:
             self._from("typing", "Protocol")
         self._classes: list[str] = []
         self._names = _Names(_TAKEN)
-        self._behind = _Behind()
+        self._dim_names = _DimNames()
         lengths = Counter(leading_shape(leaf)[0] for _, leaf in leaves(batch.__dict__) if leading_shape(leaf))
         names = (*_ROWS, *(f"N{number}" for number in range(len(_ROWS), len(lengths))))
         self._rows = {length: name for (length, _), name in zip(lengths.most_common(), names, strict=False)}
 
     def source(self) -> str:
-        """All of it: imports, classes."""
+        """Return the imports and the classes."""
         numpy = ["import numpy as np"] if any("np." in text for text in self._classes) else []
         lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(self._imports.items())]
         standard = [line for line in lines if line.startswith("from typing ")]
@@ -92,7 +92,7 @@ class _Writer:
         return "\n\n".join(blocks) + "\n\n\n" + "\n\n\n".join(self._classes) + "\n"
 
     def declare(self, batch: Tree, name: str) -> str:
-        """Write the class of a batch; its name, which is another one if the first is taken."""
+        """Write the class of a batch. Return its name, which has a number added if ``name`` is taken."""
         name = self._names.new(name)
         lines = []
         for field, value in batch.__dict__.items():
@@ -124,13 +124,13 @@ class _Writer:
         return type(value).__name__ if plain else "object"
 
     def _ragged(self, value: Any, field: str) -> str:
-        outer, self._rows = self._rows, {int(value.sizes.sum()): _ROWS[0]}  # dimensions of its own
+        outer, self._rows = self._rows, {int(value.sizes.sum()): _ROWS[0]}  # sizes in a Ragged are local to it
         inner = self._hint(field, value.values)
         self._rows = outer
         return f"{self._from('typedbatch', 'Ragged')}[{inner}]"
 
     def _has_rows(self, value: Any) -> bool:
-        """True for as many rows as N: a plain annotation asks for these."""
+        """Return True if a value has N rows, which an annotation without a shape requires."""
         shape = leading_shape(value)
         return bool(shape) and self._rows[shape[0]] == _ROWS[0]
 
@@ -149,12 +149,12 @@ class _Writer:
     def _shape(self, shape: tuple[int, ...], field: str) -> str:
         if not shape:
             return ""
-        return " ".join([self._rows[shape[0]], *self._sizes_behind(shape[1:], field)])
+        return " ".join([self._rows[shape[0]], *self._further_dims(shape[1:], field)])
 
-    def _sizes_behind(self, shape: tuple[int, ...], field: str) -> list[str]:
+    def _further_dims(self, shape: tuple[int, ...], field: str) -> list[str]:
         if self._sizes:
             return list(map(str, shape))
-        owner = self._behind.owner(field, shape)
+        owner = self._dim_names.owner(field, shape)
         word = re.sub(r"\W", "_", owner) or "field"
         word = f"d{word}" if word[0].isdigit() else word
         return [f"{word}_dim"] if len(shape) == 1 else [f"{word}_{i}" for i in range(len(shape))]
@@ -165,7 +165,7 @@ class _Writer:
 
 
 class _Names:
-    """Hands out each name once: the second ``Camera`` is ``Camera2``."""
+    """A source of unique names: the second ``Camera`` becomes ``Camera2``."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
@@ -173,42 +173,43 @@ class _Names:
 
     def new(self, name: str) -> str:
         number = self._next.get(name, 1)
-        while (one := name if number == 1 else f"{name}{number}") in self._taken:
+        while (unique := name if number == 1 else f"{name}{number}") in self._taken:
             number += 1
         self._next[name] = number + 1
-        self._taken.add(one)
-        return one
+        self._taken.add(unique)
+        return unique
 
 
-class _Behind:
-    """Which field the sizes behind the rows are named after: one of a related name that has the same, or itself.
+class _DimNames:
+    """The fields after which the dimensions after the rows are named.
 
-    Names are related where one is the other with something behind it, as ``obs`` and ``obs_next``.
+    These dimensions of a field are named after an earlier field with a related name and the same sizes, or else after
+    the field itself. Names are related if one is the other plus a suffix, as ``obs`` and ``obs_next``.
     """
 
     def __init__(self) -> None:
         self._names = _Names()
         self._owners: dict[tuple[str, tuple[int, ...]], int] = {}
-        """Fields that sizes are named after, and how many there were before."""
+        """The order of the fields that give names, by name and sizes."""
         self._longer: dict[tuple[str, tuple[int, ...]], str] = {}
-        """For the beginnings of their names, up to an underscore, the first of them."""
+        """The first of these fields that begins with a prefix, by prefix (up to an underscore) and sizes."""
 
     def owner(self, field: str, shape: tuple[int, ...]) -> str:
-        """The field that names the sizes of this one; two fields of one name may have different ones."""
-        starts = [field[:i] for i, letter in enumerate(field) if letter == "_"]
-        related = [one for one in (*starts, field) if (one, shape) in self._owners]
+        """Return the name for these sizes of a field. Nested fields of the same name may have different sizes."""
+        prefixes = [field[:i] for i, letter in enumerate(field) if letter == "_"]
+        related = [name for name in (*prefixes, field) if (name, shape) in self._owners]
         related += [self._longer[field, shape]] if (field, shape) in self._longer else []
         if related:
-            return min(related, key=lambda one: self._owners[one, shape])
+            return min(related, key=lambda name: self._owners[name, shape])
         owner = self._names.new(field)
         self._owners[owner, shape] = len(self._owners)
-        for start in starts:
-            self._longer.setdefault((start, shape), owner)
+        for prefix in prefixes:
+            self._longer.setdefault((prefix, shape), owner)
         return owner
 
 
 def _is_declarable(name: str) -> bool:
-    """True for what can be an annotation in the body of a class of batches."""
+    """Return True if a field of this name can be declared in the body of a class."""
     usable = (
         name.isidentifier()
         and unicodedata.normalize("NFKC", name) == name
@@ -221,7 +222,7 @@ def _is_declarable(name: str) -> bool:
 def _camel(name: str) -> str:
     words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", name))
     camel = "".join(word[:1].upper() + word[1:] for word in words)
-    for one in (camel, f"Nested{camel}"):
-        if one.isidentifier() and not keyword.iskeyword(one):
-            return one
+    for candidate in (camel, f"Nested{camel}"):
+        if candidate.isidentifier() and not keyword.iskeyword(candidate):
+            return candidate
     return "Nested"

@@ -1,4 +1,4 @@
-"""JSON schema of protocols and records: what their batches look like once arrays are lists."""
+"""JSON schema of protocols and records, for batches whose arrays are converted to lists."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ __all__ = ["json_schema"]
 
 
 def json_schema(schema: Any) -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of a protocol or record.
+    """Return the JSON schema (draft 2020-12) of a protocol or record.
 
-    Arrays and tensors are arrays of arrays; of a dimension that is a number the length is said, of one that has a name
-    only the description says it, because JSON schema has no names for sizes. Distributions and objects are anything.
+    Arrays and tensors become arrays of arrays. The length is given for dimensions of a fixed size. Named dimensions
+    appear only in the description, because JSON schema has no names for sizes. Distributions and objects may be any
+    value.
 
     Args:
-        schema: a protocol or record.
+        schema: Protocol or record.
 
     Raises:
-        DeclarationError: it is neither.
+        DeclarationError: ``schema`` is neither a protocol nor a record.
     """
     return _object(schema_of(schema), ())
 
 
 def field_schema(field: Field) -> dict[str, Any]:
-    """The JSON schema of one field."""
+    """Return the JSON schema of a field."""
     return _field(field, ())
 
 
 def _object(schema: Schema, outer: tuple[Schema, ...]) -> dict[str, Any]:
-    if schema in outer:  # it holds itself; how deep, data says
+    if schema in outer:  # the schema nests itself: stop here
         return {"type": "object", "title": schema.name}
     return {
         "type": "object",
@@ -55,9 +56,9 @@ def _object(schema: Schema, outer: tuple[Schema, ...]) -> dict[str, Any]:
 
 def _field(field: Field, outer: tuple[Schema, ...]) -> dict[str, Any]:
     options = [_option(option, outer) for option in field.options]
-    unlike = [option for i, option in enumerate(options) if option not in options[:i]]
-    said = unlike[0] if len(unlike) == 1 else {"anyOf": unlike} if unlike else {}
-    return {**said, "description": field.expects()}
+    distinct = [option for i, option in enumerate(options) if option not in options[:i]]
+    kinds = distinct[0] if len(distinct) == 1 else {"anyOf": distinct} if distinct else {}
+    return {**kinds, "description": field.expects()}
 
 
 def _option(option: Option, outer: tuple[Schema, ...]) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def _option(option: Option, outer: tuple[Schema, ...]) -> dict[str, Any]:
 
 
 def _array(shape: Shape, element: dict[str, Any]) -> dict[str, Any]:
-    # behind a name for any number of dimensions, nothing can be said
+    # A variadic element may stand for any number of dimensions, so the nesting after it is unknown.
     inner = element if shape.variadic is None else {}
     for dim in reversed(shape.before):
         inner = {"type": "array", "items": inner, **_length(dim)}
@@ -93,10 +94,10 @@ def _length(dim: Dim) -> dict[str, int]:
 
 
 def _element(dtypes: Dtypes | None) -> dict[str, Any]:
-    """The types of JSON that these dtypes are."""
+    """Return the JSON type of the elements of an array with one of these dtypes."""
     if dtypes is None:
         return {}
-    fits = [name for name, members in _ELEMENTS.items() if any(dtypes[np.dtype(one)] for one in members)]
-    if "number" in fits and "integer" in fits:
-        fits.remove("integer")  # it is a number too
-    return {"type": fits[0] if len(fits) == 1 else fits} if fits else {}
+    types = [name for name, members in _ELEMENTS.items() if any(dtypes[np.dtype(member)] for member in members)]
+    if "number" in types and "integer" in types:
+        types.remove("integer")  # "number" includes integers
+    return {"type": types[0] if len(types) == 1 else types} if types else {}

@@ -1,6 +1,6 @@
-"""For pytest: ``--typedbatch=values`` sets the level of a test run, and ``assert a == b`` names the fields that differ.
+"""The pytest plugin: ``--typedbatch=values`` sets the level of a run, and a failed ``a == b`` lists differing fields.
 
-It is found by pytest once typedbatch is installed. The functions are pytest's hooks.
+pytest loads the plugin if typedbatch is installed. The functions are hooks of pytest.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from typedbatch._ops.differences import differences
 from typedbatch._tree.leaves import Tree
 from typedbatch.errors import SettingError
 
-_before = pytest.StashKey[str]()
+_previous_level = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("typedbatch").addoption(
         "--typedbatch",
         metavar="LEVEL",
-        help="what validate() and @checked check in this run: off, structure or values (else TYPEDBATCH_CHECK)",
+        help="level of validate() and @checked in this run: off, structure or values (default: TYPEDBATCH_CHECK)",
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    _set_level(early_config)  # before a conftest imports what is decorated with @checked
+    # At level "off", @checked returns the function itself, so the level must be set before a conftest imports any.
+    _set_level(early_config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,15 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if _before in config.stash:
-        set_default(config.stash[_before], "the level")
+    if _previous_level in config.stash:
+        set_default(config.stash[_previous_level], "the level")
 
 
 def _set_level(config: pytest.Config) -> None:
     level = getattr(config.known_args_namespace, "typedbatch", None) or config.getoption("typedbatch", None)
-    if level is None or _before in config.stash:
+    if level is None or _previous_level in config.stash:
         return
-    config.stash[_before] = current_level()
+    config.stash[_previous_level] = current_level()
     try:
         set_default(level, "--typedbatch")
     except SettingError as error:
@@ -60,7 +61,7 @@ def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | Non
         return None
     try:
         found = differences(left, right)
-    except Exception:  # noqa: BLE001  # a leaf of a foreign class may raise anything; pytest then says what it can
+    except Exception:  # noqa: BLE001  # a leaf of a foreign class may raise anything; pytest then explains by itself
         return None
     fields = "1 field" if len(found) == 1 else f"{len(found)} fields"
     return [f"{type(left).__name__} == {type(right).__name__}, but for {fields}:", *(f"  {line}" for line in found)]

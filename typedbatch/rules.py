@@ -1,6 +1,6 @@
-"""What values must fulfil, beyond their structure: ``Finite``, bounds, order, and rules across fields.
+"""Rules on values, beyond their structure: ``Finite``, bounds, order, and rules across fields.
 
-Rules are the second tier of validation. They read every value, so they are off unless the level is ``"values"``.
+Rules read every value, so they are checked only at the level ``"values"``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ M = TypeVar("M", bound=Callable[[Any], Any])
 
 
 class Rule(NamedTuple):
-    """What the values of one field must fulfil: ``rew: Annotated[Array, Finite]``.
+    """A rule on the values of one field: ``rew: Annotated[Array, Finite]``.
 
     Attributes:
-        words: completes "values must be": ``"finite"``, ``">= 0"``.
-        holds: from the array or tensor to one answer, or an answer for each element, as ``lambda x: x > 0`` gives.
+        words: Completion of "values must be": ``"finite"``, ``">= 0"``.
+        holds: Function of the array or tensor that returns a bool, or a bool for each element, as ``lambda x: x > 0``.
     """
 
     words: str
@@ -38,9 +38,9 @@ class BatchRule(NamedTuple):
     """A rule across fields: a method of the record or protocol, marked with :func:`rule`.
 
     Attributes:
-        name: the method's.
-        words: what it says must be so.
-        holds: from the batch to one answer, or an answer for each row.
+        name: Name of the method.
+        words: Statement that must be true of the batch.
+        holds: Function of the batch that returns a bool, or a bool for each row.
     """
 
     name: str
@@ -53,7 +53,7 @@ def rule(words: str, /) -> Callable[[M], M]: ...
 @overload
 def rule(holds: Callable[[Any], Any], words: str, /) -> Callable[[Any], Any]: ...
 def rule(holds: Any, words: Any = None, /) -> Any:
-    """Make a rule across the fields of a record or protocol: mark a method, or name a function in its class.
+    """Declare a rule across the fields of a record or protocol: mark a method, or assign a function in the class.
 
     ::
 
@@ -66,13 +66,13 @@ def rule(holds: Any, words: Any = None, /) -> Any:
 
             reached = rule(lambda batch: ~batch.terminated | (batch.rew > 0), "what ends an episode has a reward")
 
-    It is called with a batch whose structure is right, and answers with one bool, or with an array or tensor of bools,
-    one per row. In a protocol, put it under ``if not TYPE_CHECKING``: checkers ask every match of a protocol for its
-    methods too.
+    The function is called with a batch whose structure is right. It returns a bool, or an array or tensor of bools, one
+    per row. In a protocol, put it under ``if not TYPE_CHECKING``: type checkers would require the method of every class
+    that is to match the protocol.
 
     Args:
-        holds: a function of the batch; left out above a method.
-        words: what must be so, for the report.
+        holds: Function of the batch; omitted if a method is marked.
+        words: Statement that must be true of the batch, for reports.
 
     Raises:
         DeclarationError: ``words`` is not text, as when the parentheses are forgotten, or ``holds`` is not a function.
@@ -80,15 +80,15 @@ def rule(holds: Any, words: Any = None, /) -> Any:
     if words is not None:
         return _rule_of(holds, words)
     words = holds
-    if not isinstance(words, str):  # the method itself, when the parentheses are forgotten
+    if not isinstance(words, str):  # it is the method itself if the parentheses are forgotten
         raise DeclarationError(
-            'rule() takes what must be so, in words: @rule("adv has mean 0"), or rule(check, "adv has mean 0")'
+            'rule() takes a statement about the batch, as @rule("adv has mean 0") or rule(check, "adv has mean 0")'
         )
 
     def mark(method: M) -> M:
         marked: Any = method
         if not isinstance(marked, FunctionType):
-            raise DeclarationError(f"@rule({words!r}) marks a plain method, and stands right above its def")
+            raise DeclarationError(f"@rule({words!r}) is for a plain method; put it directly above the def")
         marked.__typedbatch_rule__ = words  # type: ignore[attr-defined]  # functions take attributes
         return method
 
@@ -99,19 +99,26 @@ def _rule_of(holds: Any, words: object) -> Callable[[Any], Any]:
     if not callable(holds) or isinstance(holds, type) or not isinstance(words, str):
         raise DeclarationError(f"rule() takes a function of the batch, then words, got {holds!r} and {words!r}")
 
-    def rule_of_function(batch: Any) -> Any:  # a function of its own, since one function may be in several rules
+    # The mark is set on a new function, because the same function may be used in several rules.
+    def rule_of_function(batch: Any) -> Any:
         return holds(batch)
 
     return rule(words)(rule_of_function)
 
 
 def batch_rules(cls: type) -> Iterator[BatchRule]:
-    """The rules of a record or protocol, inherited ones first; a method that is defined again replaces the first."""
+    """Yield the rules of a record or protocol, inherited ones first. An overriding method replaces an inherited rule.
+
+    Raises:
+        DeclarationError: a rule is a static method or class method.
+    """
     names = (name for base in reversed(cls.__mro__) for name, value in vars(base).items() if _is_rule(value))
     for name in dict.fromkeys(names):
         method = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
         if isinstance(method, (staticmethod, classmethod)):
-            raise DeclarationError(f"the rule {cls.__name__}.{name} is a plain method, no {type(method).__name__}")
+            raise DeclarationError(
+                f"the rule {cls.__name__}.{name} must be a plain method, not a {type(method).__name__}"
+            )
         if _is_rule(method):
             yield BatchRule(name, method.__typedbatch_rule__, method)
 
@@ -143,24 +150,26 @@ Finite: Rule = Rule("finite", _finite)
 """Neither infinite nor NaN."""
 
 Sorted: Rule = Rule("in ascending order of rows", _sorted)
-"""Nothing is less than what the row before it has in its place."""
+"""Each value is >= the value in the row above."""
 
 Unique: Rule = Rule("unique", _unique)
-"""No row twice."""
+"""No two rows are equal."""
 
 
 def rules_in(metadata: Iterable[object]) -> Iterator[Rule]:
-    """The rules among what ``Annotated`` holds: ours, and those of ``annotated_types``; all else is left alone.
+    """Yield the rules in the metadata of ``Annotated``: those of typedbatch and of ``annotated_types``.
+
+    Other metadata is ignored.
 
     Raises:
-        DeclarationError: a rule that can never hold, or a class in place of an instance, as ``Ge`` for ``Ge(0)``.
+        DeclarationError: a rule can never hold, or a class is given instead of an instance, as ``Ge`` for ``Ge(0)``.
     """
     bounds: dict[str, Any] = {}
     for item in metadata:
         if isinstance(item, Rule):
             yield item
         elif isinstance(item, type) and item.__module__.partition(".")[0] == "annotated_types":
-            raise DeclarationError(f"{item.__name__} is a class; give it its value, as in {item.__name__}(0)")
+            raise DeclarationError(f"{item.__name__} is a class; write an instance, as in {item.__name__}(0)")
         elif getattr(item, "__is_annotated_types_grouped_metadata__", False) and isinstance(item, Iterable):
             yield from rules_in(item)  # Interval(ge=0, le=1), Len(1, 5)
         elif type(item).__module__.partition(".")[0] == "annotated_types":
@@ -185,7 +194,7 @@ def _annotated_type(item: Any, bounds: dict[str, Any]) -> Iterator[Rule]:
         yield Rule(words, lambda values: least <= len(values) and (most is None or len(values) <= most))
     elif name == "Predicate":
         words = f"what {getattr(item.func, '__name__', 'the predicate')}() is true of"
-        yield Rule(words, lambda values: _ask(item.func, values))
+        yield Rule(words, lambda values: _apply_predicate(item.func, values))
 
 
 _BOUNDS: dict[str, tuple[str, str, str, Callable[[Any, Any], Any]]] = {
@@ -197,14 +206,14 @@ _BOUNDS: dict[str, tuple[str, str, str, Callable[[Any, Any], Any]]] = {
 
 
 def _wide(values: Any) -> Any:
-    """Small integers in torch as int64: torch would turn a limit of 256 into the uint8 that is 0."""
+    """Convert small integers of torch to int64, because torch would cast a limit of 256 to uint8, which gives 0."""
     if KINDS[type(values)] is TENSOR and not values.is_floating_point() and values.element_size() < 8:
         return values.to(sys.modules["torch"].int64)
     return values
 
 
-def _ask(function: Callable[[Any], Any], values: Any) -> Any:
-    """The answer of a predicate to an array; one that knows numbers only, as ``math.isfinite``, is asked of each."""
+def _apply_predicate(function: Callable[[Any], Any], values: Any) -> Any:
+    """Apply a predicate to an array, or to each value if it takes only numbers, as ``math.isfinite``."""
     numbers = values.detach().cpu() if KINDS[type(values)] is TENSOR else np.asarray(values)
     try:
         return function(numbers)
@@ -213,7 +222,7 @@ def _ask(function: Callable[[Any], Any], values: Any) -> Any:
 
 
 def mask_matches(mask: str, length: str, /) -> Any:
-    """A rule: each row of a mask counts as many tokens as its length says.
+    """Return a rule that the number of tokens in each row of a mask is equal to the length of the row.
 
     ::
 
@@ -223,12 +232,12 @@ def mask_matches(mask: str, length: str, /) -> Any:
             lengths = mask_matches("response_mask", "response_length")
 
     Args:
-        mask: the field of the mask, ``(N, ...)``, bool or numbers 0 and 1.
-        length: the field of the lengths, ``(N,)``.
+        mask: Name of the mask field, ``(N, ...)``, bool or numbers 0 and 1.
+        length: Name of the field of lengths, ``(N,)``.
 
     Returns:
-        The rule, for the body of a record; in a protocol put it under ``if not TYPE_CHECKING``. It answers per row, and
-        holds while one of the fields is absent or None.
+        The rule, for the body of a record; in a protocol put it under ``if not TYPE_CHECKING``. It is checked per row,
+        and holds if any of the fields is absent or None.
     """
 
     def holds(tokens: Any, lengths: Any) -> Any:
@@ -238,15 +247,15 @@ def mask_matches(mask: str, length: str, /) -> Any:
 
 
 def some(mask: str, /, *, each_row: bool = False) -> Any:
-    """A rule: a mask has a token that counts, so that no mean over it divides by 0.
+    """Return a rule that a mask counts at least one token, so that a mean over it does not divide by 0.
 
     Args:
-        mask: the field of the mask, ``(N, ...)``, bool or numbers 0 and 1.
-        each_row: in each row. Otherwise one in the whole batch is enough, as samples are left out of the loss by a mask
-            of zeros: truncated ones, and those that ``pad_rows`` adds.
+        mask: Name of the mask field, ``(N, ...)``, bool or numbers 0 and 1.
+        each_row: Whether each row must count a token. By default one token in the whole batch is enough, because masks
+            of zeros are used to leave samples out of the loss: truncated ones, and those that ``pad_rows`` adds.
 
     Returns:
-        The rule, as :func:`mask_matches` does.
+        The rule, used like that of :func:`mask_matches`.
     """
 
     def holds(tokens: Any) -> Any:
@@ -257,19 +266,19 @@ def some(mask: str, /, *, each_row: bool = False) -> Any:
 
 
 def groups_centred(advantage: str, group: str, /, *, mask: str | None = None, tolerance: float = 0.01) -> Any:
-    """A rule: the advantages of each group have mean 0, as GRPO and RLOO make them.
+    """Return a rule that the advantages of each group have mean 0, as GRPO and RLOO compute them.
 
-    A row counts once, however long it is: with the mean of its tokens. Not judged are groups of one row, whose baseline
-    is another, and groups with a row of which no token counts.
+    Each row has the same weight: its advantage is the mean over its tokens. Groups of a single row are not checked,
+    since they have another baseline. Groups with a row in which no token counts are not checked either.
 
     Args:
-        advantage: the field of the advantages, ``(N,)`` or ``(N, R)``.
-        group: the field that rows of one group share, ``(N,)``: numbers or text.
-        mask: the field of the tokens that count, of the shape of ``advantage``; None for all.
-        tolerance: the mean may differ from 0 by this share of the largest advantage in the group.
+        advantage: Name of the field of advantages, ``(N,)`` or ``(N, R)``.
+        group: Name of the field that tells the group of each row, ``(N,)``: numbers or text.
+        mask: Name of the field that tells which tokens count, of the shape of ``advantage``; None if all do.
+        tolerance: Largest allowed ratio of the mean to the largest absolute advantage in the group.
 
     Returns:
-        The rule, as :func:`mask_matches` does; it does not hold for all rows of a group.
+        The rule, used like that of :func:`mask_matches`. It fails for all rows of a group or for none.
     """
 
     def holds(advantages: Any, keys: Any, counting: Any = None) -> Any:
@@ -292,19 +301,21 @@ def groups_centred(advantage: str, group: str, /, *, mask: str | None = None, to
 
 
 def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
-    """A rule: two log-probabilities of the same tokens are not shifted by a token against each other.
+    """Return a rule that two fields of log-probabilities are not shifted by one token relative to each other.
 
-    What is compared is the mean absolute difference, at the same token and at the next one to either side. Data is
-    shifted if a neighbour is less than half as far away as the token itself; so the log-probabilities of another
-    policy, which are far away everywhere, are not. It is asked of all rows together, and of each with 16 tokens.
+    The rule compares mean absolute differences, at the same token and at the neighboring token on either side. Data is
+    shifted if the difference at a neighbor is less than half of that at the token itself. The log-probabilities of
+    another policy pass, since they differ everywhere. The rule applies to all rows together, and to each row with at
+    least 16 tokens.
 
     Args:
-        one: a field of log-probabilities, ``(N, R)``, in nats.
-        other: another, of the same shape.
-        mask: the field of the tokens that count, of that shape; None for all. Values that are not finite never count.
+        one: Name of a field of log-probabilities, ``(N, R)``, in nats.
+        other: Name of another such field, of the same shape.
+        mask: Name of the field that tells which tokens count, of that shape; None if all do. Values that are not
+            finite never count.
 
     Returns:
-        The rule, as :func:`mask_matches` does; it answers per row.
+        The rule, used like that of :func:`mask_matches`. It is checked per row.
     """
 
     def holds(ours: Any, theirs: Any, counting: Any = None) -> Any:
@@ -329,21 +340,21 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
 
 
 def _of_fields(words: str, holds: Callable[..., Any], *names: str) -> Any:
-    """A rule across these fields, which holds while one of them is absent or None."""
+    """Return a rule across these fields, which holds if any of them is absent or None."""
 
-    def asked(batch: Any) -> Any:
+    def holds_for(batch: Any) -> Any:
         values = [getattr(batch, name, None) for name in names]
         return True if any(value is None for value in values) else holds(*values)
 
-    return rule(words)(asked)
+    return rule(words)(holds_for)
 
 
-_ENOUGH = 16
-"""Of fewer tokens, it may be chance that a neighbour is closer."""
+_MIN_TOKENS = 16
+"""Smallest number of tokens from which a shift is inferred: with fewer, a neighbor may be closer by chance."""
 
 
 def _differences(one: Any, other: Any, counts: Any) -> Any:
-    """For each row, the sum of absolute differences of what counts, and how much counts: ``(N, 2)``."""
+    """Return the sum of absolute differences over the tokens that count, and their number, per row: ``(N, 2)``."""
     apart = np.abs(np.where(counts, one, 0) - np.where(counts, other, 0))
     return np.stack([apart.sum(1), counts.sum(1)], axis=1)
 
@@ -353,12 +364,12 @@ def _mean(sums: Any) -> Any:
 
 
 def _is_shifted(same: Any, shifted: Any) -> Any:
-    """Whether the neighbour is far closer than the token itself, for sums over enough of them."""
-    return (shifted[:, 1] >= _ENOUGH) & (_mean(shifted) < 0.5 * _mean(same))
+    """Return whether the neighboring token is much closer than the token itself, per row, given enough tokens."""
+    return (shifted[:, 1] >= _MIN_TOKENS) & (_mean(shifted) < 0.5 * _mean(same))
 
 
 def _flat(values: Any) -> Any:
-    """Rows of numbers in float64, ``(N, M)``."""
+    """Return the values as rows of float64 numbers, ``(N, M)``."""
     numbers = _numbers(values)
     return numbers.reshape(len(numbers), -1)
 

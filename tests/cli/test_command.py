@@ -261,7 +261,7 @@ def test_infer_writes_what_validate_takes(folder):
     assert run("validate", "fine.safetensors", "--as", "inferred:Mine", cwd=folder).returncode == 0
     assert run("validate", "short.h5", "--as", "inferred:Mine", cwd=folder).returncode == 1
     assert run("infer", "fine.h5", "--style", "class", cwd=folder).returncode == 2
-    assert "style= is 'protocol' or 'record'" in run("infer", "fine.h5", "--style", "class", cwd=folder).stderr
+    assert "style= must be 'protocol' or 'record'" in run("infer", "fine.h5", "--style", "class", cwd=folder).stderr
 
 
 def test_show_is_a_tree(tmp_path):

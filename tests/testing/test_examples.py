@@ -167,7 +167,7 @@ def test_rules_that_nothing_simple_fulfils():
         it: Annotated[Array, Predicate(lambda x: x == 0.123)]
 
     with pytest.raises(
-        SettingError, match=r"field 'it': no values were found that are .*; give it: fields=\{'it': ...\}"
+        SettingError, match=r"field 'it': no values were found that are .*; pass a value: fields=\{'it': ...\}"
     ):
         example(Odd)
     assert example(Odd, fields={"it": np.full(4, 0.123)}).it[0] == 0.123
@@ -208,9 +208,9 @@ def test_fields_that_are_given():
         (lambda: example(Pixels, M=3), "Pixels has no dimension 'M'; it has "),
         (lambda: example(Pixels, HH=3), "did you mean 'H'"),
         (lambda: example(Node, K=3), "Node has no dimension 'K'; it has N"),
-        (lambda: example(Pixels, N=-1), "the size of 'N' is a number from 0 up, got -1"),
-        (lambda: example(Pixels, N="5"), "the size of 'N' is a number from 0 up, got '5'"),
-        (lambda: example(Pixels, obs=3), "the sizes of 'obs' are a tuple of numbers from 0 up, got 3"),
+        (lambda: example(Pixels, N=-1), "the size of 'N' must be a whole number >= 0, got -1"),
+        (lambda: example(Pixels, N="5"), "the size of 'N' must be a whole number >= 0, got '5'"),
+        (lambda: example(Pixels, obs=3), "the sizes of 'obs' must be a tuple of whole numbers >= 0, got 3"),
         (lambda: example(Pixels, fields={"ob": 1}), "Pixels has no field 'ob'; did you mean 'obs'"),
     ],
 )
@@ -230,9 +230,11 @@ def test_what_nothing_is_known_of():
         it: Strict
 
     globals()["Strict"] = Strict
-    with pytest.raises(SettingError, match=r"field 'dist': no Gamma is known to fit; give it: fields=\{'dist': ...\}"):
+    with pytest.raises(
+        SettingError, match=r"field 'dist': no example is known of a Gamma; pass a value: fields=\{'dist': ...\}"
+    ):
         example(Rare)
-    with pytest.raises(SettingError, match=r"field 'it': Strict\(\) cannot be made"):
+    with pytest.raises(SettingError, match=r"field 'it': Strict\(\) failed"):
         example(Held)
     with pytest.raises(DeclarationError):
         example(int)
@@ -244,7 +246,7 @@ def test_a_dimension_without_a_size():
         it: Float[np.ndarray, "N K//2 K/2"]
 
     assert example(Half, K=4).it.shape == (4, 2, 2)
-    with pytest.raises(SettingError, match=r"the dimension 'K/2' has no size where K=3; give others"):
+    with pytest.raises(SettingError, match=r"the dimension 'K/2' has no valid size for K=3; pass other sizes"):
         example(Half, K=3)
 
 

@@ -114,7 +114,7 @@ def test_the_meta_of_a_nested_record():
 
 def test_meta_that_is_no_typed_dict_is_refused_when_the_class_is_made():
     with pytest.raises(
-        DeclarationError, match=r"meta is declared as a TypedDict, or as Mapping\[str, Any\], not as int"
+        DeclarationError, match=r"meta must be declared as a TypedDict or as Mapping\[str, Any\], not as int"
     ):
 
         class Wrong(BatchRecord):

@@ -92,7 +92,7 @@ def test_convert_casts_floating_fields_and_no_others(device):
         (
             RolloutBatch,
             torch.float32,
-            r"dtype= is for tensors, and RolloutBatch declares none; ask for tensors",
+            r"dtype= is for tensors, and RolloutBatch declares none; declare tensors",
         ),
     ],
 )

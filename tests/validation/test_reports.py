@@ -60,7 +60,7 @@ def test_a_row_of_declared_shapes_is_told_so_too():
 
 
 def test_what_a_batch_becomes_is_no_union():
-    with pytest.raises(DeclarationError, match=r"ActBatch \| Cam is a union; what a batch becomes is one protocol"):
+    with pytest.raises(DeclarationError, match=r"expected a single protocol or record, got the union ActBatch \| Cam"):
         extend(Batch(act=np.zeros(3)), ActBatch | Cam)
 
 

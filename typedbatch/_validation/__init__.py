@@ -1,1 +1,1 @@
-"""Whether a batch is what a protocol or record declares."""
+"""Validation of batches against protocols and records: by a call, at function boundaries, and after conversion."""

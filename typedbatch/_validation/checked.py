@@ -1,4 +1,4 @@
-"""Boundaries: ``checked`` validates what a function takes and returns, by its annotations."""
+"""``checked``, the decorator that validates the arguments and results of a function by its annotations."""
 
 from __future__ import annotations
 
@@ -16,34 +16,37 @@ def checked(function: F, /) -> F: ...
 @overload
 def checked(*, level: Level | None = None) -> Callable[[F], F]: ...
 def checked(function: Any = None, /, *, level: Level | None = None) -> Any:
-    """Validate what a function takes and returns, by its annotations.
+    """Validate the arguments and results of a function by its annotations.
 
-    Arguments annotated with a protocol or record, a union of them, or a type variable bound to one, are passed through
-    :func:`validate`, each of ``*args`` and ``**kwargs`` too, and so is the return value; a coroutine's when it is
-    awaited, what a generator yields when it yields it. Batches inside ``list``, ``tuple``, ``dict``, ``Sequence`` and
-    ``Mapping`` are validated at once, those of an ``Iterator``, ``Iterable``, ``Generator`` and their asynchronous kin
-    when they are taken out. A list whose batches become records is a new list; all else is handed on as it is.
-    Defaults are not looked at. Annotations that cannot be read at run time, because their names are imported under
-    ``TYPE_CHECKING``, are left alone, unless they are typedbatch's own.
+    An argument annotated with a protocol or record, a union of them, or a type variable bound to one, is passed through
+    :func:`validate`. So are each of ``*args`` and ``**kwargs`` and the return value. The result of a coroutine is
+    validated when it is awaited, and an item of a generator when it is yielded. Batches inside ``list``, ``tuple``,
+    ``dict``, ``Sequence`` and ``Mapping`` are validated at the call. Those inside ``Iterator``, ``Iterable``,
+    ``Generator`` and their asynchronous counterparts are validated when they are iterated over. A list, tuple or dict
+    in which a batch becomes a record is replaced by a new one; everything else is passed on unchanged. Defaults are not
+    validated. Annotations that cannot be read at run time, because their names are imported under ``TYPE_CHECKING``,
+    are ignored, unless the names are typedbatch's own.
 
-    Arrays and tensors that are annotated in jaxtyping's words, ``Float[Tensor, "N R"]``, are checked too, also in a
-    tuple that is returned. A name is one size in all of them, in the fields of batches that are declared with it, and
-    in the result; a batch under ``Annotated[Inputs, OwnSizes]``, in a container, in ``*args`` or ``**kwargs`` has its
-    own.
+    Arrays and tensors with jaxtyping annotations, ``Float[Tensor, "N R"]``, are checked too, also in a tuple that is
+    returned. A name means the same size in all of them, in the fields of batches whose declaration uses the name, and
+    in the result. Sizes are local to a batch under ``Annotated[Inputs, OwnSizes]``, in a container, in ``*args`` or in
+    ``**kwargs``.
 
-    On a class, for example a dataclass, it validates what the constructor takes; on a record, the finished record too.
+    On a class, for example a dataclass, the arguments of the constructor are validated. On a record, the new record is
+    validated too.
 
-    While the level is ``"off"``, as under ``TYPEDBATCH_CHECK=off``, the function itself is returned, at no cost.
+    If the level is ``"off"``, as under ``TYPEDBATCH_CHECK=off``, the function itself is returned, at no cost.
 
     Args:
-        function: a function, method, coroutine function, generator function, class, or any other callable.
-        level: what is checked at this boundary, ``@checked(level="values")``; None for the level that holds at a call.
+        function: Function, method, coroutine function, generator function, class, or any other callable.
+        level: Level of the checks at this boundary, ``@checked(level="values")``; None for the current level at each
+            call.
 
     Raises:
-        SchemaError: at a call; ``boundary`` names the argument and the function. It is a ``CallError`` where arrays, or
-            sizes of several arguments, are not as declared.
-        TypeError: ``function`` cannot be called.
-        SettingError: there is no such level.
+        SchemaError: at a call; ``boundary`` names the argument and the function. It is a ``CallError`` if arrays, or
+            sizes of several arguments, do not match their declaration.
+        TypeError: ``function`` is not callable.
+        SettingError: ``level`` is not a level.
     """
     if level is not None:
         level = level_named(level, "the level of checked()")
@@ -56,6 +59,6 @@ def _checked(function: Any, level: Level | None) -> Any:
     now: Level = level or current_level()
     if now == "off":
         return function
-    from typedbatch._validation.wrapping import wrapped  # what is needed for it is imported at the first boundary
+    from typedbatch._validation.wrapping import wrapped  # imported here because its own imports take long
 
     return wrapped(function, level)

@@ -1,4 +1,4 @@
-"""Batches inside other things: what a boundary validates in ``list[RolloutBatch]``, ``Iterator[RolloutBatch]``."""
+"""Validation of batches inside containers and iterators: ``list[RolloutBatch]``, ``Iterator[RolloutBatch]``."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from typedbatch.schema.hints import alternatives, bare
 from typedbatch.schema.values import class_of
 
 Look = Gate
-"""Validates a value, which may be a batch or hold some; answers with what is handed on."""
+"""A function that validates a value, which is a batch or may contain some, and returns the value to pass on."""
 
 
 def look_for(hint: Any) -> Look | None:
-    """What to do with values of that annotation, which must be resolved; None if there is no batch in it."""
+    """Return the validator for values with a resolved annotation; None if the annotation has no batch in it."""
     hint, _ = bare(hint)
     options = [bare(option)[0] for option in alternatives(hint)]
     schemas = [option for option in options if is_schema(option)]
     if schemas and all(is_schema(option) or option is type(None) for option in options):
         return gate_of(hint)
     if len(options) > 1:
-        return _one_of(options)
+        return _look_in_union(options)
     cls, args = class_of(hint), get_args(hint)
     if not isinstance(cls, type) or not args:
         return None
-    return _inside(cls, args)
+    return _look_in_class(cls, args)
 
 
-def _one_of(options: list[Any]) -> Look | None:
-    """A union of more than batches: the class of the value tells which it is."""
+def _look_in_union(options: list[Any]) -> Look | None:
+    """Return the validator for a union with other types than batches. The class of a value selects the alternative."""
     looks: list[tuple[type, Look]] = []
     schemas = tuple(option for option in options if is_schema(option))
     for option in options:
@@ -56,48 +56,54 @@ def _one_of(options: list[Any]) -> Look | None:
     return look_at
 
 
-def _inside(cls: type, args: tuple[Any, ...]) -> Look | None:
-    """Other classes, a buffer or a task, are left alone: who looks inside would hand on something else."""
+def _look_in_class(cls: type, args: tuple[Any, ...]) -> Look | None:
+    """Return the validator for a generic class; None for a class that is not a standard container or iterator.
+
+    Such a class, for example a buffer or a task, would have to be replaced by another object to validate its contents.
+    """
     if cls is tuple:
-        return _tuple(args)
+        return _look_in_tuple(args)
     if cls in (dict, abc.Mapping, abc.MutableMapping):
-        return _values(look_for(args[-1]))
+        return _look_in_mapping(look_for(args[-1]))
     look = look_for(args[0])
     if look is None:
         return None
     if cls in (list, abc.Sequence, abc.MutableSequence, abc.Collection):
-        return _each(look)
+        return _look_in_items(look)
     if cls in (abc.Iterable, abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator):
-        return lambda value, name, boundary, level: _lazily(value, look, name, boundary, level)
+        return lambda value, name, boundary, level: _validated_lazily(value, look, name, boundary, level)
     return None
 
 
 def is_awaitable(hint: Any) -> bool:
-    """True for ``Awaitable[...]`` and ``Coroutine[...]``."""
+    """Return True for ``Awaitable[...]`` and ``Coroutine[...]``."""
     return class_of(hint) in (abc.Awaitable, abc.Coroutine)
 
 
-def _each(look: Look) -> Look:
+def _look_in_items(look: Look) -> Look:
     def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
         if not isinstance(value, abc.Collection) or isinstance(value, Tree):
             return value
         items = [look(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
-        return _handed_on(value, items)
+        return _rebuilt(value, items)
 
     return look_at
 
 
-def _handed_on(value: Any, items: list[Any]) -> Any:
-    """A new list or tuple if a batch in it became a record; else, and of any other class, the value itself."""
+def _rebuilt(value: Any, items: list[Any]) -> Any:
+    """Return a new list or tuple if an item has been replaced by a record; else the value itself.
+
+    Collections of other classes are always returned unchanged.
+    """
     if type(value) not in (list, tuple) or all(new is old for new, old in zip(items, value, strict=True)):
         return value
     return tuple(items) if type(value) is tuple else items
 
 
-def _tuple(args: tuple[Any, ...]) -> Look | None:
+def _look_in_tuple(args: tuple[Any, ...]) -> Look | None:
     if len(args) == 2 and args[1] is Ellipsis:
         look = look_for(args[0])
-        return None if look is None else _each(look)
+        return None if look is None else _look_in_items(look)
     looks = [look_for(arg) for arg in args]
     if not any(looks):
         return None
@@ -109,12 +115,12 @@ def _tuple(args: tuple[Any, ...]) -> Look | None:
             item if look is None else look(item, f"{name}[{position}]", boundary, level)
             for position, (look, item) in enumerate(zip(looks, value, strict=True))
         ]
-        return _handed_on(value, items)
+        return _rebuilt(value, items)
 
     return look_at
 
 
-def _values(look: Look | None) -> Look | None:
+def _look_in_mapping(look: Look | None) -> Look | None:
     if look is None:
         return None
 
@@ -132,10 +138,10 @@ def _key(key: Any) -> str:
     return repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
 
 
-def _lazily(value: Any, look: Look, name: str, boundary: str, level: Level) -> Any:
-    """What is gone through later is validated then, item by item; what can be looked at now, now."""
+def _validated_lazily(value: Any, look: Look, name: str, boundary: str, level: Level) -> Any:
+    """Validate the items of an iterator when they are taken out, and those of a collection at once."""
     if isinstance(value, abc.Collection) and not isinstance(value, Tree):
-        return _each(look)(value, name, boundary, level)
+        return _look_in_items(look)(value, name, boundary, level)
     if isinstance(value, abc.Generator):
         return relay(value, numbered(look, name, boundary, level))
     if isinstance(value, abc.Iterator):
@@ -144,17 +150,19 @@ def _lazily(value: Any, look: Look, name: str, boundary: str, level: Level) -> A
         return _AsyncRelay(value, numbered(look, name, boundary, level))
     if isinstance(value, abc.AsyncIterable):
         return _async_items(value, numbered(look, name, boundary, level))
-    return _Again(value, partial(numbered, look, name, boundary, level)) if isinstance(value, abc.Iterable) else value
+    return (
+        _Reiterable(value, partial(numbered, look, name, boundary, level)) if isinstance(value, abc.Iterable) else value
+    )
 
 
 def numbered(look: Look, name: str, boundary: str, level: Level) -> Callable[[Any], Any]:
-    """``look`` for one item after the other: ``name[0]``, ``name[1]``."""
+    """Return a validator for successive items, named ``name[0]``, ``name[1]`` in reports."""
     position = count()
     return lambda item: look(item, f"{name}[{next(position)}]", boundary, level)
 
 
 class _AsyncRelay(AsyncGenerator[Any, Any]):
-    """An asynchronous generator that hands on what another yields, validated."""
+    """An asynchronous generator that yields the validated items of another."""
 
     def __init__(self, inner: AsyncGenerator[Any, Any], look: Callable[[Any], Any]) -> None:
         self.inner, self.look = inner, look
@@ -171,8 +179,8 @@ async def _async_items(values: Any, look: Callable[[Any], Any]) -> AsyncIterator
         yield look(item)
 
 
-class _Again:
-    """An iterable that may be gone through more than once, as a data loader is."""
+class _Reiterable:
+    """An iterable that may be iterated over more than once, as a data loader."""
 
     def __init__(self, values: Any, looks: Callable[[], Callable[[Any], Any]]) -> None:
         self.values, self.looks = values, looks
@@ -185,7 +193,7 @@ class _Again:
 
 
 def relay(inner: Generator[Any, Any, Any], look: Callable[[Any], Any]) -> Generator[Any, Any, Any]:
-    """A generator that hands on what another yields, validated; what is sent or thrown into it reaches the other."""
+    """Yield the validated items of another generator. Values sent and errors thrown in are passed on to it."""
     try:
         item = next(inner)
         while True:
@@ -193,7 +201,7 @@ def relay(inner: Generator[Any, Any, Any], look: Callable[[Any], Any]) -> Genera
                 sent = yield look(item)
             except GeneratorExit:
                 raise
-            except BaseException as error:  # noqa: BLE001  # it is the inner generator's to handle
+            except BaseException as error:  # noqa: BLE001  # the inner generator may handle it
                 item = inner.throw(error)
             else:
                 item = inner.send(sent)

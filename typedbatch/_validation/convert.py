@@ -1,4 +1,4 @@
-"""From one kind to the other: ``convert`` makes a numpy batch a torch batch, and back, under its type."""
+"""``convert``, which turns a numpy batch into a torch batch, or the reverse, and validates the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Turn = Callable[[Any], Any]
 def convert(
     batch: BatchProtocol, into: TypeForm[T], /, *, device: Device | None = None, dtype: Dtype | None = None
 ) -> T: ...
-@overload  # jedi does not know TypeForm; it reads this one, and checkers never reach it
+@overload  # for jedi, which does not know TypeForm; type checkers never reach this overload
 def convert(  # type: ignore[overload-cannot-match]
     batch: BatchProtocol,
     into: type[T],
@@ -40,23 +40,24 @@ def convert(  # type: ignore[overload-cannot-match]
     dtype: Dtype | None = None,  # pyright: ignore[reportOverlappingOverload]
 ) -> T: ...
 def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dtype | None = None) -> Any:
-    """Make a new batch whose arrays are tensors, or whose tensors are arrays, as ``into`` asks, and validate it.
+    """Convert a batch to the arrays or tensors that ``into`` declares, and validate the result.
 
-    ``convert(rollout, RolloutBatch[Tensor], dtype=torch.float32)`` leaves ``rollout`` as it is. CPU memory is shared
-    where no other dtype or device is asked for. Each declared field becomes what its declaration takes; one that takes
-    both stays; undeclared fields follow the majority.
+    ``convert(rollout, RolloutBatch[Tensor], dtype=torch.float32)`` returns a new batch and does not change ``rollout``.
+    Memory on the CPU is shared unless the dtype or device changes. A declared field becomes an array or a tensor, as
+    declared; a field that may be either keeps its kind. An undeclared field gets the kind that most declared fields
+    have.
 
     Args:
-        batch: any batch.
-        into: the protocol or record to become.
-        device: where tensors go; None leaves them where they are.
-        dtype: dtype of the floating tensors; integers and flags keep theirs. None keeps all.
+        batch: Any batch.
+        into: Protocol or record of the result.
+        device: Device of all tensors; None keeps the device of each.
+        dtype: Dtype of the floating tensors; None keeps the dtype of each. Integers and flags always keep theirs.
 
     Raises:
-        LeafError: a field of a dtype that torch lacks.
+        LeafError: ``batch`` is not a Batch, or a field has a dtype that torch lacks.
         SchemaError: the result does not match ``into``.
-        SettingError: torch has no such device, ``dtype`` is not a floating dtype of torch, or ``into`` declares no
-            tensors that could have it.
+        SettingError: ``device`` is not a device of torch, ``dtype`` is not a floating dtype of torch, or ``dtype`` is
+            given and ``into`` declares no tensors.
     """
     schema = schema_of(into)
     if not isinstance(batch, Batch):
@@ -67,7 +68,7 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dt
         turns[TENSOR] = leaf_to_device(device, dtype)
     elif dtype is not None:
         raise SettingError(
-            f"dtype= is for tensors, and {schema.name} declares none; ask for tensors, as RolloutBatch[Tensor]"
+            f"dtype= is for tensors, and {schema.name} declares none; declare tensors, as in RolloutBatch[Tensor]"
         )
     result = new_tree(class_for(schema, batch), _converted(batch, plan, plan.kind, turns))
     if type(batch.__dict__) is not dict:
@@ -77,14 +78,14 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dt
 
 
 class _Plan:
-    """What the fields of a schema are turned into.
+    """The kinds to which the fields of a schema are converted.
 
     Attributes:
-        kind: what most of the fields take, those of nested schemas included.
-        has_tensors: whether any field takes tensors.
-        leaves: what each field is turned into; None for one that takes arrays and tensors.
-        nested: the schemas of nested batches.
-        sequences: the schemas of what is in a ``Ragged``.
+        kind: Most common kind of all fields, those of nested schemas included: array or tensor.
+        has_tensors: Whether any field takes tensors.
+        leaves: Kind to which each field is converted; None for a field that takes arrays and tensors.
+        nested: Schemas of nested batches, by field.
+        sequences: Schemas of the values of each ``Ragged``, by field.
     """
 
     __slots__ = ("has_tensors", "kind", "leaves", "nested", "sequences")
@@ -109,7 +110,7 @@ _plan_of = cache(_Plan)
 
 
 def _converted(batch: Any, plan: _Plan | None, kind: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:
-    """The fields of a batch, those that are not declared as the kind that most are."""
+    """Return the converted fields of a batch. Undeclared fields are converted to ``kind``."""
     leaves, nested, sequences = (plan.leaves, plan.nested, plan.sequences) if plan is not None else (_NOTHING,) * 3
     out = {}
     name = ""

@@ -1,10 +1,10 @@
-"""The gate between open batches and typed ones: ``validate``, ``conforms`` and ``extend``."""
+"""``validate``, ``conforms`` and ``extend``, which turn open batches into typed ones."""
 
 from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -30,47 +30,47 @@ T = TypeVar("T")
 
 
 Gate = Callable[[Any, str, str, Level], Any]
-"""Checks a batch: takes it, the name and the boundary for a report, and the level."""
+"""A function that validates a batch and returns it typed. It takes the batch, its name, the boundary and the level."""
 
 UNSTEADY = "differs each time it is looked at"
-"""What a report says where the check and its explanation disagree."""
+"""Text of the problem if the check fails but no reason is found."""
 
 _GATES: dict[Any, tuple[Callable[[object], bool], Gate]] = {}
-"""For each schema, or union of them, that was asked for: whether a batch conforms, and its gate."""
+"""The function that checks whether a batch conforms, and the gate, of each schema or union used so far."""
 
 
 @overload
 def validate(batch: object, schema: TypeForm[T], /, *, level: Level | None = None) -> T: ...
-@overload  # jedi knows no TypeForm; it reads this one, and checkers never reach it
+@overload  # for jedi, which does not know TypeForm; type checkers never reach this overload
 def validate(batch: object, schema: type[T], /, *, level: Level | None = None) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
 def validate(batch: object, schema: Any, /, *, level: Level | None = None) -> Any:
-    """Check a batch against a protocol or record, and hand it out under that type.
+    """Check a batch against a protocol or record, and return it with that type.
 
-    Every declared field must be there, of a declared kind (array, tensor, Batch, distribution, object), of the declared
-    dtype, and of the declared dimensions, whose names mean one size in the whole batch, nested batches included. A
-    plain array or tensor has N rows and anything behind them. Fields that are not declared are no problem.
+    Every declared field must be there and have a declared kind (array, tensor, Batch, distribution, object), the
+    declared dtype and the declared dimensions. The name of a dimension means the same size in the whole batch, nested
+    batches included. A plain array or tensor has N rows and any further dimensions. Undeclared fields are allowed.
 
     Args:
-        batch: the batch; nothing in it is changed or copied.
-        schema: a protocol, a record, or a union of them; ``| None`` lets ``None`` pass.
-        level: ``"values"`` checks rules on values as well, which reads every value; ``"structure"`` takes the same time
-            for any number of rows; ``"off"`` checks nothing. None for the level that :func:`checking` or
-            ``TYPEDBATCH_CHECK`` has set.
+        batch: Batch to check. Nothing in it is changed or copied.
+        schema: Protocol, record, or union of them. With ``| None``, ``None`` passes too.
+        level: ``"values"`` also checks rules on values, which reads every value. ``"structure"`` takes the same time
+            for any number of rows. ``"off"`` checks nothing. None stands for the level set by :func:`checking` or
+            ``TYPEDBATCH_CHECK``.
 
     Returns:
-        For a protocol the very same object. For a record a view of that class: another object that shares the fields,
-        so that what is set in one is set in both; a batch that is of the class already is returned itself.
+        The same object for a protocol. For a record, a view of that class: another object that shares the fields, so
+        that a change to one is a change to both. A batch that is already of the class is returned itself.
 
     Raises:
-        SchemaError: the batch differs; ``problems`` has every difference (a ``ValueError``).
+        SchemaError: the batch does not match (a ``ValueError``). ``problems`` lists every difference.
         DeclarationError: ``schema`` is not a protocol or record.
-        SettingError: there is no such level.
+        SettingError: ``level`` is not a level.
     """
     return validate_at(batch, schema, "", level)
 
 
 def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
-    """True when the structure of ``batch`` is right; narrows its type for checkers. Never raises for bad data.
+    """Return True if the structure of ``batch`` is right. It never raises for bad data, and type checkers narrow by it.
 
     Raises:
         DeclarationError: ``schema`` is not a protocol or record.
@@ -80,21 +80,21 @@ def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
 
 
 def validate_at(batch: Any, schema: Any, boundary: str, level: Level | None = None, name: str = "") -> Any:
-    """:func:`validate` for callers that name the boundary themselves; an empty one is the line that called.
+    """Validate like :func:`validate`, with a boundary named by the caller; if it is empty, the calling line is named.
 
-    ``boundary`` has ``{}`` where ``name`` goes; the text is only made for a report.
+    ``boundary`` is a format string with ``{}`` for ``name``. It is formatted only for a report.
     """
     _, gate = _gate(schema)
     return gate(batch, name, boundary, current_level() if level is None else level)
 
 
 def verbatim(boundary: str) -> str:
-    """A boundary that is shown as it is: what is in braces would be replaced."""
+    """Escape the braces of a boundary, so that it is shown literally."""
     return boundary.replace("{", "{{").replace("}", "}}")
 
 
 def gate_of(schema: Any) -> Gate:
-    """:func:`validate_at` for one schema or union, with everything looked up.
+    """Return a function like :func:`validate_at` for a schema or union, which looks nothing up at each call.
 
     Raises:
         DeclarationError: ``schema`` is not a protocol or record.
@@ -105,7 +105,7 @@ def gate_of(schema: Any) -> Gate:
 def _gate(schema: Any) -> tuple[Callable[[object], bool], Gate]:
     try:
         return _GATES[schema]
-    except (KeyError, TypeError):  # not asked for yet, or not hashable, as Annotated[Rollout, ["a note"]] is not
+    except (KeyError, TypeError):  # a new schema, or one that is not hashable, as Annotated[Rollout, ["a note"]]
         pass
     options = options_of(schema)
     schemas = tuple(schema_of(option) for option in options if option is not types.NoneType)
@@ -125,16 +125,16 @@ def _gate_of_one(schema: Schema) -> tuple[Callable[[object], bool], Gate]:
 
     def gate(batch: Any, name: str, boundary: str, level: Level) -> Any:
         if level == "structure":
-            handed_out = batch if isinstance(batch, target) or not isinstance(batch, Batch) else new_view(batch, target)
-            if conforming(handed_out):
-                return handed_out
+            typed = batch if isinstance(batch, target) or not isinstance(batch, Batch) else new_view(batch, target)
+            if conforming(typed):
+                return typed
         return _validate_any(batch, (schema,), boundary, level, name)
 
     return conforming, gate
 
 
 def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[object], bool], Gate]:
-    """For a union; ``none`` when None is in it."""
+    """Return the check and the gate of a union. ``none`` tells whether None is a member of it."""
 
     def conforming(batch: object) -> bool:
         return (none and batch is None) or any(matches(batch, schema) for schema in schemas)
@@ -153,10 +153,10 @@ def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[obj
 
 
 def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:
-    """The first alternative that the batch matches; if none, the report on the one that comes closest."""
+    """Return the batch typed as the first alternative that it matches, or raise an error about the closest one."""
     level = level_named(level, "the level")
-    # A record of one alternative stays one, also where it has the fields of another.
-    ordered = sorted(schemas, key=lambda schema: not _is_record_of(batch, schema))
+    # The class of the batch comes first, so that a record keeps its class even if it matches another alternative too.
+    ordered = sorted(schemas, key=lambda one: not (issubclass(one.target, Batch) and isinstance(batch, one.target)))
     if level == "off":
         return view(batch, ordered[0].target)
     reports: list[tuple[Schema, tuple[Problem, ...]]] = []
@@ -169,13 +169,9 @@ def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level:
     where = boundary.format(name) if boundary else _call_site()
     got = ""
     if isinstance(batch, Tree):
-        with suppress(Exception):  # as in _problems
+        with suppress(Exception):  # for the reasons in _problems; the report does without the line
             got = summary(batch)
     raise SchemaError(schema.name, problems, got, where, schema.place)
-
-
-def _is_record_of(batch: object, schema: Schema) -> bool:
-    return issubclass(schema.target, Batch) and isinstance(batch, schema.target)
 
 
 def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...]:
@@ -183,7 +179,7 @@ def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...
         if not matches(batch, schema):
             return find_problems(batch, schema) or (_unsteady(schema),)
         return find_violations(batch, schema) if level == "values" else ()
-    except Exception:  # noqa: BLE001  # a batch that another thread writes to, an object that cannot be described
+    except Exception:  # noqa: BLE001  # another thread may be writing to the batch, or the repr of an object may fail
         return (_unsteady(schema),)
 
 
@@ -192,14 +188,14 @@ def _unsteady(schema: Schema) -> Problem:
 
 
 def _call_site() -> str:
-    """The line outside the package that asked, as ``validate() in update()  ppo.py:88``."""
+    """Return the line outside the package that called, as ``validate() in update()  ppo.py:88``."""
     frame = sys._getframe(1)
-    asked = "validate"
+    called = "validate"
     while is_own(frame) and frame.f_back is not None:
-        asked, frame = frame.f_code.co_name, frame.f_back
+        called, frame = frame.f_code.co_name, frame.f_back
     code = frame.f_code
     where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
-    return f"{asked}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
+    return f"{called}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
 
 
 @overload
@@ -207,18 +203,19 @@ def extend(batch: BatchProtocol, into: TypeForm[T], /, **fields: object) -> T: .
 @overload  # for jedi, as above
 def extend(batch: BatchProtocol, into: type[T], /, **fields: object) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
 def extend(batch: Any, into: Any, /, **fields: object) -> Any:
-    """The next stage: a new batch with the fields of ``batch`` and ``fields``, validated.
+    """Return a new batch with the fields of ``batch`` and ``fields``, validated: the next stage of the data.
 
-    ``extend(rollout, BatchWithReturns, returns=r)`` leaves ``rollout`` as it is; the arrays are shared.
+    ``extend(rollout, BatchWithReturns, returns=r)`` does not change ``rollout``. The arrays are shared.
 
     Args:
-        batch: any batch.
-        into: the protocol or record to become.
-        **fields: what is new; each must be declared by ``into``. ``meta=`` replaces the meta of ``batch``, which is
-            kept otherwise.
+        batch: Any batch.
+        into: Protocol or record of the result.
+        **fields: New fields, each of which ``into`` must declare. ``meta=`` replaces the meta of ``batch``, which is
+            copied otherwise (a shallow copy).
 
     Raises:
-        FieldNameError: a field that ``into`` does not declare.
+        FieldNameError: ``into`` does not declare a field in ``fields``.
+        LeafError: ``batch`` is not a Batch.
         SchemaError: the result does not match ``into``, for example because a field is missing.
     """
     schema = schema_of(into)
@@ -226,7 +223,12 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     meta = as_meta(fields.pop("meta")) if "meta" in fields and "meta" not in declared else None
     for name in fields:
         if name not in declared:
-            raise FieldNameError(_not_taken(name, schema, {**getattr(batch, "__dict__", {}), **fields}))
+            # An undeclared keyword is most likely a misspelled field that is still missing.
+            present = {**getattr(batch, "__dict__", {}), **fields}
+            missing = [field.name for field in schema.fields if not field.optional and field.name not in present]
+            near = nearest(name, missing) or nearest(name, declared)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise FieldNameError(f"{schema.name} declares no field {name!r}{hint}")
     result = typed_copy(batch, schema, "extend()")
     Batch.update(result, fields)
     if meta is not None:
@@ -235,15 +237,8 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     return validate_at(result, into, "")
 
 
-def _not_taken(name: str, schema: Schema, given: Collection[str]) -> str:
-    """What is said of a keyword that a schema does not declare: it is likely a field that nobody gives."""
-    lacking = tuple(field.name for field in schema.fields if not field.optional and field.name not in given)
-    near = nearest(name, lacking) or nearest(name, [field.name for field in schema.fields])
-    return f"{schema.name} declares no field {name!r}" + (f"; did you mean {near!r}?" if near else "")
-
-
 def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
-    """A shallow copy of a batch, of the class that ``schema`` asks for; nested batches likewise.
+    """Return a shallow copy of a batch, of the class that ``schema`` declares. Nested batches are copied likewise.
 
     Raises:
         LeafError: ``batch`` is not a Batch.
@@ -254,7 +249,7 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
     out = new_tree(class_for(schema, batch), {})
     for name, value in batch.__dict__.items():
         if isinstance(value, Batch):
-            inner = next((one for one in nested.get(name, ()) if matches(value, one)), None)
+            inner = next((candidate for candidate in nested.get(name, ()) if matches(value, candidate)), None)
             value = shallow(value) if inner is None else typed_copy(value, inner, who)
         out.__dict__[name] = value
     if type(batch.__dict__) is not dict:
@@ -263,7 +258,10 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
 
 
 def class_for(schema: Schema, batch: object) -> type[Batch]:
-    """The class of a new batch that is to match ``schema``: the record itself, for a protocol an open Batch."""
+    """Return the class of a new batch that will match ``schema``: the record itself, or for a protocol an open Batch.
+
+    For a protocol, a subclass of Batch that is not a record is preserved.
+    """
     if issubclass(schema.target, Batch):
         return schema.target
     return type(batch) if isinstance(batch, Batch) and not isinstance(batch, BatchRecord) else Batch

@@ -1,4 +1,4 @@
-"""How ``checked`` wraps functions, generators, coroutine functions and classes."""
+"""Wrappers for ``checked``, around functions, generators, coroutine functions and classes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from typedbatch.schema.names import RETURN, top_of
 
 
 def wrapped(function: Any, level: Level | None) -> Any:
-    """A function of the same sort that validates; a class with a constructor that does; a builtin as it is.
+    """Return a validating function of the same sort, the class with a validating constructor, or a builtin unchanged.
 
     Raises:
-        TypeError: it cannot be called.
+        TypeError: ``function`` is not callable.
     """
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrapped(function.__func__, level))
@@ -35,19 +35,19 @@ def wrapped(function: Any, level: Level | None) -> Any:
         raise TypeError(f"checked() takes a function, got {type(function).__name__}")
     if _plain_function(function) is None:  # a builtin, which has no annotations
         return function
-    return _wrapper(function, _Plans(function, level, ""))
+    return _wrapper(function, _LazyPlan(function, level, ""))
 
 
-class _Plans:
-    """The plan of a function, made at its first call, when names that are defined further down the module exist."""
+class _LazyPlan:
+    """The plan of a function, created at its first call, since annotations may use names that are defined later."""
 
     def __init__(self, function: Callable[..., Any], level: Level | None, place: str) -> None:
         self.function, self.place = function, place
         self.level: Level | None = level
         self.plan: _Plan | None = None
 
-    def now(self) -> tuple[_Plan, Level]:
-        """The plan, and the level of this call."""
+    def current(self) -> tuple[_Plan, Level]:
+        """Return the plan, and the level of this call."""
         return self.plan or self.make(), self.level or current_level()
 
     def make(self) -> _Plan:
@@ -55,17 +55,17 @@ class _Plans:
         return self.plan
 
 
-def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
-    """A function of the same sort: frameworks ask whether it is a coroutine function or a generator function."""
+def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
+    """Return a wrapper of the same sort, because frameworks treat coroutine and generator functions differently."""
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            plan, level = plans.now()
+            plan, level = plans.current()
             if level == "off":
                 return await function(*args, **kwargs)
-            made = args, kwargs, _ = plan.called(args, kwargs, level)
-            return plan.result(await function(*args, **kwargs), made, level)
+            checked = args, kwargs, _ = plan.check_arguments(args, kwargs, level)
+            return plan.result(await function(*args, **kwargs), checked, level)
 
         return call_async
 
@@ -73,20 +73,20 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
 
         @functools.wraps(function)
         async def generate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            plan, level = plans.now()
-            look: Callable[[Any], Any] = _as_it_is
+            plan, level = plans.current()
+            look: Callable[[Any], Any] = _unchanged
             if level != "off":
-                args, kwargs, _ = plan.called(args, kwargs, level)
+                args, kwargs, _ = plan.check_arguments(args, kwargs, level)
                 look = plan.yielded(level)
             inner = function(*args, **kwargs)
-            try:  # what "yield from" does; the language has it for plain generators only
+            try:  # a "yield from", which asynchronous generators do not have
                 item = await anext(inner)
                 while True:
                     try:
                         sent = yield look(item)
                     except GeneratorExit:
                         raise
-                    except BaseException as error:  # noqa: BLE001  # it is the inner generator's to handle
+                    except BaseException as error:  # noqa: BLE001  # the inner generator may handle it
                         item = await inner.athrow(error)
                     else:
                         item = await inner.asend(sent)
@@ -101,43 +101,45 @@ def _wrapper(function: Callable[..., Any], plans: _Plans) -> Any:
 
         @functools.wraps(function)
         def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            plan, level = plans.now()
+            plan, level = plans.current()
             if level == "off":
                 return (yield from function(*args, **kwargs))
-            args, kwargs, _ = plan.called(args, kwargs, level)
+            args, kwargs, _ = plan.check_arguments(args, kwargs, level)
             return plan.returned((yield from relay(function(*args, **kwargs), plan.yielded(level))), level)
 
         return generate
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        plan, level = plans.plan or plans.make(), plans.level or current_level()
+        plan, level = plans.plan or plans.make(), plans.level or current_level()  # current(), inlined for speed
         if level == "off":
             return function(*args, **kwargs)
         if plan.looks:
-            args = plan.positional(args, level)
+            args = plan.check_positional(args, level)
         if kwargs:
-            kwargs = plan.named(kwargs, level)
-        sizes = None if plan.together is None else plan.sizes(plan.together, args, kwargs, level)
+            kwargs = plan.check_keywords(kwargs, level)
+        sizes = None if plan.call_check is None else plan.sizes(plan.call_check, args, kwargs, level)
         result = function(*args, **kwargs)
-        if not plan.judges_result:
+        if not plan.checks_result:
             return result
-        made = args, kwargs, sizes
-        return plan.awaited(result, made, level) if inspect.iscoroutine(result) else plan.result(result, made, level)
+        checked = args, kwargs, sizes
+        return (
+            plan.awaited(result, checked, level) if inspect.iscoroutine(result) else plan.result(result, checked, level)
+        )
 
     return call
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
-_Made = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
-"""A call: with what, and what the names of sizes mean in it, where that is looked at."""
+_CheckedCall = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
+"""The arguments of a call after validation, and the sizes of names in it, or None if sizes are not checked."""
 
 
 class _Plan:
-    """Which arguments of a function are validated, and against what."""
+    """The validators of the arguments, the result and the yielded values of a function."""
 
     def __init__(self, function: Callable[..., Any], place: str) -> None:
         plain = _plain_function(function)
@@ -148,7 +150,7 @@ class _Plan:
         self.scope = _scope_of(plain)
         self.positions: list[tuple[int, str, Look]] = []
         self.keywords: dict[str, Look | None] = {}
-        """Of every parameter that can be named, so that none is taken for one of ``**kwargs``."""
+        """The validator, or None, of every parameter that can be passed by name: the others belong to ``**kwargs``."""
         self.rest: tuple[int, str, Look] | None = None
         self.other_keywords: Look | None = None
         signature, hints = inspect.signature(function), dict[str, Any]()
@@ -163,15 +165,15 @@ class _Plan:
             result = parts[-1] if parts else None
         self.returns = None if result is None else look_for(result)
         call = Call(f"{plain.__name__}()", signature, hints, result)
-        self.together: Call | None = call or None
-        """What is checked of all arguments together, and of arrays among them; None for nothing."""
+        self.call_check: Call | None = call or None
+        """The check of array arguments, and of sizes across all arguments; None if there is nothing to check."""
         self.looks = bool(self.positions or self.rest)
-        self.judges_result = self.returns is not None or (self.together is not None and self.together.checks_result)
+        self.checks_result = self.returns is not None or (self.call_check is not None and self.call_check.checks_result)
         self.yields = look_for(parts[0]) if parts else None
         self.ends = look_for(parts[2]) if len(parts) == 3 else None
 
     def _readable(self, annotation: Any) -> Any:
-        """The annotation without strings and variables; None if there is none, or if it cannot be read."""
+        """Return the resolved annotation; None if it is empty or cannot be read."""
         if annotation is Parameter.empty:
             return None
         try:
@@ -190,19 +192,19 @@ class _Plan:
             if parameter.kind is not Parameter.POSITIONAL_ONLY:
                 self.keywords[parameter.name] = look
 
-    def called(self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> _Made:
-        """What the function is called with, when all of it is right."""
-        args, kwargs = self.positional(args, level), self.named(kwargs, level)
-        return args, kwargs, None if self.together is None else self.sizes(self.together, args, kwargs, level)
+    def check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> _CheckedCall:
+        """Validate the arguments, and return those to call the function with."""
+        args, kwargs = self.check_positional(args, level), self.check_keywords(kwargs, level)
+        return args, kwargs, None if self.call_check is None else self.sizes(self.call_check, args, kwargs, level)
 
-    def named(self, kwargs: dict[str, Any], level: Level) -> dict[str, Any]:
+    def check_keywords(self, kwargs: dict[str, Any], level: Level) -> dict[str, Any]:
         for name, value in kwargs.items():
             found = self.keywords.get(name, self.other_keywords)
             if found is not None:
                 kwargs = {**kwargs, name: found(value, name, self.argument_of, level)}
         return kwargs
 
-    def positional(self, args: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
+    def check_positional(self, args: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
         values = list(args)
         for position, name, look in self.positions:
             if position < len(values):
@@ -212,18 +214,18 @@ class _Plan:
             values[start:] = [look(value, f"*{name}", self.argument_of, level) for value in values[start:]]
         return tuple(values)
 
-    def result(self, value: Any, made: _Made, level: Level) -> Any:
+    def result(self, value: Any, checked: _CheckedCall, level: Level) -> Any:
         if self.returns is not None:
             value = self.returns(value, "return value", self.value_of, level)
-        if self.together is not None and made[2] is not None and self.together.checks_result:
-            self.check_result(self.together, value, made, level)
+        if self.call_check is not None and checked[2] is not None and self.call_check.checks_result:
+            self.check_result(self.call_check, value, checked, level)
         return value
 
     def sizes(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Sizes | None:
-        """What the names of sizes mean in this call; None if it has not the arguments that the function takes."""
+        """Check arrays and sizes, and return the sizes of names; None if the arguments do not match the signature."""
         try:
             sizes: Sizes | None = call.sizes(*args, **kwargs)
-        except TypeError:  # the function itself says it better
+        except TypeError:  # the function itself is about to raise a clearer error
             return None
         if sizes is not None and level == "structure":
             return sizes
@@ -236,8 +238,8 @@ class _Plan:
             raise self.error(call, problems, call.shown(args, kwargs))
         return sizes
 
-    def check_result(self, call: Call, value: Any, made: _Made, level: Level) -> None:
-        args, kwargs, sizes = made
+    def check_result(self, call: Call, value: Any, checked: _CheckedCall, level: Level) -> None:
+        args, kwargs, sizes = checked
         problems: tuple[Problem, ...] = ()
         right = sizes is None or call.fits(value, sizes)
         if not right and sizes is not None:
@@ -248,7 +250,7 @@ class _Plan:
             raise self.error(call, problems, call.shown_result(value))
 
     def error(self, call: Call, problems: tuple[Problem, ...], got: str) -> CallError:
-        """The report; its boundary names the arguments that it is about."""
+        """Return the error for a call. Its boundary names the arguments with problems."""
         problems = problems or (Problem("", "TB105 unreadable-field", "", UNSTEADY, call.name),)
         blamed = dict.fromkeys(top_of(problem.path) for problem in problems)
         if RETURN in blamed:
@@ -256,32 +258,29 @@ class _Plan:
         boundary = self.argument_of.format("`, `".join(blamed))
         return CallError(call.name, problems, got, boundary if len(blamed) == 1 else f"arguments{boundary[8:]}")
 
-    async def awaited(self, coroutine: Any, made: _Made, level: Level) -> Any:
-        """What a coroutine returns; one from a plain function has a coroutine function below, under a decorator."""
-        return self.result(await coroutine, made, level)
+    async def awaited(self, coroutine: Any, checked: _CheckedCall, level: Level) -> Any:
+        """Validate the result of a coroutine that a plain function returns, as under another decorator."""
+        return self.result(await coroutine, checked, level)
 
     def yielded(self, level: Level) -> Callable[[Any], Any]:
-        return _as_it_is if self.yields is None else numbered(self.yields, "yielded value", self.value_of, level)
+        return _unchanged if self.yields is None else numbered(self.yields, "yielded value", self.value_of, level)
 
     def returned(self, value: Any, level: Level) -> Any:
         return value if self.ends is None else self.ends(value, "return value", self.value_of, level)
 
 
 def _checked_class(cls: Any, level: Level | None) -> Any:
-    """The same class, with a constructor that validates: ``__init__``, or ``__new__`` of a named tuple."""
-    place = f"{cls.__module__}.{cls.__qualname__}()  {_decorated_at()}"  # a dataclass's constructor has no file
+    """Make the constructor of a class validate, and return the class: ``__init__``, or ``__new__`` of a named tuple."""
+    # The place is the line of the decorator, because the constructor of a dataclass has no file.
+    frame = outside(sys._getframe())
+    place = f"{cls.__module__}.{cls.__qualname__}()  {show_place(frame.f_code.co_filename, frame.f_lineno)}"
     if issubclass(cls, Batch):
         cls.__init__ = _validating_itself(cls.__init__, place, level)
     elif hasattr(cls.__init__, "__code__"):
-        cls.__init__ = _wrapper(cls.__init__, _Plans(cls.__init__, level, place))
+        cls.__init__ = _wrapper(cls.__init__, _LazyPlan(cls.__init__, level, place))
     elif hasattr(cls.__new__, "__code__"):
-        cls.__new__ = staticmethod(_wrapper(cls.__new__, _Plans(cls.__new__, level, place)))
+        cls.__new__ = staticmethod(_wrapper(cls.__new__, _LazyPlan(cls.__new__, level, place)))
     return cls
-
-
-def _decorated_at() -> str:
-    frame = outside(sys._getframe())
-    return show_place(frame.f_code.co_filename, frame.f_lineno)
 
 
 def _validating_itself(function: Callable[..., None], place: str, level: Level | None) -> Callable[..., None]:
@@ -295,7 +294,7 @@ def _validating_itself(function: Callable[..., None], place: str, level: Level |
 
 
 def _plain_function(function: Any) -> Any:
-    """The function at the bottom of decorators, partials and callable objects: it has the code and the module."""
+    """Return the function below decorators, partials and callable objects; None for a builtin."""
     function = inspect.unwrap(function)
     while isinstance(function, functools.partial):
         function = inspect.unwrap(function.func)
@@ -306,7 +305,7 @@ def _plain_function(function: Any) -> Any:
 
 
 def _scope_of(function: Any) -> Mapping[str, Any]:
-    """Names for string annotations: typedbatch's own, then the module's, then those of enclosing functions."""
+    """Return the names for string annotations: typedbatch's, the module's and enclosing functions'; later ones win."""
     closure = inspect.getclosurevars(function).nonlocals if isinstance(function, types.FunctionType) else {}
     parameters = {parameter.__name__: parameter for parameter in getattr(function, "__type_params__", ())}
     module = vars(sys.modules.get(function.__module__, types.ModuleType("")))

@@ -1,6 +1,6 @@
-"""What run time knows of a protocol or record: read once into a ``Schema``, checked, and explained when it fails.
+"""Run-time schemas of protocols and records: reading a declaration, checking a batch, explaining a failed check.
 
-The modules are imported at the first use of these functions, so that ``import typedbatch`` does not wait for them.
+Each function imports its module when it is first called, so that ``import typedbatch`` does not wait for them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def schema_of(hint: Any) -> Schema:
-    """The schema of a protocol or record; compiled at the first call, the same object ever after.
+    """Return the schema of a protocol or record. It is read at the first call; later calls return the same object.
 
     Raises:
-        DeclarationError: ``hint`` is neither, or a union, or one of its annotations cannot be read.
+        DeclarationError: ``hint`` is neither a protocol nor a record, or is a union, or one of its annotations cannot
+            be read.
     """
     from typedbatch.schema import read
 
@@ -27,17 +28,17 @@ def schema_of(hint: Any) -> Schema:
 
 
 def is_schema(hint: Any) -> bool:
-    """True for a protocol or record, parametrised or not, and for ``Batch`` itself."""
+    """Return True for a protocol or record, parametrized or not, and for ``Batch`` itself."""
     from typedbatch.schema import read
 
     return read.is_schema(hint)
 
 
 def options_of(hint: Any) -> tuple[Any, ...]:
-    """The schemas that a hint stands for: itself, or the parts of a union; aliases are looked through.
+    """Return the members of a union of schemas, or the schema itself. Aliases are resolved.
 
     Raises:
-        DeclarationError: a part is neither a schema nor ``NoneType``.
+        DeclarationError: a member is neither a schema nor ``NoneType``.
     """
     from typedbatch.schema import read
 
@@ -45,33 +46,39 @@ def options_of(hint: Any) -> tuple[Any, ...]:
 
 
 def class_of(hint: Any) -> Any:
-    """The class of a protocol or record, without its parameters."""
+    """Return the class of a protocol or record, without its parameters."""
     from typedbatch.schema import values
 
     return values.class_of(hint)
 
 
 def check_of(schema: Schema) -> Callable[[object], bool]:
-    """The function that says whether an object matches; compiled at the first call, the same function ever after."""
+    """Return the function that checks whether an object matches a schema.
+
+    It is compiled at the first call; later calls return the same function.
+    """
     from typedbatch.schema import check
 
     return check.check_of(schema)
 
 
 def matches(batch: object, schema: Schema) -> bool:
-    """True when ``batch`` is a Batch with all declared fields, each of what it takes, with dimensions that agree."""
+    """Return True if ``batch`` is a Batch whose fields have the declared kinds, dtypes and shapes.
+
+    All required fields must be there, and dimensions of the same name must have the same size.
+    """
     return check_of(schema)(batch)
 
 
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
-    """Every way in which ``batch`` differs from ``schema``, in the order of the fields; empty when it matches."""
+    """Return every difference between ``batch`` and ``schema``, in the order of the fields; empty if it matches."""
     from typedbatch.schema import explain
 
     return explain.find_problems(batch, schema)
 
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
-    """Every rule on values that does not hold, for a batch whose structure is right."""
+    """Return the rules on values that do not hold, for a batch whose structure is right."""
     from typedbatch.schema import violations
 
     return violations.find_violations(batch, schema)

@@ -1,4 +1,4 @@
-"""Who is to blame when fields disagree on a size: the minority; in a tie, both sides."""
+"""Size conflicts between fields: the fields in the minority are reported, and in a tie all of them."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typedbatch.errors import Problem
 from typedbatch.schema.names import Path
 
 _MOST = 1000
-"""At most this many conflicts on one dimension are listed."""
+"""Largest number of conflicts that is listed for one dimension."""
 
 Size = int | tuple[int, ...]
-"""The size of a dimension, or the sizes of several under one name, as in ``*obs``."""
+"""The size of a dimension, or the sizes of the dimensions that share a name, as in ``*obs``."""
 
 Votes = dict[str, dict[Path, Size]]
-"""Key of a dimension -> path of a field -> the size it has there."""
+"""The sizes of each dimension, by its key and by the path of the field that has the size."""
 
 
 def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
-    """The fields whose size of a dimension differs from what most fields have."""
+    """Yield a problem for each field whose size of a dimension differs from that of most fields."""
     for key, sizes in votes.items():
         yield from _minority(name_of(key), sizes, schema)
 
 
 def key_in(path: Path, name: str) -> str:
-    """The key of a dimension that means a size of its own in the batch at ``path``."""
+    """Return the key of a dimension whose size is local to the batch at ``path``."""
     return f"{path} {name}"
 
 
 def name_of(key: str) -> str:
-    """The name of a dimension as it is declared, in which there is no blank."""
+    """Return the declared name of the dimension with this key. Declared names have no blanks."""
     return key.rpartition(" ")[2]
 
 
 def _minority(name: str, sizes: dict[Path, Size], schema: str) -> Iterator[Problem]:
-    # A field has one vote for each size in it, so that a nested batch of many leaves does not outvote the others; how
-    # many leaves there are decides between equals.
+    # A top-level field has one vote for each size in it, so that a nested batch of many leaves does not outvote the
+    # other fields. The number of leaves breaks ties.
     counts = Counter(size for _, size in {(path.top, size) for path, size in sizes.items()})
     if len(counts) <= 1:
         return
@@ -48,19 +48,19 @@ def _minority(name: str, sizes: dict[Path, Size], schema: str) -> Iterator[Probl
     usual = [size for size in weight if weight[size] == max(weight.values())]
     wrong = [(path, size) for path, size in sizes.items() if size not in usual or len(usual) > 1]
     for path, size in wrong[:_MOST]:
-        others = _others([other for other in usual if other != size], by_size)
+        others = _list_sizes([other for other in usual if other != size], by_size)
         yield Problem(
             str(path), "TB302 dimension-conflict", "", f"{name} is {show_sizes(size)} here, but {others}", schema
         )
 
 
-def _others(sizes: list[Size], by_size: dict[Size, list[Path]]) -> str:
+def _list_sizes(sizes: list[Size], by_size: dict[Size, list[Path]]) -> str:
     more = f" and {len(sizes) - 3} more sizes" if len(sizes) > 4 else ""
     shown = sizes if not more else sizes[:3]
-    return ", ".join(f"{show_sizes(size)} in {_some(by_size[size])}" for size in shown) + more
+    return ", ".join(f"{show_sizes(size)} in {_list_paths(by_size[size])}" for size in shown) + more
 
 
-def _some(paths: list[Path]) -> str:
+def _list_paths(paths: list[Path]) -> str:
     shown = paths if len(paths) <= 12 else paths[:3]
     return ", ".join(shorten(str(path)) for path in shown) + (
         f" and {len(paths) - 3} more" if shown is not paths else ""
@@ -68,5 +68,5 @@ def _some(paths: list[Path]) -> str:
 
 
 def show_sizes(sizes: Size) -> str:
-    """``"5"`` for one size, ``"(3, 4)"`` for several."""
+    """Return the text for sizes: ``"5"`` for one size, ``"(3, 4)"`` for several."""
     return str(sizes) if isinstance(sizes, int) else f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"

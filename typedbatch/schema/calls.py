@@ -1,7 +1,7 @@
-"""What the arguments of a call, and its result, are held against: arrays in jaxtyping's words, and sizes of one name.
+"""Checks of calls: arguments and results with jaxtyping annotations, and sizes of the same name across a call.
 
-A name that is written in several annotations, or in the fields of batches, is one size in the whole call. Rows of a
-batch that its declaration does not name, as those of ``RolloutBatch``, are that batch's own.
+A name that is written in several annotations, or in the fields of batches, is the same size in the whole call. If the
+declaration of a batch does not name its rows, as that of ``RolloutBatch``, their number is local to that batch.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from typedbatch.schema.violations import find_violations
 _NUMBERS = {bool, int, float, complex}
 
 _EARLIER = "the arguments"
-"""Where a report says that a size was, if the call has changed its arguments since."""
+"""Path in a report for the sizes from before the call, if the call has changed its arguments."""
 
 Sizes = tuple[Any, ...]
-"""What the names mean in one call, in the order of :attr:`Call.names`; None for a name that is not known."""
+"""The size of each name in one call, in the order in which the check declares them; None for an unknown size."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """One value of a call.
+    """A checked value of a call: an argument, the result or an element of the result.
 
     Attributes:
-        field: what it takes, under the name that reports show.
-        names: the sizes that it names.
-        kind: which sort of parameter it is; None for the result.
-        position: in a tuple that is the result; None for the result itself.
+        field: Accepted values, under the name that reports show.
+        names: Keys of the sizes that the annotation names.
+        kind: Kind of the parameter, or None for the result.
+        position: Index in the tuple that is returned, or None for the result itself.
     """
 
     field: Field
@@ -64,17 +64,17 @@ class Call:
     """The check of the calls of one function.
 
     Args:
-        name: of the function, for reports.
-        signature: of the function.
-        hints: the annotations of its parameters, resolved; those that cannot be read are left out.
-        returns: the annotation of what it returns; None for none.
+        name: Name of the function, for reports.
+        signature: Signature of the function.
+        hints: Resolved annotations of the parameters, without those that cannot be read.
+        returns: Resolved annotation of the result, or None.
     """
 
     def __init__(self, name: str, signature: Signature, hints: Mapping[str, Any], returns: Any) -> None:
         self.name: str = name
         self.signature: Signature = signature
         slots = [slot for slot in _slots(signature, hints, returns) if slot.field.options]
-        slots = _shared(_computable(slots))
+        slots = _with_shared_sizes(_computable(slots))
         self._arguments: list[_Slot] = [slot for slot in slots if slot.kind is not None]
         self._results: list[_Slot] = [slot for slot in slots if slot.kind is None]
         self._parts: int | None = len(get_args(bare(returns)[0])) if returns is not None else None
@@ -91,26 +91,30 @@ class Call:
     def _compile(self) -> None:
         writer = Writer(*(Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)))
         self._names = tuple(writer.dims)
-        before, after = (_function(writer, slots) for slots in (self._arguments, self._results))
+        before, after = (_write_check(writer, slots) for slots in (self._arguments, self._results))
         given = [*(slot.field.name for slot in self._arguments), *["None"] * (not self._arguments)]
         unknown = ["None"] * (len(self._names) + 1)
         outer = [
-            f"__check__ = {before}",  # no parameter is called so
+            f"__check__ = {before}",  # dunder names, since parameters may have any other name
             f"def __arguments__{_parameters(self.signature)}:",
             f"    return __check__({', '.join([*given, *unknown])})",
         ]
         made = writer.compile("\n".join([*writer.functions, *outer, ""]), f"check of {self.name}")
         self.sizes: Any = made["__arguments__"]
-        """The sizes of a call; None if its arguments are wrong. Raises TypeError if the function takes no such ones."""
-        self._after: Any = made[after]
+        """The function that returns the sizes of a call, or None if an argument is wrong.
+
+        Raises:
+            TypeError: the arguments do not match the signature.
+        """
+        self._check_result: Any = made[after]
 
     def fits(self, result: Any, sizes: Sizes) -> bool:
-        """Whether a result is as declared, for arguments of these sizes."""
+        """Return whether a result matches its declaration, for arguments of these sizes."""
         values = self._result_values(result)
-        return values is None or self._after(*values, *sizes) is not None
+        return values is None or self._check_result(*values, *sizes) is not None
 
     def _result_values(self, result: Any) -> list[Any] | None:
-        """The values of the slots; None for a tuple of another length than declared."""
+        """Return the values that are checked; None if the result is not a tuple of the declared length."""
         if all(slot.position is None for slot in self._results):
             return [result]
         if not isinstance(result, tuple) or len(result) != self._parts:
@@ -118,41 +122,42 @@ class Call:
         return [result[slot.position] for slot in self._results if slot.position is not None]
 
     def argument_problems(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Problem, ...]:
-        """Why a call is refused."""
-        return self._explained(*self._given(args, kwargs))
+        """Return the problems of the arguments of a refused call."""
+        return self._problems(*self._bound(args, kwargs))
 
     def result_problems(
         self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: Sizes
     ) -> tuple[Problem, ...]:
-        """Why a result is refused."""
-        fields, values = self._given(args, kwargs)
+        """Return the problems of a refused result."""
+        fields, values = self._bound(args, kwargs)
         own = [slot.field for slot in self._results]
         results = dict(zip((field.name for field in own), self._result_values(result) or (), strict=False))
-        problems = self._explained([*fields, *own], {**values, **results})
+        problems = self._problems([*fields, *own], {**values, **results})
         found = tuple(problem for problem in problems if problem.path.startswith(RETURN))
-        return found or self._explained(own, results, sizes)  # the call has changed its arguments
+        # If the arguments explain nothing, the call has changed them: compare with the sizes from before the call.
+        return found or self._problems(own, results, sizes)
 
     def violations(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Problem, ...]:
-        """The rules on values that arguments which are arrays break."""
-        return _violations(self.name, *self._given(args, kwargs))
+        """Return the rules on values that do not hold for array arguments."""
+        return _violations(self.name, *self._bound(args, kwargs))
 
     def result_violations(self, result: Any) -> tuple[Problem, ...]:
-        """The rules on values that a result breaks."""
+        """Return the rules on values that do not hold for a result."""
         fields = [slot.field for slot in self._results]
         values = self._result_values(result) or ()
         return _violations(self.name, fields, dict(zip((field.name for field in fields), values, strict=False)))
 
     def shown(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The arguments that are looked at, in a line."""
-        return _in_a_line(self._given(args, kwargs)[1])
+        """Return a one-line summary of the checked arguments."""
+        return _summarize(self._bound(args, kwargs)[1])
 
     def shown_result(self, result: Any) -> str:
-        """The result, in a line."""
+        """Return a one-line summary of the result."""
         names = (slot.field.name for slot in self._results)
-        return _in_a_line(dict(zip(names, self._result_values(result) or (), strict=False)))
+        return _summarize(dict(zip(names, self._result_values(result) or (), strict=False)))
 
-    def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Field], dict[str, Any]]:
-        """The fields of the arguments that are there, one for each of ``*args`` and ``**kwargs``, and their values."""
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Field], dict[str, Any]]:
+        """Return a field for each argument that was passed, each of ``*args`` and ``**kwargs`` too, and the values."""
         bound = self.signature.bind(*args, **kwargs).arguments
         fields, values = list[Field](), dict[str, Any]()
         for slot in self._arguments:
@@ -168,7 +173,7 @@ class Call:
             values.update(found)
         return fields, values
 
-    def _explained(
+    def _problems(
         self, fields: Iterable[Field], values: Mapping[str, Any], sizes: Sizes | None = None
     ) -> tuple[Problem, ...]:
         schema = Schema(self.name, object, "", tuple(fields))
@@ -178,22 +183,22 @@ class Call:
             walker.knows(zip(self._names, sizes, strict=False), Argument(_EARLIER))
         walker.arguments(values, schema)
         problems = (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
-        ways_out = {top_of(field.name): _way_out(field) for field in schema.fields}
+        hints = {top_of(field.name): _own_sizes_hint(field) for field in schema.fields}
         return tuple(
-            problem._replace(hint=problem.hint or ways_out.get(top_of(problem.path), ""))
+            problem._replace(hint=problem.hint or hints.get(top_of(problem.path), ""))
             for problem in problems
             if problem.path != _EARLIER
         )
 
 
-def _way_out(field: Field) -> str:
-    """What to write where a batch is not meant to have the sizes of the others; empty for an array."""
+def _own_sizes_hint(field: Field) -> str:
+    """Return the annotation for a batch that need not have the sizes of the other arguments; empty for an array."""
     names = (option.schema.name for option in field.options if option.schema is not None)
     return next((f"Annotated[{name}, OwnSizes] gives it sizes of its own" for name in names), "")
 
 
-def _in_a_line(values: Mapping[str, Any]) -> str:
-    with suppress(Exception):  # an object that cannot be described
+def _summarize(values: Mapping[str, Any]) -> str:
+    with suppress(Exception):  # the repr of a user's class may raise anything; the report does without the line
         shown = (summary(value) if isinstance(value, Tree) else describe(value) for value in values.values())
         return "  ".join(f"{name} {text}" for name, text in zip(values, shown, strict=True))
     return ""
@@ -206,12 +211,12 @@ def _violations(name: str, fields: Iterable[Field], values: Mapping[str, Any]) -
     return tuple(problem._replace(path=shown[problem.path]) for problem in problems)
 
 
-def _function(writer: Writer, slots: Sequence[_Slot]) -> str:
-    """Write the function that checks these values; its name."""
+def _write_check(writer: Writer, slots: Sequence[_Slot]) -> str:
+    """Write the function that checks these values, and return its name."""
     values = [f"p{i}" for i in range(len(slots))]
 
     def write(body: Body) -> None:
-        body.write("pass")  # there may be nothing to check
+        body.write("pass")  # the body may have no other statement
         body.settled(partial(_write_slots, body, slots, values))
 
     return writer.function(write, ", ".join(values) or "p0", 0)
@@ -221,14 +226,14 @@ def _write_slots(body: Body, slots: Sequence[_Slot], values: Sequence[str]) -> N
     for slot, value in zip(slots, values, strict=True):
         if slot.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             several = value if slot.kind is Parameter.VAR_POSITIONAL else f"{value}.values()"
-            one = partial(body.field, slot.field, f"one_{value}")
-            body.branch(f"for one_{value} in {several}:", partial(body.settled, one))
+            write = partial(body.field, slot.field, f"one_{value}")
+            body.branch(f"for one_{value} in {several}:", partial(body.settled, write))
         else:
             body.each_field([slot.field], [value])
 
 
 def _parameters(signature: Signature) -> str:
-    """The parameters of a function that takes what this one takes; for defaults it gets ``ABSENT``."""
+    """Return the source of the same parameters, with ``ABSENT`` for every default and without annotations."""
     plain = [
         parameter.replace(
             annotation=Parameter.empty,
@@ -247,14 +252,14 @@ class _Absent:
 _ABSENT = _Absent()
 
 
-# ---- what is declared ------------------------------------------------------------------------------------------------
+# ---- from annotations to slots ---------------------------------------------------------------------------------------
 
 
 def _slots(signature: Signature, hints: Mapping[str, Any], returns: Any) -> Iterator[_Slot]:
     for name, hint in hints.items():
         parameter = signature.parameters[name]
-        one = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        yield _slot(name, hint, one and parameter.default is not Parameter.empty, one, parameter.kind)
+        is_single = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        yield _slot(name, hint, is_single and parameter.default is not Parameter.empty, is_single, parameter.kind)
     if returns is None:
         return
     inside = get_args(bare(returns)[0])
@@ -272,37 +277,35 @@ def _slot(name: str, hint: Any, optional: bool, batches: bool, kind: Any, positi
 
 
 def _every_option(found: tuple[Option, ...]) -> Iterator[Option]:
-    return Field("", found).every_option() if all(o.schema is None for o in found) else _inside(found)
-
-
-def _inside(found: tuple[Option, ...]) -> Iterator[Option]:
-    for option in found:
-        if option.schema is not None:
-            yield from option.schema.every_option()
+    schemas = [option.schema for option in found if option.schema is not None]
+    if not schemas:
+        yield from Field("", found).every_option()
+    for schema in schemas:
+        yield from schema.every_option()
 
 
 def _arrays(hint: Any) -> tuple[Option, ...]:
-    """What an argument takes that is annotated in jaxtyping's words, or those and None or numbers; empty for others."""
+    """Return the options of a jaxtyping annotation, or of its union with None or numbers; empty for any other."""
     parts = [bare(part)[0] for part in alternatives(bare(hint)[0])]
     if not any(map(is_jaxtyping, parts)):
         return ()
     if not all(is_jaxtyping(part) or part is type(None) or part in _NUMBERS for part in parts):
         return ()
-    hint, said = bare(hint)
+    hint, metadata = bare(hint)
     arrays = tuple(part for part in alternatives(hint) if bare(part)[0] not in _NUMBERS)
     try:
-        found = options(Annotated[(Union[arrays], *said, "")], lambda _: None)  # noqa: UP007  # only known now
-    except DeclarationError:  # what jaxtyping has for functions, "{n}", or arrays of another library
+        found = options(Annotated[(Union[arrays], *metadata, "")], lambda _: None)  # noqa: UP007  # only known now
+    except DeclarationError:  # "{n}", which jaxtyping has for functions alone, or arrays of another library
         return ()
     return (*found, Option(NUMBER), Option(ARRAY, shape=NO_DIMS)) if _NUMBERS & {*parts} else found
 
 
 def _sizes_of_batch(hint: Any) -> tuple[Option, ...]:
-    """A batch that has been found to match; what is left to look at is the sizes that its declaration names."""
-    hint, said = bare(hint)
+    """Return an option for a batch that already matches its schema: it checks only the sizes that the schema names."""
+    hint, metadata = bare(hint)
     parts = [bare(part) for part in alternatives(hint)]
     schemas = [part for part, _ in parts if is_schema(part)]
-    if OwnSizes in said or any(OwnSizes in more for _, more in parts):
+    if OwnSizes in metadata or any(OwnSizes in more for _, more in parts):
         return ()
     if len(schemas) != 1 or not all(part in (schemas[0], type(None)) for part, _ in parts):
         return ()
@@ -311,7 +314,7 @@ def _sizes_of_batch(hint: Any) -> tuple[Option, ...]:
         return ()
     options = schema.every_option(shared=True)
     wanted = {dim.key for option in options for dim in option.shape.dims if _is_written(dim)}
-    found = Option(BATCH, schema=Schema(schema.name, schema.target, schema.place, _places(schema, wanted)))
+    found = Option(BATCH, schema=Schema(schema.name, schema.target, schema.place, _fields_with_sizes(schema, wanted)))
     return (found, Option(NONE)) if len(parts) > 1 else (found,)
 
 
@@ -319,8 +322,11 @@ def _is_written(dim: Dim) -> bool:
     return dim.sort in (Sort.NAMED, Sort.SOME) and not dim.implied and not dim.broadcasts
 
 
-def _places(schema: Schema, wanted: set[str]) -> tuple[Field, ...]:
-    """The fields that a size of each wanted name can be read from, those that are always there first."""
+def _fields_with_sizes(schema: Schema, wanted: set[str]) -> tuple[Field, ...]:
+    """Return the fields from which the sizes of the wanted names can be read, required fields first.
+
+    Names whose size a required field gives are removed from ``wanted``.
+    """
     found: list[Field] = []
     sure = [field for field in schema.fields if not field.optional and len(field.options) == 1]
     for field in (*sure, *(field for field in schema.fields if field not in sure)):
@@ -329,21 +335,22 @@ def _places(schema: Schema, wanted: set[str]) -> tuple[Field, ...]:
             continue
         (option,) = inner
         if option.schema is not None and not option.own_sizes:
-            place = replace(option, schema=replace(option.schema, fields=_places(option.schema, wanted), rules=()))
-            useful = bool(place.schema is not None and place.schema.fields)
+            inner_fields = _fields_with_sizes(option.schema, wanted)
+            reduced = replace(option, schema=replace(option.schema, fields=inner_fields, rules=()))
+            useful = bool(inner_fields)
         else:
             names = {dim.key for dim in option.shape.dims if _is_written(dim)} & wanted
-            place = Option(option.kind, shape=_only(option.shape, names))
+            reduced = Option(option.kind, shape=_keep_names(option.shape, names))
             useful = bool(names) and option.kind in (ARRAY, TENSOR, DISTRIBUTION)
             if useful and field in sure:
                 wanted -= names
         if useful:
-            found.append(Field(field.name, (place, *(o for o in field.options if o.kind is NONE)), field.optional))
+            found.append(Field(field.name, (reduced, *(o for o in field.options if o.kind is NONE)), field.optional))
     return tuple(found)
 
 
-def _only(shape: Shape, names: set[str]) -> Shape:
-    """A shape of which only these names are left; the rest was checked with the batch."""
+def _keep_names(shape: Shape, names: set[str]) -> Shape:
+    """Return the shape with only these names left. Everything else in it was checked with the batch."""
     rest, anything = Dim(Sort.REST, ""), Dim(Sort.ANY, "_")
     several = (Sort.SOME, Sort.REST)
     dims = (
@@ -354,21 +361,25 @@ def _only(shape: Shape, names: set[str]) -> Shape:
 
 
 def _computable(slots: list[_Slot]) -> list[_Slot]:
-    """Without those that compute a size from a name which no other has: it may be one of another decorator's."""
+    """Return the slots without those that compute a size from a name that no slot has.
+
+    Such a name may belong to another decorator on the function.
+    """
     names = frozenset[str]().union(*(slot.names for slot in slots))
     return [
         slot
         for slot in slots
-        if all(names.issuperset(dim.names) for option in slot.field.options for dim in _computed(option.shape))
+        if all(
+            names.issuperset(dim.names)
+            for option in slot.field.options
+            for dim in option.shape.dims
+            if dim.sort is Sort.COMPUTED
+        )
     ]
 
 
-def _computed(shape: Shape) -> Iterator[Dim]:
-    return (dim for dim in shape.dims if dim.sort is Sort.COMPUTED)
-
-
-def _shared(slots: list[_Slot]) -> list[_Slot]:
-    """All arrays, and the batches that name a size which something else names too."""
+def _with_shared_sizes(slots: list[_Slot]) -> list[_Slot]:
+    """Return the slots of all arrays, and those of the batches that share a name of a size with another slot."""
     out: list[_Slot] = []
     for slot in slots:
         others = frozenset[str]().union(*(other.names for other in slots if other is not slot))

@@ -1,4 +1,4 @@
-"""The yes or no of validation."""
+"""The compiled check of each schema, which tells whether a batch matches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _CHECKS: dict[Schema, Check] = {}
 
 
 def check_of(schema: Schema) -> Check:
-    """The function that says whether an object matches; compiled at the first call, the same function ever after."""
+    """Return the function that checks whether an object matches a schema.
+
+    It is compiled at the first call; later calls return the same function.
+    """
     check = _CHECKS.get(schema)
     if check is None:
         check = _CHECKS[schema] = generate(schema) if can_generate(schema) else partial(_walk, schema)
@@ -19,10 +22,11 @@ def check_of(schema: Schema) -> Check:
 
 
 def _walk(schema: Schema, batch: object) -> bool:
-    """For schemas that nest themselves, which no source without end could be written for."""
-    from typedbatch.schema.explain import find_problems  # takes longer to import than all else that a check needs
+    """Check a batch by walking it, for schemas that nest themselves or are too large to generate source for."""
+    # Imported here because it takes longer to import than everything else that a check needs.
+    from typedbatch.schema.explain import find_problems
 
     try:
         return not find_problems(batch, schema)
-    except Exception:  # noqa: BLE001  # a batch that changes while it is looked at may raise anything
+    except Exception:  # noqa: BLE001  # a batch that another thread changes meanwhile may raise anything
         return False

@@ -1,6 +1,6 @@
 """Shapes in jaxtyping's language: ``"N 4"``, ``"N *obs"``, ``"#N"``, ``"_"``, ``"..."``, ``"2*n"``.
 
-Read from the text, so that jaxtyping itself need not be there, and so that what makes no sense in a batch is refused.
+The text is parsed here, so that jaxtyping need not be installed and shapes that make no sense in a batch are refused.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 from typedbatch.errors import DeclarationError
 
 ROWS = "N"
-"""The dimension that every array and tensor without declared dimensions begins with."""
+"""Name of the rows: the first dimension of every array and tensor without declared dimensions."""
 
 
 class Sort(Enum):
-    """What one element of a shape stands for."""
+    """The meaning of one element of a shape."""
 
     NAMED = "a name for one size"
     FIXED = "a number"
@@ -39,10 +39,11 @@ class Dim:
     """One element of a shape.
 
     Attributes:
-        sort: what it stands for.
-        text: as it was written, without the marks: ``"N"``, ``"4"``, ``"2*n"``.
-        broadcasts: written with ``#``: a size of 1 passes too.
-        implied: not written: the rows that an array without declared dimensions has. It is the same size all the same.
+        sort: Meaning of the element.
+        text: Text of the element without its marks: ``"N"``, ``"4"``, ``"2*n"``.
+        broadcasts: Whether it is written with ``#``, so that a size of 1 passes too.
+        implied: Whether it is not written, as the rows of an array without declared dimensions. It is equal to a
+            written dimension of the same name.
     """
 
     sort: Sort
@@ -52,17 +53,17 @@ class Dim:
 
     @property
     def size(self) -> int:
-        """The number, of a FIXED one."""
+        """The size of a FIXED element."""
         return int(self.text)
 
     @property
     def key(self) -> str:
-        """What tells a name from all others; one for several sizes is another than one for a single size."""
+        """The key of the name. ``*obs`` and ``obs`` have different keys."""
         return f"*{self.text}" if self.sort is Sort.SOME else self.text
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names in a COMPUTED one."""
+        """The names in a COMPUTED element, without duplicates."""
         tree = ast.parse(self.text, mode="eval")
         return tuple(
             dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in FUNCTIONS)
@@ -78,10 +79,10 @@ class Shape:
     """The dimensions that an array must have.
 
     Attributes:
-        dims: one element each.
-        variadic: the position of the one that stands for any number of dimensions; None if there is none.
-        before: the elements in front of the variadic one; all of them if there is none.
-        after: the elements behind the variadic one.
+        dims: Elements of the shape, in order.
+        variadic: Index of the element that stands for any number of dimensions, or None.
+        before: Elements before the variadic one, or all elements in a shape without it.
+        after: Elements after the variadic one.
     """
 
     dims: tuple[Dim, ...]
@@ -94,13 +95,13 @@ class Shape:
         object.__setattr__(self, "after", () if self.variadic is None else self.dims[self.variadic + 1 :])
 
     def has_rank(self, rank: int) -> bool:
-        """True if an array of that many dimensions can have this shape."""
+        """Return True if an array of ``rank`` dimensions can have this shape."""
         if self.variadic is None:
             return rank == len(self.dims)
         return rank >= len(self.dims) - 1
 
     def is_of_rows(self) -> bool:
-        """True if the first dimension is that of the rows."""
+        """Return True if the first dimension is that of the rows."""
         return bool(self.before) and self.before[0].text == ROWS
 
     def __str__(self) -> str:
@@ -109,10 +110,10 @@ class Shape:
 
 
 def shape_of_text(text: str) -> Shape:
-    """Read a shape.
+    """Parse a shape.
 
     Raises:
-        DeclarationError: it cannot be read, or makes no sense in a batch.
+        DeclarationError: the text cannot be parsed, or makes no sense in a batch.
     """
     dims = tuple(_dim(word, text) for word in text.split())
     variadic = [i for i, dim in enumerate(dims) if dim.sort in (Sort.SOME, Sort.REST)]
@@ -126,7 +127,7 @@ def _dim(word: str, text: str) -> Dim:
         return Dim(Sort.REST, "")
     rest = word.lstrip("#*_?")
     marks = word[: len(word) - len(rest)]
-    if rest.count("=") == 1:  # rows=3 is 3, with a name for people
+    if rest.count("=") == 1:  # rows=3 means 3; the name is documentation
         rest = rest.split("=")[1]
     if "?" in marks:
         raise DeclarationError(f"the shape {text!r} has {word!r}, which is for trees of arrays and not for a field")
@@ -148,7 +149,7 @@ def _dim(word: str, text: str) -> Dim:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
-"""What an expression may call."""
+"""The functions that an expression may call."""
 _ALLOWED = (
     ast.Expression,
     ast.BinOp,
@@ -164,7 +165,7 @@ _ALLOWED = (
 def _require_expression(expression: str, text: str) -> None:
     try:
         nodes = list(ast.walk(ast.parse(expression, mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two where it is too deep
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two are raised if it is nested too deeply
         nodes = []
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     known = all(isinstance(call.func, ast.Name) and _takes(call.func.id, len(call.args)) for call in calls)
@@ -179,10 +180,11 @@ def _require_expression(expression: str, text: str) -> None:
 
 
 def _require_size(expression: str, text: str) -> None:
-    """Refuse an expression that can be no size, whatever its names stand for.
+    """Refuse an expression that cannot be a size, whatever the sizes of its names.
 
     Raises:
-        DeclarationError: it has a power that nobody can compute, or is a number that no array has as a size.
+        DeclarationError: the expression has a power that is too large to compute, or is a number that is not a valid
+            size.
     """
     parsed = _parsed(expression)
     names = [node.id for node in ast.walk(parsed) if isinstance(node, ast.Name) and node.id not in FUNCTIONS]
@@ -191,11 +193,11 @@ def _require_size(expression: str, text: str) -> None:
         _value(parsed, dict.fromkeys(names, 1))
     except _TooLargeError:
         is_size = False
-    except Exception:  # noqa: BLE001  # arithmetic fails in many ways, as 1 // (n - 1) does for 1
+    except Exception:  # noqa: BLE001  # the trial size may be one that it fails for, as 1 // (n - 1) does for 1
         pass
     if not is_size or (not names and compute(expression, {}) == -1):
         raise DeclarationError(
-            f"the shape {text!r} has {expression!r}, which is no size: sizes are whole numbers from 0 to 2**63 - 1"
+            f"the shape {text!r} has {expression!r}, which is not a size: sizes are whole numbers from 0 to 2**63 - 1"
         )
 
 
@@ -219,34 +221,35 @@ _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
 
 
 class _TooLargeError(OverflowError):
-    """A power that would take long to compute, or all memory."""
+    """A power that would take too long to compute, or too much memory."""
 
 
 def compute(expression: str, sizes: Mapping[str, int]) -> float | None:
-    """The value of a COMPUTED element; None if a name in it has no size yet, -1 if it has no value, as 1 // 0.
+    """Return the value of a COMPUTED element.
 
-    A value beyond any size counts as none.
+    The result is None if a name in the expression has no size yet. It is -1 if the expression has no value, as 1 // 0,
+    or if its value is larger than any size.
     """
-    # The declaration was checked when it was read: names, whole numbers, arithmetic, min, max, abs.
+    # It is safe to evaluate: _require_expression has admitted only names, whole numbers, arithmetic and FUNCTIONS.
     try:
         if "**" in expression:
             value: Any = _value(_parsed(expression), sizes)
-        else:  # without powers nothing can grow beyond reach, and compiled code takes a third of the time
+        else:  # without powers the value cannot grow too large, and compiled code takes a third of the time
             value = eval(_compiled(expression), {"__builtins__": {}, **FUNCTIONS}, dict(sizes))
     except (KeyError, NameError):
         return None
     except Exception:  # noqa: BLE001  # arithmetic fails in many ways
         return -1
-    is_too_large = isinstance(value, (int, float)) and not value <= MOST  # so is what is not a number
+    is_too_large = isinstance(value, (int, float)) and not value <= MOST  # NaN counts as too large
     return -1 if is_too_large else value
 
 
 def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
-    """The value of an expression.
+    """Evaluate an expression without compiling it.
 
     Raises:
-        KeyError: a name in it has no size.
-        _TooLargeError: a power in it is beyond all that sizes are computed from.
+        KeyError: a name in the expression has no size.
+        _TooLargeError: a power in the expression is too large to compute.
     """
     if isinstance(node, ast.Constant):
         return node.value
@@ -257,7 +260,7 @@ def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Call):
         return FUNCTIONS[ast.unparse(node.func)](*[_value(argument, sizes) for argument in node.args])
     if not isinstance(node, ast.BinOp):
-        raise TypeError(f"{ast.unparse(node)} is no arithmetic")
+        raise TypeError(f"{ast.unparse(node)} is not arithmetic")
     left, right = _value(node.left, sizes), _value(node.right, sizes)
     return _power(left, right) if isinstance(node.op, ast.Pow) else _OPERATORS[type(node.op)](left, right)
 
@@ -280,16 +283,16 @@ def _parsed(expression: str) -> ast.expr:
 
 
 Several = tuple[bool, tuple[int, ...]]
-"""What a name for any number of sizes stands for: the sizes, and whether they may be broadcast."""
+"""The sizes of a name such as ``*obs``: whether they may be broadcast, and the sizes."""
 
 
 def broadcast(known: Several | None, sizes: tuple[int, ...], may: bool) -> Several | None:
-    """What a name for several sizes stands for, after one more array; None if that array does not fit.
+    """Return the sizes of a name such as ``*obs`` after another array, or None if the array does not fit.
 
     Args:
-        known: what it stood for, and whether that may be broadcast; None the first time.
-        sizes: the array's.
-        may: written with ``#``: the array's sizes may be broadcast.
+        known: Sizes of the name so far, or None for the first array.
+        sizes: Sizes in the array.
+        may: Whether the sizes in the array may be broadcast, because the name is written with ``#``.
     """
     if known is None:
         return may, sizes

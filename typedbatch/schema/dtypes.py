@@ -1,4 +1,4 @@
-"""Dtypes as an annotation names them: one, or a family such as all integers; for numpy and torch alike."""
+"""Sets of dtypes that annotations name: a single dtype, or a family such as all integers, in numpy and torch."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ JAXTYPING: Final = {
     "complex64": "Complex64",
     "complex128": "Complex128",
 }
-"""What jaxtyping calls the dtypes."""
-_MOST = 1000  # text and structured dtypes have no end, what is kept of them has
+"""Jaxtyping's names of the dtypes."""
+_MOST = 1000  # there are infinitely many text and structured dtypes, so the cache is limited
 
 
 class Dtypes(dict[Any, bool]):
-    """A set of dtypes: ``dtypes[array.dtype]`` is the answer, worked out once per dtype of numpy or torch.
+    """A set of dtypes. ``dtypes[array.dtype]`` is True for a member; the result is cached per dtype of numpy or torch.
 
     Attributes:
-        words: the set as a person says it: ``"float32"``, ``"an integer type"``.
-        names: names of dtypes, or patterns that they match.
-        scalars: numpy scalar types, abstract ones too, of which the elements must be.
+        words: Description of the set: ``"float32"``, ``"an integer type"``.
+        names: Names of dtypes, or patterns that match names.
+        scalars: Numpy scalar types, possibly abstract, whose instances are elements of the array.
     """
 
     words: str
@@ -80,14 +80,14 @@ class Dtypes(dict[Any, bool]):
         return answer
 
     def usual(self) -> np.dtype[Any] | None:
-        """The one numpy dtype that nearly all members are, as far as there is one."""
+        """Return the most common numpy dtype of the set, or None for a family of dtypes."""
         try:
             return np.dtype(self.words)
         except TypeError:
             return None
 
     def _has_scalar(self, dtype: np.dtype[Any]) -> bool:
-        # The second question is for longlong, which is int64 by another name and no subclass of it.
+        # The second condition is for longlong, which equals int64 but is not a subclass of it.
         native = dtype.newbyteorder("=")
         return any(
             issubclass(dtype.type, scalar) or (scalar not in _ABSTRACT and native == np.dtype(scalar))
@@ -99,7 +99,7 @@ class Dtypes(dict[Any, bool]):
 
 
 def names_of(dtype: Any) -> tuple[str, ...]:
-    """What a numpy or torch dtype is called; numpy has two names for some."""
+    """Return the names of a numpy or torch dtype. numpy has two names for some dtypes."""
     if isinstance(dtype, np.dtype):
         if dtype.names is not None:
             return (str(dtype),)
@@ -108,7 +108,7 @@ def names_of(dtype: Any) -> tuple[str, ...]:
 
 
 def jaxtyping_dtypes(annotation: Any) -> Dtypes | None:
-    """The dtypes of a jaxtyping annotation, ``Float32[np.ndarray, "N"]``; None for ``Shaped``, which takes any."""
+    """Return the dtypes of a jaxtyping annotation, ``Float32[np.ndarray, "N"]``; None for ``Shaped`` (any dtype)."""
     if not isinstance(annotation.dtypes, (tuple, list)):
         return None
     family = annotation.dtype.__name__
@@ -118,12 +118,12 @@ def jaxtyping_dtypes(annotation: Any) -> Dtypes | None:
 
 
 def scalar_dtypes(*scalars: type) -> Dtypes | None:
-    """The dtypes whose elements are of one of these numpy scalar types; None for any."""
+    """Return the dtypes whose elements are instances of one of these numpy scalar types; None for any dtype."""
     if np.generic in scalars:
         return None
-    words = " or ".join(_FAMILIES.get(one.__name__, one.__name__.rstrip("_")) for one in scalars)
-    text = any(issubclass(one, np.character) for one in scalars)  # a batch keeps text as objects
-    return Dtypes(words, ("object",) if text else (), scalars)
+    words = " or ".join(_FAMILIES.get(scalar.__name__, scalar.__name__.rstrip("_")) for scalar in scalars)
+    is_text = any(issubclass(scalar, np.character) for scalar in scalars)  # a batch stores text as objects
+    return Dtypes(words, ("object",) if is_text else (), scalars)
 
 
 BUILTINS: dict[type, Dtypes] = {
@@ -132,4 +132,4 @@ BUILTINS: dict[type, Dtypes] = {
     float: Dtypes("a real number type", ("bool", *INTEGERS, "bfloat16", *FLOATS)),
     complex: Dtypes("a number type", ("bool", *INTEGERS, "bfloat16", *FLOATS, *_COMPLEX)),
 }
-"""What Python's own numbers become, and what Python takes for them: an ``int`` where a ``float`` is asked for."""
+"""The dtypes that pass for Python's number types. As in Python, an ``int`` passes for a ``float``."""

@@ -1,4 +1,4 @@
-"""Why a batch does not match: every problem, each with its path. Runs after a "no"."""
+"""Problems of a batch that does not match its schema, each with its path. Runs only after the check has failed."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it 
 
 _ONE_ROW = "one row keeps its rows as batch[i:i+1]"
 _ITSELF = Path(None, "")
-"""Stands for any batch with sizes of its own: it is right or wrong wherever it is met."""
+"""The owner in ``_Known.done`` for a batch with sizes of its own: its problems do not depend on where it is."""
 
 Alternatives = dict[tuple[int, int], Option]
-"""The alternative of a union that a value is, by the ids of value and field."""
+"""The alternative of a union that each value matched, by the ids of value and field."""
 
 
 def alternatives_taken(batch: Any, schema: Schema) -> Alternatives:
-    """Which alternative each value of a union is, in a batch that matches."""
+    """Return the alternative of a union that each value matched, for a batch that matches its schema."""
     walker = Walker(schema, batch)
     walker.fields(batch, schema, None)
     return walker.known.taken
 
 
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
-    """Every way in which ``batch`` differs from ``schema``, in the order of the fields; empty when it matches."""
+    """Return every difference between ``batch`` and ``schema``, in the order of the fields; empty if it matches."""
     if KINDS[type(batch)] is not BATCH:
         return (_not_a_batch(batch, schema),)
     walker = Walker(schema, batch)
@@ -69,7 +69,7 @@ def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
 
 
 _Size = tuple[Path, Dim, int]
-"""A size that is computed from others, and what it is."""
+"""The path of an array, a dimension of it that is computed from others, and its actual size."""
 
 
 def _not_a_batch(given: object, schema: Schema) -> Problem:
@@ -83,26 +83,30 @@ def _not_a_batch(given: object, schema: Schema) -> Problem:
 
 @dataclasses.dataclass(slots=True)
 class _Known:
-    """What the walk has found out; an alternative of a union that does not fit leaves nothing behind."""
+    """The facts collected by the walk so far. They are rolled back if an alternative of a union does not match."""
 
     sizes: dict[str, Size] = dataclasses.field(default_factory=dict)
-    """The size that each dimension had first: an alternative of a union must fit these."""
+    """The first size that was seen for each dimension: an alternative of a union must agree with these."""
     votes: dict[tuple[str, Path], Size | None] = dataclasses.field(default_factory=dict)
-    """The size of each dimension at each path; None in an array that has two. Who is to blame shows at the end."""
+    """The size of each dimension at each path, or None for an array that has two sizes of it.
+
+    The fields to report are chosen once all votes are in.
+    """
     several: dict[str, Several] = dataclasses.field(default_factory=dict)
+    """The sizes of each name that stands for any number of dimensions."""
     taken: Alternatives = dataclasses.field(default_factory=dict)
     done: set[tuple[int, int, Path | None]] = dataclasses.field(default_factory=set)
-    """Batches that were gone through, by the ids of fields and schema, and by whose sizes the names in them were."""
+    """The batches already walked: the ids of their fields and schema, and the batch that owns the sizes in them."""
 
     def copy(self) -> _Known:
         return _Known({**self.sizes}, {**self.votes}, {**self.several}, {**self.taken}, {*self.done})
 
     def disputed(self, names: Collection[str]) -> bool:
-        """True if fields disagree on one of the dimensions."""
+        """Return True if fields disagree on the size of any of these dimensions."""
         return any(name in names and size != self.sizes[name] for (name, _), size in self.votes.items())
 
     def by_name(self) -> Votes:
-        """The votes, dimension by dimension."""
+        """Return the votes grouped by dimension."""
         votes: Votes = {}
         for (name, path), size in self.votes.items():
             if size is not None:
@@ -110,12 +114,12 @@ class _Known:
         return votes
 
 
-class _MisfitError(Exception):
-    """A value is not the alternative of a union that was tried."""
+class _MismatchError(Exception):
+    """A value does not match the alternative of a union that is being tried."""
 
 
 class Walker:
-    """Walks a batch beside a schema, ``root``."""
+    """A walk over a batch and its schema, ``root``, which collects all problems."""
 
     def __init__(self, root: Schema, batch: Any, proposals: Proposals | None = None) -> None:
         self.root: str = root.name
@@ -123,21 +127,21 @@ class Walker:
         self.problems: list[Problem] = []
         self.known: _Known = _Known()
         self.owner: Path | None = None
-        """The innermost batch with sizes of its own that the walk is in."""
+        """The innermost batch with sizes of its own that the walk is in, or None."""
         self.trying: bool = False
-        """Whether an alternative of a union is tried, and given up at the first problem."""
-        self.kept: list[Any] = []
-        """What properties gave: what is known of a value is known by its id, which must not become another's."""
+        """Whether an alternative of a union is being tried. The first problem then ends the attempt."""
+        self.property_values: list[Any] = []
+        """The values of properties, kept alive because facts are stored by id, and a dead object's id is reused."""
         self.shares: bool = not can_generate(root)
-        """A batch that is met again is not gone through again; only where the schema nests itself can it be often."""
+        """Whether batches already walked are skipped. Only in a schema that nests itself can one be met very often."""
 
     def report(self, path: Path | str | None, code: Code, expected: str, got: str, hint: str = "") -> None:
         if self.trying:
-            raise _MisfitError
+            raise _MismatchError
         self.problems.append(Problem("" if path is None else str(path), code, expected, got, self.root, hint))
 
     def fields(self, batch: Any, schema: Schema, outer: Path | None) -> None:
-        """All declared fields of one batch."""
+        """Check all declared fields of a batch."""
         if outer is not None and self.is_too_deep(outer):
             return
         fields = batch.__dict__
@@ -154,7 +158,7 @@ class Walker:
                 value = _UNREADABLE
                 with self.readable(path, f"{field.name} is a property of {type(batch).__name__}"):
                     value = getattr(batch, field.name)
-                    self.kept.append(value)
+                    self.property_values.append(value)
             if value is _UNREADABLE:
                 continue
             if value is not _ABSENT:
@@ -176,7 +180,7 @@ class Walker:
         self.known.done.add(done)
 
     def arguments(self, values: Mapping[str, Any], schema: Schema) -> None:
-        """The arguments of a call, by the names of the schema's fields."""
+        """Check the arguments of a call, by the names of the schema's fields."""
         computed: list[_Size] = []
         for field in schema.fields:
             path = Argument(field.name)
@@ -185,7 +189,7 @@ class Walker:
         self.computed(computed)
 
     def knows(self, sizes: Iterable[tuple[str, Any]], path: Path) -> None:
-        """Sizes that are known beforehand, by the keys of their names."""
+        """Record sizes that are known before the walk, as pairs of key and size."""
         for key, size in sizes:
             if isinstance(size, tuple):
                 self.known.several[key] = size
@@ -194,7 +198,7 @@ class Walker:
                 self.size(key, size, path)
 
     def with_own_sizes(self, batch: Any, schema: Schema, path: Path) -> None:
-        """A nested batch whose names, but for the rows', are other sizes than those around it."""
+        """Check a nested batch whose named sizes, other than the rows, are local to it."""
         done = id(batch.__dict__), id(schema), _ITSELF
         if self.shares and done in self.known.done:
             return
@@ -206,7 +210,7 @@ class Walker:
         self.known.done.add(done)
 
     def key(self, name: str) -> str:
-        """What stands for the size of that name where the walk is."""
+        """Return the key for the size of this name at the current position of the walk."""
         return name if self.owner is None or name == ROWS else key_in(self.owner, name)
 
     def is_too_deep(self, path: Path) -> bool:
@@ -217,17 +221,17 @@ class Walker:
 
     @contextmanager
     def readable(self, path: Path, hint: str = _ODD_CLASS) -> Generator[None]:
-        """Reports what a property, or a value of a foreign class, raises when it is looked at."""
+        """Report any error that a property, or a value of a foreign class, raises inside the block."""
         try:
             yield
-        except _MisfitError:
+        except _MismatchError:
             raise
         except Exception as error:  # noqa: BLE001  # it is the user's own code
             says = f"raises {type(error).__name__} when it is looked at"
             self.report(path, "TB105 unreadable-field", "", says, hint)
 
     def value(self, value: Any, field: Field, path: Path, computed: list[_Size]) -> None:
-        """One field: which alternative it is, and what is wrong with it then."""
+        """Check the value of a field: choose the alternative, then report what is wrong with it."""
         kind = _kind(value)
         options = [option for option in field.options if option.kind is kind]
         if not field.options:
@@ -240,25 +244,25 @@ class Walker:
             self.one_of(options, value, field, path)
 
     def one_of(self, options: list[Option], value: Any, field: Field, path: Path) -> None:
-        """The first alternative of its kind that fits; if none does, the closest is explained."""
+        """Take the first alternative that matches, or report the problems of the closest one if none does."""
         for option in options:
             if self.fits(option, value, path):
                 self.known.taken[id(value), id(field)] = option
                 return
-        if self.trying:  # it is a no already; to explain it would take twice as long at each level
-            raise _MisfitError
+        if self.trying:  # already failed; explaining here is exponential in depth
+            raise _MismatchError
         self.settled(min(options, key=lambda option: distance(option, value)), value, path)
 
     def fits(self, option: Option, value: Any, path: Path) -> bool:
-        """Whether a value is that alternative; what was found out about it is kept if it is."""
-        if option.kind is BATCH and distance(option, value):  # that can be seen without going inside
+        """Return whether a value matches an alternative. Facts about the value are recorded only if it does."""
+        if option.kind is BATCH and distance(option, value):  # the names of its fields rule it out already
             return False
         before, outer = self.known.copy(), self.trying
         self.trying = True
         try:
             with self.readable(path):
                 self.settled(option, value, path)
-        except _MisfitError:
+        except _MismatchError:
             self.known = before
             return False
         finally:
@@ -266,12 +270,13 @@ class Walker:
         return True
 
     def settled(self, option: Option, value: Any, path: Path) -> None:
+        """Check a value, and the computed sizes in it, against an option of its kind."""
         computed: list[_Size] = []
         self.option(option, value, path, computed)
         self.computed(computed)
 
     def option(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> None:
-        """A value of the option's kind."""
+        """Check a value against an option of its kind. Sizes to be computed later are added to ``computed``."""
         if option.cls is not None and not isinstance(value, option.cls):
             self.report(path, "TB202 wrong-kind", str(option), describe(value))
         elif option.choices and not leading_shape(value) and not is_choice(value, option.choices):
@@ -282,7 +287,7 @@ class Walker:
             self.shape(option, value, path, computed)
             self.sequences(option, value, path)
         elif option.kind is OBJECT and is_sized(option.cls):
-            len(value)  # what it raises is reported
+            len(value)  # if it raises, ``readable`` reports the error
         elif says := contradiction(value):
             self.report(path, "TB105 unreadable-field", "", says, _ODD_CLASS)
         elif option.kind in (ARRAY, TENSOR, DISTRIBUTION):
@@ -309,7 +314,7 @@ class Walker:
             self.anything(value, path)
 
     def sequences(self, option: Option, ragged: Any, path: Path) -> None:
-        """The values of a Ragged: as many rows as the lengths sum up to, and dimensions of their own."""
+        """Check the values of a Ragged: their number of rows is the sum of the lengths, and their sizes are local."""
         where, rows = Path(path, "values"), int(ragged.sizes.sum())
         if option.schema is not None:
             inner = Walker(option.schema, ragged.values)
@@ -326,14 +331,14 @@ class Walker:
                 self.report(Path(where, name), "TB302 dimension-conflict", "", says)
 
     def anything(self, value: Any, path: Path) -> None:
-        """A value of which nothing is declared: what has rows in it has the rows that all have."""
+        """Check a value with no declaration: anything in it that has rows must have the common number of rows."""
         if KINDS[type(value)] is BATCH:
             self.inside(value.__dict__, path, set())
         else:
             self.row_count(value, path)
 
     def inside(self, fields: Mapping[str, Any], path: Path, done: set[int]) -> None:
-        """The leaves of a batch of which nothing is declared; one that is in several places is looked at once."""
+        """Check the leaves of a batch with no declaration. A nested batch that occurs several times is checked once."""
         if id(fields) in done or self.is_too_deep(path):
             return
         for name, leaf in fields.items():
@@ -362,7 +367,7 @@ class Walker:
             self.row_count(value, path)
 
     def shape(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> None:
-        """The sizes of an array, a tensor or a distribution."""
+        """Check the sizes of an array, a tensor, a distribution or a Ragged."""
         jagged = option.kind is TENSOR and value.is_nested
         sizes, shape = jagged_shape(value) if jagged else leading_shape(value), option.shape
         if not shape.has_rank(len(sizes)):
@@ -390,10 +395,13 @@ class Walker:
             self.several_sizes(shape.dims[shape.variadic], sizes[len(shape.before) : after], path)
 
     def size(self, name: str, size: Size, path: Path) -> None:
-        """One size of a dimension with a name. Outside of unions a conflict between fields is left for the end."""
+        """Record the size of a named dimension at ``path``.
+
+        A conflict between fields ends the attempt inside a union, and is otherwise reported after the walk.
+        """
         key = self.key(name)
         if self.known.sizes.setdefault(key, size) != size and self.trying:
-            raise _MisfitError
+            raise _MismatchError
         other = self.known.votes.setdefault((key, path), size)
         if other is not None and other != size:
             self.known.votes[key, path] = None
@@ -409,15 +417,15 @@ class Walker:
         now = broadcast(known, sizes, dim.broadcasts)
         if now is None:
             before = "other sizes" if known is None else show_sizes(known[1])
-            says = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
-            self.report(path, "TB302 dimension-conflict", "", says)
+            got = f"{dim} is {show_sizes(sizes)} here, but {before} in the fields before"
+            self.report(path, "TB302 dimension-conflict", "", got)
             return
         self.known.several[key] = now
         if not dim.broadcasts:
             self.size(dim.key, sizes, path)
 
     def computed(self, computed: list[_Size]) -> None:
-        """The sizes that are expressions of others, as those are known by now."""
+        """Check the sizes that are computed from others, after those are known."""
         for path, dim, size in computed:
             keys = {name: self.key(name) for name in dim.names}
             known = {name: self.known.sizes.get(key) for name, key in keys.items()}
@@ -425,23 +433,25 @@ class Walker:
             wanted = compute(dim.text, sizes)
             if wanted is not None and wanted != size and (self.trying or not self.known.disputed(keys.values())):
                 given = ", ".join(f"{name} is {sizes[name]}" for name in dim.names)
-                says = f"{dim.text} = {str(wanted)[:20]}" if wanted >= 0 else f"{dim.text}, which is no size"
-                self.report(path, "TB304 wrong-size", f"{says}, as {given}" if given else says, f"a size of {size}")
+                expected = f"{dim.text} = {str(wanted)[:20]}" if wanted >= 0 else f"{dim.text}, which is not a size"
+                expected += f", as {given}" if given else ""
+                self.report(path, "TB304 wrong-size", expected, f"a size of {size}")
 
 
 class _Spare:
-    """The fields that a batch has beyond the declared ones: one of them may be a missing one by another name."""
+    """The undeclared fields of a batch, one of which may be a misspelled declared field."""
 
     def __init__(self, fields: Mapping[str, Any], schema: Schema) -> None:
         self.fields, self.schema = fields, schema
         self.names: list[str] | None = None
 
     def hint(self, field: Field) -> str:
+        """Return the hint for a missing field: a similar name in the batch, and where the field is declared."""
         if self.names is None:
             declared = {field.name for field in self.schema.fields}
             self.names = [name for name in self.fields if name not in declared]
             missing = sum(field.name not in self.fields for field in self.schema.fields)
-            if len(self.names) * missing > 2500:  # a look at every pair would take seconds
+            if len(self.names) * missing > 2500:  # comparing every pair of names would take seconds
                 self.names = []
         near = nearest(field.name, self.names)
         where = f"declared in {field.declared_in.rpartition('.')[2]}, {field.place}" if field.place else ""
@@ -450,13 +460,16 @@ class _Spare:
 
 
 def _kind(value: Any) -> Kind:
-    """The kind that the value passes for: a row's numpy scalar for an array."""
+    """Return the kind of a value. The numpy scalar of a single row counts as an array."""
     kind = KINDS[type(value)]
     return ARRAY if kind is SCALAR else kind
 
 
 def distance(option: Option, value: Any) -> int:
-    """How far an alternative is from a value, at a glance: the names of a batch, the dtype and rank of an array."""
+    """Return how many differences between an alternative and a value are visible without looking at sizes.
+
+    They are the names and kinds of fields for a batch, dtype and rank for an array, and the class for anything else.
+    """
     if option.kind is BATCH and option.schema is not None:
         names = computed_in(option.schema)[type(value)]
         fields = as_read(value, names) if names else value.__dict__

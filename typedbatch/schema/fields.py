@@ -1,4 +1,4 @@
-"""``Schema`` and its ``Field``: a protocol or record as data."""
+"""``Schema`` and ``Field``: the fields of a protocol or record as data."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typedbatch.schema.dtypes import Dtypes
 from typedbatch.schema.meta import MetaSchema
 
 WITH_ROWS = Shape((Dim(Sort.NAMED, ROWS, implied=True), Dim(Sort.REST, "")), 1)
-"""What a plain array or tensor has: rows, and anything behind them."""
+"""The shape of a plain array or tensor: rows, and any dimensions after them."""
 
 NO_DIMS = Shape(())
-"""What a number has."""
+"""The shape of a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ class Option:
     """One kind of value that a field takes.
 
     Attributes:
-        kind: array, tensor, Batch, Ragged, distribution, object or None.
-        cls: the class that it must be an instance of; None for any of that kind.
-        dtypes: the dtypes that an array or tensor may have; None for any.
-        shape: the shape of an array or tensor, or the ``batch_shape`` of a distribution.
-        schema: what a nested batch must match, or the values of a Ragged, which have dimensions of their own; None for
+        kind: Kind of the value: array, tensor, Batch, Ragged, distribution, number, object or None.
+        cls: Class of the value, or None for any class of the kind.
+        dtypes: Allowed dtypes of an array or tensor, or None for any.
+        shape: Shape of an array or tensor, or ``batch_shape`` of a distribution.
+        schema: Schema of a nested batch, or of the values of a Ragged, whose named sizes are local to them. None for
             any batch, whose leaves then have N rows each.
-        each: what every field of a nested batch must be, for ``dict[str, Array]``.
-        own_sizes: in a nested batch names other than the rows' are sizes of its own, not those around it.
-        choices: the values of a ``Literal``; empty for any.
-        rules: what its values must fulfil, checked at the level ``"values"`` only.
+        each: Declaration of every field in a nested batch, for ``dict[str, Array]``.
+        own_sizes: Whether named sizes in a nested batch, other than the rows, are local to it.
+        choices: Values of a ``Literal``; empty for any value.
+        rules: Rules on the values, checked at the level ``"values"`` only.
     """
 
     kind: Kind
@@ -90,15 +90,15 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One declared field.
+    """A declared field.
 
     Attributes:
-        name: its name.
-        options: what it takes, in the order of the annotation; empty for any value.
-        optional: it may be absent.
-        declared_in: the class that declares it, ``"typedbatch.protocols.ObsBatchProtocol"``.
-        place: file and line of that declaration, as far as Python keeps it.
-        parameter: which type parameter of the protocol or record it is annotated with, from 0 on; None for none.
+        name: Name of the field.
+        options: Kinds of value that it takes, in the order of the annotation; empty for any value.
+        optional: Whether it may be absent.
+        declared_in: Class that declares it, ``"typedbatch.protocols.ObsBatchProtocol"``.
+        place: File and line of the declaration; empty if Python does not record them.
+        parameter: Index of the type parameter of the protocol or record that is its annotation, or None.
     """
 
     name: str
@@ -110,25 +110,25 @@ class Field:
 
     @property
     def kinds(self) -> frozenset[Kind] | None:
-        """The kinds of value it takes; None for any."""
+        """The kinds of value that the field takes, or None for any."""
         return frozenset(option.kind for option in self.options) or None
 
     @property
     def nested(self) -> tuple[Schema, ...]:
-        """Schemas of which a nested batch must match one; empty for any batch."""
+        """The schemas of which a nested batch must match at least one; empty for any batch."""
         batches = [option for option in self.options if option.kind is BATCH]
         schemas = tuple(option.schema for option in batches if option.schema is not None)
         return schemas if len(schemas) == len(batches) else ()
 
     def every_option(self) -> Iterator[Option]:
-        """What it takes, and what the fields of a ``dict[str, ...]`` take."""
+        """Yield the options of the field, and those of the fields of a ``dict[str, ...]``."""
         for option in self.options:
             yield option
             if option.each is not None:
                 yield from option.each.every_option()
 
     def takes_objects(self) -> bool:
-        """True for a column of Python objects, ``NDArray[np.object_]``, or ``None`` in its place."""
+        """Return True for a column of Python objects, ``NDArray[np.object_]``, or its union with None."""
         options = [option for option in self.options if option.kind is not NONE]
         return bool(options) and all(
             option.kind is ARRAY
@@ -140,14 +140,14 @@ class Field:
         )
 
     def takes_numbers(self) -> bool:
-        """True if it takes arrays or tensors, and says of which dtypes, none of them for objects."""
+        """Return True if it takes arrays or tensors of declared dtypes, none of which is the object dtype."""
         options = [option for option in self.options if option.kind in (ARRAY, TENSOR)]
         return bool(options) and all(
             option.dtypes is not None and not option.dtypes[np.dtype(object)] for option in options
         )
 
     def expects(self) -> str:
-        """What the field takes, in words: ``"a numpy array"``, ``"a Batch or None"``."""
+        """Return a description of the values it takes: ``"a numpy array"``, ``"a Batch or None"``."""
         return " or ".join(dict.fromkeys(map(str, self.options))) or "any value"
 
 
@@ -155,15 +155,15 @@ class Field:
 class Schema:
     """All fields of a protocol or record, in the order of the declaration, inherited ones first.
 
-    It is made once for each protocol or record, and never changes.
+    It is created once for each protocol or record, and never changes.
 
     Attributes:
-        name: as a person writes it, ``"RolloutBatchProtocol[Tensor]"``.
-        target: the protocol or record class.
-        place: file and line of its declaration.
-        fields: what it declares.
-        rules: what its values must fulfil together, checked at the level ``"values"`` only.
-        meta: what it says of ``batch.meta``; None if nothing.
+        name: Name as written in code, ``"RolloutBatchProtocol[Tensor]"``.
+        target: Class of the protocol or record.
+        place: File and line of its declaration; empty if Python does not record them.
+        fields: Declared fields.
+        rules: Rules across fields, checked at the level ``"values"`` only.
+        meta: Declaration of ``batch.meta``, or None.
     """
 
     name: str
@@ -192,10 +192,10 @@ class Schema:
         return "\n".join([f"Schema({self.name}", *lines, ")"]) if lines else f"Schema({self.name})"
 
     def every_option(self, shared: bool = False) -> Iterator[Option]:
-        """What all fields take, those of nested schemas included; a schema that is met again counts once.
+        """Yield the options of all fields, including those of nested schemas. Each schema is visited once.
 
         Args:
-            shared: leave out nested schemas with sizes of their own.
+            shared: Whether to leave out nested schemas with sizes of their own.
         """
         schemas: dict[int, Schema] = {id(self): self}
         done = 0
@@ -208,17 +208,17 @@ class Schema:
                     schemas.setdefault(id(option.schema), option.schema)
 
     def may_be_empty(self) -> bool:
-        """True when every field may be absent, and all of the meta."""
+        """Return True if every field and every key of the meta may be absent."""
         return all(field.optional for field in self.fields) and (self.meta is None or not self.meta.required())
 
 
 def is_choice(value: Any, choices: tuple[object, ...]) -> bool:
-    """True if an object, or a number without dimensions, is one of the values of a ``Literal``."""
+    """Return True if an object, or a number without dimensions, is one of the values of a ``Literal``."""
     if KINDS[type(value)] is OBJECT:
         return any(isinstance(value, type(choice)) and value == choice for choice in choices)
     return not value.shape and value.item() in choices
 
 
 def is_sized(cls: type | None) -> bool:
-    """True for what asks for a length alone: ``Sized``, ``Collection``."""
+    """Return True for an abstract class that requires a length: ``Sized``, ``Collection``."""
     return cls is not None and cls.__module__ == "collections.abc" and issubclass(cls, Sized)

@@ -1,14 +1,14 @@
-"""The yes or no of validation, as Python source that is written once per schema and then compiled.
+"""Generated checks: Python source that tells whether a batch matches, written and compiled once per schema.
 
-Written by hand, such a check would be the same ``if`` statements; that is how fast it is (docs/performance.md). What it
-says no to, ``explain`` looks at again; the two agree, and a test compares them on random schemas and batches. For ::
+A check consists of the ``if`` statements that one would write by hand, and is as fast (docs/performance.md). If it
+fails, ``explain`` looks for the reasons. The two must agree; a test compares them on random schemas and batches. For ::
 
     class Pixels(BatchRecord):
         cam: Float32[np.ndarray, "N 3 8"]
         pos: Array
 
-it writes, ``c0`` being the fields that a class of batches has properties for, ``c1`` the set of dtypes that pass, and
-``c2`` the one that they usually are, ::
+it writes the following. ``c0`` holds the fields for which a class of batches has properties, ``c1`` is the set of
+allowed dtypes, and ``c2`` the most common one of them. ::
 
     def check(batch):
         try:
@@ -36,9 +36,10 @@ it writes, ``c0`` being the fields that a class of batches has properties for, `
             return False
         return True
 
-Names of dimensions become the locals ``d0``, ``d1``; None while they are not known. What cannot be written in a line is
-a function of its own, which takes and returns all of them, or returns None for no: the alternatives of a union that
-differ in more than their kind, and batches that may be absent or hold any names.
+Named dimensions become the local variables ``d0``, ``d1``, which are None while the size is unknown. Two things need a
+function of their own: alternatives of a union that differ in more than their kind, and nested batches that may be
+absent, may have any names, or have sizes of their own. Such a function takes all sizes, and returns them with those
+that it has learned, or None if the value does not match.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ _GLOBALS: dict[str, Any] = {
 
 
 def source_of(schema: Schema) -> str:
-    """The source of the check, for the curious; constants are called ``c0``, ``c1``."""
+    """Return the source of the check, for debugging and tests. Constants are called ``c0``, ``c1``."""
     return Writer(schema).check(schema)
 
 
@@ -94,11 +95,12 @@ def generate(schema: Schema) -> Check:
 
 
 class Writer:
-    """Writes the functions of one schema."""
+    """The source of all functions that check one schema, with the constants that they use."""
 
     def __init__(self, *schemas: Schema) -> None:
         self.constants: dict[str, Any] = {}
         self.dims: dict[str, str] = {}
+        """The local variable of each dimension, by the key of its name."""
         self.functions: list[str] = []
         options = (option for schema in schemas for option in schema.every_option())
         for dim in (Dim(Sort.NAMED, ROWS), *(dim for option in options for dim in option.shape.dims)):
@@ -106,7 +108,7 @@ class Writer:
                 self.dims.setdefault(dim.key, f"d{len(self.dims)}")
 
     def check(self, schema: Schema) -> str:
-        """The source of the check of a batch."""
+        """Return the source of the check of a batch."""
         body = Body(self, "return False", 2, 0)
         body.fields(schema, "batch")
         head = [
@@ -120,7 +122,7 @@ class Writer:
         return "\n".join([*self.functions, *head, *unknown, *body.lines, *end, ""])
 
     def compile(self, source: str, title: str) -> dict[str, Any]:
-        """The names that the source defines."""
+        """Compile the source, run it and return the names that it defines."""
         torch: Any = sys.modules.get("torch")
         own = {
             "is_array": _is_array,
@@ -130,13 +132,13 @@ class Writer:
             "Tensor": getattr(torch, "Tensor", None),
         }
         names = {**_GLOBALS, **own, **self.constants}
-        exec(compile(source, f"<{title}>", "exec"), names)  # our own text; names in it are quoted
+        exec(compile(source, f"<{title}>", "exec"), names)  # safe: field names in the source are quoted
         return names
 
     @property
     def state(self) -> str:
-        """All dimensions, as parameters and as what is returned; with one more, so that it is never an empty tuple."""
-        return ", ".join([*self.dims.values(), "_"])  # "_" so that there is always one
+        """The variables of all dimensions, as parameters and return value; with "_", so that there is at least one."""
+        return ", ".join([*self.dims.values(), "_"])
 
     def constant(self, value: Any) -> str:
         name = f"c{len(self.constants)}"
@@ -145,11 +147,11 @@ class Writer:
 
     @property
     def rows(self) -> str:
-        """As ``state``, of the rows alone: what a batch with sizes of its own shares with others."""
+        """Like ``state`` for the rows alone, which a batch with sizes of its own shares with the rest."""
         return f"{self.dims[ROWS]}, _"
 
     def function(self, write: Callable[[Body], None], argument: str, depth: int, own_sizes: bool = False) -> str:
-        """Add a function whose body is written by ``write``, for a value in so many batches; its name."""
+        """Add a function and return its name; ``write`` writes its body, for a value nested in ``depth`` batches."""
         body = Body(self, "return None", 2, depth)
         state = self.rows if own_sizes else self.state
         own = [local for name, local in self.dims.items() if own_sizes and name != ROWS]
@@ -169,14 +171,14 @@ def _except(fail: str) -> list[str]:
 
 @cache
 def can_generate(schema: Schema) -> bool:
-    """True unless the schema nests itself, is deeper than 20 or has over 300 parts: code grows with them."""
+    """Return True unless the schema nests itself, is too deep or has too many nested schemas: code grows with them."""
     todo, count = [(schema, 0)], 0
     while todo:
-        one, depth = todo.pop()
+        inner, depth = todo.pop()
         count += 1
         if depth > _DEEPEST or count > _MOST:
             return False
-        options = (option for field in one.fields for option in field.every_option())
+        options = (option for field in inner.fields for option in field.every_option())
         todo += ((option.schema, depth + 1) for option in options if option.schema is not None)
     return True
 
@@ -185,7 +187,14 @@ _DEEPEST, _MOST = 20, 300
 
 
 class Body:
-    """The statements of one function, up to ``fail``, the statement that says no, on values in ``depth`` batches."""
+    """The statements of one function.
+
+    Args:
+        writer: Writer that the function is added to.
+        fail: Statement that is run if a value does not match.
+        indent: Number of levels by which the statements are indented.
+        depth: Number of batches in which the value is nested.
+    """
 
     def __init__(self, writer: Writer, fail: str, indent: int, depth: int) -> None:
         self.writer: Writer = writer
@@ -194,12 +203,13 @@ class Body:
         self.depth: int = depth
         self.lines: list[str] = []
         self.known: set[str] = set()
-        """Dimensions that have a size by now on every way here."""
+        """The variables of dimensions that certainly have a size at this point of the function."""
         self.uncertain: set[str] = set()
-        """Dimensions that the shape at hand gives a size only where it is not broadcast."""
+        """The variables of dimensions that get a size from the current shape only if it is not broadcast."""
         self.count: int = 0
         self.inlined: int = 0
         self.computed: list[tuple[str, Dim]] = []
+        """The sizes still to be compared with their expressions: variable of the size, and the dimension."""
 
     def write(self, *lines: str) -> None:
         self.lines += ("    " * self.indent + line for line in lines)
@@ -212,7 +222,7 @@ class Body:
         return f"{letter}{self.count}"
 
     def fields(self, schema: Schema, batch: str) -> None:
-        """All fields of a batch, first looked up, then checked, then the sizes that are computed from others."""
+        """Write the check of all fields of a batch: look them up, check them, then check computed sizes."""
         fields, values = self.new("f"), [self.new("v") for _ in schema.fields]
         computed = self.writer.constant(computed_in(schema))
         self.write(f"{fields} = {batch}.__dict__", f"if {computed}[type({batch})]:")
@@ -227,7 +237,7 @@ class Body:
         self.depth -= 1
 
     def each_field(self, fields: Sequence[Field], values: Sequence[str]) -> None:
-        """Fields whose values are at hand, ``ABSENT`` where one is not there."""
+        """Write the check of fields whose values are in variables. A missing value is ``ABSENT``."""
         for field, value in zip(fields, values, strict=True):
             if field.optional:
                 self.branch(f"if {value} is not ABSENT:", partial(self.field, field, value))
@@ -235,7 +245,7 @@ class Body:
                 self.field(field, value)
 
     def settled(self, write: Callable[[], None]) -> None:
-        """Statements, and behind them the sizes that are computed from others, as those are known by then."""
+        """Write statements, then the check of computed sizes, since only then all sizes are known."""
         outer, self.computed = self.computed, []
         start, indent = len(self.lines), self.indent
         write()
@@ -246,7 +256,7 @@ class Body:
         self.computed = outer
 
     def branch(self, condition: str, write: Callable[[], None]) -> set[str]:
-        """Statements under a condition. What they make known is not known behind them; it is returned."""
+        """Write statements under a condition; return the dimensions known in there, which are not known after it."""
         before, self.known = self.known, set(self.known)
         self.write(condition)
         self.indent += 1
@@ -259,6 +269,7 @@ class Body:
         return inside
 
     def field(self, field: Field, value: str) -> None:
+        """Write the check of the value of a field."""
         options = field.options
         if not options:
             self.anything(value)
@@ -273,7 +284,7 @@ class Body:
             self.one_of(options, value)
 
     def one_of(self, options: tuple[Option, ...], value: str) -> None:
-        """The kind of the value tells which alternatives there are for it."""
+        """Write a branch for each kind of value in a union, with the alternatives of that kind."""
         known: list[set[str]] = []
         for kind in dict.fromkeys(option.kind for option in options):
             same = [option for option in options if option.kind is kind]
@@ -283,7 +294,7 @@ class Body:
         self.known = set.intersection(*known)
 
     def first_of(self, options: list[Option], value: str) -> None:
-        """Of several alternatives of a kind each is a function, and the first that says yes decides."""
+        """Write a function for each alternative of a kind. The first one that matches decides."""
         if options[0].kind is TENSOR:
             self.write(f"if type({value}) is not Tensor:", f"    {value} = with_sizes({value})")
         if len(options) == 1:
@@ -300,11 +311,12 @@ class Body:
         self.settled(partial(self.option, option, value, nest=False))
 
     def take(self, answer: str, state: str = "") -> None:
+        """Write statements that unpack the sizes returned by a function, and fail if it returned None."""
         self.refuse(f"{answer} is None")
         self.write(f"({state or self.writer.state},) = {answer}")
 
     def option(self, option: Option, value: str, nest: bool = True) -> None:
-        """The value is of the option's kind; all the rest."""
+        """Write all other checks of a value that is of the option's kind."""
         if option.cls is not None:
             self.refuse(f"not isinstance({value}, {self.writer.constant(option.cls)})")
         if option.choices:
@@ -321,7 +333,7 @@ class Body:
         elif option.kind is BATCH:
             self.batch(option, value, nest)
         elif option.kind is OBJECT and is_sized(option.cls):
-            self.write(f"len({value})")  # an error is a no
+            self.write(f"len({value})")  # if len() raises, the check fails
 
     def dtype(self, option: Option, dtypes: Dtypes, value: str) -> None:
         known = self.writer.constant(dtypes)
@@ -355,14 +367,14 @@ class Body:
         self.take(answer, state)
 
     def rows(self, value: str) -> None:
-        """A batch of which nothing is declared: its leaves have the rows that all have."""
+        """Write the check of a batch with no declaration: its leaves must have the common number of rows."""
         rows = self.writer.dims[ROWS]
         self.write(f"if {value}.__dict__:", f"    {rows} = rows_of({value}, {rows}, {self.depth})")
         self.write(f"    if {rows} is False:")
         self.write(f"        {self.fail}")
 
     def anything(self, value: str) -> None:
-        """Any value; arrays, tensors and distributions with dimensions have the rows that all have."""
+        """Write the check of any value. If it has rows, it must have the common number of rows."""
         rows, kind = self.writer.dims[ROWS], self.new("k")
         self.write(f"{kind} = KINDS[type({value})]")
         self.branch(f"if {kind} is BATCH:", partial(self.rows, value))
@@ -371,26 +383,28 @@ class Body:
         self.write(f"    if {rows} is False:", f"        {self.fail}")
 
     def shape(self, option: Option, shape: str) -> None:
-        """The sizes: first all that can say no, then what they make known."""
+        """Write the check of a shape: first all comparisons, then assignments for the sizes that it makes known."""
         exact = self.exact(option.shape) if option.kind is ARRAY else ""
         if exact:
             self.refuse(f"{shape} != ({exact})")
             return
-        if option.shape == WITH_ROWS and self.writer.dims[ROWS] in self.known:  # an IndexError is a no, as any error
+        if (
+            option.shape == WITH_ROWS and self.writer.dims[ROWS] in self.known
+        ):  # without rows, IndexError fails the check
             self.refuse(f"{shape}[0] != {self.writer.dims[ROWS]}")
             return
         name = self.new("s")
         self.write(f"{name} = {shape}")
         before, after = option.shape.before, option.shape.after
         rank = len(before) + len(after)
-        no = [f"len({name}) {'!=' if option.shape.variadic is None else '<'} {rank}"]
+        failures = [f"len({name}) {'!=' if option.shape.variadic is None else '<'} {rank}"]
         makes: dict[str, str] = {}
         self.uncertain = set()
         places = [(dim, f"{name}[{i}]") for i, dim in enumerate(before)]
         places += [(dim, f"{name}[{i - len(after)}]") for i, dim in enumerate(after)]
         for dim, size in places:
-            no += self.size(dim, size, makes)
-        self.refuse(" or ".join(no))
+            failures += self.size(dim, size, makes)
+        self.refuse(" or ".join(failures))
         several = option.shape.dims[option.shape.variadic] if option.shape.variadic is not None else None
         if several is not None and several.sort is Sort.SOME:
             end = f"len({name}) - {len(after)}" if after else ""
@@ -404,7 +418,7 @@ class Body:
                 self.write(f"{self.computed[-1][0]} = {size}")
 
     def exact(self, shape: Shape) -> str:
-        """The whole shape, when every size in it is known by now; else empty."""
+        """Return the elements of the shape as source if every size in it is known, else an empty string."""
         sizes: list[str] = []
         for dim in shape.dims:
             name = dim.text if dim.sort is Sort.FIXED else self.writer.dims.get(dim.text, "")
@@ -414,7 +428,7 @@ class Body:
         return " ".join(sizes)
 
     def size(self, dim: Dim, size: str, makes: dict[str, str]) -> list[str]:
-        """When one size says no; what it makes known is added to ``makes``."""
+        """Return the conditions under which a size fails, and add the sizes that it makes known to ``makes``."""
         passes = f"{size} != 1 and " if dim.broadcasts else ""
         if dim.sort is Sort.FIXED:
             return [f"{passes}{size} != {dim.text}"]
@@ -423,7 +437,7 @@ class Body:
         name = self.writer.dims[dim.text]
         before = makes.get(name, name)
         sure = name in self.known or (name in makes and name not in self.uncertain)
-        if not sure and dim.broadcasts:  # a size of 1 makes nothing known
+        if not sure and dim.broadcasts:  # a size of 1 leaves the dimension unknown
             self.uncertain.add(name)
             makes[name] = f"({before} if {size} == 1 else {size})"
         elif not sure:
@@ -452,8 +466,8 @@ def _is_array(value: Any) -> bool:
 
 
 def _sequences_match(ragged: Any, schema: Schema | None) -> bool:
-    """Whether all leaves have the rows that the lengths sum up to, and match the schema, with dimensions of its own."""
-    from typedbatch.schema.check import check_of  # which imports this module
+    """Return whether all leaves have as many rows as the lengths sum up to, and match the schema with local sizes."""
+    from typedbatch.schema.check import check_of  # it imports this module
 
     if rows_of(ragged.values, int(ragged.sizes.sum()), 0) is False:
         return False
@@ -465,14 +479,14 @@ def _is_tensor(value: Any) -> bool:
 
 
 class _Sizes(NamedTuple):
-    """Stands for a jagged tensor."""
+    """Shape and dtype of a jagged tensor, checked in its place."""
 
     shape: tuple[Any, ...]
     dtype: Any
 
 
 def _with_sizes(tensor: Any) -> Any:
-    """A tensor whose shape compares: of a jagged one, what stands for it."""
+    """Return the tensor, or the ``_Sizes`` of a jagged tensor, whose own shape has symbols that cannot be compared."""
     return _Sizes(jagged_shape(tensor), tensor.dtype) if tensor.is_nested else tensor
 
 

@@ -1,4 +1,4 @@
-"""What a protocol or record says of the meta of its batches: the keys of a ``TypedDict``, and what each takes."""
+"""Declared meta of a protocol or record: the keys of a ``TypedDict``, and the type of each value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typedbatch.schema.hints import alternatives, bare, resolve, scope_of, show
 from typedbatch.schema.names import child
 
 Misfit = tuple[str, Code, str, str]
-"""Path, code, what is expected and what is there."""
+"""The path of a wrong key, the code of the problem, what was expected and what came."""
 
 _REQUIRED = (typing.Required, typing_extensions.Required)
 _NOT_REQUIRED = (typing.NotRequired, typing_extensions.NotRequired)
@@ -27,11 +27,11 @@ _NUMBERS: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex,
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the meta.
+    """A declared key of the meta.
 
     Attributes:
-        hint: the type that its value has, as it is annotated.
-        required: it must be there.
+        hint: Annotated type of its value.
+        required: Whether the key must be there.
     """
 
     hint: Any
@@ -40,53 +40,53 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class MetaSchema:
-    """The declared meta of a batch, or a dict in it.
+    """The declared meta of a batch, or of a dict in it.
 
     Attributes:
-        name: of the ``TypedDict``.
-        keys: those that it declares; others may be there too.
+        name: Name of the ``TypedDict``.
+        keys: Declared keys, by name. A meta may have other keys too.
     """
 
     name: str
     keys: Mapping[str, Key]
 
     def fits(self, meta: Mapping[str, Any]) -> bool:
-        """True when there is no misfit."""
+        """Return True if all required keys are there, and each declared key has a value of its type."""
         return next(self.misfits(meta, "meta"), None) is None
 
     def misfits(self, meta: Mapping[str, Any], path: str) -> Iterator[Misfit]:
-        """Each key that is missing, or whose value is of another type."""
+        """Yield each key that is missing, or whose value is of another type."""
         for name, key in self.keys.items():
             where = child(path, name)
             if name in meta:
-                yield from _misfits(meta[name], key.hint, where)
+                yield from _mismatches(meta[name], key.hint, where)
             elif key.required:
                 yield where, "TB101 missing-field", _words(key.hint), "missing"
 
     def takes(self, name: str, value: Any) -> bool:
-        """True when a value is of the type of a key."""
-        return _is(value, self.keys[name].hint)
+        """Return True if the value is of the type of the key ``name``."""
+        return _is_of_type(value, self.keys[name].hint)
 
     def choices(self, name: str) -> tuple[Any, ...]:
-        """The values of the ``Literal`` that a key is declared as; none for another type."""
+        """Return the values of the ``Literal`` that a key is declared as; empty for any other type."""
         hint, _ = bare(self.keys[name].hint)
         return get_args(hint) if get_origin(hint) is Literal else ()
 
     def nested(self, name: str) -> MetaSchema | None:
-        """The ``TypedDict`` that a key is declared as; None for another type."""
+        """Return the schema of the ``TypedDict`` that a key is declared as; None for any other type."""
         hint, _ = bare(self.keys[name].hint)
         return _of_typed_dict(hint) if typing_extensions.is_typeddict(get_origin(hint) or hint) else None
 
     def required(self) -> bool:
-        """True when a batch without meta does not fit."""
+        """Return True if any key must be there, so that a batch without meta does not match."""
         return any(key.required for key in self.keys.values())
 
 
 def read_meta(hint: Any) -> MetaSchema:
-    """What the annotation of ``meta`` asks for; no key, for a ``Mapping`` or ``dict``.
+    """Read the annotation of ``meta``. A ``Mapping`` or ``dict`` declares no keys.
 
     Raises:
-        DeclarationError: it is something else, or a name in it cannot be found.
+        DeclarationError: the annotation is neither of these nor a ``TypedDict``, or a name in it cannot be found.
     """
     hint, _ = bare(hint)
     if typing_extensions.is_typeddict(get_origin(hint) or hint):
@@ -94,7 +94,7 @@ def read_meta(hint: Any) -> MetaSchema:
     origin = get_origin(hint) or hint
     if hint is Any or (isinstance(origin, type) and issubclass(dict, origin) and origin is not object):
         return MetaSchema(show(hint), {})
-    raise DeclarationError(f"meta is declared as a TypedDict, or as Mapping[str, Any], not as {show(hint)}")
+    raise DeclarationError(f"meta must be declared as a TypedDict or as Mapping[str, Any], not as {show(hint)}")
 
 
 def _of_typed_dict(hint: Any) -> MetaSchema:
@@ -112,21 +112,21 @@ def _of_typed_dict(hint: Any) -> MetaSchema:
     return MetaSchema(cls.__name__, keys)
 
 
-def _misfits(value: Any, hint: Any, path: str) -> Iterator[Misfit]:
+def _mismatches(value: Any, hint: Any, path: str) -> Iterator[Misfit]:
     hint, _ = bare(hint)
     if typing_extensions.is_typeddict(get_origin(hint) or hint) and isinstance(value, dict):
         yield from _of_typed_dict(hint).misfits(value, path)
-    elif not _is(value, hint):
+    elif not _is_of_type(value, hint):
         code: Code = "TB203 wrong-choice" if get_origin(hint) is Literal else "TB202 wrong-kind"
         yield path, code, _words(hint), describe(value)
 
 
-def _is(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type; True for types of which that cannot be told."""
+def _is_of_type(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a type; True for types that cannot be checked at run time, such as protocols."""
     hint, _ = bare(hint)
     options = alternatives(hint)
     if len(options) > 1:
-        return any(_is(value, option) for option in options)
+        return any(_is_of_type(value, option) for option in options)
     if hint is None or hint is type(None):
         return value is None
     origin, args = get_origin(hint) or hint, get_args(hint)
@@ -145,11 +145,11 @@ def _has_parts(value: Any, origin: type, args: tuple[Any, ...]) -> bool:
     if origin is np.ndarray:
         return _is_of_dtype(value, args[-1])
     if origin is tuple and args[-1] is not Ellipsis:
-        return len(value) == len(args) and all(map(_is, value, args))
+        return len(value) == len(args) and all(map(_is_of_type, value, args))
     if issubclass(origin, Mapping) and len(args) == 2:
-        return all(_is(name, args[0]) and _is(inner, args[1]) for name, inner in value.items())
+        return all(_is_of_type(name, args[0]) and _is_of_type(inner, args[1]) for name, inner in value.items())
     if issubclass(origin, (Sequence, AbstractSet)) or origin is Collection:
-        return all(_is(inner, args[0]) for inner in value)
+        return all(_is_of_type(inner, args[0]) for inner in value)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Paths of fields inside a batch, as Python writes them."""
+"""Paths of fields inside a batch, in Python's syntax."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import ast
 import re
 
 RETURN = "return"
-"""What a result is called beside arguments; no argument can be."""
+"""The path of a result. No argument can have this name."""
 
 
 def child(path: str, name: str) -> str:
-    """The path of a field inside ``path``, as Python writes it: ``obs.cam``, ``obs["agent 1"].mask``."""
+    """Return the path of the field ``name`` inside ``path``: ``obs.cam``, ``obs["agent 1"].mask``."""
     return f"{path}{_step(name)}" if path else _step(name).removeprefix(".")
 
 
@@ -19,7 +19,7 @@ def _step(name: str) -> str:
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The names in a path, outermost first: ``("obs", "agent 1")``."""
+    """Return the names in a path, outermost first: ``("obs", "agent 1")``."""
     return tuple(ast.literal_eval(found[1:-1]) if found[0] == "[" else found for found in _PART.findall(path))
 
 
@@ -27,18 +27,20 @@ _PART = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]+""")
 
 
 def top_of(path: str) -> str:
-    """The argument that a path in a call begins with: ``xs`` of ``xs[0].obs``."""
+    """Return the argument that a path in a call begins with: ``xs`` of ``xs[0].obs``."""
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 class Path:
-    """Where a field is: its name, and the path of the batch that it is in. As text it is written when asked for.
+    """The path of a field: its name, and the path of the batch that contains it. The text is built only by ``str()``.
 
-    A path is equal to itself alone, so that it costs the same at every depth.
+    Paths are compared by identity, so that creating and hashing one costs the same at every depth.
 
     Attributes:
-        top: the field of the batch itself that it goes through.
-        depth: how many names it has.
+        outer: Path of the batch that contains the field, or None for a field of the batch itself.
+        name: Name of the field.
+        top: First name in the path.
+        depth: Number of names in the path.
     """
 
     __slots__ = ("depth", "name", "outer", "top")
@@ -62,7 +64,7 @@ class Path:
 
 
 class Argument(Path):
-    """Where an argument or a result is, ``logp``, ``others[0]``, ``return``: its name is shown as it is."""
+    """The path of an argument or a result, ``logp``, ``others[0]``, ``return``, shown without quoting."""
 
     __slots__ = ()
 

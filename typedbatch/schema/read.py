@@ -1,4 +1,4 @@
-"""From a declaration, a protocol or record class, to its ``Schema``."""
+"""Reading of declarations: from a protocol or record class to its ``Schema``."""
 
 from __future__ import annotations
 
@@ -30,43 +30,46 @@ _NOT_SCHEMAS = {*BatchRecord.__mro__, BatchProtocol, Protocol, Generic}
 _OPTIONS: dict[Any, tuple[Any, ...]] = {}
 _SCHEMAS: dict[Any, Schema] = {}
 _UNFINISHED: dict[Any, Schema] = {}
+"""The schemas that are being read. They may nest one another, so other threads see none until all are complete."""
 _READING = threading.RLock()
 
 
 def is_schema(hint: Any) -> bool:
-    """True for a protocol or record, parametrised or not, and for ``Batch`` itself."""
+    """Return True for a protocol or record, parametrized or not, and for ``Batch`` itself."""
     cls = class_of(hint)
     return isinstance(cls, type) and (BatchProtocol in cls.__mro__ or issubclass(cls, Batch))
 
 
 def options_of(schema: Any) -> tuple[Any, ...]:
-    """The schemas that a hint stands for: itself, or the parts of a union; aliases are looked through.
+    """Return the members of a union of schemas, or the schema itself. Aliases are resolved.
 
     Raises:
-        DeclarationError: a part is neither a schema nor ``NoneType``.
+        DeclarationError: a member is neither a schema nor ``NoneType``.
     """
     try:
         return _OPTIONS[schema]
-    except (KeyError, TypeError):  # not seen yet, or not hashable and so no schema
+    except (KeyError, TypeError):  # a new hint, or one that is not hashable
         pass
     hint, _ = bare(schema if isinstance(schema, str) else resolve(schema, {}, {}))
     options = tuple(bare(option)[0] for option in alternatives(hint))
     for option in options:
         if not is_schema(option) and option is not type(None):
-            what = describe(option) if KINDS[type(option)] in (ARRAY, TENSOR, BATCH) else show(option)  # no values
-            says = f"{what} is not a schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
+            # The error text must not contain the values of an array.
+            what = describe(option) if KINDS[type(option)] in (ARRAY, TENSOR, BATCH) else show(option)
+            reason = f"{what} is not a schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
             is_batch = KINDS[type(option)] is BATCH
-            raise DeclarationError(f"{says}, and it comes after the batch" if is_batch else says)
+            raise DeclarationError(f"{reason}, and it comes after the batch" if is_batch else reason)
     with suppress(TypeError):  # Annotated[Rollout, ["a note"]] is not hashable
         _OPTIONS[schema] = options
     return options
 
 
 def schema_of(hint: Any) -> Schema:
-    """The schema of a protocol or record; compiled at the first call, the same object ever after.
+    """Return the schema of a protocol or record. It is read at the first call; later calls return the same object.
 
     Raises:
-        DeclarationError: ``hint`` is neither, or a union, or not hashable, or one of its annotations cannot be read.
+        DeclarationError: ``hint`` is neither a protocol nor a record, or is a union, or is not hashable, or one of its
+            annotations cannot be read.
     """
     try:
         return _SCHEMAS[hint]
@@ -74,40 +77,43 @@ def schema_of(hint: Any) -> Schema:
         pass
     options = options_of(hint)
     if len(options) != 1:
-        raise DeclarationError(f"{show(hint)} is a union; what a batch becomes is one protocol or record")
+        raise DeclarationError(f"expected a single protocol or record, got the union {show(hint)}; name one of them")
     (hint,) = options
     try:
         hash(hint)
     except TypeError as error:
-        raise DeclarationError(f"an argument of {show(hint)} cannot be kept as the key of a dict: {error}") from None
+        raise DeclarationError(f"an argument of {show(hint)} cannot be a key of a dict: {error}") from None
     with _READING:
         try:
             return _SCHEMAS[hint] if hint in _SCHEMAS else _read(hint)
         except RecursionError:
-            raise DeclarationError(f"an annotation of {show(hint)} stands for itself, with no record between") from None
+            raise DeclarationError(
+                f"an annotation of {show(hint)} is defined by itself; only a protocol or record may contain itself"
+            ) from None
 
 
 def _read(hint: Any) -> Schema:
-    """Read a schema and all that it nests; they may nest one another."""
+    """Read a schema and all schemas nested in it, which may nest one another."""
     try:
         schema = _started(hint)
         for finished in _UNFINISHED.values():
             _require_computed(finished)
             if issubclass(finished.target, BatchRecord):
                 guard_rows(finished.target, finished)
-        _SCHEMAS.update(_UNFINISHED)  # other threads, and later calls, see none before all of them can be read
+        _SCHEMAS.update(_UNFINISHED)  # only now, so that neither other threads nor later calls see an incomplete one
     finally:
         _UNFINISHED.clear()
     return schema
 
 
 def _started(hint: Any) -> Schema:
-    """The schema of a declaration; one that nests itself has its fields at the end of the reading."""
+    """Return the schema of a declaration; that of one that nests itself gets its fields only when reading ends."""
     known = _SCHEMAS.get(hint, _UNFINISHED.get(hint))
     if known is None:
         cls = class_of(hint)
         known = _UNFINISHED[hint] = Schema(show(hint), cls, _place(cls))
-        object.__setattr__(known, "fields", tuple(_fields(hint)))  # the only time that a Schema changes
+        # The only time that a Schema changes: it must exist before its fields are read, which may refer to it.
+        object.__setattr__(known, "fields", tuple(_fields(hint)))
         object.__setattr__(known, "rules", tuple(batch_rules(cls)))
         object.__setattr__(known, "meta", _declared_meta(cls))
     return known
@@ -117,7 +123,7 @@ def _place(cls: type, member: object = None) -> str:
     if isinstance(member, property):
         code = getattr(member.fget, "__code__", None)
         if code is not None:
-            return show_place(code.co_filename, code.co_firstlineno + 1)  # the line below @property
+            return show_place(code.co_filename, code.co_firstlineno + 1)  # the def is on the line below @property
     return show_place(*places[cls]) if cls in places else ""
 
 
@@ -126,9 +132,9 @@ def _fields(hint: Any) -> Iterator[Field]:
     bindings: dict[type, Types] = {}
     _bind(hint, {}, bindings)
     parameters = _parameters_in(cls)
-    own = {base: [one for one in _own_members(base) if one[0] != "meta"] for base in cls.__mro__}
+    own = {base: [member for member in _own_members(base) if member[0] != "meta"] for base in cls.__mro__}
     members: dict[str, tuple[type, Any, bool]] = {}
-    for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
+    for base in reversed(cls.__mro__):  # the first class in the MRO overrides the others
         members.update((name, (base, hint, optional)) for name, hint, optional in own[base])
     for name in dict.fromkeys(name for base in bases_first(cls) for name, _, _ in own[base]):
         base, annotation, optional = members[name]
@@ -157,23 +163,26 @@ def _declared_meta(cls: type) -> MetaSchema | None:
 
 
 def _parameters_in(cls: Any) -> dict[tuple[type, Any], int]:
-    """The type variables of a class and its bases that stand for one of the class's own, and for which."""
+    """Return the index of the class's own type parameter to which each type variable of a base is bound.
+
+    The keys are pairs of a base class and its type variable.
+    """
     own = getattr(cls, "__parameters__", ())
     if not own:
         return {}
     bindings: dict[type, Types] = {}
-    _bind(cls[own], {one: one for one in own}, bindings)
-    positions = {one: position for position, one in enumerate(own)}
+    _bind(cls[own], {variable: variable for variable in own}, bindings)
+    positions = {variable: position for position, variable in enumerate(own)}
     return {
-        (base, variable): positions[stands_for]
+        (base, variable): positions[value]
         for base, bound in bindings.items()
-        for variable, stands_for in bound.items()
-        if isinstance(stands_for, TypeVar) and stands_for in positions
+        for variable, value in bound.items()
+        if isinstance(value, TypeVar) and value in positions
     }
 
 
 def _variable_named(annotation: Any, base: type) -> Any:
-    """The type variable that an annotation is, also one in quotes; None for any other annotation."""
+    """Return the type variable that an annotation consists of, possibly in quotes; None for any other annotation."""
     text = getattr(annotation, "__forward_arg__", annotation)
     found = scope_of(base).get(text) if isinstance(text, str) else annotation
     return found if isinstance(found, TypeVar) else None
@@ -186,7 +195,7 @@ def _nested(hint: Any) -> Option | None:
 
 
 def _bind(hint: Any, outer: Types, bindings: dict[type, Types]) -> None:
-    """Find what the type variables of a class and of all its bases stand for."""
+    """Add the types to which the type variables of a class and of all its bases are bound to ``bindings``."""
     cls = class_of(hint)
     if cls in bindings or not isinstance(cls, type):
         return
@@ -202,7 +211,7 @@ def _bind(hint: Any, outer: Types, bindings: dict[type, Types]) -> None:
 
 
 def _with_names(base: Any, cls: type) -> Any:
-    """A base class with its forward references replaced, as in ``class A(RolloutBatch[Array, "Later"])``."""
+    """Replace the forward references in a base class, as in ``class A(RolloutBatch[Array, "Later"])``."""
     if not get_args(base) or class_of(base) in _NOT_SCHEMAS:
         return base
     keep = {parameter: parameter for parameter in getattr(base, "__parameters__", ())}
@@ -222,24 +231,27 @@ def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _require_name(name: str) -> None:
-    """Raise an error for a name that is Python's own.
+    """Raise an error if a name is reserved for Python.
 
     Raises:
-        DeclarationError: it is.
+        DeclarationError: the name begins with two underscores.
     """
     if name[:2] == "__":
         raise DeclarationError(
             f"a field cannot be called {name!r}, as names with two underscores in front are Python's own; choose "
-            "another name, or annotate it as ClassVar[...] if it is no field"
+            "another name, or annotate it as ClassVar[...] if it is not a field"
         )
 
 
 def _require_computed(schema: Schema) -> None:
-    """Refuse a size that is computed from a name that no field has, or has too late."""
+    """Refuse a size that is computed from a name that no field has, or that only a later field has.
+
+    The second matters only for values that are checked before the later field is.
+    """
     names, before = _all_named_dims(schema), set[str]()
     for field in schema.fields:
         for option in field.every_option():
-            known = before | _named_dims(option) if _judged_at_once(field, option) else names
+            known = before | _named_dims(option) if _is_checked_at_once(field, option) else names
             for dim in option.shape.dims:
                 unknown = [name for name in dim.names if name not in known] if dim.sort is Sort.COMPUTED else []
                 if unknown:
@@ -249,13 +261,18 @@ def _require_computed(schema: Schema) -> None:
                         f"({field.declared_in}.{field.name})"
                     )
         for option in field.every_option():
-            before |= _named_dims(option) | _seen_from_outside(option)
+            before |= _named_dims(option)
+            if option.schema is not None and not option.own_sizes:
+                before |= _all_named_dims(option.schema)
 
 
-def _judged_at_once(field: Field, option: Option) -> bool:
-    """In a union, and in a ``dict[str, ...]``, a value is judged by the sizes that are known from fields before."""
-    inside = all(option is not one for one in field.options)
-    return inside or [one.kind for one in field.options].count(option.kind) > 1
+def _is_checked_at_once(field: Field, option: Option) -> bool:
+    """Return whether a computed size is checked with the field: true in a union and in a ``dict[str, ...]``.
+
+    Such a size can use only names of the fields before it.
+    """
+    is_inside_dict = all(option is not own for own in field.options)
+    return is_inside_dict or [own.kind for own in field.options].count(option.kind) > 1
 
 
 def _named_dims(option: Option) -> set[str]:
@@ -266,14 +283,10 @@ def _all_named_dims(schema: Schema) -> set[str]:
     return {name for option in schema.every_option(shared=True) for name in _named_dims(option)}
 
 
-def _seen_from_outside(option: Option) -> set[str]:
-    return set() if option.schema is None or option.own_sizes else _all_named_dims(option.schema)
-
-
 def read_at_declaration(cls: type) -> None:
-    """Refuse a declaration that can never be read; one that names what is defined further down is read at its use."""
+    """Refuse a declaration that can never be read. One that refers to later definitions is read at its first use."""
     _refuse_assignments(cls)
-    if _UNFINISHED:  # an annotation that is being read has made this class
+    if _UNFINISHED:  # reading an annotation has created this class
         return
     try:
         schema_of(cls)
@@ -289,13 +302,13 @@ def _refuse_assignments(cls: type) -> None:
     for name, value in vars(cls).items():
         if name[:2] != "__" and name not in declared and _is_annotation(value, cls):
             raise DeclarationError(
-                f"{cls.__name__}.{name} is given a type as its value; to declare a field write {name}: {show(value)}"
+                f"{cls.__name__}.{name} has a type as its value; to declare a field write {name}: {show(value)}"
             )
 
 
 def _is_annotation(value: object, cls: type) -> bool:
     if isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}."):
-        return False  # a class that is defined inside this one
+        return False  # a nested class definition
     origin = class_of(value)
     if origin is not value and isinstance(origin, ALIASES):  # NDArray[Any], since numpy 2.5
         origin = class_of(origin.__value__)

@@ -1,4 +1,4 @@
-"""Which dimension of each field is the rows, and records in which it is not the same one for all."""
+"""First dimensions of fields, and the guard for records whose fields do not share the rows."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typedbatch.schema.dims import ROWS, Sort
 from typedbatch.schema.fields import Field, Schema
 
 Firsts = list[tuple[str, frozenset[str]]]
-"""The dotted name of each field that says what its first dimension is, and what it may be."""
+"""The dotted name of each field that declares its first dimension, and the possible texts of that dimension."""
 
-_SAYS = (Sort.NAMED, Sort.FIXED, Sort.COMPUTED)
+_SPECIFIC = (Sort.NAMED, Sort.FIXED, Sort.COMPUTED)
 
 
 def first_dims(schema: Schema) -> Firsts:
-    """The first dimension of each field, those of nested batches included, as far as the declaration says it."""
+    """Return the first dimension of each field that declares it, including fields of nested batches."""
     return list(_firsts(schema, "", frozenset()))
 
 
 def _firsts(schema: Schema, prefix: str, outer: frozenset[int]) -> Iterator[tuple[str, frozenset[str]]]:
-    if id(schema) in outer:  # it nests itself
+    if id(schema) in outer:  # the schema nests itself
         return
     for field in schema.fields:
         path = f"{prefix}{field.name}"
@@ -39,7 +39,7 @@ def _first_of(field: Field) -> frozenset[str]:
             found.add(ROWS)
         elif option.kind in (ARRAY, TENSOR, DISTRIBUTION) and option.shape.dims:
             first = option.shape.dims[0]
-            if first.sort not in _SAYS:
+            if first.sort not in _SPECIFIC:
                 return frozenset()
             found.add(first.text)
         elif option.kind is BATCH and option.schema is None:
@@ -48,8 +48,8 @@ def _first_of(field: Field) -> frozenset[str]:
 
 
 def guard_rows(cls: Any, schema: Schema) -> None:
-    """Have row operations refuse the batches of a record whose fields differ in their first dimension."""
-    cls._row_guard = None  # public names are fields
+    """Make row operations refuse batches of a record whose fields differ in their first dimension."""
+    cls._row_guard = None  # a private name, because public names are fields
     firsts = first_dims(schema)
     names = [name for _, dims in firsts for name in dims if name.isidentifier()]
     rows = ROWS if ROWS in names else max(names, key=names.count, default="")
@@ -58,29 +58,29 @@ def guard_rows(cls: Any, schema: Schema) -> None:
         return
     like = next(path for path, dims in firsts if rows in dims)
     path, dims = other
-    says = (
+    reason = (
         f"{schema.target.__name__} declares its first dimension as {' or '.join(sorted(dims))!r}, and that of {like} "
-        f"as {rows!r}, so rows taken of both would not belong together; declare what has a length for each row as "
-        "Ragged[...], which rows take whole, and work on the fields of this record one by one"
+        f"as {rows!r}, so the same index would take unrelated rows of the two; declare values of a different length "
+        "per row as Ragged[...], or take rows of the fields of this record one by one"
     )
 
     def refuse(_: object) -> None:
-        raise RowIndexError(says, path)
+        raise RowIndexError(reason, path)
 
     cls._row_guard = staticmethod(refuse)
 
 
 def guard_when_used(cls: Any) -> None:
-    """As :func:`guard_rows`, for a declaration that names what is defined further down: it is read at its first use."""
+    """Like :func:`guard_rows`, for a declaration that refers to later definitions and is read at its first use."""
 
-    def look(tree: object) -> None:
-        from typedbatch.schema.read import schema_of  # which imports this module
+    def read_and_guard(tree: object) -> None:
+        from typedbatch.schema.read import schema_of  # it imports this module
 
         try:
-            schema_of(cls)  # which sets the guard
-        except DeclarationError:  # it cannot be read, and nothing more is known of it
+            schema_of(cls)  # replaces this guard
+        except DeclarationError:  # the first dimensions are unknown, and unknown is never reported
             cls._row_guard = None
         if (guard := cls._row_guard) is not None:
             guard(tree)
 
-    cls._row_guard = staticmethod(look)
+    cls._row_guard = staticmethod(read_and_guard)

@@ -1,4 +1,4 @@
-"""From one annotation, without its names, to the kinds of value that a field takes."""
+"""Options of a resolved annotation: the kinds of value that a field takes."""
 
 from __future__ import annotations
 
@@ -24,61 +24,61 @@ from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
 from typedbatch.schema.hints import alternatives, bare, resolve, show
 
-_ARRAY_LIKE: Any = resolve(ArrayLike, {}, {})  # an alias, from Python 3.12 on
+_ARRAY_LIKE: Any = resolve(ArrayLike, {}, {})  # it is a type alias from Python 3.12 on
 
 Nested = Callable[[Any], Option | None]
-"""The option for an annotation that is itself a protocol, a record or Batch; None for any other."""
+"""A function that returns the option for a protocol, a record or Batch, and None for any other annotation."""
 
 
 def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
-    """What a field of that annotation takes; empty if anything.
+    """Return the kinds of value that a field with this annotation takes; empty for any value.
 
     Raises:
-        DeclarationError: it says nothing that can be checked.
+        DeclarationError: the annotation cannot be checked, or is never true of a field.
     """
-    hint, said = bare(hint)
-    shared, own_sizes = tuple(rules_in(said)), OwnSizes in said
-    if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # whatever becomes an array, of any shape
+    hint, metadata = bare(hint)
+    shared, own_sizes = tuple(rules_in(metadata)), OwnSizes in metadata
+    if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # an array or tensor of any shape
         return Option(ARRAY, shape=shape_of_text("..."), rules=shared), Option(TENSOR, shape=shape_of_text("..."))
     out: list[Option] = []
     anything = False
     _require_true(hint)
     for part in alternatives(hint):
-        kind, said = bare(part)
-        rules = (*shared, *rules_in(said))
+        kind, metadata = bare(part)
+        rules = (*shared, *rules_in(metadata))
         anything |= kind is Any or kind is object or kind is Final
         if anything and rules:
-            raise DeclarationError("rules need a kind of value to hold for, as in Annotated[Array, Finite]")
+            raise DeclarationError("rules need a kind of value that they apply to, as in Annotated[Array, Finite]")
         out += (replace(option, rules=rules) if rules else option for option in _options(kind, nested))
-        own_sizes |= OwnSizes in said
+        own_sizes |= OwnSizes in metadata
     if own_sizes:
         out = [replace(option, own_sizes=option.schema is not None) for option in out]
     if own_sizes and not any(option.own_sizes for option in out):
-        raise DeclarationError(f"OwnSizes is for a nested protocol or record, and not for {_short(hint)}")
+        raise DeclarationError(f"OwnSizes is for a nested protocol or record, not for {_short(hint)}")
     return () if anything else tuple(out)
 
 
 def _require_true(hint: Any) -> None:
-    """Refuse numbers and lists: a batch makes arrays of them, which is true only where an array is declared as well."""
+    """Refuse numbers and sequences unless arrays are declared too, because a batch converts them to arrays."""
     kinds = [bare(part)[0] for part in alternatives(hint)]
-    made = [kind for kind in kinds if _is_number(kind) or _is_sequence(kind)]
-    if not made or any(kind is Any or kind is object or _takes_arrays(kind) for kind in kinds):
+    converted = [kind for kind in kinds if _is_number(kind) or _is_sequence(kind)]
+    if not converted or any(kind is Any or kind is object or _takes_arrays(kind) for kind in kinds):
         return
-    shown = _short(made[0])
-    if _is_sequence(made[0]):
+    shown = _short(converted[0])
+    if _is_sequence(converted[0]):
         raise DeclarationError(
-            f"a batch makes an array of a sequence, so that {shown} would be untrue; write NDArray[np.object_] for an "
+            f"a batch converts a sequence to an array, so {shown} would be wrong; write NDArray[np.object_] for an "
             "object per row, Ragged for sequences of different lengths, or the record itself for batches of it"
         )
-    scalar = _NUMPYS.get(class_of(made[0]), "number")
+    scalar = _NUMPYS.get(class_of(converted[0]), "number")
     raise DeclarationError(
-        f"a batch makes an array without dimensions of a number, so that {shown} would be untrue; write "
-        f"NDArray[np.{scalar}] for one per row, np.{scalar} for one in all, or keep it in batch.meta"
+        f"a batch converts a number to an array without dimensions, so {shown} would be wrong; write "
+        f"NDArray[np.{scalar}] for one number per row, np.{scalar} for a single number, or store it in batch.meta"
     )
 
 
 _NUMPYS: dict[Any, str] = {bool: "bool_", int: "int64", float: "float64", complex: "complex128"}
-"""The numpy types that Python's numbers become."""
+"""The numpy types to which Python's numbers are converted."""
 
 
 def _is_number(hint: Any) -> bool:
@@ -113,7 +113,7 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
         yield from _jaxtyping(hint)
     elif type(cls).__module__.partition(".")[0] == "jaxtyping":
         raise DeclarationError(f"{cls.__name__} needs an array type and a shape, as in {cls.__name__}[np.ndarray, 'N']")
-    elif type(cls).__name__ == "tensortype":  # torch.FloatTensor, a name of old for a tensor of one dtype
+    elif type(cls).__name__ == "tensortype":  # torch.FloatTensor, a legacy name for a tensor of one dtype
         name = str(cls.dtype).removeprefix("torch.")
         yield Option(TENSOR, None, Dtypes(name, (name,)))
     elif not isinstance(cls, type):
@@ -134,17 +134,20 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
     elif cls.__module__ == "collections.abc" and issubclass(np.ndarray, cls):  # Iterable, Collection, Sized
         yield from (Option(ARRAY), Option(TENSOR), Option(OBJECT, cls))
     else:
-        yield Option(_kind_of_class(cls), _asked(cls))
+        yield Option(_kind_of_class(cls), _class_to_check(cls))
 
 
 def class_of(hint: Any) -> Any:
-    """The class of a hint: ``dict`` of ``dict[str, int]``."""
+    """Return the class of a hint: ``dict`` for ``dict[str, int]``."""
     origin = get_origin(hint)
     return hint if origin is None else origin
 
 
 def is_jaxtyping(hint: Any) -> bool:
-    """True for a jaxtyping annotation, ``Float[Tensor, "N"]``. Looked at, not imported: it may not be installed."""
+    """Return True for a jaxtyping annotation, ``Float[Tensor, "N"]``.
+
+    jaxtyping is recognized by name and never imported, since it may not be installed.
+    """
     return (
         isinstance(hint, type) and type(hint).__module__.partition(".")[0] == "jaxtyping" and hasattr(hint, "dim_str")
     )
@@ -160,13 +163,13 @@ def _jaxtyping(hint: Any) -> Iterator[Option]:
         kind = _kind_of_class(cls)
         if kind not in (ARRAY, TENSOR):
             raise DeclarationError(f"{show(cls)} is neither a numpy array nor a torch tensor, so it has no shape here")
-        yield Option(kind, _asked(cls), dtypes, shape)
+        yield Option(kind, _class_to_check(cls), dtypes, shape)
 
 
 def _array(cls: type, args: tuple[Any, ...]) -> Option:
-    """Numpy's own annotation: ``NDArray[np.float32]``, ``ndarray[tuple[int, int], dtype[float32]]``."""
+    """Read numpy's own annotations: ``NDArray[np.float32]``, ``ndarray[tuple[int, int], dtype[float32]]``."""
     shape, dtype = (*args, Any, Any)[:2]
-    return Option(ARRAY, _asked(cls), _numpy_dtypes(dtype), _numpy_shape(shape))
+    return Option(ARRAY, _class_to_check(cls), _numpy_dtypes(dtype), _numpy_shape(shape))
 
 
 def _numpy_shape(hint: Any) -> Shape:
@@ -182,7 +185,7 @@ def _numpy_shape(hint: Any) -> Shape:
 
 
 def _numpy_dim(size: Any, position: int) -> Dim:
-    if hasattr(size, "__supertype__"):  # Rows = NewType("Rows", int) names a size
+    if hasattr(size, "__supertype__"):  # a name for a size: Rows = NewType("Rows", int)
         return Dim(Sort.NAMED, size.__name__)
     choices = get_args(size) if get_origin(size) is Literal else ()
     if len(choices) == 1 and type(choices[0]) is int and choices[0] >= 0:
@@ -210,7 +213,7 @@ def _numpy_dtypes(hint: Any) -> Dtypes | None:
 
 def _scalar(hint: Any) -> Any:
     if hint is not Any and not (isinstance(hint, type) and issubclass(hint, np.generic)):
-        raise DeclarationError(f"{_short(hint)} is not a numpy scalar type, as np.float32 and np.integer are")
+        raise DeclarationError(f"{_short(hint)} is not a numpy scalar type such as np.float32 or np.integer")
     return hint
 
 
@@ -256,13 +259,16 @@ def _kind_of_class(cls: type) -> Kind:
     return OBJECT
 
 
-def _asked(cls: type) -> type | None:
-    """``cls`` if it says more than the kind and ``isinstance`` can be asked about it; a plain Protocol cannot."""
+def _class_to_check(cls: type) -> type | None:
+    """Return the class that values must be instances of; None if the kind implies it or ``isinstance`` rejects it.
+
+    ``isinstance`` rejects protocols that are not ``runtime_checkable``.
+    """
     if cls in (np.ndarray, Distribution, getattr(sys.modules.get("torch"), "Tensor", None)):
         return None
     try:
         isinstance(None, cls)
-    except Exception:  # noqa: BLE001  # a protocol raises TypeError, a class with its own check anything
+    except Exception:  # noqa: BLE001  # a protocol raises TypeError, a class with its own __instancecheck__ anything
         return None
     return cls
 

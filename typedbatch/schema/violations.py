@@ -1,4 +1,4 @@
-"""The second tier: rules on values, asked of a batch whose structure is right."""
+"""Rules on values, evaluated for a batch whose structure is right."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from typedbatch.schema.reading import as_read, computed_in
 
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
-    """Every rule that does not hold, in the order of the fields; those across the fields of a batch come last."""
+    """Return every rule that does not hold, in the order of the fields. Rules across fields come last in each batch."""
     return tuple(_Rules(batch, schema).in_batch(batch, schema, ""))
 
 
 class _Rules:
-    """Asks the rules of a schema, ``root``, and of those nested in it."""
+    """An evaluation of the rules of a schema, ``root``, and of the schemas nested in it."""
 
     def __init__(self, batch: Any, root: Schema) -> None:
         self.root: str = root.name
         self.taken = alternatives_taken(batch, root)
         self.seen: set[tuple[int, int]] = set()
-        """The batches that were asked, by the ids of fields and schema: one may be in several places."""
+        """The batches already checked, by the ids of fields and schema: a batch may occur several times."""
 
     def in_batch(self, batch: Any, schema: Schema, path: str) -> Iterator[Problem]:
         if (key := (id(batch.__dict__), id(schema))) in self.seen:
@@ -44,13 +44,13 @@ class _Rules:
             if field.name in fields:
                 yield from self.in_field(fields[field.name], field, child(path, field.name))
         for rule in schema.rules:
-            yield from _across(batch, schema, rule, path, self.root)
+            yield from _check_across_fields(batch, schema, rule, path, self.root)
 
     def in_field(self, value: Any, field: Field, path: str) -> Iterator[Problem]:
         option = _option(value, field, self.taken)
         if option is None:
             return
-        if option.kind is RAGGED:  # the rules are about what is in it
+        if option.kind is RAGGED:  # the rules apply to its values
             value, path = value.values, f"{path}.values"
         if option.each is not None:
             for name, inner in value.__dict__.items():
@@ -59,15 +59,15 @@ class _Rules:
             if KINDS[type(value)] is BATCH:
                 for name, leaf in leaves(value.__dict__):
                     if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR):
-                        yield from _ask(leaf, rule, f"{path}.{name}", self.root)
+                        yield from _check_values(leaf, rule, f"{path}.{name}", self.root)
             elif value is not None:
-                yield from _ask(value, rule, path, self.root)
+                yield from _check_values(value, rule, path, self.root)
         if option.schema is not None:
             yield from self.in_batch(value, option.schema, path)
 
 
 def _option(value: Any, field: Field, taken: Alternatives) -> Option | None:
-    """The alternative that a value is: the one of its kind, or what the walk over the batch decided."""
+    """Return the alternative that a value matched: the only one of its kind, or the one found by the walk."""
     kind = KINDS[type(value)]
     same = [option for option in field.options if option.kind is (ARRAY if kind is SCALAR else kind)]
     if len(same) <= 1:
@@ -75,31 +75,39 @@ def _option(value: Any, field: Field, taken: Alternatives) -> Option | None:
     return taken.get((id(value), id(field))) or min(same, key=lambda option: distance(option, value))
 
 
-def _ask(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
-    wrong = _answer(rule, values)
+def _check_values(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
+    wrong = _failures(rule, values)
     if isinstance(wrong, str):
         yield Problem(path, "TB403 rule-raised", rule.words, wrong, schema)
     elif wrong is not None:
-        says = f"{_some(wrong)} not {rule.words}{wrong.where}"
-        yield Problem(path, "TB401 wrong-values", rule.words, says, schema)
+        got = f"{_count_words(wrong)} not {rule.words}{wrong.where}"
+        yield Problem(path, "TB401 wrong-values", rule.words, got, schema)
 
 
-def _across(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -> Iterator[Problem]:
+def _check_across_fields(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -> Iterator[Problem]:
     hint = f"the rule {schema.name}.{rule.name}"
-    wrong = _answer(rule, view(batch, schema.target))
+    wrong = _failures(rule, view(batch, schema.target))
     if isinstance(wrong, str):
         yield Problem(path, "TB403 rule-raised", rule.words, wrong, root, hint)
     elif wrong is not None:
-        each = "rows" if wrong.dims == 1 else "places"
-        says = f"not so: {rule.words}" if wrong.total is None else f"not so in {wrong.count} of {wrong.total} {each}: "
-        says += "" if wrong.total is None else f"{rule.words}{wrong.where}"
+        unit = "rows" if wrong.dims == 1 else "places"
+        got = f"not so: {rule.words}" if wrong.total is None else f"not so in {wrong.count} of {wrong.total} {unit}: "
+        got += "" if wrong.total is None else f"{rule.words}{wrong.where}"
         hint += f"  {wrong.rows}" if wrong.rows else ""
-        yield Problem(path, "TB402 broken-rule", rule.words, says, root, hint)
+        yield Problem(path, "TB402 broken-rule", rule.words, got, root, hint)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """How many answers were no, of how many, where the first is, and which rows; of a single answer, just that."""
+    """The False results of a rule.
+
+    Attributes:
+        count: Number of False results.
+        total: Number of results, or None if the rule returned a single one.
+        where: Text for the index of the first one; empty for a single result.
+        dims: Number of dimensions of the results.
+        rows: Text for the indices of the first ones, if the results are one per row and several are False.
+    """
 
     count: int = 1
     total: int | None = None
@@ -108,14 +116,14 @@ class _Wrong:
     rows: str = ""
 
 
-def _answer(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
-    """What does not hold, or in words that the rule raises an error."""
+def _failures(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
+    """Evaluate a rule. Return its False results, a text if it raises an error, or None if it holds."""
     try:
         return _wrong(rule.holds(values))
-    except Exception as error:  # noqa: BLE001  # a predicate is the user's own code, and may not like what it gets
-        # The text of these is about types and names; that of other errors may hold values.
-        says = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
-        return f"{rule.words}: raises {type(error).__name__}{': ' if says else ''}{cut(says, 100)}"
+    except Exception as error:  # noqa: BLE001  # a predicate is the user's own code and may raise anything
+        # Reports never show values. The texts of these two errors name types; those of other errors may have values.
+        text = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
+        return f"{rule.words}: raises {type(error).__name__}{': ' if text else ''}{cut(text, 100)}"
 
 
 def _wrong(answer: Any) -> _Wrong | None:
@@ -123,7 +131,7 @@ def _wrong(answer: Any) -> _Wrong | None:
         answer = np.asarray(answer)
     kind = KINDS[type(answer)]
     if kind not in (ARRAY, TENSOR, SCALAR, NUMBER):
-        raise TypeError(f"a rule answers with bools, not with {type(answer).__name__}")
+        raise TypeError(f"a rule must return bools, not {type(answer).__name__}")
     if kind not in (ARRAY, TENSOR) or not answer.shape:
         return None if bool(answer) else _Wrong()
     wrong = ~answer.astype(bool) if kind is ARRAY else answer.logical_not()
@@ -145,7 +153,7 @@ def _rows(rows: list[int]) -> str:
     return f"rows {', '.join(map(str, rows[:_MOST_ROWS]))}{more}"
 
 
-def _some(wrong: _Wrong) -> str:
+def _count_words(wrong: _Wrong) -> str:
     if wrong.total is None:
         return "values are"
     return f"{wrong.count} of {wrong.total} values {'is' if wrong.count == 1 else 'are'}"

@@ -1,4 +1,4 @@
-"""Batches for tests, made from their declarations: one that is always the same, or many by hypothesis."""
+"""Batches for tests, built from declarations: a fixed example, or a hypothesis strategy."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ T = TypeVar("T")
 
 
 def __dir__() -> list[str]:
-    return __all__  # what is public; not the modules that it comes from
+    return __all__  # only the public names, not the modules that define them
 
 
 @overload
 def example(schema: TypeForm[T], /, *, fields: Mapping[str, Any] | None = None, **sizes: Size) -> T: ...
-@overload  # jedi knows no TypeForm; it reads this one, and checkers never reach it
+@overload  # for jedi, which does not know TypeForm; type checkers never reach this overload
 def example(schema: type[T], /, *, fields: Mapping[str, Any] | None = None, **sizes: Size) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
 def example(schema: Any, /, *, fields: Mapping[str, Any] | None = None, **sizes: Size) -> Any:
-    """A batch that a protocol or record accepts, values included, and the same one at every call.
+    """Return a batch that matches a protocol or record, rules on values included. Every call returns an equal batch.
 
-    ``example(RolloutBatchProtocol, N=8)`` has 8 rows: floats from 0 to 1, counting integers, flags that are false, and
-    what the rules on values ask for. Dimensions that are not given are 4 for ``N``, 3 for other names, and none for
-    ``*names`` and ``...``. Fields that may be absent are there; of a union the first part that is not None is taken.
+    ``example(RolloutBatchProtocol, N=8)`` has 8 rows. Floats run from 0 to 1, integers count up, flags are false, and
+    all values follow the rules. The default size is 4 for ``N`` and 3 for other names; ``*names`` and ``...`` stand for
+    no dimensions. Optional fields are included. For a union, the first member other than None is used.
 
     Args:
-        schema: the protocol or record.
-        fields: values of fields, in place of those that would be made; by name, ``"obs.cam"`` inside a nested batch.
-        **sizes: of the dimensions that have names; a tuple for ``*obs``.
+        schema: Protocol or record.
+        fields: Values to use for fields, by name; ``"obs.cam"`` in a nested batch.
+        **sizes: Sizes of named dimensions; a tuple for ``*obs``.
 
     Raises:
-        DeclarationError: ``schema`` is neither.
-        SettingError: a dimension, or a field, that there is not, sizes that no batch has, or a rule for which no values
-            were found: give the field then.
-        SchemaError: ``fields`` do not fit.
+        DeclarationError: ``schema`` is neither a protocol nor a record.
+        SettingError: ``sizes`` or ``fields`` has a name that is not declared, a size is not valid, or no values were
+            found for a field. Pass the field in ``fields`` then.
+        SchemaError: ``fields`` do not match the declaration.
     """
     declared = schema_of(schema)
     source = Fixed(known_sizes(declared, sizes))
@@ -57,23 +57,23 @@ def example(schema: Any, /, *, fields: Mapping[str, Any] | None = None, **sizes:
 def batches(
     schema: TypeForm[T], /, *, fields: Mapping[str, SearchStrategy[Any]] | None = None, **sizes: Any
 ) -> SearchStrategy[T]: ...
-@overload  # jedi knows no TypeForm; it reads this one, and checkers never reach it
+@overload  # for jedi, which does not know TypeForm; type checkers never reach this overload
 def batches(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
     schema: type[T], /, *, fields: Mapping[str, SearchStrategy[Any]] | None = None, **sizes: Any
 ) -> SearchStrategy[T]: ...
 def batches(schema: Any, /, *, fields: Mapping[str, SearchStrategy[Any]] | None = None, **sizes: Any) -> Any:
-    """A hypothesis strategy for batches that a protocol or record accepts, values included. Needs ``hypothesis``.
+    """Return a hypothesis strategy for batches that match a protocol or record, rules on values included.
 
-    Each named dimension is drawn once for the whole batch. Numbers are finite.
+    It needs ``hypothesis``. The size of each named dimension is drawn once for the whole batch. Numbers are finite.
 
     Args:
-        schema: the protocol or record.
-        fields: strategies for fields, in place of what would be drawn; by name, ``"obs.cam"`` inside a nested batch.
-        **sizes: of named dimensions, numbers or strategies for them; the others are drawn, from 0 to 5 for ``N``.
+        schema: Protocol or record.
+        fields: Strategies to use for fields, by name; ``"obs.cam"`` in a nested batch.
+        **sizes: Sizes of named dimensions, or strategies for them. Other sizes are drawn, from 0 to 5 for ``N``.
 
     Raises:
-        DeclarationError: ``schema`` is neither.
-        SettingError: a dimension, or a field, that there is not.
+        DeclarationError: ``schema`` is neither a protocol nor a record.
+        SettingError: ``sizes`` or ``fields`` has a name that is not declared.
         MissingDependencyError: hypothesis is not installed.
     """
     try:

@@ -1,4 +1,4 @@
-"""A batch for a schema, its sizes and values coming from a source: fixed ones, or those that hypothesis draws."""
+"""Batches built for a schema, with sizes and values from a source: fixed ones, or those drawn by hypothesis."""
 
 from __future__ import annotations
 
@@ -23,54 +23,56 @@ _DEEPEST = 3
 
 
 class Source(Protocol):
-    """Where sizes and values come from."""
+    """A source of sizes and values."""
 
     sizes: Sizes
 
     def lengths(self, count: int) -> Sequence[int]:
-        """The lengths of so many sequences."""
+        """Return the lengths of ``count`` sequences."""
         ...
 
     def choose(self, choices: Sequence[Any]) -> Any:
-        """One of several."""
+        """Return one of the choices."""
 
     def given(self, value: Any) -> Any:
-        """The value of a field that the caller has given."""
+        """Return the value of a field for which the caller has passed ``value``."""
 
     def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
-        """An array of one of these dtypes, whose values fulfil the rules."""
+        """Return an array of one of these dtypes, whose values follow the rules."""
 
 
 def build(schema: Schema, source: Source, fields: Mapping[str, Any]) -> Batch:
-    """A batch for the schema.
+    """Build a batch for a schema.
 
     Args:
-        schema: what it must match.
-        source: of sizes and values.
-        fields: what the caller has given, by dotted names.
+        schema: Schema of the batch.
+        source: Source of sizes and values.
+        fields: Values passed by the caller, by dotted name.
 
     Raises:
-        SettingError: a field that the schema has not, or one that nothing can be made for.
+        SettingError: the schema does not have a field in ``fields``, or no value is known for a field.
     """
-    made = _Builder(source, fields)
-    batch = made.batch(schema, "", 0)
-    if left := [name for name in fields if name not in made.used]:
-        raise SettingError(f"{schema.name} has no field {left[0]!r}{did_you_mean(left[0], [f.name for f in schema])}")
+    builder = _Builder(source, fields)
+    batch = builder.batch(schema, "", 0)
+    if unknown := [name for name in fields if name not in builder.used]:
+        hint = did_you_mean(unknown[0], [field.name for field in schema])
+        raise SettingError(f"{schema.name} has no field {unknown[0]!r}{hint}")
     return batch
 
 
 class _Builder:
-    """Goes through a schema.
+    """A builder of a batch and all batches nested in it.
 
     Args:
-        source: of sizes and values.
-        fields: what the caller has given.
+        source: Source of sizes and values.
+        fields: Values passed by the caller, by dotted name.
     """
 
     def __init__(self, source: Source, fields: Mapping[str, Any]) -> None:
         self._source = source
         self._fields = fields
         self.used: set[str] = set()
+        """The names of fields whose value the caller has passed."""
 
     def batch(self, schema: Schema, path: str, depth: int) -> Batch:
         values = {}
@@ -132,25 +134,25 @@ class _Builder:
     def _array(self, option: Option, name: str, path: str) -> Any:
         is_tensor = option.kind is TENSOR
         candidates = _tensor_dtypes() if is_tensor else _ARRAY_DTYPES
-        dtypes = [one for one in candidates if option.dtypes is None or option.dtypes[one]]
+        dtypes = [dtype for dtype in candidates if option.dtypes is None or option.dtypes[dtype]]
         if option.dtypes is None:
             dtypes = dtypes[:3]  # float32, int64, bool
         usual = option.dtypes.usual() if option.dtypes is not None and not is_tensor else None
         if not dtypes and usual is None:
-            raise SettingError(f"nothing is known to be {option}; give it: fields={{{path!r}: ...}}")
+            raise SettingError(f"no example is known of {option}; pass a value: fields={{{path!r}: ...}}")
         shape = self._source.sizes.shape(option.shape)
         try:
             array = self._source.array(name, dtypes or [usual], shape, option.rules)
         except SettingError as error:
-            raise SettingError(f"{error.reason}; give it: fields={{{path!r}: ...}}", path) from None
+            raise SettingError(f"{error.reason}; pass a value: fields={{{path!r}: ...}}", path) from None
         return np.ma.array(array) if option.cls is np.ma.MaskedArray else array
 
     def _distribution(self, option: Option, path: str) -> Any:
         from torch import distributions, ones, zeros
 
-        make: Any = distributions  # whose constructors have no types
+        make: Any = distributions  # Any because torch's constructors have no annotations
         size = self._source.sizes.shape(option.shape)
-        checked = 0 not in size  # torch cannot check the parameters of no rows
+        checked = 0 not in size  # torch fails to check parameters without rows
         known = {
             "Categorical": lambda: make.Categorical(logits=zeros(*size, 2), validate_args=checked),
             "Normal": lambda: make.Normal(zeros(size), ones(size)),
@@ -160,7 +162,7 @@ class _Builder:
         }
         name = "Categorical" if option.cls is None or option.cls is distributions.Distribution else option.cls.__name__
         if name not in known:
-            raise SettingError(f"no {name} is known to fit; give it: fields={{{path!r}: ...}}", path)
+            raise SettingError(f"no example is known of a {name}; pass a value: fields={{{path!r}: ...}}", path)
         return known[name]()
 
 
@@ -170,8 +172,8 @@ def _object(option: Option, path: str) -> Any:
         return "text"
     try:
         return cls()
-    except Exception as error:  # whatever such a class wants
-        reason = f"{cls.__name__}() cannot be made: {error}; give it: fields={{{path!r}: ...}}"
+    except Exception as error:  # the constructor of a user's class may raise anything
+        reason = f"{cls.__name__}() failed: {error}; pass a value: fields={{{path!r}: ...}}"
         raise SettingError(reason, path) from error
 
 

@@ -1,4 +1,4 @@
-"""Sizes and values that hypothesis draws. The only module here that imports it."""
+"""Sizes and values drawn by hypothesis. No other module of this package imports hypothesis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRIES = 20
 
 
 def strategy(schema: Any, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> st.SearchStrategy[Any]:
-    """See :func:`typedbatch.testing.batches`."""
+    """Return the strategy of :func:`typedbatch.testing.batches`."""
     declared = schema_of(schema)
     known_sizes(declared, sizes)
 
@@ -42,11 +42,11 @@ def strategy(schema: Any, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -
 
 
 class _Drawn:
-    """The source of :func:`strategy`.
+    """The source of sizes and values for :func:`strategy`.
 
     Args:
-        draw: hypothesis's.
-        sizes: those that the caller has given.
+        draw: Draw function of hypothesis.
+        sizes: Sizes passed by the caller.
     """
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], sizes: Mapping[str, Any]) -> None:
@@ -58,20 +58,20 @@ class _Drawn:
         )
 
     def lengths(self, count: int) -> list[int]:
-        """Any that are short."""
+        """Return lengths from 0 to 3."""
         lengths: list[int] = self._draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
         return lengths
 
     def choose(self, choices: Sequence[Any]) -> Any:
-        """Any of them."""
+        """Return any of the choices."""
         return self._draw(st.sampled_from(list(choices)))
 
     def given(self, value: Any) -> Any:
-        """What is drawn from a strategy; another value itself."""
+        """Draw from a strategy, or return any other value unchanged."""
         return self._draw(value) if isinstance(value, st.SearchStrategy) else value
 
     def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
-        """An array of any of these dtypes, whose values fulfil the rules."""
+        """Return an array of any of these dtypes, whose values follow the rules."""
         dtype = self.choose(dtypes)
         is_tensor = not isinstance(dtype, np.dtype)
         plain = _numpy_dtype(dtype) if is_tensor else dtype
@@ -86,14 +86,14 @@ class _Drawn:
 
 
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """Of arrays that become tensors of this dtype."""
+    """Return the dtype of arrays to draw for tensors of a torch dtype."""
     name = str(dtype).removeprefix("torch.")
     return np.dtype("float16" if name == "bfloat16" else name)
 
 
 def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[Any]:
     known = limits(rules)
-    low, high = (known.get(one, known.get(other)) for one, other in ((">=", ">"), ("<=", "<")))
+    low, high = (known.get(closed, known.get(opened)) for closed, opened in ((">=", ">"), ("<=", "<")))
     low, high = (None if limit is None or np.isnan(limit) else limit for limit in (low, high))
     if dtype.kind == "O":
         return st.none() | st.text(max_size=3)
@@ -113,7 +113,7 @@ def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[
 
 
 def _inward(limit: float | None, dtype: np.dtype[Any], towards: float) -> float | None:
-    """A limit as a number of the dtype, the next one further in if it is none; as far out as numbers go at most."""
+    """Round a limit to a number of the dtype, towards ``towards``, and clip it to the finite numbers of the dtype."""
     if limit is None:
         return None
     most = float(np.finfo(dtype).max)

@@ -1,4 +1,4 @@
-"""Sizes and values that are the same each time."""
+"""Sizes and values that are the same at every call."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _LIMIT = re.compile(r"(>=|>|<=|<|multiples of) (\S+)")
 
 
 class Fixed:
-    """The source of :func:`typedbatch.testing.example`.
+    """The source of sizes and values for :func:`typedbatch.testing.example`.
 
     Args:
-        sizes: those that the caller has given.
+        sizes: Sizes passed by the caller.
     """
 
     def __init__(self, sizes: Mapping[str, Size]) -> None:
         self.sizes: Sizes = Sizes(sizes, lambda name: 4 if name == ROWS else 3, lambda name: ())
 
     def lengths(self, count: int) -> list[int]:
-        """2, 3, 4, 2, 3, ..."""
+        """Return the lengths 2, 3, 4, 2, 3, ..."""
         return [2 + number % 3 for number in range(count)]
 
     def choose(self, choices: Sequence[Any]) -> Any:
-        """The first."""
+        """Return the first choice."""
         return choices[0]
 
     def given(self, value: Any) -> Any:
-        """The value itself."""
+        """Return the value itself."""
         return value
 
     def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
-        """The first of some simple arrays that fulfils the rules.
+        """Return the first of some simple arrays that follows the rules.
 
         Raises:
-            SettingError: none of them does.
+            SettingError: none of these arrays follows the rules.
         """
-        flags = [one for one in dtypes if str(one).removeprefix("torch.") == "bool"]
+        flags = [dtype for dtype in dtypes if str(dtype).removeprefix("torch.") == "bool"]
         dtype = flags[0] if flags and name in _FLAGS else dtypes[0]
         for values in _candidates(shape, rules, str(dtype).removeprefix("torch.")):
             array = as_dtype(values, dtype)
@@ -57,7 +57,7 @@ class Fixed:
 
 
 def as_dtype(values: NDArray[Any], dtype: Any) -> Any:
-    """Numbers as an array, or a tensor, of a dtype."""
+    """Convert numbers to an array or tensor of a dtype."""
     if not isinstance(dtype, np.dtype):
         return torch_side().torch.from_numpy(np.array(values)).to(dtype)
     if dtype.kind == "b":
@@ -68,22 +68,22 @@ def as_dtype(values: NDArray[Any], dtype: Any) -> Any:
 
 
 def holds(rule: Rule, array: Any) -> bool:
-    """True when a rule holds for all values; one that raises does not."""
+    """Return True if a rule holds for all values. A rule that raises an error does not hold."""
     try:
         answer = rule.holds(array)
         return bool(answer.all()) if hasattr(answer, "all") else bool(answer)
-    except Exception:  # noqa: BLE001  # rules are the users' own
+    except Exception:  # noqa: BLE001  # a rule is the user's own code and may raise anything
         return False
 
 
 def limits(rules: Sequence[Rule]) -> dict[str, float]:
-    """The numbers in the words of rules: ``{">=": 0.0, "<": 2.0}``."""
+    """Return the limits in the words of rules: ``{">=": 0.0, "<": 2.0}``."""
     found: dict[str, float] = {}
     for rule in rules:
         match = _LIMIT.fullmatch(rule.words)
         try:
             found |= {match[1]: float(match[2])} if match else {}
-        except ValueError:  # a limit that is an array
+        except ValueError:  # the limit is not a number, for example an array
             continue
     return found
 

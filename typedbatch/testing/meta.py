@@ -1,4 +1,4 @@
-"""Meta for a declaration: the keys that must be there, with simple values."""
+"""Example meta for a declaration: the required keys, with simple values."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ _CANDIDATES: Final[tuple[Any, ...]] = (1, 1.0, "text", False, None, {}, [], (), 
 
 
 def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:
-    """A value for each key that must be there.
+    """Return a dict with a value for each required key.
 
     Raises:
-        SettingError: no simple value is of the type that is declared for a key.
+        SettingError: no simple value has the declared type of a key.
     """
-    made: dict[str, Any] = {}
-    for name, key in schema.keys.items():
-        if key.required:
-            made[name] = _value(schema, name, path)
-    return made
+    return {name: _value(schema, name, path) for name, key in schema.keys.items() if key.required}
 
 
 def _value(schema: MetaSchema, name: str, path: str) -> Any:
@@ -30,4 +26,4 @@ def _value(schema: MetaSchema, name: str, path: str) -> Any:
     for value in (*schema.choices(name), *_CANDIDATES):
         if schema.takes(name, value):
             return value.copy() if isinstance(value, (dict, list, set)) else value
-    raise SettingError(f"nothing is known that fits meta[{name!r}]; give it: fields={{{path!r}: ...}}", path)
+    raise SettingError(f"no example is known of meta[{name!r}]; pass a value: fields={{{path!r}: ...}}", path)

@@ -1,4 +1,4 @@
-"""Sizes for the dimensions of a schema: each name has one in the whole batch."""
+"""Sizes for the dimensions of a schema, where a name has the same size in the whole batch."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Size: TypeAlias = "int | tuple[int, ...]"
 
 
 def known_sizes(schema: Schema, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """The sizes that were given, if the schema has such dimensions.
+    """Return the sizes as a dict, after checking that the schema has these dimensions.
 
     Raises:
-        SettingError: it has not.
+        SettingError: the schema does not have a dimension of this name.
     """
     known = dict.fromkeys(name for option in schema.every_option() for name in _names(option.shape))
     for name in sizes:
         if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none with a name"
+            has = f"it has {', '.join(known)}" if known else "it has no named dimensions"
             raise SettingError(f"{schema.name} has no dimension {name!r}; {has}{did_you_mean(name, list(known))}")
     return dict(sizes)
 
@@ -36,12 +36,13 @@ def _names(shape: Shape) -> Iterator[str]:
 
 
 class Sizes:
-    """What each name stands for, found out when it is asked for first.
+    """The sizes of names, each of which is determined when it is first needed.
 
     Args:
-        given: sizes that are known already.
-        one: finds the size of a name; of ``"_"``, each time anew.
-        several: finds the sizes of a name for several dimensions; of ``""``, which is ``...``, each time anew.
+        given: Sizes that are known already.
+        one: Function that returns the size of a name. For ``"_"`` it is called at each use.
+        several: Function that returns the sizes of a name such as ``*obs``. For ``""``, which stands for ``...``, it
+            is called at each use.
     """
 
     def __init__(
@@ -53,15 +54,18 @@ class Sizes:
         self._several = several
 
     def within(self, rows: Mapping[str, int]) -> Sizes:
-        """Those for a Ragged's values: names are found anew there, but for some that are known, and those given."""
+        """Return the sizes for the values of a Ragged: those in ``rows`` and those given, but no others determined yet.
+
+        The given number of rows does not apply there either.
+        """
         given = {name: size for name, size in self._given.items() if name != ROWS}
         return Sizes({**given, **rows}, self._one, self._several)
 
     def shape(self, shape: Shape) -> tuple[int, ...]:
-        """The sizes of a shape.
+        """Return the sizes of a shape.
 
         Raises:
-            SettingError: an expression has no value that is a size.
+            SettingError: a given size is not valid, or the value of an expression is not a size.
         """
         sizes: list[int] = []
         for dim in shape.dims:
@@ -86,19 +90,19 @@ class Sizes:
         try:
             return at_least(0, found, name)
         except SizeError:
-            raise SettingError(f"the size of {name!r} is a number from 0 up, got {found!r}") from None
+            raise SettingError(f"the size of {name!r} must be a whole number >= 0, got {found!r}") from None
 
     def _many(self, name: str) -> tuple[int, ...]:
         if name not in self._known:
             self._known[name] = self._several(name)
         found = self._known[name]
         if not isinstance(found, tuple) or not all(type(size) is int and size >= 0 for size in found):
-            raise SettingError(f"the sizes of {name!r} are a tuple of numbers from 0 up, got {found!r}")
+            raise SettingError(f"the sizes of {name!r} must be a tuple of whole numbers >= 0, got {found!r}")
         return found
 
     def _computed(self, dim: Dim) -> int:
         value = compute(dim.text, {name: self._named(name) for name in dim.names})
         if value is None or value < 0 or value != int(value):
             known = ", ".join(f"{name}={self._named(name)}" for name in dim.names)
-            raise NoSizeError(f"the dimension {dim.text!r} has no size where {known}; give others")
+            raise NoSizeError(f"the dimension {dim.text!r} has no valid size for {known}; pass other sizes")
         return int(value)
