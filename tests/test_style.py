@@ -45,7 +45,6 @@ NOT_YET: tuple[str, ...] = (
     "pytree",
     "ragged",
     "records",
-    "rows",
     "rules",
     "sample_batches",
     "schema",
