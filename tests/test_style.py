@@ -39,7 +39,6 @@ NOT_YET: tuple[str, ...] = (
     "json_schema",
     "mypy",
     "naming",
-    "posttraining",
     "protocols",
     "pytest_plugin",
     "pytree",

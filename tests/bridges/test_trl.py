@@ -151,8 +151,8 @@ def test_images_have_no_row_for_each_sample():
 @pytest.mark.parametrize(
     ("changed", "error", "said"),
     [
-        ({"completion_mask": torch.full((2, 3), 2)}, StructureError, "response_mask.*other than 0 and 1"),
-        ({"tool_mask": [[1], [1]]}, LeafError, "tool_mask.*a mask is a tensor"),
+        ({"completion_mask": torch.full((2, 3), 2)}, StructureError, "response_mask.*only have values 0 and 1"),
+        ({"tool_mask": [[1], [1]]}, LeafError, "tool_mask.*a mask must be a tensor"),
         ({"advantages": torch.zeros(2, 2)}, StructureError, r"advantages.*\[2\] or \[2, 3\].*got \[2, 2\]"),
         ({"advantages": [1.0, 2.0]}, LeafError, "advantages.*is a tensor"),
         ({"completion_mask": None}, MissingFieldError, "completion_mask"),
