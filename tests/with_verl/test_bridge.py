@@ -188,7 +188,7 @@ def test_tensors_that_do_not_fit(changed, said):
 
 @pytest.mark.parametrize("value", [None, {"batch": None}, Batch(a=[1]), DataProto])
 def test_what_is_no_dataproto(value):
-    with pytest.raises(LeafError, match=r"from_dataproto\(\) takes a DataProto of verl"):
+    with pytest.raises(LeafError, match=r"from_dataproto\(\) takes a verl DataProto"):
         from_dataproto(value)
 
 
