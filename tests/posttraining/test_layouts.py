@@ -233,7 +233,7 @@ def test_a_block_may_be_padded_on_both_sides():
     assert split.old_logp.tolist() == LOGP[:, :3].tolist()
 
 
-GAP = r".*must be contiguous.*row 0 has no token at position {} and one at {}\. .*True in this mask and False in loss_mask"
+GAP = r".*contiguous.*row 0 has no token at position {} and one at {}\. .*True in this mask and False in loss_mask"
 WIDE = {"prompt_ids": T([[1, 2, 3]]), "prompt_mask": T([[1, 0, 1]])}
 TWO = {"prompt_ids": T([[1, 2]] * 2), "prompt_mask": T([[1, 1]] * 2)}
 ENDS = "'cu_seqlens': .*must begin with 0, never decrease and end with the number of tokens, .6., got "
