@@ -258,15 +258,18 @@ def test_a_transposed_tensor():
 @pytest.mark.parametrize(
     ("leaf", "text"),
     [
-        (np.zeros(2, complex), r"c128\[2\]: Arrow has no complex numbers; make it two columns, real and imag"),
+        (
+            np.zeros(2, complex),
+            r"c128\[2\]: Arrow has no complex numbers; store it as two fields, its real and its imaginary part",
+        ),
         (torch.zeros(2, dtype=torch.complex64), r"torch c64\[2\]: Arrow has no complex numbers"),
-        (Normal(torch.zeros(2), torch.ones(2)), r"Normal\[2\] is not a column for Arrow"),
-        (np.array([1, "a"], object), r"obj\[2\] is not a column for Arrow: Could not convert 'a'"),
-        (np.array([2**70, 1], object), r"obj\[2\] is not a column for Arrow: Python int too large"),
-        (np.zeros((2, 0)), r"f64\[2,0\]: Arrow's tensors have numbers in every row"),
-        (np.full((2, 2), None), r"obj\[2,2\]: Arrow's tensors have numbers in every row"),
-        (np.zeros(2, np.longdouble), "is not a column for Arrow: Unsupported numpy type"),
-        (np.zeros(2, "datetime64[h]"), "is not a column for Arrow: Unsupported datetime64 time unit"),
+        (Normal(torch.zeros(2), torch.ones(2)), r"Normal\[2\] cannot be a column of Arrow"),
+        (np.array([1, "a"], object), r"obj\[2\] cannot be a column of Arrow: Could not convert 'a'"),
+        (np.array([2**70, 1], object), r"obj\[2\] cannot be a column of Arrow: Python int too large"),
+        (np.zeros((2, 0)), r"f64\[2,0\]: Arrow's tensors must have at least one number in every row"),
+        (np.full((2, 2), None), r"obj\[2,2\]: Arrow's tensors must have at least one number in every row"),
+        (np.zeros(2, np.longdouble), "cannot be a column of Arrow: Unsupported numpy type"),
+        (np.zeros(2, "datetime64[h]"), "cannot be a column of Arrow: Unsupported datetime64 time unit"),
         (torch.eye(2).to_sparse(), "cannot become an array: .*dense"),
     ],
 )
@@ -297,9 +300,13 @@ def test_nulls_that_no_batch_has():
     tensor = pa.ExtensionArray.from_storage(
         pa.fixed_shape_tensor(pa.int64(), [2]), pa.array([[1, 2], None], pa.list_(pa.int64(), 2))
     )
-    with pytest.raises(StructureError, match=r"field 'c': a tensor that is null in some rows; fill_null\(\) it first"):
+    with pytest.raises(
+        StructureError, match=r"field 'c': the tensor is null in some rows; replace the nulls by fill_null\(\)"
+    ):
         column_of(tensor)
-    with pytest.raises(StructureError, match=r"field 'c': a struct that is null in some rows; fill_null\(\) it first"):
+    with pytest.raises(
+        StructureError, match=r"field 'c': the struct is null in some rows; replace the nulls by fill_null\(\)"
+    ):
         column_of(pa.array([{"x": 1}, None]))
 
 
@@ -308,13 +315,13 @@ def test_two_columns_of_one_name():
         pa.table([[1], [2]], names=["a", "a"]),
         table(pa.StructArray.from_arrays([[1], [2]], names=["a", "a"])),
     ):
-        with pytest.raises(StructureError, match="there are several columns of that name"):
+        with pytest.raises(StructureError, match="several columns have this name"):
             from_arrow(one)
 
 
 @pytest.mark.parametrize("given_value", [3, {"a": [1]}, pa.array([1]), pa.record_batch({"a": [1]})])
 def test_what_is_no_table(given_value):
-    with pytest.raises(LeafError, match=r"from_arrow\(\) takes a Table of Arrow, got "):
+    with pytest.raises(LeafError, match=r"from_arrow\(\) takes an Arrow Table, got "):
         from_arrow(given_value)
 
 
@@ -331,7 +338,7 @@ def test_dates_in_steps_of_several_units(dtype):
 
 
 def test_days_that_arrow_has_not():
-    with pytest.raises(LeafError, match="field 't': .*: Arrow's days end at"):
+    with pytest.raises(LeafError, match="field 't': .*: Arrow only has days below"):
         to_arrow(Batch(t=np.array([2**40], "M8[D]")))
 
 

@@ -91,9 +91,9 @@ def test_what_becomes_no_ragged():
     table = pa.table({"a": [1, 2], "b": pa.array([[1], None]), "c": pa.array([[1], [2]], pa.list_(pa.int64(), 1))})
     with pytest.raises(MissingFieldError, match="tokens"):
         from_arrow(table, ragged=("tokens",))
-    with pytest.raises(LeafError, match=r"'a'.*the column is int64"):
+    with pytest.raises(LeafError, match=r"'a'.*got int64"):
         from_arrow(table, ragged=("a",))
-    with pytest.raises(LeafError, match=r"'c'.*the column is fixed_size_list"):
+    with pytest.raises(LeafError, match=r"'c'.*got fixed_size_list"):
         from_arrow(table, ragged=("c",))
     with pytest.raises(StructureError, match=r"'b'.*null in some rows"):
         from_arrow(table, ragged=("b",))

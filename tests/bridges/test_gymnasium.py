@@ -273,13 +273,15 @@ def stepped(info: Any, obs: Any = None) -> Any:
 
 @pytest.mark.parametrize("reset", [3, np.zeros(2), (1,), (1, 2, 3), (1, 2), (1, None)])
 def test_what_is_no_reset(reset):
-    with pytest.raises(LeafError, match=r"env\.reset\(\) returns \(obs, info\), got "):
+    with pytest.raises(LeafError, match=r"takes the \(obs, info\) that env\.reset\(\) returns, got "):
         observations(reset)
 
 
 @pytest.mark.parametrize("step", [3, (1, 2, 3, 4), (1, 1.0, False, False, None), (1, 1.0, False, False, 3)])
 def test_what_is_no_step(step):
-    with pytest.raises(LeafError, match=r"env\.step\(\) returns \(obs, reward, terminated, truncated, info\), got "):
+    with pytest.raises(
+        LeafError, match=r"takes the \(obs, reward, terminated, truncated, info\) that env\.step\(\) returns, got "
+    ):
         transitions(0, 0, step)
 
 

@@ -220,12 +220,14 @@ def test_numbers_that_are_none_are_no_reason_to_refuse():
 
 
 def test_steps_of_two_episodes():
-    with pytest.raises(StructureError, match="field 'obs_next': not the obs of the step after, so these are not"):
+    with pytest.raises(
+        StructureError, match="field 'obs_next': differs from the obs of the next step, so these are not"
+    ):
         to_minari(Batch.cat([rollout(), rollout()]))
 
 
 def test_shuffled_steps():
-    with pytest.raises(StructureError, match="field 'obs_next': not the obs of the step after"):
+    with pytest.raises(StructureError, match="field 'obs_next': differs from the obs of the next step"):
         to_minari(rollout()[[1, 0, 2, 3]])
 
 
@@ -236,7 +238,7 @@ def test_an_end_in_the_middle(flag):
 
 
 def test_no_steps_and_single_ones():
-    with pytest.raises(StructureError, match="an episode has at least one step"):
+    with pytest.raises(StructureError, match="an episode must have at least one step"):
         to_minari(rollout()[:0])
     with pytest.raises(NoLengthError, match="a scalar"):
         to_minari(rollout()[0])
@@ -272,7 +274,7 @@ def test_what_is_no_episode(value):
 
 
 def test_episodes_that_do_not_fit_together():
-    with pytest.raises(StructureError, match="field 'obs': 3 observations of 3 steps"):
+    with pytest.raises(StructureError, match="field 'obs': an episode of 3 steps has 4 observations, got 3"):
         from_minari(episode(observations=np.zeros((3, 2))))
     assert from_minari(episode(infos=None)).info == Batch()
     with pytest.raises(StructureError, match="act"):
@@ -283,7 +285,10 @@ def test_episodes_that_do_not_fit_together():
 
 @pytest.mark.parametrize(
     ("info", "text"),
-    [({"x": None}, "field 'info.x': Minari keeps plain arrays, got None"), ({"x": np.ma.array(range(4))}, "info.x")],
+    [
+        ({"x": None}, "field 'info.x': Minari stores only plain arrays, got None"),
+        ({"x": np.ma.array(range(4))}, "info.x"),
+    ],
 )
 def test_infos_that_are_no_arrays(info, text):
     with pytest.raises(LeafError, match=text):

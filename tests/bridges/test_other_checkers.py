@@ -84,7 +84,7 @@ def test_typeguard_and_parameters_of_protocols():
 
 
 def test_typeguard_takes_records_by_their_class():
-    with pytest.raises(TypeCheckError, match=r"has the fields of a Goal, but is not one; validate\(\) makes it one"):
+    with pytest.raises(TypeCheckError, match=r"has the fields of a Goal, but is not one; convert it by validate\(\)"):
         check_type(Batch(goal=np.zeros(2)), Goal)
 
 

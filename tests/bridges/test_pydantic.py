@@ -294,7 +294,7 @@ def test_any_batch_survives_a_model(batch):
 
 
 def test_what_is_no_model_and_no_schema():
-    with pytest.raises(LeafError, match=r"to_batch\(\) takes a model of pydantic, got dict"):
+    with pytest.raises(LeafError, match=r"to_batch\(\) takes a pydantic model, got dict"):
         to_batch({"obs": 1})
     with pytest.raises(DeclarationError):
         model_from(int)
@@ -306,7 +306,7 @@ def test_a_name_that_pydantic_does_not_take():
     class Private(BatchProtocol):
         _hidden: np.ndarray[Any, Any]
 
-    with pytest.raises(DeclarationError, match="pydantic takes no model with the fields of Private"):
+    with pytest.raises(DeclarationError, match="pydantic refuses a model with the fields of Private"):
         model_from(Private)
 
 

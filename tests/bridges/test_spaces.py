@@ -126,13 +126,13 @@ def test_spaces_without_dtype_are_objects():
 def test_what_is_refused():
     with pytest.raises(LeafError, match=r"schema_from_spaces\(\) takes spaces of gymnasium, got i"):
         schema_from_spaces(np.int64(3), spaces.Discrete(2))
-    with pytest.raises(FieldNameError, match="'a b' is not a name of a field of a record"):
+    with pytest.raises(FieldNameError, match="'a b' cannot be the name of a record's field"):
         schema_from_spaces(spaces.Dict({"a b": spaces.Discrete(2)}), spaces.Discrete(2))
 
 
 @pytest.mark.parametrize("key", ["keys", "a b", 1, ("a", "b")])
 def test_keys_that_are_no_fields(key):
-    with pytest.raises(FieldNameError, match="is not a name of a field of a record"):
+    with pytest.raises(FieldNameError, match="cannot be the name of a record's field"):
         schema_from_spaces(spaces.Dict({key: spaces.Discrete(2)}), spaces.Discrete(2))
 
 

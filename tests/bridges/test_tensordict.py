@@ -251,7 +251,7 @@ def test_a_lazy_stack():
 def test_a_lazy_stack_of_rows_that_differ():
     lazy = LazyStackedTensorDict.lazy_stack([TensorDict({"a": torch.zeros(i)}) for i in (2, 3)])
     for data, path in [(lazy, "a"), (TensorDict({"n": lazy}, [2]), "n")]:
-        with pytest.raises(LeafError, match=f"field '{path}.*a stack that is not a tensor: .*'a'"):
+        with pytest.raises(LeafError, match=f"field '{path}.*its tensors cannot be stacked: .*'a'"):
             from_tensordict(data)
 
 
@@ -284,10 +284,10 @@ def test_a_locked_tensordict_is_read():
 @pytest.mark.parametrize(
     ("leaf", "text"),
     [
-        (Normal(torch.zeros(3), torch.ones(3)), "a TensorDict keeps Normal[3] whole when it is indexed; keep its"),
+        (Normal(torch.zeros(3), torch.ones(3)), "a TensorDict would not index Normal[3] with its rows; store its"),
         (np.zeros(3, "datetime64[s]"), "datetime64[s][3] cannot become a tensor; torch has no such dtype"),
         (np.zeros(3, np.longdouble), "cannot become a tensor; torch has no such dtype"),
-        (np.full((3, 2), None, object), "obj[3,2]: objects are stacked along the rows alone"),
+        (np.full((3, 2), None, object), "obj[3,2]: a TensorDict stacks objects only along the rows"),
     ],
 )
 def test_what_a_tensordict_cannot_hold(leaf, text):
@@ -298,7 +298,7 @@ def test_what_a_tensordict_cannot_hold(leaf, text):
 
 
 def test_objects_do_not_go_into_two_dimensions():
-    with pytest.raises(LeafError, match=r"field 'o': obj\[2\]: objects are stacked along the rows alone"):
+    with pytest.raises(LeafError, match=r"field 'o': obj\[2\]: a TensorDict stacks objects only along the rows"):
         to_tensordict(Batch(a=np.zeros((2, 3)), o=np.array(["x", "y"], object)), [2, 3])
 
 
@@ -344,7 +344,7 @@ def test_what_a_tensorclass_refuses_is_refused_in_one_line():
 
 
 def test_a_batch_size_that_is_no_list():
-    with pytest.raises(SizeError, match="batch_size is a list of whole numbers, got 3"):
+    with pytest.raises(SizeError, match="batch_size must be a list of whole numbers, got 3"):
         to_tensordict(Batch(a=np.zeros(3)), 3)  # type: ignore[arg-type]
 
 

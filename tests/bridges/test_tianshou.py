@@ -129,7 +129,7 @@ def test_what_tianshou_does_with_it():
 
 @pytest.mark.parametrize("given_value", [{"a": 1}, Batch(), None, 3])
 def test_what_is_no_batch_of_theirs(given_value: Any):
-    with pytest.raises(LeafError, match=r"from_tianshou\(\) takes a Batch of Tianshou, got "):
+    with pytest.raises(LeafError, match=r"from_tianshou\(\) takes a Tianshou Batch, got "):
         from_tianshou(given_value)
 
 

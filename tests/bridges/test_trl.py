@@ -151,10 +151,10 @@ def test_images_have_no_row_for_each_sample():
 @pytest.mark.parametrize(
     ("changed", "error", "said"),
     [
-        ({"completion_mask": torch.full((2, 3), 2)}, StructureError, "response_mask.*other than 0 and 1"),
-        ({"tool_mask": [[1], [1]]}, LeafError, "tool_mask.*a mask is a tensor"),
-        ({"advantages": torch.zeros(2, 2)}, StructureError, r"advantages.*\[2\] or \[2, 3\].*got \[2, 2\]"),
-        ({"advantages": [1.0, 2.0]}, LeafError, "advantages.*is a tensor"),
+        ({"completion_mask": torch.full((2, 3), 2)}, StructureError, "response_mask.*only have values 0 and 1"),
+        ({"tool_mask": [[1], [1]]}, LeafError, "tool_mask.*a mask must be a tensor"),
+        ({"advantages": torch.zeros(2, 2)}, StructureError, r"advantages.*\[2\], or \[2, 3\].*got \[2, 2\]"),
+        ({"advantages": [1.0, 2.0]}, LeafError, "advantages.*must be a tensor"),
         ({"completion_mask": None}, MissingFieldError, "completion_mask"),
         ({"loss_mask": torch.ones(2, 3)}, FieldNameError, "loss_mask"),
     ],
@@ -172,7 +172,7 @@ def test_what_is_no_dict(value):
 
 def test_what_trl_cannot_take():
     batch: Any = from_trl(inputs())
-    with pytest.raises(StructureError, match="loss_mask.*no token"):
+    with pytest.raises(StructureError, match="loss_mask.*is True where response_mask is False"):
         to_trl(Batch(batch, loss_mask=torch.ones(2, 3, dtype=torch.bool)))
     with pytest.raises(LeafError, match="nested.*tensors and lists"):
         to_trl(Batch(batch, nested={"a": torch.zeros(2)}))

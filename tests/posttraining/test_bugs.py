@@ -22,7 +22,7 @@ SAYS = {
     "07": (errors.SchemaError, "TB201"),
     "08": (errors.SchemaError, "TB401"),
     "09": (errors.SchemaError, "TB402"),
-    "10": (errors.SizeError, "the group of 't0' has 1 rows"),
+    "10": (errors.SizeError, "must have 2 rows, but group 't0' has 1"),
     "11": (errors.SchemaError, "TB402"),
     "12": (errors.SchemaError, "TB402"),
     "13": (errors.SchemaError, "TB402"),

@@ -162,12 +162,12 @@ def wrong_side() -> Batch:
 @pytest.mark.parametrize(
     ("batch", "layout", "error", "text"),
     [
-        (rollouts([1], [1]), "middle", errors.SettingError, "knows 'split', 'left'.*not 'middle'"),
+        (rollouts([1], [1]), "middle", errors.SettingError, "expects one of 'split', 'left'.*got 'middle'"),
         (rollouts([1], [1]), "rigth", errors.SettingError, "did you mean 'right'"),
         (Batch(obs=[1]), "right", errors.MissingFieldError, "no field 'response_ids'"),
         (Batch(input_ids=[[1]]), "split", errors.MissingFieldError, "no field 'attention_mask'"),
         (Batch(response_ids=[[1]]), "left", errors.MissingFieldError, "no field 'prompt_mask'"),
-        (wrong_side(), "split", errors.StructureError, "row 0 a token that is not of the response comes after"),
+        (wrong_side(), "split", errors.StructureError, "in row 0 a token outside the response comes after"),
     ],
 )
 def test_refused(batch, layout, error, text):
@@ -179,15 +179,15 @@ def test_refused(batch, layout, error, text):
 
 def test_more_refused():
     batch = rollouts([2, 1], [1, 2])
-    with pytest.raises(errors.SettingError, match="pad_token_id= is what padded places of ids get"):
+    with pytest.raises(errors.SettingError, match="the layout 'right' has padding; pass pad_token_id="):
         to_layout(batch, "right")
     batch["advantages"] = torch.zeros(2)
-    with pytest.raises(errors.StructureError, match=r"a value for each token is \[2, 2\], got \[2\]"):
+    with pytest.raises(errors.StructureError, match=r"a field of tokens must be \[2, 2\], got \[2\]"):
         to_layout(batch, "right", pad_token_id=PAD)
     left = to_layout(rollouts([2, 1], [1, 2]), "left", pad_token_id=PAD)
     left.response_mask[:] = True
     left.attention_mask[0, :2] = False
-    with pytest.raises(errors.StructureError, match="'response_mask': row 0 is true at position 0, where attention_m"):
+    with pytest.raises(errors.StructureError, match="'response_mask': row 0 is True at position 0, where attention_m"):
         to_layout(left[:1], "split", pad_token_id=PAD)
     ragged = Batch(tokens=Ragged({"input_ids": [1, 2]}, [2]))
     with pytest.raises(errors.MissingFieldError, match="no field 'response_mask'"):
@@ -233,10 +233,10 @@ def test_a_block_may_be_padded_on_both_sides():
     assert split.old_logp.tolist() == LOGP[:, :3].tolist()
 
 
-GAP = r"row 0 has no token at position {}, and one at {}. This mask says which tokens are there.*False in loss_mask"
+GAP = r".*contiguous.*row 0 has no token at position {} and one at {}\. .*True in this mask and False in loss_mask"
 WIDE = {"prompt_ids": T([[1, 2, 3]]), "prompt_mask": T([[1, 0, 1]])}
 TWO = {"prompt_ids": T([[1, 2]] * 2), "prompt_mask": T([[1, 1]] * 2)}
-ENDS = "'cu_seqlens': .*begins with 0, never falls and ends with the number of tokens, .6., got "
+ENDS = "'cu_seqlens': .*must begin with 0, never decrease and end with the number of tokens, .6., got "
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -250,30 +250,33 @@ ENDS = "'cu_seqlens': .*begins with 0, never falls and ends with the number of t
         ({**RIGHT, "attention_mask": T([[1, 1, 0, 1]])}, "'attention_mask': " + GAP.format(2, 3)),
         (
             {**LEFT, "attention_mask": T([[0, 1, 1, 1, 1, 0]])},
-            "'response_mask': row 0 is true at position 3, where attention_mask has no token",
+            "'response_mask': row 0 is True at position 3, where attention_mask has no token",
         ),
         (
             {**RIGHT, "attention_mask": T([[1, 1, 1, 0]])},
-            "'response_mask': row 0 is true at position 3, where attention_mask has no token",
+            "'response_mask': row 0 is True at position 3, where attention_mask has no token",
         ),
         (
             {**SPLIT, "response_mask": T([[1, 1, 1, 0]]), "loss_mask": T([[1, 0, 1, 1]])},
-            "'loss_mask': row 0 is true at position 3, where response_mask has no token",
+            "'loss_mask': row 0 is True at position 3, where response_mask has no token",
         ),
-        ({**SPLIT, **TWO}, "'response_mask': it has 1 rows, and there are 2 samples"),
+        ({**SPLIT, **TWO}, "'response_mask': it has 1 rows, but there are 2 samples"),
         (
             {**LEFT, "input_ids": LEFT["input_ids"].repeat(2, 1), "attention_mask": T([[1] * 6] * 2)},
-            "'response_mask': it has 1 rows, and there are 2 samples",
+            "'response_mask': it has 1 rows, but there are 2 samples",
         ),
-        ({**SPLIT, "prompt_ids": T([[1, 2, 3]])}, r"'prompt_ids': it is \[1, 3\], and the mask of its tokens \[1, 2\]"),
+        (
+            {**SPLIT, "prompt_ids": T([[1, 2, 3]])},
+            r"'prompt_ids': it must have the shape of its mask, \[1, 2\], got \[1, 3\]",
+        ),
         ({**LEFT, "input_ids": T([[1, 2]]), "attention_mask": T([[1, 1]])}, r"it is \[1, 4\], wider than input_ids"),
-        ({**SPLIT, "rewards": T([1.0, 2.0])}, r"'rewards': torch f32\[2\] has 2 rows, and there are 1 samples"),
+        ({**SPLIT, "rewards": T([1.0, 2.0])}, r"'rewards': torch f32\[2\] has 2 rows, but there are 1 samples"),
         *[({**PACKED, "cu_seqlens": T(ends)}, ENDS) for ends in ([0, 2, 5], [0, 7], [0], [2, 8], [], [0, 4, 2, 6])],
-        ({**SPLIT, "response_mask": None}, "'response_mask': a mask is an array or a tensor, got None"),
-        ({**LEFT, "response_mask": None}, "'response_mask': a mask is an array or a tensor, got None"),
+        ({**SPLIT, "response_mask": None}, "'response_mask': a mask must be an array or a tensor, got None"),
+        ({**LEFT, "response_mask": None}, "'response_mask': a mask must be an array or a tensor, got None"),
         ({**RIGHT, "attention_mask": objects(["a"])}, r"'attention_mask': a mask .*got object\[1\]"),
-        ({**SPLIT, "prompt_ids": None}, "'prompt_ids': ids of tokens are an array or a tensor, got None"),
-        ({**PACKED, "input_ids": None}, "'input_ids': ids of tokens are an array or a tensor, got None"),
+        ({**SPLIT, "prompt_ids": None}, "'prompt_ids': ids of tokens must be an array or a tensor, got None"),
+        ({**PACKED, "input_ids": None}, "'input_ids': ids of tokens must be an array or a tensor, got None"),
     ],
 )
 def test_no_token_is_moved_lost_or_made_up(fields, text, layout):

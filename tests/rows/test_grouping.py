@@ -78,7 +78,9 @@ def test_a_group_of_one_has_no_spread_and_no_others():
     found = groups(Batch(uid=["a", "b", "a"]), "uid")
     assert found.std(np.array([1.0, 5.0, 3.0]))[1] == 0
     assert found.std(torch.tensor([1.0, 5.0, 3.0]))[1] == 0
-    with pytest.raises(SizeError, match=r"group 'b' has one row, 1, and so no others .*batch\[groups.count > 1\]"):
+    with pytest.raises(
+        SizeError, match=r"two rows in each group, but group 'b' has only row 1; .*batch\[groups.count > 1\]"
+    ):
         found.leave_one_out(np.zeros(3))
 
 
@@ -128,7 +130,7 @@ def test_what_is_masked_is_in_no_statistics():
     found = groups(Batch(k=[0, 0]), "k")
     hidden = np.ma.masked_array([1.0, 1e9], [False, True])
     for call in (found.mean, found.std, found.leave_one_out):
-        with pytest.raises(LeafError, match=r"count every row, and of f64\[2\] .*some values are masked.*filled\(0\)"):
+        with pytest.raises(LeafError, match=r"count every row, but in f64\[2\] .*some values are masked.*filled\(0\)"):
             call(hidden)
     assert found.mean(np.ma.masked_array([1.0, 3.0])).tolist() == [2, 2]
     with pytest.raises(StructureError, match="'k': groups are told by values that are there: some values are masked"):
@@ -156,7 +158,7 @@ def test_gradients_go_through():
         (lambda b: groups(b, "wide"), StructureError, "'wide': groups are told by one value for each of 2 rows"),
         (lambda b: groups(b, "listed"), StructureError, "'listed': its values cannot be told apart: .*unhashable"),
         (lambda b: groups(Batch(a=[1], b=[1, 2]), "a"), StructureError, "different lengths"),
-        (lambda b: groups(b, "uid").mean(np.zeros(3)), StructureError, r"2 rows are in groups, got f64\[3\]"),
+        (lambda b: groups(b, "uid").mean(np.zeros(3)), StructureError, r"the groups have 2 rows, got f64\[3\]"),
         (lambda b: groups(b, "uid").mean([1.0, 2.0]), LeafError, "an array of numbers or a tensor, got list"),
         (lambda b: groups(b, "uid").std(b.uid), LeafError, "an array of numbers or a tensor, got "),
         (lambda b: groups(b, "uid").mean(np.ones(2) * 1j), LeafError, "an array of numbers or a tensor, got c128"),

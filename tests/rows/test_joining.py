@@ -94,5 +94,5 @@ def test_only_a_few_of_many_missing_keys_are_shown():
 def test_keys_that_cannot_be_told_apart_are_refused():
     column = np.empty(1, object)
     column[0] = ["a list"]
-    with pytest.raises(StructureError, match=r"'k': its values cannot be told apart: .*unhashable"):
+    with pytest.raises(StructureError, match=r"'k': rows can only be joined by hashable values: .*unhashable"):
         union(Batch(k=column), Batch(k=column), on="k")

@@ -121,7 +121,7 @@ UNEQUAL = Batch(a=np.zeros(3), n={"b": np.zeros(2)})
     [
         (lambda b: repeat(b, -1), SizeError, "the number of times is 0 or more, got -1"),
         (lambda b: repeat(b, 1.5), SizeError, "the number of times is a whole number, got 1.5"),
-        (lambda b: repeat(b, [1, 2]), SizeError, "one number for each of 3 rows says how often .*, got 2"),
+        (lambda b: repeat(b, [1, 2]), SizeError, "takes one number, or one for each of 3 rows, got 2"),
         (lambda b: repeat(b, [1, 2, -1]), SizeError, "whole numbers from 0 up"),
         (lambda b: repeat(b, [1, 2, 1], interleave=False), SizeError, "interleave=False repeats the whole batch"),
         *[

@@ -124,9 +124,9 @@ def test_the_state_is_that_of_the_sequence_of_the_step():
 REFUSED = [
     ({"nope": ViewRequirement()}, 0, MissingFieldError, "no field 'nope'"),
     ({"seen": ViewRequirement("ob")}, 0, MissingFieldError, "did you mean 'obs'"),
-    ({"obs": ViewRequirement()}, 3, RowIndexError, "no step 3 among 3"),
-    ({"obs": ViewRequirement()}, -4, RowIndexError, "no step -4 among 3"),
-    ({"obs": ViewRequirement(shift="x")}, 0, SettingError, "'obs': a shift is an int"),
+    ({"obs": ViewRequirement()}, 3, RowIndexError, "step 3 does not exist in a batch of 3 steps"),
+    ({"obs": ViewRequirement()}, -4, RowIndexError, "step -4 does not exist in a batch of 3 steps"),
+    ({"obs": ViewRequirement(shift="x")}, 0, SettingError, "'obs': a shift must be an int"),
     ({"obs": ViewRequirement(shift="1")}, 0, SettingError, "got '1'"),
     ({"obs": ViewRequirement(shift="1:2:0")}, 0, SettingError, "got '1:2:0'"),
     ({"obs": ViewRequirement(shift=None)}, 0, SettingError, "got None"),
@@ -160,7 +160,7 @@ def test_errors_name_the_column_and_no_inner_one():
 
 def test_no_steps():
     batch = SampleBatch(obs=np.zeros((0, 2)), new_obs=np.zeros((0, 2)))
-    with pytest.raises(RowIndexError, match="without steps has no input"):
+    with pytest.raises(RowIndexError, match="a batch must have a step"):
         read(0, batch, obs=ViewRequirement())
     with pytest.raises(TypedBatchError, match=r"obs|step"):
         read("last", batch, obs=ViewRequirement())

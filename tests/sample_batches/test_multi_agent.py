@@ -79,9 +79,9 @@ def test_padding_and_sequences_count_as_steps():
 
 
 CONSTRUCTIONS = [
-    ({"p": {"a": [1]}}, 2, StructureError, "2 env steps, but only 1 agent steps"),
+    ({"p": {"a": [1]}}, 2, StructureError, "got 2 env steps and 1 agent steps"),
     ({"p": {"a": [1]}}, -1, SizeError, "got -1"),
-    ({"p": [1]}, 1, LeafError, "'p': a policy's steps are a SampleBatch, got list"),
+    ({"p": [1]}, 1, LeafError, "'p': a policy's steps must be a SampleBatch, got list"),
     ({"p": None}, 0, LeafError, "'p'.*got None"),
     ({"p": {"a": [1], "b": [1, 2]}}, 1, StructureError, "'p': the fields have different lengths"),
     ({"p": {"a": [1], "seq_lens": [2]}}, 1, StructureError, "'p.seq_lens'"),

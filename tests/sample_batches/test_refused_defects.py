@@ -249,7 +249,7 @@ def test_to_device_keeps_float64():
 
 
 def test_another_framework_is_a_setting_error():
-    with pytest.raises(ValueError, match="no framework 'tf'"):
+    with pytest.raises(ValueError, match="only framework='torch', got 'tf'"):
         SampleBatch(a=np.zeros(2)).to_device("cpu", framework="tf")
 
 

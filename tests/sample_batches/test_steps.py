@@ -226,7 +226,7 @@ REFUSED = [
     (lambda b: b.split_by_episode(), MissingFieldError, "eps_id or terminated"),
     (lambda b: b.split_by_episode("nope"), MissingFieldError, "nope"),
     (lambda b: b.split_by_episode("obs"), StructureError, "one value for each of 5 rows"),
-    (lambda b: b.right_zero_pad(3), StructureError, "no seq_lens"),
+    (lambda b: b.right_zero_pad(3), StructureError, "needs a batch with seq_lens"),
     (lambda b: b.to_device("cpu", "jax"), SettingError, "jax"),
     (lambda b: list(b.split(0)), SizeError, "got 0"),
 ]

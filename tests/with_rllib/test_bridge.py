@@ -68,7 +68,7 @@ def test_dones_become_terminateds():
 
 
 def test_what_is_no_batch_of_rllib():
-    with pytest.raises(LeafError, match="takes a SampleBatch or MultiAgentBatch of RLlib, got dict"):
+    with pytest.raises(LeafError, match="takes an RLlib SampleBatch or MultiAgentBatch, got dict"):
         from_rllib({})  # type: ignore[call-overload]
 
 

@@ -222,13 +222,13 @@ def test_an_environment_that_raises_is_named():
 
 def test_more_workers_than_this_ray_has_room_for_are_refused_before_anything_waits():
     text = (
-        r"^5 workers need 5 CPU, and this Ray has 4, which is 1 too few; take fewer workers, give each less by options="
+        r"^5 workers need 5 CPU, but this Ray has 4, which is 1 too few; use fewer workers, give each less by options="
     )
     with pytest.raises(errors.SettingError, match=text):
         RayCollectors(envs, Net().act, 5)
-    with pytest.raises(errors.SettingError, match=r"^2 workers need 6 CPU, and this Ray has 4, which is 2 too few"):
+    with pytest.raises(errors.SettingError, match=r"^2 workers need 6 CPU, but this Ray has 4, which is 2 too few"):
         RayCollectors(envs, Net().act, 2, options={"num_cpus": 3})
-    with pytest.raises(errors.SettingError, match=r"^1 workers need 1 arm, and this Ray has 0, which is 1 too few"):
+    with pytest.raises(errors.SettingError, match=r"^1 workers need 1 arm, but this Ray has 0, which is 1 too few"):
         RayCollectors(envs, Net().act, 1, options={"resources": {"arm": 1}})
     made = RayCollectors(envs, Net().act, 5, options={"num_cpus": 0.5})
     assert len(made.rollout(10)) == 10
@@ -269,7 +269,7 @@ def test_a_seed_that_is_none(collectors):
 
 
 def test_what_is_refused():
-    with pytest.raises(errors.SettingError, match="a function that makes environments is expected, got SyncVectorEnv"):
+    with pytest.raises(errors.SettingError, match="takes a function that creates environments, got SyncVectorEnv"):
         RayCollectors(envs(), Net().act, 2)
     with pytest.raises(errors.SizeError, match="n_workers is 1 or more"):
         RayCollectors(envs, Net().act, 0)
@@ -338,7 +338,7 @@ def test_methods_of_an_object_elsewhere(learner):
 def test_what_a_method_is_handed_is_validated_where_it_arrives(learner):
     with pytest.raises(errors.SchemaError, match=r"(?s)argument `batch` of .*learn\(\).*batch.returns  missing"):
         learner.call(Learner.learn, rollout())
-    with pytest.raises(errors.SettingError, match="a function that makes an object is expected, got Learner"):
+    with pytest.raises(errors.SettingError, match="takes a function that creates an object, got Learner"):
         Actor(Learner())
 
 

@@ -176,8 +176,8 @@ def test_verl_goes_on_with_it():
     ("changed", "said"),
     [
         ({"attention_mask": torch.ones(2, 5)}, r"attention_mask.*\[2, 5\].*\[2, 6\]"),
-        ({"attention_mask": torch.full((2, 6), 2)}, "attention_mask.*other than 0 and 1"),
-        ({"response_mask": torch.full((2, 3), 0.5)}, "loss_mask.*other than 0 and 1"),
+        ({"attention_mask": torch.full((2, 6), 2)}, "attention_mask.*only have values 0 and 1"),
+        ({"response_mask": torch.full((2, 3), 0.5)}, "loss_mask.*only have values 0 and 1"),
         ({"input_ids": torch.zeros(2, 6)}, "input_ids.*not prompts and responses"),
     ],
 )
@@ -188,7 +188,7 @@ def test_tensors_that_do_not_fit(changed, said):
 
 @pytest.mark.parametrize("value", [None, {"batch": None}, Batch(a=[1]), DataProto])
 def test_what_is_no_dataproto(value):
-    with pytest.raises(LeafError, match=r"from_dataproto\(\) takes a DataProto of verl"):
+    with pytest.raises(LeafError, match=r"from_dataproto\(\) takes a verl DataProto"):
         from_dataproto(value)
 
 

@@ -1,4 +1,5 @@
-"""Batches in the forms of other libraries and back, one module for each, the only one that imports it.
+"""Conversion between batches and the types of other libraries.
 
-Memory is shared wherever both sides can hold it; docs/bridges.md says where not.
+There is one module for each library, and only that module imports it. Memory is shared wherever both sides can hold it;
+docs/bridges.md lists the exceptions.
 """

@@ -1,4 +1,4 @@
-"""Arrow tables, and Parquet files of them. Needs the extra ``arrow``."""
+"""Conversion of Arrow tables, and reading and writing of Parquet files. Needs the extra ``arrow``."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from typedbatch.files.jsonable import plain
 from typedbatch.ragged import Ragged
 
 _META: Final = b"typedbatch.meta"
-"""The key of the metadata of a table under which the meta of a batch is, as JSON."""
+"""Key of a batch's meta, as JSON, in the metadata of a table."""
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, TypeError, OverflowError)
 
 
 def to_arrow(batch: Any, *, lists: bool = False) -> pa.Table:
-    """A batch as a table, one column per field, on the memory of its arrays.
+    """Convert a batch to a table with one column per field, on the memory of its arrays.
 
-    Arrays of more than one dimension become Arrow's fixed-shape tensors, nested batches structs, a ``Ragged`` a column
-    of lists: of numbers where it has one field that is called like itself, else of structs. Text and numbers in object
-    arrays become what Arrow finds them to be, masked values nulls. Flags, which Arrow keeps as bits, objects, and
-    arrays that are not in one piece are copied, nothing else. Reserved fields are left out. Meta is kept as JSON in the
-    metadata of the table, which Hugging Face's ``datasets`` does not keep.
+    Arrays of more than one dimension become Arrow's fixed-shape tensors, and nested batches become structs. A
+    ``Ragged`` becomes a column of lists: lists of numbers if its only field has the same name as the column, or else
+    lists of structs. Arrow infers the type of text and numbers in object arrays. Masked values become nulls. Only
+    booleans (which Arrow stores as bits), objects, and arrays that are not contiguous are copied. Reserved fields are
+    left out. The meta is stored as JSON in the metadata of the table, which Hugging Face's ``datasets`` drops.
 
     Args:
-        batch: any batch.
-        lists: arrays of more than one dimension become lists of a fixed size, for programs that know no tensors of
-            Arrow: ``datasets.Dataset(to_arrow(batch, lists=True))``.
+        batch: Any batch.
+        lists: Whether arrays of more than one dimension become lists of a fixed size, for programs that do not support
+            Arrow's tensors: ``datasets.Dataset(to_arrow(batch, lists=True))``.
 
     Raises:
-        LeafError: a leaf that Arrow has no type for or would change, as complex numbers, distributions, or objects of
-            several kinds, or a name that is not Unicode; the error names it.
-        StructureError: fields of different lengths, or batches that are nested more than 100 deep.
+        LeafError: Arrow has no type for a leaf or would change it, such as complex numbers, distributions, or objects
+            of several kinds, or a name is not Unicode; the error names it.
+        StructureError: fields have different lengths, or batches are nested more than 100 deep.
         NoLengthError: a field is a scalar.
-        StorageError: a value of the meta that JSON cannot hold.
+        StorageError: JSON cannot hold a value of the meta.
     """
     tree = require_bounded(batch, "to_arrow()")
     rows = equal_rows(tree.__dict__)
@@ -70,33 +70,31 @@ def to_arrow(batch: Any, *, lists: bool = False) -> pa.Table:
 
 
 def from_arrow(table: pa.Table, *, ragged: Sequence[str] = ()) -> Batch:
-    """A table as a batch, one field per column, on the memory of the table, which is read-only.
+    """Convert a table to a batch with one field per column, on the memory of the table, which is read-only.
 
-    Structs become nested batches, tensors and lists of a fixed size arrays, text and other things object arrays; so do
-    lists, whatever their lengths.
-    Columns in several chunks, flags and object arrays are copied. Where a value is null, it is NaN among floats, NaT
-    among times, ``None`` in an object array otherwise.
+    Structs become nested batches. Tensors and lists of a fixed size become arrays. Everything else that is not a
+    number, such as text and other lists, becomes an object array. Columns in several chunks, booleans and object arrays
+    are copied. Nulls become NaN in floats, NaT in times, and ``None`` in an object array otherwise.
 
     Args:
-        table: what to read.
-        ragged: columns of lists that become a ``Ragged``, on the memory of the table: lists of structs one of their
-            fields, others one of a single field, which is called as the column is.
+        table: The table.
+        ragged: Names of columns of lists that become a ``Ragged``, on the memory of the table. Lists of structs get the
+            fields of the struct. Other lists get one field with the name of the column.
 
     Raises:
-        LeafError: ``table`` is something else, or a column in ``ragged`` not one of lists.
-        MissingFieldError: a column in ``ragged`` that there is not.
-        StructureError: a struct is null in some rows, a column's type is unknown, two columns have one name, or a name
-            is not Unicode, or structs are nested more than 100 deep.
+        LeafError: ``table`` is not a table, or a column in ``ragged`` does not have lists.
+        MissingFieldError: the table lacks a column in ``ragged``.
+        StructureError: a struct is null in some rows, the type of a column is not supported, two columns have the same
+            name, a name is not Unicode, or structs are nested more than 100 deep.
     """
     if not isinstance(table, pa.Table):
-        raise LeafError(f"from_arrow() takes a Table of Arrow, got {describe(table)}")
+        raise LeafError(f"from_arrow() takes an Arrow Table, got {describe(table)}")
     require_depth(table.schema, _parts)
     names = _names(table.schema)
     if missing := [name for name in ragged if name not in names]:
         raise MissingFieldError("the table", missing[0], names)
-    batch = _batch(
-        names, [one.chunk(0) if one.num_chunks == 1 else one.combine_chunks() for one in table.columns], ragged
-    )
+    columns = [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns]
+    batch = _batch(names, columns, ragged)
     if meta := (table.schema.metadata or {}).get(_META):
         set_meta(batch, _meta(meta))
     return batch
@@ -110,17 +108,17 @@ def _meta(text: bytes) -> dict[str, Any]:
 
 
 def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> None:
-    """Write a batch as a Parquet file, which is there whole or not at all.
+    """Write a batch to a Parquet file. The file is written completely or not at all.
 
     Args:
-        batch: what to write; see :func:`to_arrow`.
-        path: the file.
-        **options: of ``pyarrow.parquet.write_table``, as ``compression="zstd"``.
+        batch: The batch; see :func:`to_arrow`.
+        path: Path of the file.
+        **options: Options of ``pyarrow.parquet.write_table``, such as ``compression="zstd"``.
 
     Raises:
         StorageError: the file cannot be written.
-        LeafError: a leaf that Arrow has no type for.
-        SettingError: an option that Parquet refuses.
+        LeafError: Arrow has no type for a leaf.
+        SettingError: Parquet refuses an option.
     """
     table = to_arrow(batch)
     with replacing(path) as unfinished:
@@ -134,11 +132,11 @@ def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None)
     """Read a Parquet file as a batch; see :func:`from_arrow`.
 
     Args:
-        path: the file.
-        columns: the columns to read; None for all.
+        path: Path of the file.
+        columns: Names of the columns to read, or None for all.
 
     Raises:
-        StorageError: it cannot be read.
+        StorageError: the file cannot be read.
     """
     try:
         table = pq.read_table(path, columns=columns, partitioning=None)
@@ -156,7 +154,7 @@ def _columns(tree: Tree, rows: int, lists: bool) -> dict[str, Any]:
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
-            raise LeafError(f"{describe(value)} is not a column for Arrow: {error}", name) from error
+            raise LeafError(f"{describe(value)} cannot be a column of Arrow: {error}", name) from error
         if column is not None:
             columns[name] = column
     return columns
@@ -170,21 +168,23 @@ def _column(value: Any, rows: int, lists: bool) -> Any:
     if kind is NONE:
         return pa.nulls(rows)
     if kind not in (ARRAY, TENSOR):
-        raise LeafError(f"{describe(value)} is not a column for Arrow")
+        raise LeafError(f"{describe(value)} cannot be a column of Arrow")
     array = leaf_to_numpy(value)
     if array.dtype.kind in "mM":
         array = _times(array)
     if isinstance(array, np.ma.MaskedArray):
         return _masked(array)
     if array.dtype.kind == "c":
-        raise LeafError(f"{describe(value)}: Arrow has no complex numbers; make it two columns, real and imag")
+        raise LeafError(
+            f"{describe(value)}: Arrow has no complex numbers; store it as two fields, its real and its imaginary part"
+        )
     if array.dtype == object and array.ndim == 1:
         return _objects(array.tolist())
     array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
     if array.ndim == 1:
         return pa.array(array)
     if not prod(array.shape[1:]) or array.dtype.hasobject:
-        raise LeafError(f"{describe(value)}: Arrow's tensors have numbers in every row")
+        raise LeafError(f"{describe(value)}: Arrow's tensors must have at least one number in every row")
     numbers = pa.array(array.reshape(-1))
     if lists:
         for size in reversed(array.shape[1:]):
@@ -195,7 +195,7 @@ def _column(value: Any, rows: int, lists: bool) -> Any:
 
 
 def _lists(name: str, ragged: Any, lists: bool) -> Any:
-    """The sequences as lists: of numbers where there is one field, called like the column, else of structs."""
+    """Return a Ragged as a column of lists, of numbers if its only field has the column's name, or else of structs."""
     inner = _columns(ragged.values, int(ragged.sizes.sum()), lists)
     rows = inner[name] if [*inner] == [name] else pa.StructArray.from_arrays(list(inner.values()), list(inner))
     if len(rows) < 2**31:
@@ -205,47 +205,52 @@ def _lists(name: str, ragged: Any, lists: bool) -> Any:
 
 def _masked(array: np.ma.MaskedArray[Any, Any]) -> Any:
     if array.ndim != 1:
-        raise LeafError(f"{describe(array)}: Arrow's tensors have no masks; keep it as a field")
+        raise LeafError(f"{describe(array)}: Arrow's tensors have no masks; store the mask as a field")
     data = array.data.astype(array.dtype.newbyteorder("="), copy=False)
     return pa.array(data, mask=np.ma.getmaskarray(array))
 
 
 def _times(array: Any) -> Any:
-    """Dates in steps of Arrow's: it would take one of 25 s for one of 1 s, and days beyond 32 bits for others."""
+    """Return dates in units that Arrow supports.
+
+    Arrow would read a unit of 25 s as 1 s, and days beyond 32 bits as different days.
+    """
     unit, steps = np.datetime_data(array.dtype)
     if steps != 1:
         array = array.astype(f"{array.dtype.kind}8[{unit}]")
     if unit == "D" and np.any(~np.isnat(array) & (np.abs(array.view(np.int64)) >= 2**31)):
-        raise LeafError(f"{describe(array)}: Arrow's days end at 2**31")
+        raise LeafError(f"{describe(array)}: Arrow only has days below 2**31; convert it to another unit")
     return array
 
 
 def _objects(values: list[Any]) -> Any:
-    # where there is nothing to find a type by, text: a null column would come back as None
-    column = pa.array(values, pa.string() if all(one is None for one in values) else None)
+    # text if there is nothing to infer a type from, because a null column would be read back as None
+    column = pa.array(values, pa.string() if all(value is None for value in values) else None)
     if pa.types.is_struct(column.type) and column.null_count:
-        raise LeafError("dicts beside None: a struct of Arrow becomes a nested batch, which has no rows without values")
-    for value, kept in zip(values, column.to_pylist(), strict=True):
-        if not _is_kept(value, kept):
-            raise LeafError(f"objects of several kinds: Arrow would make {kept!r:.40} of {value!r:.40}")
+        raise LeafError(
+            "a column cannot have both dicts and None: it would be read as a nested batch, whose rows all have values"
+        )
+    for value, stored in zip(values, column.to_pylist(), strict=True):
+        if not _is_equal(value, stored):
+            raise LeafError(f"objects of several kinds: Arrow would turn {value!r:.40} into {stored!r:.40}")
     return column
 
 
-def _is_kept(value: Any, kept: Any) -> bool:
+def _is_equal(value: Any, stored: Any) -> bool:
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (tuple, set)):
         value = [*value]
-    return bool(value == kept or (value != value and kept != kept))  # NaN
+    return bool(value == stored or (value != value and stored != stored))  # NaN
 
 
 def _parts(kind: Any) -> Mapping[str, Any] | None:
-    """The types of the columns of a table, and of the fields of a struct."""
+    """Return the types of the columns of a table or the fields of a struct, or None for any other type."""
     if not isinstance(kind, pa.Schema) and not pa.types.is_struct(kind):
         return None
     try:
         return {field.name: field.type for field in kind}
-    except UnicodeDecodeError:  # which is said later
+    except UnicodeDecodeError:  # _names() raises an error for it
         return {}
 
 
@@ -256,12 +261,12 @@ def _names(schema: Any) -> list[str]:
         raise StructureError(f"the name of a column is not Unicode: {error}") from error
     for name, times in Counter(names).items():
         if times > 1:
-            raise StructureError("there are several columns of that name", name)
+            raise StructureError("several columns have this name; rename them", name)
     return names
 
 
 def _batch(names: list[str], columns: list[Any], ragged: Sequence[str] = ()) -> Batch:
-    """The fields of a table or struct."""
+    """Return the fields of a table or struct as a batch."""
     fields: dict[str, Any] = {}
     for name, column in zip(names, columns, strict=True):
         try:
@@ -269,7 +274,7 @@ def _batch(names: list[str], columns: list[Any], ragged: Sequence[str] = ()) -> 
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
-            raise StructureError(f"{column.type} is not a field of a batch: {error}", name) from error
+            raise StructureError(f"{column.type} cannot be a field of a batch: {error}", name) from error
     batch: Batch = new_tree(Batch, fields)
     return batch
 
@@ -284,13 +289,13 @@ def _leaf(column: Any) -> Any:
         return _tensor(column, (kind.list_size,), None)
     if pa.types.is_struct(kind):
         if column.null_count:
-            raise StructureError("a struct that is null in some rows; fill_null() it first")
+            raise StructureError("the struct is null in some rows; replace the nulls by fill_null()")
         return _batch(_names(kind), column.flatten())
     if pa.types.is_dictionary(kind):
         return _leaf(column.dictionary_decode())
     if pa.types.is_null(kind):
         return None
-    # numpy has NaN and NaT for what is not there
+    # numpy represents these nulls by NaN and NaT
     has_null = pa.types.is_floating(kind) or (pa.types.is_temporal(kind) and not pa.types.is_time(kind))
     if pa.types.is_primitive(kind) and (not column.null_count or has_null):
         return column.to_numpy(zero_copy_only=False)
@@ -300,9 +305,9 @@ def _leaf(column: Any) -> Any:
 def _ragged(name: str, column: Any) -> Ragged[Batch]:
     kind = column.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        raise LeafError(f"a Ragged is made of lists of different lengths, and the column is {kind}")
+        raise LeafError(f"a Ragged needs a column of lists of any length, got {kind}")
     if column.null_count:
-        raise StructureError("a list that is null in some rows; fill_null([]) it first")
+        raise StructureError("the list is null in some rows; replace the nulls by fill_null([])")
     rows = column.flatten()
     return Ragged(
         _batch(_names(rows.type), rows.flatten()) if pa.types.is_struct(rows.type) else Batch({name: _leaf(rows)}),
@@ -311,7 +316,7 @@ def _ragged(name: str, column: Any) -> Ragged[Batch]:
 
 
 def _is_tensor(column: Any) -> bool:
-    """True for numbers in lists of a fixed size, or such lists in them, none of which is null."""
+    """Return whether a column has numbers in possibly nested lists of fixed sizes without nulls."""
     while pa.types.is_fixed_size_list(column.type) and not column.null_count:
         column = column.flatten()
     return bool(pa.types.is_primitive(column.type))
@@ -319,7 +324,7 @@ def _is_tensor(column: Any) -> bool:
 
 def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any) -> Any:
     if storage.null_count:
-        raise StructureError("a tensor that is null in some rows; fill_null() it first")
+        raise StructureError("the tensor is null in some rows; replace the nulls by fill_null()")
     flat = _leaf(storage.flatten())
     array = flat.reshape(len(storage), *shape, *flat.shape[1:])
     return array if permutation is None else array.transpose(0, *(i + 1 for i in permutation))

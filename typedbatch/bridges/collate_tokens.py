@@ -1,4 +1,4 @@
-"""A ``collate_fn`` for rows with tokens, in torch's ``DataLoader`` and Hugging Face's ``Trainer``."""
+"""A ``collate_fn`` for rows of tokens, for torch's ``DataLoader`` and Hugging Face's ``Trainer``."""
 
 from __future__ import annotations
 
@@ -32,32 +32,33 @@ _MASK_OF: Final = {
 
 
 class CollateTokens(Generic[B]):
-    """Rows, dicts with lists of different lengths, as one batch of tensors: ``DataLoader(rows, collate_fn=collate)``.
+    """Collates rows, which are dicts with lists of different lengths, to one batch of tensors.
 
-    Fields of tokens are named, as whether a list is one of tokens is not seen by it. They are padded, or become a
-    :class:`~typedbatch.Ragged`; fields called ``..._mask`` become bools; ``input_ids``, ``prompt_ids``,
-    ``response_ids``, ``chosen_ids`` and ``rejected_ids`` get ``pad_token_id`` and a mask of where there are tokens,
-    unless the rows have one. In each row, fields that ``into`` declares with one name for the tokens, as ``"N R"``,
-    have as many of them, and so have ids and their mask.
+    Use it as ``DataLoader(rows, collate_fn=collate)``. Fields of tokens must be named, since a list does not show
+    whether it is one of tokens. They are padded, or become a :class:`~typedbatch.Ragged`. Fields with names
+    ``..._mask`` become bools. ``input_ids``, ``prompt_ids``, ``response_ids``, ``chosen_ids`` and ``rejected_ids`` are
+    padded with ``pad_token_id`` and get a mask of the tokens, unless the rows have one. In each row, fields must have
+    the same number of tokens if ``into`` declares them with the same name for the dimension of tokens, as in ``"N R"``.
+    The same is true for ids and their mask.
 
-    The other fields are columns as :meth:`~typedbatch.Batch.from_rows` makes them: numbers and arrays of one shape a
-    tensor, text and lists objects. Floats of Python have torch's default dtype. All data is copied.
+    The other fields are columns as in :meth:`~typedbatch.Batch.from_rows`: numbers and arrays of one shape become a
+    tensor, text and lists become objects. Python floats get torch's default dtype. All data is copied.
 
     Args:
-        into: the record that the batch is to be, validated; or ``Batch``.
-        left: fields padded on the left, as prompts are.
-        right: fields padded on the right.
-        ragged: by the name of a field of the batch, the fields of the rows that go into one ``Ragged``:
-            ``{"tokens": ["input_ids", "loss_mask"]}``.
-        pad_token_id: what padded places of ids get.
-        padding: what padded places of other fields get, ``{"labels": -100}``; zero where none is said.
-        multiple_of: padded lengths are made larger until they are a multiple of this.
+        into: The record for the batch, which is validated, or ``Batch``.
+        left: Names of fields padded on the left, such as prompts.
+        right: Names of fields padded on the right.
+        ragged: Fields of the rows that go into one ``Ragged``, by the name of the batch's field: ``{"tokens":
+            ["input_ids", "loss_mask"]}``.
+        pad_token_id: Id for padded positions.
+        padding: Values for padded positions of other fields, as in ``{"labels": -100}``. The default is zero.
+        multiple_of: Divisor of padded lengths, which are increased to a multiple of it.
 
     Raises:
         SettingError: a field is named twice, ids are padded without ``pad_token_id``, ``padding`` names a field that is
             not padded, or fields of the same tokens are padded on different sides.
         SizeError: ``multiple_of`` is below 1.
-        DeclarationError: ``into`` cannot be read.
+        DeclarationError: the declaration of ``into`` is invalid.
     """
 
     def __init__(
@@ -80,45 +81,49 @@ class CollateTokens(Generic[B]):
             raise SettingError(f"{twice[0]!r} is named twice; a field is padded on one side, or ragged")
         ids = [name for name in self.sides if name in _MASK_OF]
         if ids and pad_token_id is None:
-            raise SettingError(f"pad_token_id= is what padded places of {ids[0]!r} get")
+            raise SettingError(f"{ids[0]!r} is padded; pass pad_token_id=, the id for padded positions")
         self.padding: dict[str, float] = {**dict.fromkeys(ids, pad_token_id or 0), **(padding or {})}
         if unknown := [name for name in self.padding if name not in self.sides]:
             raise SettingError(f"padding= names {unknown[0]!r}, which is in neither left= nor right=")
-        self.together: list[list[str]] = _together(into, self.sides)
+        self.together: list[list[str]] = _fields_of_same_tokens(into, self.sides)
         for first, *others in self.together:
             if apart := [name for name in others if self.sides[name] != self.sides[first]]:
-                raise SettingError(f"{first!r} and {apart[0]!r} are of the same tokens, so they are padded on one side")
+                raise SettingError(
+                    f"{first!r} and {apart[0]!r} have the same tokens, so they must be padded on the same side"
+                )
 
     def __call__(self, rows: Iterable[Mapping[str, Any] | Batch]) -> B:
-        """One batch of the rows.
+        """Collate rows to a batch.
 
         Raises:
-            LeafError: rows that are no dicts or Batches, or a field of tokens that is not a list, array or tensor.
-            MissingFieldError: no row has a field that is named.
-            StructureError: a row lacks a field that others have, or fields of the same tokens, as ``into`` declares
-                them or in one ``Ragged``, have different lengths.
-            FieldNameError: rows have a field called as a ``Ragged`` of the batch is.
-            SchemaError: the batch is not what ``into`` declares.
+            LeafError: a row is not a dict or Batch, or a field of tokens is not a list, array or tensor.
+            MissingFieldError: the rows lack a field that is named.
+            StructureError: a row lacks a field that others have, or fields of the same tokens, as declared by ``into``
+                or in one ``Ragged``, have different lengths.
+            FieldNameError: rows have a field with the name of a ``Ragged``.
+            SchemaError: the batch does not match ``into``.
         """
-        given = fields_of_rows(rows)
+        row_fields = fields_of_rows(rows)
         named = {*self.sides, *(name for fields in self.ragged.values() for name in fields)}
-        others = [{name: value for name, value in row.items() if name not in named} for row in given]
+        others = [{name: value for name, value in row.items() if name not in named} for row in row_fields]
         columns = _columns(others, self.into)
-        sequences = {name: _sequences(name, given) for name in self.sides}
+        sequences = {name: _sequences(name, row_fields) for name in self.sides}
         for names in self.together:
             _require_same_lengths({name: sequences[name] for name in names})
         for name, side in self.sides.items():
             self._pad(name, side, sequences[name], columns)
         for name, fields in self.ragged.items():
             if name in columns:
-                raise FieldNameError("rows have a field called like the Ragged; give it another name", name)
+                raise FieldNameError("rows have a field with the name of the Ragged; give it another name", name)
             with under(name):
-                columns[name] = _flags(Ragged.from_lists({field: _sequences(field, given) for field in fields}))
+                columns[name] = _masks_to_bools(
+                    Ragged.from_lists({field: _sequences(field, row_fields) for field in fields})
+                )
         batch: Any = Batch(columns)
         return batch if issubclass(Batch, self.into) else extend(batch, self.into)
 
     def _pad(self, name: str, side: Side, sequences: list[Any], columns: dict[str, Any]) -> None:
-        """Add a field of tokens, and its mask."""
+        """Add a padded field of tokens to the columns, and its mask."""
         ragged = Ragged.from_lists({name: sequences})
         padded = ragged.padded(side, value=self.padding.get(name, 0), multiple_of=self.multiple_of)
         columns[name] = as_bools(padded[name], name) if name.endswith("_mask") else padded[name]
@@ -127,8 +132,11 @@ class CollateTokens(Generic[B]):
             columns.setdefault(mask, ragged.mask(side, multiple_of=self.multiple_of))
 
 
-def _together(into: type, padded: Collection[str]) -> list[list[str]]:
-    """The padded fields that are of the same tokens: with one name for the second dimension, or ids and their mask."""
+def _fields_of_same_tokens(into: type, padded: Collection[str]) -> list[list[str]]:
+    """Return groups of padded fields that have the same tokens.
+
+    These are fields with the same name for the second dimension, or ids and their mask.
+    """
     groups: dict[str, list[str]] = {}
     for field in schema_of(into).fields:
         tokens = {option.shape.dims[1] for option in field.options if len(option.shape.dims) > 1}
@@ -139,24 +147,26 @@ def _together(into: type, padded: Collection[str]) -> list[list[str]]:
 
 
 def _require_same_lengths(fields: Mapping[str, Sequence[Any]]) -> None:
-    """Raise an error unless all fields have as many tokens in each row.
+    """Raise an error unless all fields have the same number of tokens in each row.
 
     Raises:
-        StructureError: they have not.
+        StructureError: a row has fields with different numbers of tokens.
     """
     (first, wanted), *others = fields.items()
     for name, found in others:
-        for row, (one, other) in enumerate(zip(found, wanted, strict=True)):
-            if one.shape[:1] != other.shape[:1]:
-                raise StructureError(f"row {row}: {name} has {_tokens(one)}, {first} {_tokens(other)}")
+        for row, (own, expected) in enumerate(zip(found, wanted, strict=True)):
+            if own.shape[:1] != expected.shape[:1]:
+                raise StructureError(
+                    f"row {row}: {name} has {_describe_length(own)}, but {first} has {_describe_length(expected)}"
+                )
 
 
-def _tokens(sequence: Any) -> str:
+def _describe_length(sequence: Any) -> str:
     return f"{len(sequence)} tokens" if sequence.ndim else "a number"
 
 
 def _columns(rows: list[dict[str, Any]], into: type) -> dict[str, Any]:
-    """The fields that are not of tokens, as tensors and objects."""
+    """Return the fields that are not of tokens, as tensors and objects."""
     found = lists_to_arrays(columns_of(rows, "error", object_fields[into]), number_fields[into])
     columns: dict[str, Any] = Batch(found).to_torch().__dict__
     for name, column in columns.items():
@@ -166,13 +176,13 @@ def _columns(rows: list[dict[str, Any]], into: type) -> dict[str, Any]:
 
 
 def _sequences(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What each row has as a field of tokens, as tensors."""
+    """Return the values of a field of tokens as tensors, one for each row."""
     found = [row[name] for row in rows if name in row]
     if not found:
         raise MissingFieldError("the rows", name, list(rows[0]) if rows else [])
     if len(found) < len(rows):
         row = next(number for number, row in enumerate(rows) if name not in row)
-        raise StructureError(f"row {row} has no such key, and others have", name)
+        raise StructureError(f"row {row} lacks this key, but other rows have it", name)
     with under(name):
         return [_sequence(name, value) for value in found]
 
@@ -180,16 +190,16 @@ def _sequences(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
 def _sequence(name: str, value: Any) -> Any:
     if KINDS[type(value)] is TENSOR:
         return value
-    # torch makes floats of an empty list
-    is_whole = isinstance(value, list) and not value and (name in _MASK_OF or name.endswith("_mask"))
+    # torch would create a tensor of floats from an empty list
+    is_integer = isinstance(value, list) and not value and (name in _MASK_OF or name.endswith("_mask"))
     try:
-        return torch.tensor(value, dtype=torch.int64 if is_whole else None)
+        return torch.tensor(value, dtype=torch.int64 if is_integer else None)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise LeafError(f"tokens are a list of numbers, an array or a tensor, got {describe(value)}") from error
+        raise LeafError(f"tokens must be a list of numbers, an array or a tensor, got {describe(value)}") from error
 
 
-def _flags(ragged: Ragged[Batch]) -> Ragged[Batch]:
-    """The same with bools as masks."""
+def _masks_to_bools(ragged: Ragged[Batch]) -> Ragged[Batch]:
+    """Convert the masks of a Ragged to bools, in place, and return it."""
     fields: dict[str, Any] = ragged.values.__dict__
     for name in fields:
         if name.endswith("_mask"):

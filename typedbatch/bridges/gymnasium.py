@@ -1,4 +1,4 @@
-"""What gymnasium's environments give, single or in a vector, as batches. Memory is shared."""
+"""Conversion of what Gymnasium environments return, single or in a vector, to batches. Memory is shared."""
 
 from __future__ import annotations
 
@@ -18,46 +18,49 @@ _FINAL = ("final_obs", "_final_obs")
 
 
 def observations(reset: Any) -> ObsBatch:
-    """What ``env.reset()`` returns.
+    """Convert the result of ``env.reset()`` to a batch.
 
     Args:
-        reset: the observation and the info. A dict or tuple of arrays becomes a nested batch, fields of a tuple are
-            called ``"0"``, ``"1"``, .... A vector gives observations that it cannot stack, as texts and graphs, in a
-            tuple too: put them into an object array before.
+        reset: The observation and the info. A dict or tuple of arrays becomes a nested batch; the fields of a tuple are
+            named ``"0"``, ``"1"``, .... A vector returns observations that it cannot stack, such as texts and graphs,
+            in a tuple as well: convert these to an object array first.
 
     Raises:
-        LeafError: something else, or values that no batch holds.
-        StructureError: dicts and tuples that are nested more than 100 deep.
+        LeafError: ``reset`` is not such a pair, or has values that a batch cannot hold.
+        StructureError: dicts and tuples are nested more than 100 deep.
     """
     if not isinstance(reset, tuple) or len(reset) != 2 or not isinstance(reset[1], Mapping):
-        raise LeafError(f"env.reset() returns (obs, info), got {describe(reset)}")
+        raise LeafError(f"observations() takes the (obs, info) that env.reset() returns, got {describe(reset)}")
     obs, info = reset
     return ObsBatch(obs=nested(obs), info=_info(info))
 
 
 def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
-    """What ``env.step(act)`` returns, beside the observation that the action was for: one row per environment.
+    """Convert the result of ``env.step(act)`` to a batch with one row per environment.
 
-    Where the vector resets environments within the step (``AutoresetMode.SAME_STEP``), ``obs_next`` is the last
-    observation of the episode that has ended, which gymnasium hides in the info, and not the first of the next one. In
-    ``AutoresetMode.NEXT_STEP`` the step after an end is none of the environment: leave its rows out, with
-    ``batch[~(before.terminated | before.truncated)]``.
+    If the vector resets environments within the step (``AutoresetMode.SAME_STEP``), ``obs_next`` is the last
+    observation of the episode that has ended, which gymnasium puts into the info, and not the first observation of the
+    next episode. With ``AutoresetMode.NEXT_STEP``, the step after an end is not a step of the environment: leave its
+    rows out by ``batch[~(before.terminated | before.truncated)]``.
 
     Args:
-        obs: what the action was chosen for.
-        act: the action.
+        obs: The observation that the action was chosen for.
+        act: The action.
         step: ``(obs_next, rew, terminated, truncated, info)``.
 
     Returns:
-        A record whose arrays are those that were given; ``obs_next`` is a copy if something was put into it.
+        A record that shares the arrays. ``obs_next`` is a copy if final observations were put into it.
 
     Raises:
-        LeafError: ``step`` is something else, or holds values that no batch holds.
-        StructureError: an environment has ended, and there is no last observation of it where one is announced;
-            or dicts and tuples that are nested more than 100 deep.
+        LeafError: ``step`` is not such a tuple, or has values that a batch cannot hold.
+        StructureError: an environment has ended, but its final observation is missing although the info announces one;
+            or dicts and tuples are nested more than 100 deep.
     """
     if not isinstance(step, tuple) or len(step) != 5 or not isinstance(step[4], Mapping):
-        raise LeafError(f"env.step() returns (obs, reward, terminated, truncated, info), got {describe(step)}")
+        raise LeafError(
+            "transitions() takes the (obs, reward, terminated, truncated, info) that env.step() returns, "
+            f"got {describe(step)}"
+        )
     obs_next, rew, terminated, truncated, info = step
     return RolloutBatch(
         obs=nested(obs),

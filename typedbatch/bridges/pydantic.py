@@ -1,10 +1,12 @@
-"""pydantic: protocols and records as types of fields, models of a batch's fields. Needs the extra ``pydantic``.
+"""Support for pydantic: protocols and records as types of fields, and models of a batch's fields.
 
-For ``class Step(BaseModel): rollout: RolloutBatchProtocol`` nothing is imported from here: pydantic asks the protocols
-themselves. ``TypeAdapter``, ``validate_call`` and pydantic's dataclasses do the same.
+Needs the extra ``pydantic``. ``class Step(BaseModel): rollout: RolloutBatchProtocol`` needs no import from this module,
+because pydantic gets the schema from the protocol itself. The same is true for ``TypeAdapter``, ``validate_call`` and
+pydantic's dataclasses.
 """
 
-# Annotations stay objects here: pydantic before 2.13 reads the text of one in the module of the derived model.
+# No `from __future__ import annotations`, because pydantic before 2.13 evaluates an annotation that is text in the
+# module of the derived model.
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
@@ -63,7 +65,7 @@ def _as_leaf(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A batch or leaf as lists, dicts, text and numbers."""
+    """Return a batch or leaf as lists, dicts, text and numbers."""
     kind = kind_of(value)
     if kind is BATCH:
         return _plain_fields(value.__dict__)
@@ -77,7 +79,7 @@ def _plain(value: Any) -> Any:
         return value
     try:
         array = leaf_to_numpy(value)
-    except (TypeError, RuntimeError) as error:  # a sparse tensor, or another that numpy does not know
+    except (TypeError, RuntimeError) as error:  # a tensor that numpy cannot represent, such as a sparse one
         raise LeafError(f"{describe(value)} cannot be written as JSON: {error}") from error
     if array.dtype.kind == "c":
         raise LeafError(f"{describe(value)}: JSON has no complex numbers")
@@ -99,43 +101,44 @@ _Leaf = Annotated[Any, BeforeValidator(_as_leaf), PlainSerializer(_plain, when_u
 
 
 class BatchModel(BaseModel):
-    """What :func:`model_from` makes: a model with the fields of a protocol or record.
+    """Base class of the models that :func:`model_from` creates, with the fields of a protocol or record.
 
-    Models are equal when they are of one class and their fields are equal, arrays included.
+    Models are equal if they have the same class and their fields are equal, arrays included.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         arbitrary_types_allowed=True, extra="allow", protected_namespaces=(), ser_json_inf_nan="constants"
     )
 
-    __pydantic_extra__: dict[str, _Leaf]  # pyright: ignore[reportIncompatibleVariableOverride]  # so pydantic reads it
+    __pydantic_extra__: dict[str, _Leaf]  # pyright: ignore[reportIncompatibleVariableOverride]  # how pydantic declares it
 
     batch_schema: ClassVar[Any]
     """The protocol or record that the fields together must match."""
 
     @model_validator(mode="after")
     def _matches(self) -> Self:
-        _validated(to_batch(self), type(self).batch_schema)
+        _validate(to_batch(self), type(self).batch_schema)
         return self
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and to_batch(self) == to_batch(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as every model that may be changed
+    __hash__ = None  # type: ignore[assignment]  # models are mutable
 
 
 def model_from(schema: Any, name: str | None = None) -> type[BatchModel]:
-    """A pydantic model with the fields of a protocol or record, which are checked together.
+    """Create a pydantic model with the fields of a protocol or record, which are validated together.
 
-    Arrays and tensors are kept as they are, lists become arrays and dicts Batches, so models are read from JSON too;
-    ``info`` and the like are Batches. :func:`to_batch` is the way back. Fields that are not declared are kept.
+    Arrays and tensors are stored as they are. Lists become arrays and dicts become Batches, so models can be read from
+    JSON as well; ``info`` and similar fields are Batches. Undeclared fields are stored too. :func:`to_batch` is the
+    inverse.
 
     Args:
-        schema: the protocol or record.
-        name: the name of the class; None for that of the protocol or record.
+        schema: The protocol or record.
+        name: Name of the class, or None for that of the protocol or record.
 
     Raises:
-        DeclarationError: it is neither, or pydantic does not take the name of a field.
+        DeclarationError: ``schema`` is neither a protocol nor a record, or pydantic refuses the name of a field.
     """
     target = schema_of(schema)
     try:
@@ -146,23 +149,24 @@ def model_from(schema: Any, name: str | None = None) -> type[BatchModel]:
             **{field.name: _model_field(target.target, field) for field in target},
         )
     except (PydanticUserError, NameError, TypeError, ValueError, AttributeError) as error:
-        raise DeclarationError(f"pydantic takes no model with the fields of {target.name}: {error}") from error
+        raise DeclarationError(f"pydantic refuses a model with the fields of {target.name}: {error}") from error
     model.batch_schema = schema
     return model
 
 
 def to_batch(model: Any) -> Batch:
-    """The fields of a model as a Batch, those of models inside it as nested ones. Arrays are shared.
+    """Return the fields of a model as a Batch, with nested models as nested batches. Arrays are shared.
 
     Args:
-        model: any model; of one of :func:`model_from`, fields that may be absent are so where they are None.
+        model: Any model. If :func:`model_from` created its class, optional fields with the value None are left out
+            where their declaration does not allow None.
 
     Raises:
-        LeafError: ``model`` is none, or has a field that no batch holds; the error names it.
+        LeafError: ``model`` is not a model, or has a field that a batch cannot hold; the error names it.
         StructureError: models, dicts and lists are nested more than 100 deep.
     """
     if not isinstance(model, BaseModel):
-        raise LeafError(f"to_batch() takes a model of pydantic, got {describe(model)}")
+        raise LeafError(f"to_batch() takes a pydantic model, got {describe(model)}")
     require_depth(model, _parts)
     return _batch_of(model)
 
@@ -179,8 +183,8 @@ def _batch_of(model: BaseModel) -> Batch:
     given = {**model.__dict__, **(model.__pydantic_extra__ or {})}
     if isinstance(model, BatchModel):
         fields = schema_of(type(model).batch_schema)
-        absent = {field.name for field in fields if field.optional and NONE not in (field.kinds or {NONE})}
-        given = {name: value for name, value in given.items() if value is not None or name not in absent}
+        not_nullable = {field.name for field in fields if field.optional and NONE not in (field.kinds or {NONE})}
+        given = {name: value for name, value in given.items() if value is not None or name not in not_nullable}
     return Batch({name: _without_models(value) for name, value in given.items()})
 
 
@@ -193,20 +197,20 @@ def _without_models(value: Any) -> Any:
 
 
 def schema_for(source: Any) -> CoreSchema:
-    """What pydantic asks a protocol, a record, or another class of batches for.
+    """Return the pydantic core schema of a protocol, a record, or another class of batches.
 
-    A Batch passes as it is, under a record's class as a view of it; a mapping becomes a Batch unless pydantic is
-    strict. Problems become pydantic's errors, each with the field in its ``loc``.
+    A Batch passes as it is, or as a view of a record's class. A mapping becomes a Batch unless pydantic is strict.
+    Problems become pydantic errors, each with the field in its ``loc``.
     """
     to_json = core_schema.plain_serializer_function_ser_schema(_plain, when_used="json")
-    # the second is what pydantic's own Tag sets: the name in the loc of an error, if this is a part of a union
+    # The second key is the one that pydantic's own Tag sets: the name in an error's loc if this is a member of a union.
     metadata = {
         "pydantic_js_functions": [lambda _, __: json_schema(source)],
         "pydantic_internal_union_tag_key": class_of(source).__name__,
     }
     return core_schema.lax_or_strict_schema(
-        lax_schema=core_schema.no_info_plain_validator_function(lambda value: _validated(_from_mapping(value), source)),
-        strict_schema=core_schema.no_info_plain_validator_function(lambda value: _validated(value, source)),
+        lax_schema=core_schema.no_info_plain_validator_function(lambda value: _validate(_from_mapping(value), source)),
+        strict_schema=core_schema.no_info_plain_validator_function(lambda value: _validate(value, source)),
         serialization=to_json,
         metadata=metadata,
     )
@@ -219,10 +223,10 @@ def _from_mapping(value: Any) -> Any:
         require_depth(value, _parts)
         return Batch(value)
     except TypedBatchError as error:
-        raise _failed(error, value) from error
+        raise _validation_error(error, value) from error
 
 
-def _validated(value: Any, source: Any) -> Any:
+def _validate(value: Any, source: Any) -> Any:
     try:
         return validate_at(value, source, _BOUNDARY)
     except SchemaError as error:
@@ -238,11 +242,12 @@ def _details(problem: Problem, batch: Any) -> InitErrorDetails:
     number, _, code = problem.code.partition(" ")
     context = {**problem.to_dict(), "code": number, "said": f"{in_a_line(problem)} [{number}]"}
     kind = PydanticCustomError(code.replace("-", "_"), "{said}", context)
-    shown = batch if found is None else found  # the text of a whole batch would hide the message
+    shown = batch if found is None else found
+    # a batch is only described, since the text of a whole one would hide the message
     return InitErrorDetails(type=kind, loc=location, input=describe(shown) if isinstance(shown, Tree) else shown)
 
 
-def _failed(error: TypedBatchError, value: Any) -> ValidationError:
+def _validation_error(error: TypedBatchError, value: Any) -> ValidationError:
     kind = PydanticCustomError("no_batch", "{reason}", {"reason": error.reason})
     return ValidationError.from_exception_data(
         "Batch", [InitErrorDetails(type=kind, loc=parts_of(error.path), input=value)]

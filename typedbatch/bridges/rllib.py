@@ -1,4 +1,4 @@
-"""RLlib's sample batches. Needs the extra ``rllib``."""
+"""Conversion of RLlib's sample batches. Needs the extra ``rllib``."""
 
 from __future__ import annotations
 
@@ -25,47 +25,49 @@ def from_rllib(batch: rllib.SampleBatch) -> SampleBatch: ...
 @overload
 def from_rllib(batch: rllib.MultiAgentBatch) -> MultiAgentBatch: ...
 def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
-    """A batch of RLlib as one of ours, on the same arrays and tensors.
+    """Convert an RLlib batch to a SampleBatch or MultiAgentBatch on the same arrays and tensors.
 
-    Dicts and tuples become nested batches, fields of a tuple are called ``"0"``, ``"1"``, .... ``infos`` stay
-    dicts, one per step, in an object array: a nested batch would fill in what some of them lack.
+    Dicts and tuples become nested batches; the fields of a tuple are named ``"0"``, ``"1"``, .... ``infos`` stay dicts
+    in an object array, one per step, because a nested batch would fill in keys that some of them lack.
 
     Raises:
-        LeafError: ``batch`` is something else, or columns that no batch holds.
-        StructureError: columns of different lengths, more env steps than agent steps, or dicts and tuples that are
-            nested more than 100 deep.
+        LeafError: ``batch`` is not an RLlib batch, or has columns that a batch cannot hold.
+        StructureError: columns have different lengths, there are more env steps than agent steps, or dicts and tuples
+            are nested more than 100 deep.
     """
     if isinstance(batch, rllib.MultiAgentBatch):
-        return MultiAgentBatch({name: from_rllib(one) for name, one in batch.policy_batches.items()}, batch.count)
+        return MultiAgentBatch({name: from_rllib(own) for name, own in batch.policy_batches.items()}, batch.count)
     if not isinstance(batch, rllib.SampleBatch):
-        raise LeafError(f"from_rllib() takes a SampleBatch or MultiAgentBatch of RLlib, got {describe(batch)}")
-    # dict's own items: RLlib's may convert what is read
+        raise LeafError(f"from_rllib() takes an RLlib SampleBatch or MultiAgentBatch, got {describe(batch)}")
+    # dict.items() because RLlib's own may convert values that are read
     columns = named({name: value for name, value in dict.items(batch) if value is not None})
     infos = columns.pop("infos", None)
-    ours = SampleBatch(columns)
+    converted = SampleBatch(columns)
     if infos is not None:
-        ours.__dict__["infos"] = object_array(list(infos)) if isinstance(infos, (list, np.ndarray)) else to_leaf(infos)
-    len(ours)
-    return ours
+        converted.__dict__["infos"] = (
+            object_array(list(infos)) if isinstance(infos, (list, np.ndarray)) else to_leaf(infos)
+        )
+    len(converted)
+    return converted
 
 
 @overload
-def to_rllib(batch: MultiAgentBatch) -> rllib.MultiAgentBatch: ...  # pyright: ignore[reportOverlappingOverload]  # the first that fits
+def to_rllib(batch: MultiAgentBatch) -> rllib.MultiAgentBatch: ...  # pyright: ignore[reportOverlappingOverload]  # the first match counts
 @overload
 def to_rllib(batch: BatchProtocol) -> rllib.SampleBatch: ...
 def to_rllib(batch: Any) -> Any:
-    """A batch as one of RLlib's, on the same arrays and tensors. Reserved fields are left out.
+    """Convert a batch to an RLlib batch on the same arrays and tensors. Reserved fields are left out.
 
-    ``dones``, which RLlib takes no longer, become ``terminateds`` where there are none, and are left out otherwise.
-    Nested batches become dicts, ``infos`` an object array of dicts, ``seq_lens`` int32. Compressed columns are
+    ``dones``, which RLlib no longer accepts, become ``terminateds`` unless the batch has these; otherwise they are left
+    out. Nested batches become dicts, ``infos`` an object array of dicts, ``seq_lens`` int32. Compressed columns are
     decompressed.
 
     Raises:
         LeafError: ``batch`` is not a Batch.
-        StructureError: columns of different lengths, or batches that are nested more than 100 deep.
+        StructureError: columns have different lengths, or batches are nested more than 100 deep.
     """
     if isinstance(batch, MultiAgentBatch):
-        return rllib.MultiAgentBatch({name: to_rllib(one) for name, one in batch.policy_batches.items()}, batch.count)
+        return rllib.MultiAgentBatch({name: to_rllib(own) for name, own in batch.policy_batches.items()}, batch.count)
     tree: SampleBatch = new_tree(SampleBatch, dict(require_bounded(batch, "to_rllib()").__dict__))
     layout = layout_of(tree.__dict__)
     tree.decompress_if_needed(list(tree.__dict__))

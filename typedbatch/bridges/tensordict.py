@@ -1,4 +1,4 @@
-"""TensorDicts and tensorclasses. Needs the extra ``tensordict``."""
+"""Conversion of TensorDicts and tensorclasses. Needs the extra ``tensordict``."""
 
 from __future__ import annotations
 
@@ -44,39 +44,40 @@ _META: Final = "meta"
 
 
 def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> TensorDict:
-    """A batch as a TensorDict; arrays become tensors on the same memory.
+    """Convert a batch to a TensorDict. Arrays become tensors on the same memory.
 
-    A ``Ragged`` becomes a TensorDict of jagged tensors, which :func:`from_tensordict` leaves as they are.
-    Object arrays become a ``NonTensorStack`` of their elements, so that they are indexed with the rest; text, ``None``
-    and other objects a ``NonTensorData``, and so does the meta, under the name ``meta``.
+    A ``Ragged`` becomes a TensorDict of jagged tensors, which :func:`from_tensordict` does not convert back. Object
+    arrays become a ``NonTensorStack`` of their elements, so that they are indexed with the rest. Text, ``None`` and
+    other objects become a ``NonTensorData``. The meta does too, under the name ``meta``.
 
     Args:
-        batch: any batch.
-        batch_size: the dimensions that all fields share; None for the rows, ``[len(batch)]``.
+        batch: Any batch.
+        batch_size: The dimensions that all fields share, or None for the rows, ``[len(batch)]``.
 
     Raises:
-        LeafError: a distribution, or an array of dates, which TensorDicts cannot hold; the error names it.
-        StructureError: fields of different lengths, or one without these dimensions; batches nested more than 100 deep.
-        NoLengthError: a field is a scalar, and there is no ``batch_size``.
+        LeafError: a field is a distribution or an array of dates, which TensorDicts cannot hold; the error names it.
+        StructureError: fields have different lengths or lack dimensions of ``batch_size``, or batches are nested more
+            than 100 deep.
+        NoLengthError: a field is a scalar, and ``batch_size`` was not passed.
         SizeError: ``batch_size`` is not a list of whole numbers.
     """
     tree = require_bounded(batch, "to_tensordict()")
     if batch_size is None:
         return _tensordict(tree, torch.Size([equal_rows(_with_rows(tree))]))
     if not isinstance(batch_size, Sequence):
-        raise SizeError(f"batch_size is a list of whole numbers, got {batch_size!r}")
+        raise SizeError(f"batch_size must be a list of whole numbers, got {batch_size!r}")
     return _tensordict(tree, torch.Size([at_least(0, size, "batch_size") for size in batch_size]))
 
 
 def from_tensordict(data: Any) -> Batch:
-    """A TensorDict, or a tensorclass, as a batch of the very same tensors.
+    """Convert a TensorDict or tensorclass to a batch with the same tensors, which are not copied.
 
-    A ``NonTensorStack`` becomes an object array, a ``NonTensorData`` the object itself; one called ``meta`` that holds
-    a dict becomes the meta.
+    A ``NonTensorStack`` becomes an object array, and a ``NonTensorData`` the object itself. One with the name ``meta``
+    that holds a dict becomes the meta.
 
     Raises:
-        LeafError: ``data`` is something else, or tensors in it have shapes that differ between rows.
-        StructureError: a lazy stack, some of whose parts lack a field, or TensorDicts nested more than 100 deep.
+        LeafError: ``data`` is not a TensorDict or tensorclass, or its tensors have shapes that differ between rows.
+        StructureError: a part of a lazy stack lacks a field, or TensorDicts are nested more than 100 deep.
     """
     if isinstance(data, (type, NonTensorData, NonTensorStack)) or not is_tensor_collection(data):
         raise LeafError(f"from_tensordict() takes a TensorDict or a tensorclass, got {describe(data)}")
@@ -85,12 +86,12 @@ def from_tensordict(data: Any) -> Batch:
 
 
 def _nested(data: Any) -> Mapping[str, Any] | None:
-    """The TensorDicts in a TensorDict."""
+    """Return the entries of a TensorDict, or None for anything else."""
     if isinstance(data, (type, NonTensorData, NonTensorStack)) or not is_tensor_collection(data):
         return None
-    if isinstance(data, LazyStackedTensorDict):  # its parts are alike; what does not stack is said later
+    if isinstance(data, LazyStackedTensorDict):  # all parts are alike, or _batch() raises an error later
         return _nested(data.tensordicts[0]) if data.tensordicts else {}
-    return {name: data.get(name) for name in data.keys()}  # noqa: SIM118  # its rows are what it iterates over
+    return {name: data.get(name) for name in data.keys()}  # noqa: SIM118  # iteration goes over rows
 
 
 def _batch(data: Any) -> Batch:
@@ -98,13 +99,13 @@ def _batch(data: Any) -> Batch:
         _require_equal_names(data)
     fields: dict[str, Any] = {}
     name: Any
-    for name in data.keys():  # noqa: SIM118  # its rows are what it iterates over
+    for name in data.keys():  # noqa: SIM118  # iteration goes over rows
         try:
             fields[name] = _leaf(data.get(name))
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
-            raise LeafError(f"a stack that is not a tensor: {error}", name) from error
+            raise LeafError(f"its tensors cannot be stacked: {error}", name) from error
     meta = _meta_in(data)
     if meta is not None:
         del fields[_META]
@@ -115,23 +116,23 @@ def _batch(data: Any) -> Batch:
 
 
 def _meta_in(data: Any) -> dict[str, Any] | None:
-    """The meta among the entries of a TensorDict: a dict with strings as keys, kept once for all rows."""
-    entry = data.get(_META, None) if _META in data.keys() else None  # noqa: SIM118  # its rows are what it iterates over
+    """Return the meta among the entries of a TensorDict: a dict with strings as keys, stored once for all rows."""
+    entry = data.get(_META, None) if _META in data.keys() else None  # noqa: SIM118  # iteration goes over rows
     found = entry.data if isinstance(entry, NonTensorData) else entry
     return dict(found) if type(found) is dict and all(isinstance(key, str) for key in found) else None
 
 
 def to_tensorclass(batch: Any, cls: type[T]) -> T:
-    """A batch as a tensorclass; arrays become tensors on the same memory.
+    """Convert a batch to a tensorclass. Arrays become tensors on the same memory.
 
     Args:
-        batch: a batch with the fields of the class.
-        cls: the tensorclass.
+        batch: A batch with the fields of the class.
+        cls: The tensorclass.
 
     Raises:
-        LeafError: the class has other fields, apart from those with a default, or the batch holds what a TensorDict
-            cannot.
-        StructureError: fields of different lengths, or batches nested more than 100 deep.
+        LeafError: ``cls`` is not a tensorclass or has different fields, apart from those with a default, or the batch
+            has a value that a TensorDict cannot hold.
+        StructureError: fields have different lengths, or batches are nested more than 100 deep.
     """
     given: Any = cls
     if not isinstance(given, type) or not is_tensorclass(given):
@@ -139,16 +140,16 @@ def to_tensorclass(batch: Any, cls: type[T]) -> T:
     tree = require_bounded(batch, "to_tensorclass()")
     size = torch.Size([equal_rows(_with_rows(tree))])
     try:
-        made: T = cls(**_entries(tree, size), batch_size=size)  # type: ignore[call-arg]  # as every tensorclass takes it
+        converted: T = cls(**_entries(tree, size), batch_size=size)  # type: ignore[call-arg]  # true of tensorclasses
     except TypedBatchError:
         raise
-    except Exception as error:  # what a tensorclass refuses, it refuses in many ways
+    except Exception as error:  # tensorclasses raise errors of many types
         raise LeafError(f"{describe(batch)} is not a {cls.__name__}: {str(error).partition(chr(10))[0]}") from error
-    return made
+    return converted
 
 
 def _with_rows(tree: Tree) -> dict[str, Any]:
-    """The fields that have rows; text and other objects are kept once for all of them."""
+    """Return the fields that have rows. Text and other objects are stored once for all rows."""
     with_rows = {}
     for name, value in tree.__dict__.items():
         kind = KINDS[type(value)]
@@ -161,16 +162,18 @@ def _with_rows(tree: Tree) -> dict[str, Any]:
 
 def _require_equal_names(stack: LazyStackedTensorDict) -> None:
     names = [set(part.keys()) for part in stack.tensordicts]
-    some = sorted(set().union(*names).difference(*(set.intersection(*names),) if names else ()))
-    if some:
-        raise StructureError(f"only some parts of the lazy stack have {', '.join(some)}; fill them in, or remove them")
+    incomplete = sorted(set().union(*names).difference(*(set.intersection(*names),) if names else ()))
+    if incomplete:
+        raise StructureError(
+            f"only some parts of the lazy stack have {', '.join(incomplete)}; fill them in, or remove them"
+        )
 
 
 def _tensordict(tree: Tree, size: torch.Size) -> TensorDict:
     entries = _entries(tree, size)
     if meta := meta_of(tree):
         if _META in entries:
-            raise StructureError("a field of the name under which a TensorDict gets the meta; rename it", _META)
+            raise StructureError("a TensorDict stores the meta under this name; rename the field", _META)
         entries[_META] = NonTensorData(dict(meta), batch_size=size)
     return TensorDict(entries, batch_size=size)
 
@@ -190,17 +193,17 @@ def _entry(value: Any, size: torch.Size) -> Any:
     if kind is RAGGED:
         return _tensordict(Ragged(Batch.to_torch(value.values), value.sizes).to_nested(), size)
     if kind is DISTRIBUTION:
-        raise LeafError(f"a TensorDict keeps {describe(value)} whole when it is indexed; keep its parameters instead")
+        raise LeafError(f"a TensorDict would not index {describe(value)} with its rows; store its parameters instead")
     if kind in (ARRAY, TENSOR, SCALAR) and leading_shape(value)[: len(size)] != size and not is_objects(value):
-        raise StructureError(f"{describe(value)} has not the dimensions {list(size)} of the batch size")
+        raise StructureError(f"{describe(value)} does not begin with the dimensions {list(size)} of the batch size")
     if kind is TENSOR:
         return value
     if is_objects(value):
         if value.ndim != 1 or len(size) != 1:
-            raise LeafError(f"{describe(value)}: objects are stacked along the rows alone")
+            raise LeafError(f"{describe(value)}: a TensorDict stacks objects only along the rows")
         if not len(value):
             return NonTensorStack(batch_size=size, stack_dim=0)
-        return NonTensorStack(*[NonTensorData(one) for one in value])
+        return NonTensorStack(*[NonTensorData(element) for element in value])
     return torch_side().to_tensor(value) if kind in (ARRAY, SCALAR) else NonTensorData(value, batch_size=size)
 
 
@@ -209,7 +212,7 @@ def _leaf(value: Any) -> Any:
         return value
     if isinstance(value, NonTensorStack):
         return object_array(value.tolist())
-    if isinstance(value, LinkedList):  # what a tensorclass shows of a NonTensorStack
+    if isinstance(value, LinkedList):  # the form in which a tensorclass returns a NonTensorStack
         return object_array(value)
     if isinstance(value, NonTensorData):
         return value.data

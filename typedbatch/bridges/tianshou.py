@@ -1,4 +1,4 @@
-"""Tianshou's batches and replay buffers. Needs the extra ``tianshou``."""
+"""Conversion of Tianshou's batches and replay buffers. Needs the extra ``tianshou``."""
 
 from __future__ import annotations
 
@@ -22,61 +22,61 @@ from typedbatch.errors import LeafError, StructureError, under
 
 
 def from_tianshou(batch: ts.Batch) -> Batch:
-    """A Batch of Tianshou as one of ours, with the very same leaves.
+    """Convert a Tianshou Batch to a typedbatch Batch with the same leaves, which are not copied.
 
     Raises:
-        LeafError: ``batch`` is something else.
+        LeafError: ``batch`` is not a Tianshou Batch.
         StructureError: batches are nested more than 100 deep.
     """
     if not isinstance(batch, ts.Batch):
-        raise LeafError(f"from_tianshou() takes a Batch of Tianshou, got {describe(batch)}")
+        raise LeafError(f"from_tianshou() takes a Tianshou Batch, got {describe(batch)}")
     require_depth(batch, lambda value: value.__dict__ if isinstance(value, ts.Batch) else None)
-    return _ours(batch)
+    return _to_typedbatch(batch)
 
 
-def _ours(batch: ts.Batch) -> Batch:
+def _to_typedbatch(batch: ts.Batch) -> Batch:
     fields: dict[str, Any] = {}
     for name, value in batch.__dict__.items():
         with under(name):
             fields[name] = _from_leaf(value)
-    ours: Batch = new_tree(Batch, fields)
-    return ours
+    converted: Batch = new_tree(Batch, fields)
+    return converted
 
 
 def to_tianshou(batch: Any) -> ts.Batch:
-    """A Batch as one of Tianshou, with the very same leaves.
+    """Convert a Batch to a Tianshou Batch with the same leaves, which are not copied.
 
     Raises:
         LeafError: ``batch`` is not a Batch.
         StructureError: batches are nested more than 100 deep.
     """
-    return _theirs(require_bounded(batch, "to_tianshou()"))
+    return _to_tianshou(require_bounded(batch, "to_tianshou()"))
 
 
-def _theirs(batch: Tree) -> ts.Batch:
+def _to_tianshou(batch: Tree) -> ts.Batch:
     out = ts.Batch()
     for name, value in batch.__dict__.items():
-        out.__dict__[name] = _theirs(value) if isinstance(value, Tree) else value
+        out.__dict__[name] = _to_tianshou(value) if isinstance(value, Tree) else value
     return out
 
 
 def buffer_from_tianshou(buffer: ts.ReplayBuffer) -> ReplayBuffer[Any, Any]:
-    """A replay buffer of Tianshou as one of ours: a VectorReplayBuffer for a vector of them.
+    """Convert a Tianshou replay buffer to a ReplayBuffer, or a vector of them to a VectorReplayBuffer.
 
-    The arrays are shared: use one buffer from then on, or give a copy. Rows, slots, running episodes and options are
-    those of the other. Priorities, hindsight goals and the random state are not taken over.
+    The arrays are shared: afterwards, use only one of the buffers, or pass a copy. Rows, positions, running episodes
+    and options are those of ``buffer``. Priorities, hindsight goals and the random state are not taken over.
 
     Raises:
-        LeafError: ``buffer`` is not a buffer of Tianshou.
-        StructureError: rings of different sizes, a CachedReplayBuffer, or rows that no buffer has.
+        LeafError: ``buffer`` is not a Tianshou buffer.
+        StructureError: rings have different sizes, as in a CachedReplayBuffer, or the rows are not those of a buffer.
     """
     if not isinstance(buffer, ts.ReplayBuffer):
-        raise LeafError(f"buffer_from_tianshou() takes a buffer of Tianshou, got {describe(buffer)}")
+        raise LeafError(f"buffer_from_tianshou() takes a Tianshou buffer, got {describe(buffer)}")
     many = isinstance(buffer, ReplayBufferManager)
     rings = buffer.buffers if many else [buffer]
     options = {name: buffer.options[name] for name in _OPTIONS if name in buffer.options}
     if many and (isinstance(buffer, ts.CachedReplayBuffer) or len({ring.maxsize for ring in rings}) > 1):
-        raise StructureError("a vector of rings of different sizes, as CachedReplayBuffer has them, is not taken over")
+        raise StructureError("buffers with rings of different sizes, such as CachedReplayBuffer, cannot be converted")
     kind: type[ReplayBuffer[Any, Any]] = VectorReplayBuffer if many else ReplayBuffer
     sizes = {"total_size": buffer.maxsize, "buffer_num": len(rings)} if many else {"size": buffer.maxsize}
     described = {"class": kind.__name__, "arguments": {**sizes, **options}}
@@ -84,15 +84,17 @@ def buffer_from_tianshou(buffer: ts.ReplayBuffer) -> ReplayBuffer[Any, Any]:
     columns = from_tianshou(meta)
     if "rew" in columns and columns["rew"].dtype.kind != "f":
         columns["rew"] = columns["rew"].astype(float)
-    return restored(kind, described, lambda _: columns, _numbers(rings), Memory(), "the buffer of Tianshou", {})
+    return restored(kind, described, lambda _: columns, _counters(rings), Memory(), "the Tianshou buffer", {})
 
 
 def buffer_to_tianshou(buffer: ReplayBuffer[Any, Any]) -> ts.ReplayBuffer:
-    """A ReplayBuffer or VectorReplayBuffer as one of Tianshou; shared and left out is what the other way is.
+    """Convert a ReplayBuffer or VectorReplayBuffer to a Tianshou buffer.
+
+    As with :func:`buffer_from_tianshou`, the arrays are shared and the random state is not taken over.
 
     Raises:
-        LeafError: ``buffer`` is not a buffer, or of another class, whose priorities or goals would be lost.
-        StructureError: it has columns that Tianshou's buffers do not take.
+        LeafError: ``buffer`` is not a buffer, or is of a class whose priorities or goals would be lost.
+        StructureError: it has columns that Tianshou's buffers do not support.
     """
     if not isinstance(buffer, ReplayBuffer):
         raise LeafError(f"buffer_to_tianshou() takes a ReplayBuffer, got {describe(buffer)}")
@@ -112,22 +114,22 @@ def buffer_to_tianshou(buffer: ReplayBuffer[Any, Any]) -> ts.ReplayBuffer:
             out.set_batch(columns)
         except AssertionError:
             names = ", ".join(state.columns.__dict__)
-            raise StructureError(f"Tianshou's buffers take no other columns than their own, got {names}") from None
-    for ring, one in enumerate(out.buffers if many else [out]):
-        one._insertion_idx, one._size, one._ep_len, one._ep_start_idx = map(int, rings.counts[:, ring])
-        one._ep_return = rings.ep_return[ring][()]
-        one.last_index = rings.part(ring).last
+            raise StructureError(f"Tianshou's buffers support only their own columns, got {names}") from None
+    for ring, target in enumerate(out.buffers if many else [out]):
+        target._insertion_idx, target._size, target._ep_len, target._ep_start_idx = map(int, rings.counts[:, ring])
+        target._ep_return = rings.ep_return[ring][()]
+        target.last_index = rings.part(ring).last
     out.last_index = rings.last
     if many:
         out._lengths = rings.length.copy()
-    made: ts.ReplayBuffer = out
-    return made
+    converted: ts.ReplayBuffer = out
+    return converted
 
 
 _OPTIONS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 
-def _numbers(rings: Any) -> Any:
+def _counters(rings: Any) -> Any:
     counts = [[ring._insertion_idx, ring._size, ring._ep_len, ring._ep_start_idx] for ring in rings]
     returns = [np.asarray(ring._ep_return, float) for ring in rings]
     return np.concatenate([np.asarray(counts, float).T.ravel(), np.stack(np.broadcast_arrays(*returns)).ravel()])
@@ -135,5 +137,6 @@ def _numbers(rings: Any) -> Any:
 
 def _from_leaf(value: Any) -> Any:
     if isinstance(value, ts.Batch):
-        return _ours(value)
-    return value if is_objects(value) else to_leaf(value)  # which would make dicts in them nested batches
+        return _to_typedbatch(value)
+    # to_leaf() would turn the dicts in an object array into nested batches
+    return value if is_objects(value) else to_leaf(value)

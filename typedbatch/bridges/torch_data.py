@@ -1,4 +1,4 @@
-"""Batches in ``torch.utils.data``: a Dataset of their rows, and what a DataLoader puts rows together with."""
+"""Batches in ``torch.utils.data``: a Dataset of a batch's rows, and a ``collate_fn`` for a DataLoader."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ B = TypeVar("B", bound=BatchProtocol)
 
 
 class BatchDataset(Dataset[B]):
-    """The rows of a batch: ``DataLoader(BatchDataset(rollout), batch_size=64, shuffle=True, collate_fn=collate)``.
+    """A dataset of the rows of a batch.
 
-    A loader that asks for several rows at once gets them with one index per field, not row by row.
+    ``DataLoader(BatchDataset(rollout), batch_size=64, shuffle=True, collate_fn=collate)`` gets the rows of each batch
+    by one index per field, and not row by row.
 
     Args:
-        batch: the rows, which are shared.
+        batch: The batch, which is shared.
 
     Raises:
-        StructureError: fields of different lengths, or batches nested more than 100 deep.
+        StructureError: fields have different lengths, or batches are nested more than 100 deep.
         NoLengthError: a field is a scalar.
     """
 
@@ -40,22 +41,22 @@ class BatchDataset(Dataset[B]):
         return self.batch[index]
 
     def __getitems__(self, indices: Sequence[int]) -> B:
-        """Several rows as one batch, copied."""
+        """Return several rows as one batch. Data is copied."""
         tree: Any = self.batch
         rows: B = take(tree, list(indices))
         return rows
 
 
 def collate(rows: Sequence[B] | B) -> B:
-    """One batch of rows, of their class: records stay records. Leaves stay arrays or tensors, as they are.
+    """Stack rows to one batch of their class. Leaves stay arrays or tensors.
 
     Args:
-        rows: the rows, or the batch of them that :class:`BatchDataset` has made already.
+        rows: The rows, or a batch of them as :class:`BatchDataset` returns it.
 
     Raises:
-        StructureError: the rows do not fit together, or one lacks a field.
+        StructureError: the rows cannot be stacked, or one lacks a field.
     """
-    given: Any = rows
-    batch: Any = given if isinstance(given, Tree) else Batch.stack(given, missing="error")
+    untyped: Any = rows
+    batch: Any = untyped if isinstance(untyped, Tree) else Batch.stack(untyped, missing="error")
     collated: B = batch
     return collated

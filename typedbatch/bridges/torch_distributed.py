@@ -1,8 +1,9 @@
-"""Batches between the processes of ``torch.distributed``: ``broadcast`` and ``all_gather``.
+"""Transfer of batches between the processes of ``torch.distributed``: ``broadcast`` and ``all_gather``.
 
-All fields of one dtype go as one buffer, those of the values of a Ragged too. Which fields there are, lengths, and what
-is no plain tensor or numeric array (objects, text, distributions), go through ``torch.distributed``'s own object
-collectives, which pickle them: call this between processes of one job, which trust each other.
+All fields of one dtype are sent as one buffer, including the values of a Ragged. Field names, lengths, and values that
+are not plain tensors or numeric arrays (objects, text, distributions) go through the object collectives of
+``torch.distributed``, which pickle them. So use these functions only between processes that trust each other, such as
+those of one job.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ B = TypeVar("B", bound=BatchProtocol)
 
 
 class _Buffer(NamedTuple):
-    """What goes into one buffer: tensors of one dtype, on one kind of device."""
+    """Key of a buffer: tensors of one dtype, on one kind of device."""
 
     dtype: torch.dtype
     device: str
 
 
 class _Place(NamedTuple):
-    """Stands for a tensor or array that goes in a buffer."""
+    """Placeholder for a tensor or array that is sent in a buffer."""
 
     buffer: _Buffer
     start: int
@@ -45,7 +46,7 @@ class _Place(NamedTuple):
 
 
 class _Sequences(NamedTuple):
-    """Stands for a Ragged."""
+    """Placeholder for a Ragged."""
 
     cls: type[Sequences]
     values: Any
@@ -56,26 +57,26 @@ _Buffers: TypeAlias = dict[_Buffer, Tensor]
 
 
 class _Packed(NamedTuple):
-    """A batch without its numbers."""
+    """A batch with placeholders instead of its numbers, and the size of each buffer."""
 
     tree: Any
     sizes: dict[_Buffer, int]
 
 
 def broadcast(batch: B | None, src: int = 0, group: dist.ProcessGroup | None = None) -> B:
-    """The batch of one process, in every process of the group. A collective call: each process makes it.
+    """Send the batch of one process to every process of the group. All processes must call it.
 
     Args:
-        batch: the batch; in the other processes it is not looked at, and may be None.
-        src: the rank that has it, counted in the whole job, as in ``torch.distributed.broadcast``.
-        group: the processes; None for all.
+        batch: The batch. Other processes than ``src`` may pass None; their argument is not used.
+        src: Rank of the process that has the batch, counted in the whole job as in ``torch.distributed.broadcast``.
+        group: The processes, or None for all.
 
     Returns:
-        In ``src`` the batch itself; elsewhere a new one of its class. A tensor comes on the device that it is on in
-        ``src``, for a GPU the current one; without its gradient, and together with others of its dtype in one memory.
+        The batch itself in ``src``, and a new one of its class elsewhere. A tensor has the type of device that it has
+        in ``src``; for a GPU it is the current one. It has no gradient and shares one memory with others of its dtype.
 
     Raises:
-        LeafError: ``src`` has no Batch (an error there alone: the others wait).
+        LeafError: ``batch`` is not a Batch in ``src``. Only ``src`` raises the error, and the other processes wait.
         SettingError: ``torch.distributed`` is not initialized.
     """
     _require_group()
@@ -89,26 +90,27 @@ def broadcast(batch: B | None, src: int = 0, group: dist.ProcessGroup | None = N
             buffers[buffer] = torch.empty(size, dtype=buffer.dtype, device=buffer.device)
         if size:
             dist.broadcast(_as_bytes(buffers[buffer]), src, group)
-    given: Any = batch if is_source else _unpack(found, buffers)
-    result: B = given
+    received: Any = batch if is_source else _unpack(found, buffers)
+    result: B = received
     return result
 
 
 def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRule = "error") -> B:
-    """The rows of all processes of the group, in the order of their ranks, in every one. A collective call.
+    """Return the rows of all processes of the group, in the order of their ranks. All processes must call it.
 
     Args:
-        batch: the rows of this process; others may have more or fewer, of the same fields, dtypes and kinds.
-        group: the processes; None for all.
-        meta: what becomes of the meta where the batches differ in a key, as in :meth:`typedbatch.Batch.cat`:
-            ``"error"``, ``"first"``, ``"drop"``, or functions by key.
+        batch: The rows of this process. The number of rows may differ between processes; fields, dtypes and kinds may
+            not.
+        group: The processes, or None for all.
+        meta: Rule for keys of the meta that differ between batches, as in :meth:`typedbatch.Batch.cat`: ``"error"``,
+            ``"first"``, ``"drop"``, or functions by key.
 
     Returns:
-        A new batch of its class; tensors are on the device of ``batch``, without gradients.
+        A new batch of the same class. Tensors are on the device of ``batch``, without gradients.
 
     Raises:
-        LeafError: ``batch`` is not a Batch (an error in this process alone: the others wait).
-        StructureError: the batches, or their meta, do not fit together; the same error in every process.
+        LeafError: ``batch`` is not a Batch. Only this process raises the error, and the other processes wait.
+        StructureError: the batches, or their meta, cannot be concatenated. All processes raise the same error.
         SettingError: ``torch.distributed`` is not initialized.
     """
     _require_group()
@@ -123,7 +125,7 @@ def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRu
             own[: len(buffers[buffer])] = buffers[buffer]
         received = [torch.empty_like(own) for _ in parts]
         if longest:
-            dist.all_gather([_as_bytes(one) for one in received], _as_bytes(own), group)
+            dist.all_gather([_as_bytes(tensor) for tensor in received], _as_bytes(own), group)
         for number, tensor in enumerate(received):
             gathered[number][buffer] = tensor
     batches: list[Any] = [_unpack(part, own) for part, own in zip(parts, gathered, strict=True)]
@@ -137,23 +139,23 @@ def _require_group() -> None:
 
 
 def _as_bytes(tensor: Tensor) -> Tensor:
-    """The same memory in a dtype that every backend takes."""
+    """Return a view of the memory in a dtype that every backend supports."""
     return tensor.view(torch.uint8)
 
 
 def _all_buffers(parts: list[_Packed]) -> list[_Buffer]:
-    """Those of any process, in an order that all agree on."""
+    """Return the buffers of all processes, in the same order in each process."""
     return sorted({buffer for part in parts for buffer in part.sizes}, key=str)
 
 
 def _pack(batch: Any) -> tuple[_Packed, _Buffers]:
-    """The numbers end to end, one buffer for each dtype, and what is left of the batch."""
+    """Return the numbers end to end, one buffer for each dtype, and the batch without them."""
     flat: dict[_Buffer, list[Tensor]] = {}
     sizes: dict[_Buffer, int] = {}
 
-    def taken_out(leaf: Any) -> Any:
+    def put_into_buffer(leaf: Any) -> Any:
         if isinstance(leaf, Sequences):
-            return _Sequences(type(leaf), _mapped(leaf.values, taken_out), leaf.sizes)
+            return _Sequences(type(leaf), _map_leaves(leaf.values, put_into_buffer), leaf.sizes)
         if not _is_plain(leaf):
             return leaf
         is_array = KINDS[type(leaf)] is ARRAY
@@ -164,12 +166,12 @@ def _pack(batch: Any) -> tuple[_Packed, _Buffers]:
         sizes[buffer] = place.start + tensor.numel()
         return place
 
-    tree = _mapped(require_bounded(batch, "torch_distributed"), taken_out)
+    tree = _map_leaves(require_bounded(batch, "torch_distributed"), put_into_buffer)
     return _Packed(tree, sizes), {buffer: torch.cat(parts) for buffer, parts in flat.items()}
 
 
 def _is_plain(leaf: Any) -> bool:
-    """Whether a leaf is nothing but numbers in a row."""
+    """Return whether a leaf has only numbers in one strided memory."""
     kind = KINDS[type(leaf)]
     if kind is TENSOR:
         return type(leaf) is Tensor and leaf.layout is torch.strided and not leaf.is_quantized and not leaf.is_nested
@@ -178,22 +180,25 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _unpack(packed: _Packed, buffers: Mapping[_Buffer, Tensor]) -> Any:
-    def put_back(leaf: Any) -> Any:
+    def take_from_buffer(leaf: Any) -> Any:
         if isinstance(leaf, _Sequences):
-            return new_sequences(leaf.cls, _mapped(leaf.values, put_back), leaf.sizes)
+            return new_sequences(leaf.cls, _map_leaves(leaf.values, take_from_buffer), leaf.sizes)
         if not isinstance(leaf, _Place):
             return leaf
         size = torch.Size(leaf.shape).numel()
         tensor = buffers[leaf.buffer][leaf.start : leaf.start + size].view(leaf.shape)
         return leaf_to_numpy(tensor) if leaf.is_array else tensor
 
-    return _mapped(packed.tree, put_back)
+    return _map_leaves(packed.tree, take_from_buffer)
 
 
-def _mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
-    """A new tree with ``function`` applied to every leaf; a Ragged is one, as its values are no rows for a while."""
+def _map_leaves(tree: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a new tree with ``function`` applied to every leaf.
+
+    A Ragged counts as a leaf, because placeholders for its values have no rows.
+    """
     out = shallow(tree)
     for name, value in out.__dict__.items():
         with under(name):
-            out.__dict__[name] = _mapped(value, function) if isinstance(value, Tree) else function(value)
+            out.__dict__[name] = _map_leaves(value, function) if isinstance(value, Tree) else function(value)
     return out

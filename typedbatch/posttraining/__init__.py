@@ -1,4 +1,4 @@
-"""Post-training: records of what a pipeline makes, protocols of what a stage reads, and layouts of tokens."""
+"""Post-training of language models: records for each stage of a pipeline, protocols for its losses, token layouts."""
 
 from typedbatch.posttraining.layouts import (
     PER_TOKEN,
@@ -42,4 +42,4 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return __all__  # what is public; not the modules that it comes from
+    return __all__  # without the submodules, which are private

@@ -1,20 +1,20 @@
-"""Layouts of rollouts: to which token ``[t]`` of a field belongs in each.
+"""Layouts of rollouts: the token that ``[t]`` of a field belongs to, and a record for each layout.
 
 ========== ======================================================== ================================= ==================
-layout     ids                                                      fields of tokens                  as in
+layout     ids                                                      fields of tokens                  also used by
 ========== ======================================================== ================================= ==================
-``split``  ``prompt_ids`` (N, P) padded on the left,                (N, R): ``[:, t]`` is of          verl's DataProto,
+``split``  ``prompt_ids`` (N, P) padded on the left,                (N, R): ``[:, t]`` belongs to     verl's DataProto,
            ``response_ids`` (N, R) padded on the right              ``response_ids[:, t]``            TRL
 ``left``   ``input_ids`` (N, T) padded on the left                  (N, R), padded on the left:       SkyRL
-                                                                    ``[:, -1]`` is of the last token
-``right``  ``input_ids`` (N, T) padded on the right                 (N, T): ``[:, t]`` is of          NeMo-RL, AReaL
+                                                                    ``[:, -1]`` is the last token's
+``right``  ``input_ids`` (N, T) padded on the right                 (N, T): ``[:, t]`` belongs to     NeMo-RL, AReaL
                                                                     ``input_ids[:, t]``
-``ragged`` ``tokens.values.input_ids``, end to end                  in ``tokens``, too                slime, verl v1
+``ragged`` ``tokens.values.input_ids``, end to end                  in ``tokens`` as well             slime, verl v1
 ``packed`` ``input_ids`` (tokens,), end to end, and ``cu_seqlens``  (tokens,)                         prime-rl
 ========== ======================================================== ================================= ==================
 
-The last three have values for prompts as well; what comes from the first two is 0 (False) there. In the first two a
-padded place is 0, in all of them padded ids are ``pad_token_id``.
+The last three have values at the tokens of prompts as well. These are 0 (False) after a conversion from one of the
+first two. Padded positions are 0 in fields of tokens, and ``pad_token_id`` in ids.
 """
 
 from __future__ import annotations
@@ -41,46 +41,46 @@ PER_TOKEN: Final = (
     "teacher_ids",
     "teacher_logp",
 )
-"""Fields with a value for each token."""
+"""Names of the fields that have a value for each token."""
 
 
 class Tokens(BatchRecord):
-    """Tokens of several samples, end to end: prompt and response of the first, then of the second, and so on."""
+    """Tokens of several samples end to end: prompt and response of the first, then of the second, and so on."""
 
     input_ids: Int[Tensor, "tokens"]
-    """The tokens."""
+    """Tokens of prompts and responses."""
     response_mask: Bool[Tensor, "tokens"]
     """True for tokens of the response."""
     loss_mask: Bool[Tensor, "tokens"] | None = None
     """True where a token counts in the loss."""
     rollout_logp: Float[Tensor, "tokens"] | None = None
-    """Log-probability by the sampler."""
+    """Log-probability under the sampler."""
     old_logp: Float[Tensor, "tokens"] | None = None
-    """Log-probability by the trainer's weights before the first update."""
+    """Log-probability under the trainer's weights before the first update."""
     ref_logp: Float[Tensor, "tokens"] | None = None
-    """Log-probability by the reference model."""
+    """Log-probability under the reference model."""
     advantages: Float[Tensor, "tokens"] | None = None
-    """Of each token."""
+    """Advantage of each token."""
     values: Float[Tensor, "tokens"] | None = None
-    """What the critic says."""
+    """Predicted values."""
     returns: Float[Tensor, "tokens"] | None = None
-    """What it is to say."""
+    """Value targets."""
 
 
 class RaggedRollouts(BatchRecord):
-    """Rollouts whose rows are whole sequences: they are indexed, split and joined without padding."""
+    """Rollouts whose rows are whole sequences, which are indexed, split and joined without padding."""
 
     tokens: Ragged[Tokens]
-    """All tokens, and how many each sample has."""
+    """All tokens, and the number of tokens of each sample."""
 
 
 class PackedRollouts(Tokens):
-    """Rollouts end to end, as attention kernels for variable lengths take them. Rows cannot be taken of it."""
+    """Rollouts end to end, for attention kernels with variable lengths. They cannot be indexed by row."""
 
     position_ids: Int[Tensor, "tokens"]
-    """The place of each token in its sequence, from 0."""
+    """Position of each token in its sequence, from 0."""
     cu_seqlens: Int[Tensor, "N+1"]
-    """Where each sequence begins, and the number of tokens at the end; int32, as FlashAttention takes it."""
+    """Start of each sequence, and the number of tokens at the end. int32, as FlashAttention requires."""
 
 
 class LeftPadded(BatchRecord):
@@ -91,21 +91,21 @@ class LeftPadded(BatchRecord):
     attention_mask: Bool[Tensor, "N T"]
     """True where there is a token."""
     response_mask: Bool[Tensor, "N R"]
-    """True where there is a token of the response; the last of a row is its last token."""
+    """True where there is a token of the response. The last True of a row is its last token."""
     loss_mask: Bool[Tensor, "N R"] | None = None
     """True where a token counts in the loss."""
     rollout_logp: Float[Tensor, "N R"] | None = None
-    """Log-probability by the sampler."""
+    """Log-probability under the sampler."""
     old_logp: Float[Tensor, "N R"] | None = None
-    """Log-probability by the trainer's weights before the first update."""
+    """Log-probability under the trainer's weights before the first update."""
     ref_logp: Float[Tensor, "N R"] | None = None
-    """Log-probability by the reference model."""
+    """Log-probability under the reference model."""
     advantages: Float[Tensor, "N R"] | None = None
-    """Of each token."""
+    """Advantage of each token."""
     values: Float[Tensor, "N R"] | None = None
-    """What the critic says."""
+    """Predicted values."""
     returns: Float[Tensor, "N R"] | None = None
-    """What it is to say."""
+    """Value targets."""
 
 
 class RightPadded(BatchRecord):
@@ -120,14 +120,14 @@ class RightPadded(BatchRecord):
     loss_mask: Bool[Tensor, "N T"] | None = None
     """True where a token counts in the loss."""
     rollout_logp: Float[Tensor, "N T"] | None = None
-    """Log-probability by the sampler."""
+    """Log-probability under the sampler."""
     old_logp: Float[Tensor, "N T"] | None = None
-    """Log-probability by the trainer's weights before the first update."""
+    """Log-probability under the trainer's weights before the first update."""
     ref_logp: Float[Tensor, "N T"] | None = None
-    """Log-probability by the reference model."""
+    """Log-probability under the reference model."""
     advantages: Float[Tensor, "N T"] | None = None
-    """Of each token."""
+    """Advantage of each token."""
     values: Float[Tensor, "N T"] | None = None
-    """What the critic says."""
+    """Predicted values."""
     returns: Float[Tensor, "N T"] | None = None
-    """What it is to say."""
+    """Value targets."""

@@ -1,6 +1,7 @@
-"""What a stage of post-training reads: flat protocols, as the stages after a rollout come in any order.
+"""Protocols of the fields that each stage of post-training reads.
 
-Shapes as in ``typedbatch.posttraining.records``: ``[:, t]`` of every field ``(N, R)`` is of ``response_ids[:, t]``.
+Few of them inherit from each other, because the stages after a rollout come in any order. Shapes are those of
+``typedbatch.posttraining.records``: ``[:, t]`` of every field ``(N, R)`` belongs to ``response_ids[:, t]``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typedbatch.protocols import BatchProtocol
 
 
 class SequenceProtocol(BatchProtocol, Protocol):
-    """What a forward pass over prompts and responses reads: for log-probabilities, values, a reward model."""
+    """Inputs of a forward pass over prompts and responses, for log-probabilities, values or a reward model."""
 
     @property
     def prompt_ids(self) -> Int[Tensor, "N P"]:
@@ -39,16 +40,16 @@ class SequenceProtocol(BatchProtocol, Protocol):
 
 
 class RewardProtocol(BatchProtocol, Protocol):
-    """What advantages over groups of samples are made of."""
+    """Fields from which advantages over groups of samples are computed."""
 
     @property
     def rewards(self) -> Row:
-        """The reward of each sample."""
+        """Reward of each sample."""
         ...
 
     @property
     def uid(self) -> Objects:
-        """The prompt that a row is a sample of."""
+        """Identifier of the prompt that the row is a sample for."""
         ...
 
     @property
@@ -58,16 +59,19 @@ class RewardProtocol(BatchProtocol, Protocol):
 
 
 class PolicyLossProtocol(BatchProtocol, Protocol):
-    """What the losses of PPO, GRPO, RLOO, REINFORCE++, DAPO, GSPO and CISPO read, beside new log-probabilities."""
+    """Fields that the losses of PPO, GRPO, RLOO, REINFORCE++, DAPO, GSPO and CISPO read.
+
+    The new log-probabilities, which these losses need as well, come from the model.
+    """
 
     @property
     def old_logp(self) -> PerToken:
-        """Log-probability of each token by the trainer's weights before the first update."""
+        """Log-probability of each token under the trainer's weights before the first update."""
         ...
 
     @property
     def advantages(self) -> PerToken:
-        """Of each token."""
+        """Advantage of each token."""
         ...
 
     @property
@@ -77,25 +81,25 @@ class PolicyLossProtocol(BatchProtocol, Protocol):
 
 
 class ReferenceProtocol(PolicyLossProtocol, Protocol):
-    """The same with a penalty for the distance to a reference model."""
+    """Fields of a policy loss with a penalty for the distance to a reference model."""
 
     @property
     def ref_logp(self) -> PerToken:
-        """Log-probability of each token by the reference model."""
+        """Log-probability of each token under the reference model."""
         ...
 
 
 class ValueLossProtocol(BatchProtocol, Protocol):
-    """What a critic's loss reads, beside new values."""
+    """Fields that a critic's loss reads, besides the new values."""
 
     @property
     def values(self) -> PerToken:
-        """What the critic said."""
+        """Predicted value at each token."""
         ...
 
     @property
     def returns(self) -> PerToken:
-        """What it is to say."""
+        """Value target at each token."""
         ...
 
     @property

@@ -1,7 +1,8 @@
-"""What a post-training pipeline makes, stage by stage: prompts, rollouts, scored rollouts, batches ready for a loss.
+"""Records for the stages of a post-training pipeline: prompts, rollouts, scored rollouts, batches ready for a loss.
 
-N rows, P tokens of prompts, padded on the left, R tokens of responses, padded on the right: ``[:, t]`` of every field
-``(N, R)`` is of ``response_ids[:, t]``. :func:`~typedbatch.posttraining.to_layout` makes other layouts of it.
+There are N rows with P tokens of prompts, padded on the left, and R tokens of responses, padded on the right.
+``[:, t]`` of every field ``(N, R)`` belongs to ``response_ids[:, t]``. Use
+:func:`~typedbatch.posttraining.to_layout` to convert to other layouts.
 """
 
 from __future__ import annotations
@@ -25,61 +26,61 @@ PerToken: TypeAlias = Annotated[Float[Tensor, "N R"], Finite]
 
 
 class Prompts(BatchRecord):
-    """What the sampler is asked."""
+    """Prompts for the sampler."""
 
     prompt_ids: Int[Tensor, "N P"]
     """Tokens of the prompts, padded on the left."""
     prompt_mask: Bool[Tensor, "N P"]
     """True where there is a token."""
     uid: Objects
-    """The prompt that a row is a sample of, as text or a number. Rows of one ``uid`` are the group of GRPO and RLOO."""
+    """Identifier of the row's prompt, a text or a number. Rows with the same ``uid`` are a group in GRPO and RLOO."""
 
 
 class Rollouts(Prompts):
-    """What came back from the sampler."""
+    """Responses of the sampler."""
 
     response_ids: Ids
-    """Tokens of the responses, padded on the right; those of tools and environments are among them."""
+    """Tokens of the responses, padded on the right, including tokens of tools and environments."""
     response_mask: Mask
     """True where there is a token."""
     loss_mask: Mask
-    """True where a token counts in the loss, as it was sampled by the policy, and is not a tool's answer."""
+    """True where a token counts in the loss: it was sampled by the policy, and is not part of a tool's output."""
     rollout_logp: PerToken | None = None
-    """Log-probability of each token by the sampler that drew it, in nats."""
+    """Log-probability of each token under the sampler that drew it, in nats."""
     response_length: Int[Tensor, "N"] | None = None
-    """Tokens of each response."""
+    """Number of tokens of each response."""
     truncated: Bool[Tensor, "N"] | None = None
-    """True where the sampler stopped for the length."""
+    """True where the sampler stopped because of the maximum length."""
     policy_step: Int[Tensor, "N"] | None = None
-    """The version of the weights that sampled the row."""
+    """Version of the weights that sampled the row."""
 
 
 class Scored(Rollouts):
     """Rollouts with rewards."""
 
     rewards: Annotated[Row, Finite]
-    """The reward of each sample."""
+    """Reward of each sample."""
 
 
 class Ready(Scored):
-    """All that a policy-gradient loss may read."""
+    """Scored rollouts with every field that a policy-gradient loss may read."""
 
     old_logp: PerToken
-    """Log-probability of each token by the trainer's weights before the first update, in nats."""
+    """Log-probability of each token under the trainer's weights before the first update, in nats."""
     advantages: PerToken
-    """Of each token; where it is one number a sample, that number at each of its tokens."""
+    """Advantage of each token. An advantage per sample is repeated at each token of the sample."""
     ref_logp: PerToken | None = None
-    """Log-probability of each token by the reference model, in nats."""
+    """Log-probability of each token under the reference model, in nats."""
     values: PerToken | None = None
-    """What the critic says."""
+    """Predicted values of the critic."""
     returns: PerToken | None = None
-    """What the critic is to say."""
+    """Value targets for the critic."""
     is_weights: Annotated[Float[Tensor, "N R"], Ge(0)] | None = None
-    """Importance weight of each token, for samples of older weights or of another engine."""
+    """Importance weight of each token, for samples from older weights or a different engine."""
 
 
 class Pairs(BatchRecord):
-    """A better and a worse response to each prompt, for DPO and reward models; each side is padded by itself."""
+    """A better and a worse response to each prompt, for DPO and reward models. The two are padded independently."""
 
     prompt_ids: Int[Tensor, "N P"]
     """Tokens of the prompts, padded on the left."""
@@ -94,15 +95,15 @@ class Pairs(BatchRecord):
     rejected_mask: Bool[Tensor, "N D"]
     """True where there is a token."""
     ref_chosen_logp: Row | None = None
-    """Log-probability of the whole better response by the reference model, in nats."""
+    """Log-probability of the whole better response under the reference model, in nats."""
     ref_rejected_logp: Row | None = None
-    """Log-probability of the whole worse response by the reference model, in nats."""
+    """Log-probability of the whole worse response under the reference model, in nats."""
 
 
 class Distillation(Rollouts):
-    """Rollouts with what a teacher says of each token."""
+    """Rollouts with a teacher's predictions at each token."""
 
     teacher_ids: Int[Tensor, "N R K"]
-    """The K tokens that the teacher finds most likely."""
+    """The K most likely tokens according to the teacher."""
     teacher_logp: Float[Tensor, "N R K"]
-    """Their log-probabilities, in nats."""
+    """Log-probabilities of ``teacher_ids``, in nats."""

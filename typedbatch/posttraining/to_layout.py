@@ -1,4 +1,4 @@
-"""``to_layout``: rollouts in another layout, each value at its token."""
+"""Conversion of rollouts between layouts: ``to_layout``."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Flat: TypeAlias = "NDArray[np.bool_]"
 
 
 class Rows(NamedTuple):
-    """Rollouts end to end, which every layout is made from and makes."""
+    """Rollouts end to end: the intermediate form between any two layouts."""
 
     tokens: Any
     """A Batch of all tokens, with ``input_ids`` and ``response_mask``."""
     lengths: NDArray[np.intp]
-    """How many of them each sample has."""
+    """Number of tokens of each sample."""
     others: dict[str, Any]
-    """The fields with a value for each sample."""
+    """Fields with a value for each sample."""
 
 
 @overload
@@ -79,45 +79,46 @@ def to_layout(
     per_token: Sequence[str] = (),
     per_row: Sequence[str] = (),
 ) -> Any:
-    """The same rollouts in another layout; ``typedbatch.posttraining.layouts`` says to which token ``[t]`` belongs.
+    """Convert rollouts to another layout. ``typedbatch.posttraining.layouts`` has the layouts' fields and shapes.
 
-    Which layout the batch has is seen by its fields. All tokens are kept, and every value of a response's token; values
-    at prompts, which ``right``, ``ragged`` and ``packed`` may have, are lost in ``split`` and ``left``. Data of tokens
-    is copied, fields with a value for each sample are shared.
+    The layout of ``batch`` is recognized by its fields. All tokens and all values at tokens of responses are kept.
+    Values at prompts, which ``right``, ``ragged`` and ``packed`` may have, are lost in ``split`` and ``left``. Fields
+    of tokens are copied, and fields with a value for each sample are shared.
 
-    ``attention_mask`` says which tokens are there, in ``split`` ``prompt_mask`` and ``response_mask``: in each row they
-    stand next to each other. Tokens that are there and do not count, as the answers of tools, are False in
+    ``attention_mask``, or in ``split`` ``prompt_mask`` and ``response_mask``, is True where there is a token. The
+    tokens of a row must be contiguous. Tokens that exist but do not count, such as the output of tools, are False in
     ``loss_mask``, which may have gaps.
 
     Args:
-        batch: rollouts in any of the layouts.
+        batch: Rollouts in any of the layouts.
         layout: ``"split"``, ``"left"``, ``"right"``, ``"ragged"`` or ``"packed"``.
-        pad_token_id: what padded places of ids get; for ``ragged`` and ``packed`` there are none.
-        per_token: fields of tokens beside those of ``layouts.PER_TOKEN``.
-        per_row: fields with a value for each sample that have the shape of fields of tokens.
+        pad_token_id: Id for padded positions. Not used by ``ragged`` and ``packed``, which have no padding.
+        per_token: Names of fields of tokens besides those of ``layouts.PER_TOKEN``.
+        per_row: Names of fields with a value for each sample whose shape is like that of fields of tokens.
 
     Returns:
-        A new batch of the layout's record, which is not validated; it has all other fields, too.
+        A new batch of the layout's record, with all other fields as well. It is not validated.
 
     Raises:
-        SettingError: no such layout, or no ``pad_token_id`` where there is something to pad.
-        MissingFieldError: the fields of none of the layouts are there.
-        StructureError: a field is not of the shape that the layout says, or of other samples; a mask of what is there
-            has a gap, or a token of a response or of the loss where it has none; ``cu_seqlens`` do not fit the tokens;
-            a token of a prompt comes after one of the response; or a field that may be of tokens is named neither in
-            ``per_token`` nor in ``per_row``.
+        SettingError: the layout does not exist, or ``pad_token_id`` is missing for a layout with padding.
+        MissingFieldError: the batch does not have the fields of any layout.
+        StructureError: a field does not have the shape that the layout requires, or has a different number of samples;
+            the mask of tokens has a gap; a mask of the response or the loss is True where no token is;
+            ``cu_seqlens`` does not match the tokens; a token of a prompt comes after one of the response; or a field
+            that may be one of tokens is named neither in ``per_token`` nor in ``per_row``.
     """
-    if layout not in _MAKERS:
+    if layout not in _WRITERS:
+        expected = ", ".join(map(repr, _WRITERS))
         raise SettingError(
-            f"to_layout() knows {', '.join(map(repr, _MAKERS))}, not {layout!r}{did_you_mean(str(layout), _MAKERS)}"
+            f"to_layout() expects one of {expected}, got {layout!r}{did_you_mean(str(layout), _WRITERS)}"
         )
     if pad_token_id is None and layout not in ("ragged", "packed"):
-        raise SettingError(f"pad_token_id= is what padded places of ids get in the layout {layout!r}")
+        raise SettingError(f"the layout {layout!r} has padding; pass pad_token_id=, the id for padded positions")
     tree = require_tree(batch, "to_layout()")
     names = frozenset((*PER_TOKEN, *per_token)) - frozenset(per_row)
     rows = _READERS[_layout_of(tree)](tree, names, frozenset(per_row))
     _require_rows(rows)
-    cls, fields = _MAKERS[layout](rows, pad_token_id)
+    cls, fields = _WRITERS[layout](rows, pad_token_id)
     fields = {**fields, **rows.others}
     fill_defaults(cls, fields)
     out = new_tree(cls, fields)
@@ -126,7 +127,7 @@ def to_layout(
 
 
 def _layout_of(tree: Any) -> Layout:
-    """By its fields."""
+    """Return the layout of a batch, recognized by its fields."""
     fields = tree.__dict__
     if kind_of(fields.get("tokens")) is RAGGED:
         return "ragged"
@@ -136,57 +137,59 @@ def _layout_of(tree: Any) -> Layout:
         return "split"
     if "input_ids" not in fields:
         raise MissingFieldError(type(tree).__name__, "response_ids", fields)
-    there, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
-    if of_response.shape != there.shape:
+    present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
+    if of_response.shape != present.shape:
         return "left"
-    return "left" if (there[:, 1:] & ~there[:, :-1]).any() else "right"  # padding before a token
+    padded_before_token = (present[:, 1:] & ~present[:, :-1]).any()
+    return "left" if padded_before_token else "right"
 
 
 # ---- from each layout ---------------------------------------------------------------------------------------------
 
 
 def _from_split(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    before, there = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
+    before, present = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
     require_unbroken(before, "prompt_mask")
-    require_unbroken(there, "response_mask", from_start=True)
+    require_unbroken(present, "response_mask", from_start=True)
     _require_shape(tree, "prompt_ids", before.shape)
-    _require_shape(tree, "response_ids", there.shape)
-    require_samples(there, len(before), "response_mask")
-    inner, others = _told_apart(tree, names, per_row, there.shape, ("prompt_ids", "prompt_mask", "response_ids"))
-    require_within(there, inner, "response_mask")
+    _require_shape(tree, "response_ids", present.shape)
+    require_samples(present, len(before), "response_mask")
+    inner, others = _partition(tree, names, per_row, present.shape, ("prompt_ids", "prompt_mask", "response_ids"))
+    require_within(present, inner, "response_mask")
     prompts = unpad(Batch(input_ids=tree.__dict__["prompt_ids"]), before)
-    responses = unpad(Batch({**inner, "input_ids": tree.__dict__["response_ids"]}), there)
-    return _joined(prompts, before.sum(1), responses, there.sum(1), others)
+    responses = unpad(Batch({**inner, "input_ids": tree.__dict__["response_ids"]}), present)
+    return _join(prompts, before.sum(1), responses, present.sum(1), others)
 
 
 def _from_left(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    there, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
-    require_unbroken(there, "attention_mask")
-    _require_shape(tree, "input_ids", there.shape)
-    require_samples(of_response, len(there), "response_mask")
-    before = there.shape[1] - of_response.shape[1]
+    present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
+    require_unbroken(present, "attention_mask")
+    _require_shape(tree, "input_ids", present.shape)
+    require_samples(of_response, len(present), "response_mask")
+    before = present.shape[1] - of_response.shape[1]
     if before < 0:
         raise StructureError(
-            f"it is {list(of_response.shape)}, wider than input_ids, {list(there.shape)}", "response_mask"
+            f"it is {list(of_response.shape)}, wider than input_ids, {list(present.shape)}", "response_mask"
         )
-    inner, others = _told_apart(tree, names, per_row, of_response.shape, ("input_ids", "attention_mask"))
-    require_within(there[:, before:], inner, "attention_mask")
-    kept = there[:, before:] & np.logical_or.accumulate(of_response, 1)  # before it there are prompts
-    is_kept = np.concatenate([np.zeros((len(there), before), bool), kept], 1)[there]
-    tokens = unpad(Batch(input_ids=tree.__dict__["input_ids"]), there)
+    inner, others = _partition(tree, names, per_row, of_response.shape, ("input_ids", "attention_mask"))
+    require_within(present[:, before:], inner, "attention_mask")
+    # tokens before the first of the response belong to the prompt and have no values
+    kept = present[:, before:] & np.logical_or.accumulate(of_response, 1)
+    is_kept = np.concatenate([np.zeros((len(present), before), bool), kept], 1)[present]
+    tokens = unpad(Batch(input_ids=tree.__dict__["input_ids"]), present)
     number = np.where(is_kept, np.cumsum(is_kept) - 1, NO_ROW)
     tokens.__dict__.update(take_or_zeros(unpad(Batch(inner), kept), number).__dict__)
-    return Rows(tokens, there.sum(1), others)
+    return Rows(tokens, present.sum(1), others)
 
 
 def _from_right(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    there = flags_of(tree, "attention_mask")
-    require_unbroken(there, "attention_mask")
-    _require_shape(tree, "input_ids", there.shape)
-    inner, others = _told_apart(tree, names, per_row, there.shape, ("input_ids", "attention_mask"))
-    require_within(there, inner, "attention_mask")
-    tokens = unpad(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), there)
-    return Rows(tokens, there.sum(1), others)
+    present = flags_of(tree, "attention_mask")
+    require_unbroken(present, "attention_mask")
+    _require_shape(tree, "input_ids", present.shape)
+    inner, others = _partition(tree, names, per_row, present.shape, ("input_ids", "attention_mask"))
+    require_within(present, inner, "attention_mask")
+    tokens = unpad(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), present)
+    return Rows(tokens, present.sum(1), others)
 
 
 def _from_ragged(tree: Any, _names: frozenset[str], _per_row: frozenset[str]) -> Rows:
@@ -202,45 +205,45 @@ def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> R
     tokens = leading_shape(_leaf(tree, "input_ids"))
     ends = whole_numbers(tree.__dict__["cu_seqlens"], "cu_seqlens")
     if not len(ends) or ends[0] or (ends[1:] < ends[:-1]).any() or tokens[:1] != (ends[-1],):
-        says = f"cu_seqlens begins with 0, never falls and ends with the number of tokens, {list(tokens[:1])}"
-        raise StructureError(f"{says}, got {ends.tolist()}", "cu_seqlens")
-    if tokens == (len(ends) - 1,):  # as many tokens as samples, so shapes say nothing
+        expected = f"must begin with 0, never decrease and end with the number of tokens, {list(tokens[:1])}"
+        raise StructureError(f"{expected}, got {ends.tolist()}", "cu_seqlens")
+    if tokens == (len(ends) - 1,):  # with as many tokens as samples, shapes do not tell them apart
         per_row = frozenset(tree.__dict__) - names
-    inner, others = _told_apart(tree, names, per_row, tokens, ("input_ids", "cu_seqlens", "position_ids"))
+    inner, others = _partition(tree, names, per_row, tokens, ("input_ids", "cu_seqlens", "position_ids"))
     return Rows(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), np.diff(ends), others)
 
 
 def _leaf(tree: Any, name: str) -> Any:
-    """A field that must be there.
+    """Return a required field of ids.
 
     Raises:
-        MissingFieldError: it is not.
+        MissingFieldError: the batch does not have it.
         StructureError: it is neither an array nor a tensor.
     """
     if name not in tree.__dict__:
         raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
     leaf = tree.__dict__[name]
     if kind_of(leaf) not in (ARRAY, TENSOR):
-        raise StructureError(f"ids of tokens are an array or a tensor, got {describe(leaf)}", name)
+        raise StructureError(f"ids of tokens must be an array or a tensor, got {describe(leaf)}", name)
     return leaf
 
 
 def _require_shape(tree: Any, name: str, shape: tuple[int, ...]) -> None:
-    """Raise an error unless ids have the shape of their mask.
+    """Raise an error unless the ids have the shape of their mask.
 
     Raises:
-        MissingFieldError: there are no such ids.
-        StructureError: they have another shape, or are no array or tensor.
+        MissingFieldError: the batch does not have such ids.
+        StructureError: they have a different shape, or are neither an array nor a tensor.
     """
     if (found := leading_shape(_leaf(tree, name))) != shape:
-        raise StructureError(f"it is {list(found)}, and the mask of its tokens {list(shape)}", name)
+        raise StructureError(f"it must have the shape of its mask, {list(shape)}, got {list(found)}", name)
 
 
 def _require_rows(rows: Rows) -> None:
-    """Raise an error unless all fields are of the same samples: of others, tokens would be moved or made up.
+    """Raise an error unless all fields have the same samples, since otherwise tokens would be moved or made up.
 
     Raises:
-        StructureError: a field has other rows.
+        StructureError: a field has a different number of rows.
     """
     with under("tokens"):
         require_rows(rows.tokens, int(rows.lengths.sum()))
@@ -248,13 +251,13 @@ def _require_rows(rows: Rows) -> None:
     for name, leaf in leaves(rows.others):
         shape = leading_shape(leaf)
         if shape and shape[0] != samples:
-            raise StructureError(f"{describe(leaf)} has {shape[0]} rows, and there are {samples} samples", name)
+            raise StructureError(f"{describe(leaf)} has {shape[0]} rows, but there are {samples} samples", name)
 
 
-def _told_apart(
+def _partition(
     tree: Any, names: frozenset[str], per_row: frozenset[str], shape: tuple[int, ...], known: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of tokens, and those with a value for each sample."""
+    """Return the fields of tokens and the fields with a value for each sample, without those in ``known``."""
     inner: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
@@ -262,27 +265,27 @@ def _told_apart(
         if name in known or (name in names and value is None):
             continue
         if name in names and not fits:
-            raise StructureError(f"a value for each token is {list(shape)}, got {list(leading_shape(value))}", name)
+            raise StructureError(f"a field of tokens must be {list(shape)}, got {list(leading_shape(value))}", name)
         if name not in names and fits and name not in per_row:
             raise StructureError(
-                f"may have a value for each token, as it is {list(leading_shape(value))}; name it in per_token= or, "
-                "if it has not, in per_row=",
+                f"may have a value for each token, as it is {list(leading_shape(value))}; name it in per_token=, or in "
+                "per_row= if it has one for each sample",
                 name,
             )
         (inner if name in names else others)[name] = value
     return inner, others
 
 
-def _joined(prompts: Any, before: Any, responses: Any, after: Any, others: dict[str, Any]) -> Rows:
-    """Prompt and response of each sample one after the other; the fields of responses are zeros at prompts."""
+def _join(prompts: Any, before: Any, responses: Any, after: Any, others: dict[str, Any]) -> Rows:
+    """Put the prompt and response of each sample one after the other; fields of responses are zero at prompts."""
     sizes = before + after
     is_response = position_ids(sizes) >= np.repeat(before, sizes)
     ids = cat([Batch(input_ids=prompts["input_ids"]), Batch(input_ids=responses["input_ids"])])
-    place = np.empty(len(is_response), np.intp)
-    place[~is_response] = np.arange(before.sum())
-    place[is_response] = before.sum() + np.arange(after.sum())
-    tokens = take(ids, place)
-    number = np.where(is_response, place - before.sum(), NO_ROW)
+    source = np.empty(len(is_response), np.intp)
+    source[~is_response] = np.arange(before.sum())
+    source[is_response] = before.sum() + np.arange(after.sum())
+    tokens = take(ids, source)
+    number = np.where(is_response, source - before.sum(), NO_ROW)
     rest = Batch({name: value for name, value in responses.__dict__.items() if name != "input_ids"})
     tokens.__dict__.update(take_or_zeros(rest, number).__dict__)
     return Rows(tokens, sizes, others)
@@ -290,47 +293,47 @@ def _joined(prompts: Any, before: Any, responses: Any, after: Any, others: dict[
 
 # ---- to each layout -----------------------------------------------------------------------------------------------
 
-Made: TypeAlias = tuple[type[Batch], dict[str, Any]]
+RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
 
 
-def _to_split(rows: Rows, pad_token_id: Any) -> Made:
-    is_response, before = _parts(rows)
+def _to_split(rows: Rows, pad_token_id: Any) -> RecordFields:
+    is_response, before = _split_responses(rows)
     prompts = take(Batch(input_ids=rows.tokens["input_ids"]), ~is_response)
-    prompt = _padded(prompts, before, "left", pad_token_id)
-    response = _padded(take(rows.tokens, is_response), rows.lengths - before, "right", pad_token_id)
+    prompt = _pad(prompts, before, "left", pad_token_id)
+    response = _pad(take(rows.tokens, is_response), rows.lengths - before, "right", pad_token_id)
     ids = response.pop("input_ids")
     fields = {"prompt_ids": prompt["input_ids"], "prompt_mask": _mask(rows, before, "left"), "response_ids": ids}
     return Rollouts, {**fields, **response}
 
 
-def _to_left(rows: Rows, pad_token_id: Any) -> Made:
-    is_response, before = _parts(rows)
-    ids = _padded(Batch(input_ids=rows.tokens["input_ids"]), rows.lengths, "left", pad_token_id)
+def _to_left(rows: Rows, pad_token_id: Any) -> RecordFields:
+    is_response, before = _split_responses(rows)
+    ids = _pad(Batch(input_ids=rows.tokens["input_ids"]), rows.lengths, "left", pad_token_id)
     inner = Batch({name: value for name, value in rows.tokens.__dict__.items() if name != "input_ids"})
-    response = _padded(take(inner, is_response), rows.lengths - before, "left", None)
+    response = _pad(take(inner, is_response), rows.lengths - before, "left", None)
     return LeftPadded, {**ids, "attention_mask": _mask(rows, rows.lengths, "left"), **response}
 
 
-def _to_right(rows: Rows, pad_token_id: Any) -> Made:
-    _parts(rows)
-    fields = _padded(rows.tokens, rows.lengths, "right", pad_token_id)
+def _to_right(rows: Rows, pad_token_id: Any) -> RecordFields:
+    _split_responses(rows)  # only for its check of the order of tokens
+    fields = _pad(rows.tokens, rows.lengths, "right", pad_token_id)
     return RightPadded, {**fields, "attention_mask": _mask(rows, rows.lengths, "right")}
 
 
-def _to_ragged(rows: Rows, _pad_token_id: Any) -> Made:
+def _to_ragged(rows: Rows, _pad_token_id: Any) -> RecordFields:
     fields = dict(rows.tokens.__dict__)
     fill_defaults(Tokens, fields)
     return RaggedRollouts, {"tokens": Ragged(new_tree(Tokens, fields), rows.lengths)}
 
 
-def _to_packed(rows: Rows, _pad_token_id: Any) -> Made:
+def _to_packed(rows: Rows, _pad_token_id: Any) -> RecordFields:
     ids = rows.tokens["input_ids"]
-    places, ends = _beside(ids, position_ids(rows.lengths)), _beside(ids, cu_seqlens(rows.lengths))
-    return PackedRollouts, {**rows.tokens.__dict__, "position_ids": places, "cu_seqlens": ends}
+    positions, ends = _like(ids, position_ids(rows.lengths)), _like(ids, cu_seqlens(rows.lengths))
+    return PackedRollouts, {**rows.tokens.__dict__, "position_ids": positions, "cu_seqlens": ends}
 
 
-def _parts(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
-    """Which tokens are of responses, and how many of each sample are not.
+def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
+    """Return the mask of the responses' tokens and the number of tokens of each prompt.
 
     Raises:
         StructureError: a token of a prompt comes after one of a response.
@@ -345,24 +348,24 @@ def _parts(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
     if (in_order != flags).any():
         row = int(np.searchsorted(ends, (in_order != flags).argmax(), side="right"))
         raise StructureError(
-            f"in row {row} a token that is not of the response comes after one that is; tokens of tools are of the "
-            "response, and not in loss_mask",
+            f"all tokens of the response must come after the prompt, but in row {row} a token outside the response "
+            "comes after one of it; tokens of tools are True in response_mask and False in loss_mask",
             "response_mask",
         )
     return flags, before
 
 
-def _padded(tokens: Any, lengths: Any, side: Side, pad_token_id: Any) -> dict[str, Any]:
+def _pad(tokens: Any, lengths: Any, side: Side, pad_token_id: Any) -> dict[str, Any]:
     value = {"input_ids": pad_token_id} if "input_ids" in tokens.__dict__ else 0
     return dict(pad(tokens, lengths, side=side, value=value).__dict__)
 
 
 def _mask(rows: Rows, lengths: Any, side: Side) -> Any:
-    return _beside(rows.tokens["input_ids"], mask_of(lengths, side=side))
+    return _like(rows.tokens["input_ids"], mask_of(lengths, side=side))
 
 
-def _beside(ids: Any, array: NDArray[Any]) -> Any:
-    """An array as what the ids are, on their device."""
+def _like(ids: Any, array: NDArray[Any]) -> Any:
+    """Return the array, or a tensor of it on the device of the ids if these are one."""
     if isinstance(ids, np.ndarray):
         return array
     return Batch(array=array).to_torch(device=ids.device)["array"]
@@ -371,6 +374,6 @@ def _beside(ids: Any, array: NDArray[Any]) -> Any:
 _READERS: Final[dict[Layout, Callable[[Any, frozenset[str], frozenset[str]], Rows]]] = {
     "split": _from_split, "left": _from_left, "right": _from_right, "ragged": _from_ragged, "packed": _from_packed,
 }  # fmt: skip
-_MAKERS: Final[dict[Layout, Callable[[Rows, Any], Made]]] = {
+_WRITERS: Final[dict[Layout, Callable[[Rows, Any], RecordFields]]] = {
     "split": _to_split, "left": _to_left, "right": _to_right, "ragged": _to_ragged, "packed": _to_packed,
 }  # fmt: skip

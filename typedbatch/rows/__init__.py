@@ -1,6 +1,7 @@
-"""Rows of a batch repeated, cut into equal parts, padded, joined by key, balanced by length, and in groups.
+"""Functions that repeat, split, pad, join, balance and group the rows of a batch.
 
-Functions, not methods: each method would take a name away from fields. Each gives a batch of the same class.
+They are functions and not methods because each method would take a name away from fields. Batches that they return
+have the class of the batch that was passed.
 """
 
 from typedbatch.rows.balancing import balance, bins, restore
@@ -25,4 +26,4 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return __all__  # what is public; not the modules that it comes from
+    return __all__  # without the submodules, which are private

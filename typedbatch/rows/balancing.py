@@ -1,4 +1,4 @@
-"""Which rows go together: parts of about equal length, bins of at most so many tokens, and the rows back in order."""
+"""Partitions of rows by length: parts of about equal length, bins with a token limit, and the way back."""
 
 from __future__ import annotations
 
@@ -27,41 +27,42 @@ B = TypeVar("B", bound="BatchProtocol")
 
 
 class _Part(NamedTuple):
-    """Items that go together; parts are in the order of their totals."""
+    """A set of items that go together; parts sort by their total length."""
 
     total: int
     size: int
-    """How many items."""
-    place: int
-    """Where their numbers are kept."""
+    """Number of items."""
+    slot: int
+    """Position of the part's item numbers in the list of all parts' items."""
 
 
 _Partition: TypeAlias = list[_Part]
-"""Parts in rising order; those that are empty are not in it."""
+"""The parts of a partition in ascending order, without the empty ones."""
 
 
 def balance(lengths: Lengths, parts: int, *, equal: bool = True, groups: object = None) -> list[NDArray[np.intp]]:
-    """The numbers of the rows for each of so many parts, whose lengths sum up to about the same.
+    """Split rows into ``parts`` parts whose lengths sum up to about the same.
 
-    By the largest differencing method of Karmarkar and Karp, as verl's ``get_seqlen_balanced_partitions``. Equal input
-    gives equal output. ``[batch[rows] for rows in balance(...)]`` are the parts, :func:`restore` is the way back.
+    The method is Karmarkar and Karp's largest differencing, as in verl's ``get_seqlen_balanced_partitions``. It is
+    deterministic. Get the parts by ``[batch[rows] for rows in balance(...)]``; :func:`restore` is the inverse.
 
     Args:
-        lengths: ``(N,)``, the tokens of each row.
-        parts: the number of parts.
-        equal: as many rows in each part, as for the ranks of data parallelism.
-        groups: ``(N,)``, a key for each row, as ``batch.uid``; rows of the same key stay in one part.
+        lengths: Number of tokens of each row, ``(N,)``.
+        parts: Number of parts.
+        equal: Whether all parts get the same number of rows, as the ranks of data parallelism need it.
+        groups: A key for each row, ``(N,)``, such as ``batch.uid``. Rows with the same key stay in one part.
 
     Returns:
-        One array of row numbers for each part, in rising order.
+        One array of row numbers for each part, in ascending order.
 
     Raises:
-        SizeError: lengths that are no whole numbers from 0 up, ``parts`` below 1, fewer rows or groups than parts, or
-            with ``equal`` a number of rows or groups that ``parts`` does not divide, or groups of different sizes.
-        StructureError: ``groups`` has not one key for each row, or they cannot be told apart.
+        SizeError: ``lengths`` are not whole numbers from 0 up, ``parts`` is below 1, or there are fewer rows or groups
+            than parts. With ``equal`` also if ``parts`` does not divide the number of rows or groups, or if groups
+            have different sizes.
+        StructureError: ``groups`` does not have one key for each row, or its keys are not hashable.
     """
     sizes, parts = as_lengths(lengths), at_least(1, parts, "the number of parts")
-    items = [np.array([row]) for row in range(len(sizes))] if groups is None else _grouped(groups, len(sizes))
+    items = [np.array([row]) for row in range(len(sizes))] if groups is None else _rows_by_key(groups, len(sizes))
     what = "rows" if groups is None else "groups"
     if len(items) < parts:
         raise SizeError(f"{len(items)} {what} cannot be cut into {parts} parts")
@@ -70,23 +71,27 @@ def balance(lengths: Lengths, parts: int, *, equal: bool = True, groups: object 
     if equal and len({len(rows) for rows in items}) > 1:
         raise SizeError("groups of different sizes cannot be cut into equal parts; give equal=False")
     totals = sizes.tolist() if groups is None else [int(sizes[rows].sum()) for rows in items]
-    found = _differenced(totals, parts, parts if equal else 1)
-    return [np.sort(np.concatenate([items[item] for item in part])) for part in found]
+    partition = _largest_differencing(totals, parts, parts if equal else 1)
+    return [np.sort(np.concatenate([items[item] for item in part])) for part in partition]
 
 
-def _grouped(groups: Any, rows: int) -> list[NDArray[np.intp]]:
+def _rows_by_key(groups: Any, rows: int) -> list[NDArray[np.intp]]:
     keys = leaf_to_numpy(to_leaf(groups))
     if leading_shape(keys) != (rows,):
-        raise StructureError(f"groups= has one key for each of {rows} rows, got shape {list(leading_shape(keys))}")
+        raise StructureError(
+            f"groups= must have one key for each of {rows} rows, got shape {list(leading_shape(keys))}"
+        )
     if obstacle := mask_obstacle(keys):
-        raise StructureError(f"groups= has a key for each row: {obstacle}")
+        raise StructureError(f"groups= must have one key for each row: {obstacle}")
     return rows_of_groups(keys, "groups")
 
 
-def _differenced(totals: Sequence[int], parts: int, together: int) -> list[list[int]]:
-    """Partitions of few items each, merged until one is left: the two that differ most, large parts with small ones.
+def _largest_differencing(totals: Sequence[int], parts: int, together: int) -> list[list[int]]:
+    """Return the item numbers of each part, by the largest differencing method.
 
-    ``together`` items, which go to different parts, are in each at the start: 1, or as many as there are parts.
+    It begins with many small partitions and merges the two that differ most until one is left. A merge puts the large
+    parts of one partition together with the small parts of the other. Each partition begins with ``together`` items,
+    which go to different parts: one item, or as many as there are parts if all parts are to have equally many.
     """
     items = [[item] for item in range(len(totals))]
     order = sorted(range(len(totals)), key=lambda item: -totals[item])
@@ -96,105 +101,107 @@ def _differenced(totals: Sequence[int], parts: int, together: int) -> list[list[
         heap.append((-_difference(chosen, parts), number, chosen))
     heapify(heap)
     while len(heap) > 1:
-        (_, number, one), (_, _, two) = heappop(heap), heappop(heap)
-        merged = _merged(one, two, parts, items)
+        (_, number, first), (_, _, second) = heappop(heap), heappop(heap)
+        merged = _merge_partitions(first, second, parts, items)
         heappush(heap, (-_difference(merged, parts), number, merged))
-    return [items[part.place] for part in reversed(heap[0][2])]
+    return [items[part.slot] for part in reversed(heap[0][2])]
 
 
 def _difference(partition: _Partition, parts: int) -> int:
-    """Between the largest and the smallest part, which may be an empty one."""
+    """Return the difference between the largest and the smallest part, which is 0 long if a part is empty."""
     return partition[-1].total - (partition[0].total if len(partition) == parts else 0)
 
 
-def _merged(one: _Partition, two: _Partition, parts: int, items: list[list[int]]) -> _Partition:
-    """Two partitions as one: the largest part of each goes with the smallest of the other.
+def _merge_partitions(longer: _Partition, shorter: _Partition, parts: int, items: list[list[int]]) -> _Partition:
+    """Merge two partitions: the largest part of each goes together with the smallest of the other.
 
-    Only as many parts are touched as the shorter one has, so that all mergers together take about as many steps as
-    there are items. ``one`` and ``two`` are used up.
+    A merge touches only as many parts as the shorter partition has, so all merges together take about as many steps as
+    there are items. Both arguments are modified.
     """
-    if len(one) < len(two):
-        one, two = two, one
-    falling, empty = two[::-1], parts - len(one)
-    joined = [_joined(small, large, items) for small, large in zip(one, falling[empty:], strict=False)]
-    del one[: len(joined)]
-    for part in (*falling[:empty], *joined):
-        insort(one, part)
-    return one
+    if len(longer) < len(shorter):
+        longer, shorter = shorter, longer
+    descending, empty = shorter[::-1], parts - len(longer)
+    joined = [_merge_parts(small, large, items) for small, large in zip(longer, descending[empty:], strict=False)]
+    del longer[: len(joined)]
+    for part in (*descending[:empty], *joined):
+        insort(longer, part)
+    return longer
 
 
-def _joined(one: _Part, two: _Part, items: list[list[int]]) -> _Part:
-    if one.size < two.size:
-        one, two = two, one
-    items[one.place] += items[two.place]
-    return _Part(one.total + two.total, one.size + two.size, one.place)
+def _merge_parts(larger: _Part, smaller: _Part, items: list[list[int]]) -> _Part:
+    if larger.size < smaller.size:
+        larger, smaller = smaller, larger
+    items[larger.slot] += items[smaller.slot]
+    return _Part(larger.total + smaller.total, larger.size + smaller.size, larger.slot)
 
 
 def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np.intp]]:
-    """The numbers of the rows for each of as few batches as first fit decreasing finds, of at most so many tokens.
+    """Split rows into few bins of at most ``tokens`` tokens each, by first fit decreasing.
 
     Args:
-        lengths: ``(N,)``, the tokens of each row.
-        tokens: the most tokens of a batch.
-        multiple: what the number of batches is a multiple of, as each rank has to make the same number of steps; those
-            with most tokens are halved until it is.
+        lengths: Number of tokens of each row, ``(N,)``.
+        tokens: Maximum number of tokens in a bin.
+        multiple: Divisor of the number of bins, for ranks that must all make the same number of steps. The bins with
+            the most tokens are halved until it divides their number.
 
     Returns:
-        One array of row numbers for each batch, in rising order; none is empty. :func:`restore` is the way back.
+        One array of row numbers for each bin, in ascending order. No bin is empty. :func:`restore` is the inverse.
 
     Raises:
-        SizeError: lengths that are no whole numbers from 0 up, a row of more than ``tokens``, ``multiple`` below 1, or
-            too few rows for so many batches.
+        SizeError: ``lengths`` are not whole numbers from 0 up, a row has more than ``tokens`` tokens, ``multiple`` is
+            below 1, or there are fewer rows than bins.
     """
     sizes = as_lengths(lengths)
-    tokens = min(at_least(1, tokens, "tokens"), int(sizes.sum()) or 1)  # which all rows fit into
+    tokens = min(at_least(1, tokens, "tokens"), int(sizes.sum()) or 1)  # a larger number need not fit into an array
     multiple = at_least(1, multiple, "multiple")
     if len(too_long := np.flatnonzero(sizes > tokens)):
         row = int(too_long[0])
-        raise SizeError(f"row {row} has {sizes[row]} tokens, which fit in no bin of {tokens}")
+        raise SizeError(f"row {row} has {sizes[row]} tokens, more than a bin of {tokens} can hold")
     found = _first_fit(sizes, tokens)
     wanted = -(-len(found) // multiple) * multiple
     if wanted > len(sizes):
         raise SizeError(f"{len(sizes)} rows cannot fill {wanted} bins, a multiple of {multiple}; pad_rows() adds rows")
     while len(found) < wanted:
-        several = [rows for rows in found if len(rows) > 1]
-        largest = max(several, key=lambda rows: int(sizes[rows].sum()))
+        divisible = [rows for rows in found if len(rows) > 1]
+        largest = max(divisible, key=lambda rows: int(sizes[rows].sum()))
         halves = [largest[half] for half in balance(sizes[largest], 2, equal=False)]
         found = [half for rows in found for half in (halves if rows is largest else [rows])]
     return found
 
 
 def _first_fit(sizes: NDArray[np.intp], tokens: int) -> list[NDArray[np.intp]]:
-    room = np.full(len(sizes), tokens)
+    free = np.full(len(sizes), tokens)
     chosen = np.zeros(len(sizes), np.intp)
     for row in np.argsort(-sizes, kind="stable").tolist():
-        chosen[row] = np.argmax(room >= sizes[row])
-        room[chosen[row]] -= sizes[row]
+        chosen[row] = np.argmax(free >= sizes[row])
+        free[chosen[row]] -= sizes[row]
     return [np.flatnonzero(chosen == number) for number in range(chosen.max(initial=-1) + 1)]
 
 
 def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:
-    """The parts as one batch, its rows in the order before :func:`balance` or :func:`bins`. Data is copied.
+    """Concatenate the parts and put their rows back in the order before :func:`balance` or :func:`bins`.
 
-    ``restore([batch[i] for i in rows], rows)`` is ``batch``, and so it is for what was computed of each part.
+    ``restore([batch[i] for i in rows], rows)`` equals ``batch``. The parts may also be new batches that were computed
+    from the original parts. Data is copied.
 
     Args:
-        parts: the batches.
-        rows: for each the numbers of its rows.
+        parts: The batches.
+        rows: The row numbers of each batch.
 
     Raises:
-        SizeError: other numbers than those from 0 up, each once; or another count of them than of rows in a part.
-        StructureError: the parts do not fit together.
+        SizeError: the row numbers of all parts are not those from 0 up, each once; or a part does not have as many
+            rows as row numbers.
+        StructureError: the parts cannot be concatenated.
     """
     numbers = [whole_numbers(part, "row numbers") for part in rows]
     if len(parts) != len(numbers):
         raise SizeError(f"restore() takes row numbers for each part, got {len(numbers)} for {len(parts)} parts")
-    for place, (part, own) in enumerate(zip(parts, numbers, strict=True)):
+    for index, (part, own) in enumerate(zip(parts, numbers, strict=True)):
         if equal_rows(require_tree(part, "restore()").__dict__) != len(own):
-            raise SizeError(f"part {place} has {equal_rows(part.__dict__)} rows, and {len(own)} row numbers")
+            raise SizeError(f"part {index} has {equal_rows(part.__dict__)} rows, but {len(own)} row numbers")
     order = np.concatenate([np.zeros(0, np.intp), *numbers])
     if not np.array_equal(np.sort(order), np.arange(len(order))):
-        raise SizeError(f"the row numbers of the parts are those from 0 to {len(order) - 1}, each once; they are not")
+        raise SizeError(f"the row numbers of all parts must be those from 0 to {len(order) - 1}, each exactly once")
     joined: Any = Batch.cat(list(parts))
     restored: B = take(joined, np.argsort(order)) if joined.__dict__ else joined
     return restored

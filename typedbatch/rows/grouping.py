@@ -1,4 +1,4 @@
-"""Rows with the same key, as the answers to one prompt: ``groups``."""
+"""Groups of rows with the same key, such as the responses to one prompt, and statistics over them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ X = TypeVar("X", bound="NDArray[Any] | Tensor")
 
 
 class Groups:
-    """Which group each of N rows is in, and statistics over groups, spread to the rows: ``(N, ...)`` in and out.
+    """The groups that N rows are in, and statistics over groups, broadcast to the rows.
 
-    Made by :func:`groups`. A tensor stays on its device, where ``index_add`` does the sums, in float64. Results are
-    new, and of the dtype of ``x``; for integers, flags and half precision float64, or float32 for tensors.
+    Create it with :func:`groups`. Methods take and return ``(N, ...)``. A tensor stays on its device, where
+    ``index_add`` computes the sums in float64. Results are new and have the dtype of ``x``. For integers, booleans and
+    half precision they are float64, or float32 for tensors.
 
     Args:
-        index: ``(N,)``, for each row the number of its group, from 0.
-        keys: the key of each group.
+        index: Group number of each row, ``(N,)``, from 0.
+        keys: The key of each group.
     """
 
     index: NDArray[np.intp]
-    """``(N,)``: for each row the number of its group, from 0 in the order in which keys are first seen."""
+    """Group number of each row, ``(N,)``, from 0 in the order in which keys first occur."""
     keys: list[Hashable]
     """The key of each group."""
     count: NDArray[np.intp]
-    """``(N,)``: for each row how many rows its group has."""
+    """Number of rows in the group of each row, ``(N,)``."""
 
     def __init__(self, index: NDArray[np.intp], keys: list[Hashable]) -> None:
         self.index, self.keys = index, keys
@@ -50,74 +51,74 @@ class Groups:
         return f"Groups({len(self)} groups of {len(self.index)} rows)"
 
     def __len__(self) -> int:
-        """The number of groups."""
+        """Return the number of groups."""
         return len(self.keys)
 
     def mean(self, x: X) -> X:
-        """For each row the mean over its group.
+        """Return the mean over the group of each row.
 
         Raises:
-            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of it is masked.
-            StructureError: it has another number of rows.
+            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
+            StructureError: ``x`` has a different number of rows.
         """
         wide = self._wide(x)
-        mean: X = _narrowed(self._sum(wide) / self._count(wide), x)
+        mean: X = _to_dtype_of(x, self._sum(wide) / self._count(wide))
         return mean
 
     def std(self, x: X) -> X:
-        """For each row the standard deviation over its group, with n - 1 below, as ``torch.std`` and GRPO have it.
+        """Return the standard deviation over the group of each row, divided by n - 1 as in ``torch.std`` and GRPO.
 
-        In a group of one it is 0, so that ``(x - mean) / (std + eps)`` is 0 there.
+        In a group of one row it is 0, so that ``(x - mean) / (std + eps)`` is 0 there.
 
         Raises:
-            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of it is masked.
-            StructureError: it has another number of rows.
+            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
+            StructureError: ``x`` has a different number of rows.
         """
         wide = self._wide(x)
         count = self._count(wide)
         variance = self._sum((wide - self._sum(wide) / count) ** 2) / (count - 1 + (count == 1))
-        root: X = _narrowed(variance**0.5, x)
-        return root
+        std: X = _to_dtype_of(x, variance**0.5)
+        return std
 
     def leave_one_out(self, x: X) -> X:
-        """For each row the mean over the others of its group, the baseline of RLOO.
+        """Return the mean over the other rows in the group of each row, which is the baseline of RLOO.
 
         Raises:
-            SizeError: a group has one row, so there are no others.
-            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of it is masked.
-            StructureError: it has another number of rows.
+            SizeError: a group has only one row.
+            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
+            StructureError: ``x`` has a different number of rows.
         """
         wide = self._wide(x)
         if len(alone := np.flatnonzero(self.count == 1)):
             key = self.keys[self.index[alone[0]]]
             raise SizeError(
-                f"group {key!r} has one row, {int(alone[0])}, and so no others to take the mean of; "
+                f"leave_one_out() needs two rows in each group, but group {key!r} has only row {int(alone[0])}; "
                 "leave such rows out, as with batch[groups.count > 1]"
             )
-        others: X = _narrowed(self._sum_of_others(wide) / (self._count(wide) - 1), x)
-        return others
+        mean: X = _to_dtype_of(x, self._sum_of_others(wide) / (self._count(wide) - 1))
+        return mean
 
     def _wide(self, x: Any) -> Any:
-        """The values in a dtype that sums are precise in."""
+        """Return the values in a dtype in which sums are precise."""
         kind = kind_of(x)
         is_numbers = x.dtype.kind in "biuf" if kind is ARRAY else kind is TENSOR and not (x.is_complex() or x.is_nested)
         if not is_numbers:
-            raise LeafError(f"statistics over groups are of an array of numbers or a tensor, got {describe(x)}")
+            raise LeafError(f"statistics over groups take an array of numbers or a tensor, got {describe(x)}")
         if tuple(x.shape[:1]) != self.index.shape:
-            raise StructureError(f"{len(self.index)} rows are in groups, got {describe(x)}")
+            raise StructureError(f"the groups have {len(self.index)} rows, got {describe(x)}")
         if obstacle := mask_obstacle(x):
-            raise LeafError(f"statistics over groups count every row, and of {describe(x)} {obstacle}")
+            raise LeafError(f"statistics over groups count every row, but in {describe(x)} {obstacle}")
         if kind is ARRAY:
             return np.asarray(x).astype(np.result_type(x.dtype, np.float64))
         return x.double() if x.device.type != "mps" else x.float()  # Apple's GPUs have no float64
 
     def _count(self, x: Any) -> Any:
-        """How many rows the group of each row has, of the kind and dtype of ``x``, one dimension for each of its."""
+        """Return ``count`` with the dtype and number of dimensions of ``x``, as a tensor if ``x`` is one."""
         count = self.count.reshape(-1, *[1] * (x.ndim - 1))
         return count.astype(x.dtype) if kind_of(x) is ARRAY else torch_side().to_tensor(count).to(x)
 
     def _sum(self, x: Any) -> Any:
-        """For each row the sum over its group."""
+        """Return the sum over the group of each row."""
         if kind_of(x) is ARRAY:
             sums = np.zeros((len(self), *x.shape[1:]), x.dtype)
             np.add.at(sums, self.index, x)
@@ -126,11 +127,12 @@ class Groups:
         return x.new_zeros(len(self), *x.shape[1:]).index_add(0, index, x)[index]
 
     def _sum_of_others(self, x: Any) -> Any:
-        """For each row the sum over the others of its group.
+        """Return the sum over the other rows in the group of each row.
 
-        Never the sum of all minus the row: of a large row, or of an infinite one, nothing would be left of the others.
+        It is not computed as the sum of all rows minus the row itself, because a large or infinite row would swallow
+        the others.
         """
-        order = np.argsort(self.index, kind="stable")  # the rows of each group next to each other
+        order = np.argsort(self.index, kind="stable")  # puts the rows of each group next to each other
         before = position_ids(np.bincount(self.index, minlength=len(self)))
         after = self.count[order] - 1 - before
         ordered, lib = x[order], np if kind_of(x) is ARRAY else torch_side().torch
@@ -140,41 +142,42 @@ class Groups:
 
 
 def _sums_before(x: Any, before: NDArray[np.intp], lib: Any) -> Any:
-    """For each row the sum over the rows of its group before it, of which there are ``before``, directly before it."""
-    places = before.reshape(-1, *[1] * (x.ndim - 1))
+    """Return, for each row, the sum over the ``before`` rows directly before it, which are those of its group."""
+    counts = before.reshape(-1, *[1] * (x.ndim - 1))
     if lib is not np:
-        places = torch_side().to_tensor(places).to(x.device)
-    sums = lib.where(places >= 1, lib.roll(x, 1, 0), 0.0)
+        counts = torch_side().to_tensor(counts).to(x.device)
+    sums = lib.where(counts >= 1, lib.roll(x, 1, 0), 0.0)
     step = 1
-    while step <= before.max(initial=0):  # each sum reaches twice as far back as the one before
-        sums = sums + lib.where(places >= step, lib.roll(sums, step, 0), 0.0)
+    while step <= before.max(initial=0):  # each pass doubles the number of rows that a sum covers
+        sums = sums + lib.where(counts >= step, lib.roll(sums, step, 0), 0.0)
         step *= 2
     return sums
 
 
-def _narrowed(result: Any, x: Any) -> Any:
-    """A result in the dtype of what it was made of, if that is precise enough."""
+def _to_dtype_of(x: Any, result: Any) -> Any:
+    """Return the result in the dtype of ``x`` if that is single or double precision."""
     if kind_of(x) is ARRAY:
         return result.astype(x.dtype) if x.dtype.kind == "f" and x.dtype.itemsize > 2 else result
     return result.to(x.dtype) if x.is_floating_point() and x.element_size() > 2 else result.float()
 
 
 def groups(batch: BatchProtocol, by: str, *, size: int | None = None) -> Groups:
-    """The groups of rows that have the same value in a field, as ``"uid"``.
+    """Group the rows that have the same value in a field, such as ``"uid"``.
 
-    ``advantage = reward - groups(batch, "uid").mean(reward)``. Keys on a GPU are read once; nothing else leaves it.
+    ``advantage = reward - groups(batch, "uid").mean(reward)``. Keys on a GPU are copied to the CPU once; nothing else
+    leaves the GPU.
 
     Args:
         batch: N rows in any order.
-        by: the field: text, numbers or other hashable objects, one for each row.
-        size: how many rows each group must have; None for any. A baseline over a group of one row teaches nothing, and
-            groups that were made by a wrong key, or torn apart, are not noticed otherwise.
+        by: Name of a field with one text, number or other hashable object for each row.
+        size: Required number of rows in each group, or None for any number. A baseline over a group of one row teaches
+            nothing, and groups by a wrong key, or groups that were torn apart, are not noticed otherwise.
 
     Raises:
-        MissingFieldError: there is no such field.
-        SizeError: a group has more rows than ``size``, or fewer.
-        StructureError: it has not one value for each row, some are masked, they cannot be told apart (lists, for one),
-            or the fields have different lengths.
+        MissingFieldError: the batch has no such field.
+        SizeError: a group has more or fewer rows than ``size``.
+        StructureError: the field does not have one value for each row, some values are masked or not hashable (lists,
+            for example), or the fields have different lengths.
     """
     tree = require_tree(batch, "groups()")
     rows = rows_to_take(tree)
@@ -185,5 +188,5 @@ def groups(batch: BatchProtocol, by: str, *, size: int | None = None) -> Groups:
         index[own] = number
         keys.append(values[own[:1]].tolist()[0])
         if size is not None and len(own) != size:
-            raise SizeError(f"the group of {keys[-1]!r} has {len(own)} rows, and each is to have {size}", by)
+            raise SizeError(f"each group must have {size} rows, but group {keys[-1]!r} has {len(own)}", by)
     return Groups(index, keys)

@@ -1,4 +1,4 @@
-"""The fields of two batches in one: ``union``."""
+"""The function that puts the fields of two batches into one: ``union``."""
 
 from __future__ import annotations
 
@@ -26,48 +26,52 @@ _MOST_SHOWN = 3
 
 
 def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
-    """The rows of one batch with the fields of both. Neither is changed.
+    """Return the rows of ``batch`` with the fields of both batches. Neither argument is changed.
 
     Args:
         batch: N rows.
-        other: as many rows in the same order; or, with ``on``, rows in any order.
-        on: a field of both, as ``"uid"``: each row of ``batch`` gets the fields of the one row of ``other`` that has
-            its key. Rows of ``other`` that are not asked for are left out, others may serve several rows.
+        other: N rows in the same order; or, with ``on``, any number of rows in any order.
+        on: Name of a field of both batches, such as ``"uid"``. Each row of ``batch`` gets the fields of the one row of
+            ``other`` with the same key. A row of ``other`` may be used any number of times, or not at all.
 
     Returns:
-        A batch of the class of ``batch``, its fields first. Data is shared; with ``on`` that of ``other`` is copied.
+        A batch of the class of ``batch``, with its fields first. Data is shared; with ``on`` that of ``other`` is
+        copied.
 
     Raises:
-        StructureError: other numbers of rows; a field, or a key of the meta, of both with different values (NaN differs
-            from NaN, but an array is what it is; None is nothing); or with ``on`` a key that ``other`` has not exactly
-            once.
+        StructureError: without ``on``, the batches have different numbers of rows; with ``on``, ``other`` does not have
+            a key exactly once; or both batches have a field, or a key of the meta, with different values. NaN differs
+            from NaN unless both are the same array, and None counts as a missing field.
         MissingFieldError: a batch lacks the field ``on``.
         NoLengthError: a field is a scalar.
     """
     mine, theirs = require_tree(batch, "union()"), require_tree(other, "union()")
     rows, count = equal_rows(mine.__dict__), equal_rows(theirs.__dict__)
     if on is not None:
-        theirs = take(theirs, _places(_keys(mine, on, rows), _keys(theirs, on, count), on))
+        theirs = take(theirs, _positions(_keys(mine, on, rows), _keys(theirs, on, count), on))
     elif rows != count:
         raise StructureError(f"{rows} rows cannot be joined with {count}; on= takes a field of both to join them by")
     joined: Any = shallow(mine)
-    _put_in(joined.__dict__, shallow(theirs).__dict__, "")
+    _add_missing(joined.__dict__, shallow(theirs).__dict__, "")
     if meta := meta_of(theirs):
         both = dict(meta_of(mine))
-        _put_in(both, meta, "meta.")
+        _add_missing(both, meta, "meta.")
         set_meta(joined, both)
     result: B = joined
     return result
 
 
-def _put_in(fields: dict[str, Any], more: Mapping[str, Any], where: str) -> None:
-    """Add what is not there; None is nothing, as in fields of a record that may be left out."""
+def _add_missing(fields: dict[str, Any], more: Mapping[str, Any], prefix: str) -> None:
+    """Add the fields that are missing or None, as optional fields of a record may be; others must be equal."""
     for name, value in more.items():
-        there = fields.get(name)
-        if there is None:
+        own = fields.get(name)
+        if own is None:
             fields[name] = value
-        elif value is not None:
-            _require_same(there, value, where + name)
+        elif value is not None and own is not value and not same_leaf(own, value):
+            differ = f"{describe(own)} and {describe(value)}"
+            raise StructureError(
+                f"both batches have it, with different values: {differ}; rename or leave out one", prefix + name
+            )
 
 
 def _keys(tree: Any, on: str, rows: int) -> list[Any]:
@@ -75,31 +79,25 @@ def _keys(tree: Any, on: str, rows: int) -> list[Any]:
     return keys
 
 
-def _places(wanted: Sequence[Any], there: Sequence[Any], on: str) -> NDArray[np.intp]:
-    """For each key the number of the row that has it."""
-    places: dict[Any, int] = {}
-    twice: dict[Any, None] = {}
+def _positions(wanted: Sequence[Any], available: Sequence[Any], on: str) -> NDArray[np.intp]:
+    """Return, for each wanted key, the number of the row that has it."""
+    positions: dict[Any, int] = {}
+    repeated: dict[Any, None] = {}
     try:
-        for place, key in enumerate(there):
-            if places.setdefault(key, place) != place:
-                twice[key] = None
-        missing = list(dict.fromkeys(key for key in wanted if key not in places))
-        several = list(dict.fromkeys(key for key in wanted if key in twice))
+        for position, key in enumerate(available):
+            if positions.setdefault(key, position) != position:
+                repeated[key] = None
+        missing = list(dict.fromkeys(key for key in wanted if key not in positions))
+        ambiguous = list(dict.fromkeys(key for key in wanted if key in repeated))
     except TypeError as error:
-        raise StructureError(f"its values cannot be told apart: {error}", on) from error
+        raise StructureError(f"rows can only be joined by hashable values: {error}", on) from error
     if missing:
-        raise StructureError(f"the other batch has no row for {_shown(missing)}", on)
-    if several:
-        raise StructureError(f"the other batch has several rows for {_shown(several)}", on)
-    return np.fromiter((places[key] for key in wanted), np.intp, len(wanted))
+        raise StructureError(f"the other batch has no row for {_format_keys(missing)}", on)
+    if ambiguous:
+        raise StructureError(f"the other batch has several rows for {_format_keys(ambiguous)}", on)
+    return np.fromiter((positions[key] for key in wanted), np.intp, len(wanted))
 
 
-def _shown(keys: Sequence[Any]) -> str:
+def _format_keys(keys: Sequence[Any]) -> str:
     more = f" and {len(keys) - _MOST_SHOWN} more" if len(keys) > _MOST_SHOWN else ""
     return ", ".join(map(repr, keys[:_MOST_SHOWN])) + more
-
-
-def _require_same(one: Any, two: Any, name: str) -> None:
-    if one is not two and not same_leaf(one, two):
-        differ = f"{describe(one)} and {describe(two)}"
-        raise StructureError(f"both batches have it, with different values: {differ}; rename or leave out one", name)

@@ -1,4 +1,4 @@
-"""A protocol as the list of fields that a stage reads: ``field_names`` and ``project``."""
+"""Functions that use a protocol as the list of fields a stage reads: ``field_names`` and ``project``."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ T = TypeVar("T")
 
 @overload
 def project(batch: BatchProtocol, into: TypeForm[T], /) -> T: ...
-@overload  # jedi knows no TypeForm; it reads this one, and checkers never reach it
+@overload  # for jedi, which does not support TypeForm; checkers never reach this one
 def project(batch: BatchProtocol, into: type[T], /) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
 def project(batch: Any, into: Any, /) -> Any:
-    """A new batch with the fields that a protocol or record declares and no others, validated; memory is shared.
+    """Return a new, validated batch with only the fields that a protocol or record declares. Memory is shared.
 
-    Nested batches lose what their own declarations do not name.
+    Nested batches lose the fields that their own declarations do not name.
 
     Args:
-        batch: any batch.
-        into: the protocol or record.
+        batch: Any batch.
+        into: The protocol or record.
 
     Returns:
-        For a record a batch of that class, for a protocol an open one. Optional fields that are not there are left out,
-        or have their default in a record.
+        A batch of the record's class, or an open batch for a protocol. Optional fields that are missing are left out,
+        or get their default in a record.
 
     Raises:
         LeafError: ``batch`` is not a Batch.
-        SchemaError: a declared field is missing, or not as declared.
+        SchemaError: a declared field is missing or differs from its declaration.
         DeclarationError: ``into`` is not a protocol or record.
     """
     schema = schema_of(into)
@@ -53,13 +53,13 @@ def _keep_declared(tree: Any, schema: Schema) -> None:
         if name not in nested:
             del tree.__dict__[name]
         elif kind_of(value) is BATCH:
-            inner = next((one for one in nested[name] if matches(value, one)), None)
+            inner = next((declared for declared in nested[name] if matches(value, declared)), None)
             if inner is not None:
                 _keep_declared(value, inner)
 
 
 def field_names(schema: object, /) -> tuple[str, ...]:
-    """The names of the fields that a protocol or record declares, inherited ones first, optional ones too.
+    """Return the names of the fields that a protocol or record declares, inherited ones first, optional ones included.
 
     Raises:
         DeclarationError: ``schema`` is not a protocol or record.

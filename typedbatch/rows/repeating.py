@@ -1,4 +1,4 @@
-"""The same rows more often, or in so many parts: ``repeat``, ``chunk`` and ``pad_rows``."""
+"""Functions that repeat rows, cut a batch into equal parts and pad it: ``repeat``, ``chunk`` and ``pad_rows``."""
 
 from __future__ import annotations
 
@@ -29,32 +29,33 @@ LOSS_MASK = "loss_mask"
 
 
 def repeat(batch: B, n: int | Lengths, *, interleave: bool = True) -> B:
-    """Each row n times. Data is copied.
+    """Repeat each row ``n`` times. Data is copied.
 
     Args:
         batch: N rows.
-        n: how often, 0 or more; or one number for each row.
-        interleave: keep the copies of a row together, ``a a b b``, as samplers give several answers to each prompt;
-            otherwise ``a b a b``.
+        n: Number of repetitions, 0 or more, or one number for each row.
+        interleave: Whether the copies of a row stay together (``a a b b``), like several responses to each prompt.
+            Otherwise the batch as a whole is repeated (``a b a b``).
 
     Returns:
-        A batch of the same class, of ``n * N`` rows, or ``sum(n)``.
+        A batch of the same class with ``n * N`` rows, or ``sum(n)``.
 
     Raises:
-        SizeError: a number below 0, more rows than an array can have, another count of numbers than of rows, or
-            several numbers with ``interleave=False``.
+        SizeError: a number is below 0, the result would have more rows than an array can, there is not one number for
+            each row, or there are several numbers with ``interleave=False``.
         StructureError: the fields have different lengths.
         NoLengthError: a field is a scalar.
     """
     tree = require_tree(batch, "repeat()")
     rows = rows_to_take(tree)
     if kind_of(n) in (SEQUENCE, ARRAY, TENSOR):
-        numbers = _repeated_by(whole_numbers(n, "numbers of times"), rows, interleave, _most_rows(tree))
+        numbers = _repeat_row_numbers(whole_numbers(n, "numbers of times"), rows, interleave, _max_rows(tree))
     else:
         times = at_least(0, n, "the number of times")
-        at_most(_most_rows(tree) // max(rows, 1), times, "the number of times")
+        at_most(_max_rows(tree) // max(rows, 1), times, "the number of times")
         if interleave and all(map(_is_plain, (leaf for _, leaf in leaves(tree.__dict__)))):
-            at_once: B = map_leaves(tree, partial(_each_repeated, times=times))
+            # numpy and torch repeat a plain leaf without an array of row numbers
+            at_once: B = map_leaves(tree, partial(_repeat_plain, times=times))
             return at_once
         numbers = np.repeat(np.arange(rows), times) if interleave else np.tile(np.arange(rows), times)
     repeated: B = take(tree, numbers) if tree.__dict__ else shallow(tree)
@@ -66,43 +67,44 @@ def _is_plain(leaf: Any) -> bool:
     return kind is ARRAY or kind is NONE or (kind is TENSOR and not leaf.is_nested)
 
 
-def _each_repeated(leaf: Any, times: int) -> Any:
-    """By what numpy and torch have for it, which needs no row numbers."""
+def _repeat_plain(leaf: Any, times: int) -> Any:
     if leaf is None:
         return None
     return leaf.repeat(times, 0) if kind_of(leaf) is ARRAY else leaf.repeat_interleave(times, 0)
 
 
-def _most_rows(tree: Any) -> int:
-    """The most rows that every array and tensor of a batch can have."""
+def _max_rows(tree: Any) -> int:
+    """Return the largest number of rows that every array and tensor of the batch can have."""
     found = (leaf for _, leaf in leaves(tree.__dict__) if _is_plain(leaf) and leaf is not None)
     return MOST_BYTES // max([np.intp(0).itemsize, *map(_bytes_of_row, found)])
 
 
 def _bytes_of_row(leaf: Any) -> int:
-    sizes = [max(size, 1) for size in leaf.shape[1:]]  # numpy counts so, for arrays without values too
+    sizes = [max(size, 1) for size in leaf.shape[1:]]  # numpy's own limit counts a dimension of size 0 as 1
     return math.prod([leaf.dtype.itemsize, *sizes])
 
 
-def _repeated_by(times: NDArray[np.intp], rows: int, interleave: bool, most: int) -> NDArray[np.intp]:
+def _repeat_row_numbers(times: NDArray[np.intp], rows: int, interleave: bool, max_rows: int) -> NDArray[np.intp]:
     if len(times) != rows:
-        raise SizeError(f"one number for each of {rows} rows says how often it is repeated, got {len(times)}")
+        raise SizeError(f"repeat() takes one number, or one for each of {rows} rows, got {len(times)}")
     if not interleave:
         raise SizeError("interleave=False repeats the whole batch, so it takes one number, not one for each row")
-    at_most(most, sum(times.tolist()), "the sum of the numbers of times")
+    at_most(max_rows, sum(times.tolist()), "the sum of the numbers of times")
     return np.repeat(np.arange(rows), times)
 
 
 def chunk(batch: B, n: int, *, equal: bool = False) -> list[B]:
-    """Exactly n parts, in order. Views, no copies; :func:`typedbatch.cat` of them is the batch.
+    """Split the batch into exactly ``n`` consecutive parts, which are views.
+
+    :func:`typedbatch.cat` of the parts equals the batch.
 
     Args:
         batch: N rows.
-        n: the number of parts. Their rows differ by one at most, the longer ones first, as in ``numpy.array_split``.
-        equal: refuse rows that n does not divide, as for the ranks of data parallelism.
+        n: Number of parts. Their lengths differ by at most one, longer parts first, as in ``numpy.array_split``.
+        equal: Whether to refuse a number of rows that ``n`` does not divide, as for the ranks of data parallelism.
 
     Raises:
-        SizeError: n is below 1, there are fewer rows than parts, or with ``equal`` n does not divide them.
+        SizeError: ``n`` is below 1, there are fewer rows than parts, or with ``equal`` it does not divide the rows.
         StructureError: the fields have different lengths.
         NoLengthError: a field is a scalar.
     """
@@ -117,22 +119,22 @@ def chunk(batch: B, n: int, *, equal: bool = False) -> list[B]:
 
 
 def pad_rows(batch: B, multiple: int, *, zero: Sequence[str] | None = None) -> tuple[B, int]:
-    """Rows from the start once more, behind the others, until ``multiple`` divides their number.
+    """Append copies of the first rows until ``multiple`` divides the number of rows.
 
-    ``padded[:len(padded) - added]`` are the rows that there were.
+    ``padded[:len(padded) - added]`` are the original rows.
 
     Args:
         batch: N rows.
-        multiple: what their number shall be a multiple of.
-        zero: fields that are zero in the added rows (``None`` for objects), so that these do not count. None for every
-            ``loss_mask``, in nested batches and in the values of a :class:`~typedbatch.Ragged` too.
+        multiple: Divisor of the new number of rows.
+        zero: Names of fields to set to zero (``None`` for objects) in the added rows, so that they do not count. None
+            means every ``loss_mask``, also in nested batches and in the values of a :class:`~typedbatch.Ragged`.
 
     Returns:
-        The batch, of the same class, and the number of added rows, often 0. Data is copied if there are any.
+        A batch of the same class and the number of added rows, which may be 0. Data is copied if rows are added.
 
     Raises:
-        SizeError: ``multiple`` is below 1, or more rows than an array can have.
-        MissingFieldError: there is no field that ``zero`` names.
+        SizeError: ``multiple`` is below 1 or above the number of rows that an array can have.
+        MissingFieldError: ``zero`` names a field that the batch lacks.
         StructureError: the fields have different lengths.
         NoLengthError: a field is a scalar.
     """
@@ -145,22 +147,22 @@ def pad_rows(batch: B, multiple: int, *, zero: Sequence[str] | None = None) -> t
     added = -rows % multiple
     if not added:
         return shallow(tree), 0
-    at_most(_most_rows(tree), multiple, "multiple")
+    at_most(_max_rows(tree), multiple, "multiple")
     padded: Any = take(tree, np.arange(rows + added) % rows)
     if zero is None:
-        _empty_loss_masks(padded, rows)
+        _zero_loss_masks(padded, rows)
     elif named:
         Batch.empty_(new_tree(Batch, {name: padded.__dict__[name] for name in named}), slice(rows, None))
     return padded, added
 
 
-def _empty_loss_masks(tree: Any, first: int) -> None:
-    """Zeros in every ``loss_mask``, from a row on."""
+def _zero_loss_masks(tree: Any, first: int) -> None:
+    """Set every ``loss_mask`` to zero from row ``first`` on."""
     for name, value in tree.__dict__.items():
         if kind_of(value) is RAGGED:
             values = value.values if name != LOSS_MASK else new_tree(Batch, {LOSS_MASK: value.values})
-            _empty_loss_masks(values, int(value.offsets[first]))
+            _zero_loss_masks(values, int(value.offsets[first]))
         elif name == LOSS_MASK:
             Batch.empty_(new_tree(Batch, {name: value}), slice(first, None))
         elif isinstance(value, Tree):
-            _empty_loss_masks(value, first)
+            _zero_loss_masks(value, first)

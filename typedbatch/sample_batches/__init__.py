@@ -1,4 +1,4 @@
-"""RLlib's SampleBatch and MultiAgentBatch, and what they are laid out and compressed by."""
+"""RLlib's SampleBatch and MultiAgentBatch, with their layout and compression."""
 
 from typedbatch.sample_batches.multi_agent import MultiAgentBatch
 from typedbatch.sample_batches.sample_batch import SampleBatch
@@ -7,4 +7,4 @@ __all__ = ["MultiAgentBatch", "SampleBatch"]
 
 
 def __dir__() -> list[str]:
-    return __all__  # what is public; not the modules that it comes from
+    return __all__  # without the submodules, which are private

@@ -1,4 +1,4 @@
-"""Columns compressed with LZ4: the bytes of the arrays, never a pickle. Needs the extra ``lz4``."""
+"""Compression of columns with LZ4. It stores the bytes of arrays and never pickles. Needs the extra ``lz4``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typedbatch.errors import LeafError, MissingDependencyError, under
 
 
 class Form(NamedTuple):
-    """What the bytes of one leaf were."""
+    """Shape and dtype of a compressed leaf."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -32,9 +32,9 @@ class Compressed:
     """A column, or one row of it, as compressed bytes.
 
     Attributes:
-        data: the bytes.
-        forms: what they are of.
-        rows: how many rows are inside.
+        data: The compressed bytes.
+        forms: Shapes and dtypes of the leaves.
+        rows: Number of rows.
     """
 
     __slots__ = ("data", "forms", "rows")
@@ -54,11 +54,11 @@ class Compressed:
         return f"Compressed(rows={self.rows}, bytes={len(self.data)})"
 
     def restore(self) -> Any:
-        """The array, tensor or Batch that was compressed."""
+        """Return the array, tensor or Batch that was compressed."""
         try:
-            return _restored(memoryview(_lz4().decompress(self.data)), self.forms)[0]
+            return _restore(memoryview(_lz4().decompress(self.data)), self.forms)[0]
         except (RuntimeError, ValueError) as error:
-            raise LeafError(f"compressed bytes that are damaged: {error}") from error
+            raise LeafError(f"the compressed bytes are damaged: {error}") from error
 
 
 @cache
@@ -71,10 +71,12 @@ def _lz4() -> Any:
 
 
 def compress_column(column: Any, bulk: bool) -> Any:
-    """A column in one piece if ``bulk``, else as an object array with one piece per row; what is compressed stays.
+    """Return the column compressed as a whole if ``bulk``, or else as an object array with one item per row.
+
+    A compressed column is returned as it is.
 
     Raises:
-        LeafError: something in it is not an array or tensor of numbers.
+        LeafError: a leaf is not an array or tensor of numbers.
         MissingDependencyError: lz4 is not installed.
     """
     if is_compressed(column):
@@ -83,32 +85,32 @@ def compress_column(column: Any, bulk: bool) -> Any:
     forms = _forms(column, arrays)
     rows = len(arrays[0])
     if any(len(array) != rows for array in arrays):
-        raise LeafError(f"{describe(column)} has fields of different lengths, so it has no rows to compress")
+        raise LeafError(f"fields must have the same length to be compressed, got {describe(column)}")
     compress = _lz4().compress
     if bulk:
         return Compressed(compress(b"".join(map(_bytes, arrays))), forms, rows)
     if not rows:
-        return column  # nothing to compress, and no row to tell what the rows would be
+        return column  # without a row, the shape and dtype of rows would be lost
     row_forms = _of_one_row(forms)
     pieces = zip(*([_bytes(row) for row in array] for array in arrays), strict=True)
     return object_array([Compressed(compress(b"".join(parts)), row_forms, 1) for parts in pieces])
 
 
 def decompress_column(column: Any) -> Any:
-    """What ``compress_column`` was given; anything else as it is."""
+    """Return the original of a column from ``compress_column``. Any other column is returned as it is."""
     if not is_compressed(column):
         return column
     if type(column) is Compressed:
         return column.restore()
     pieces = column.ravel()
-    there = np.array([piece is not None for piece in pieces])
-    rows = stack_trees([{"": piece.restore()} for piece in pieces[there]], 0, "error", to_leaf)
-    numbers = np.where(there, np.cumsum(there) - 1, NO_ROW).reshape(column.shape)
+    present = np.array([piece is not None for piece in pieces])
+    rows = stack_trees([{"": piece.restore()} for piece in pieces[present]], 0, "error", to_leaf)
+    numbers = np.where(present, np.cumsum(present) - 1, NO_ROW).reshape(column.shape)
     return take_or_zeros(rows, numbers).__dict__[""]
 
 
 def is_compressed(column: Any) -> bool:
-    """True for what ``compress_column`` gives, also with ``None`` among its rows where zeros were put since."""
+    """Return whether a column comes from ``compress_column``, also if some rows have been replaced by ``None``."""
     if type(column) is not np.ndarray or column.dtype != object:
         return type(column) is Compressed
     types = set(map(type, column.ravel()))
@@ -116,7 +118,7 @@ def is_compressed(column: Any) -> bool:
 
 
 def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
-    """How to make the value of its bytes, whose arrays go into the list."""
+    """Return the forms of a value's leaves, and append their arrays to the list."""
     kind = KINDS[type(value)]
     if kind is BATCH and value.__dict__:
         forms: dict[str, Forms] = {}
@@ -132,7 +134,7 @@ def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
             raise LeafError(f"{describe(value)} cannot be compressed: {error}") from error
     numeric = KINDS[type(array)] is ARRAY and array.dtype.kind in "biufcmM" and not isinstance(array, np.ma.MaskedArray)
     if not numeric or not array.ndim:
-        raise LeafError(f"{describe(value)} cannot be compressed; columns of numbers can")
+        raise LeafError(f"only plain columns of numbers can be compressed, got {describe(value)}")
     arrays.append(array)
     return Form(array.shape, array.dtype.str, torch_dtype)
 
@@ -151,12 +153,12 @@ def _bytes(array: NDArray[Any]) -> memoryview | bytes:
     )
 
 
-def _restored(data: memoryview, forms: Forms) -> tuple[Any, memoryview]:
-    """The value, and the bytes that are left."""
+def _restore(data: memoryview, forms: Forms) -> tuple[Any, memoryview]:
+    """Return the value, and the remaining bytes."""
     if isinstance(forms, dict):
         fields = {}
         for name, form in forms.items():
-            fields[name], data = _restored(data, form)
+            fields[name], data = _restore(data, form)
         return new_tree(Tree.__plain__, fields), data
     dtype = np.dtype(forms.dtype)
     size = dtype.itemsize * prod(forms.shape)

@@ -1,4 +1,4 @@
-"""What a model reads of a trajectory at one step, as RLlib's view requirements say it."""
+"""Input of a model at one step of a trajectory, as RLlib's view requirements describe it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from typedbatch.sample_batches.layout import Layout, sequence_of_steps
 
 OBS: Final = "obs"
 NEXT_OBS: Final = "new_obs"
-# what a column shows of the last step, where the step to come is asked for
+# source columns at the last step that hold the previous values of the step to come
 _AT_THE_END: Final = {"prev_actions": "actions", "prev_rewards": "rewards"}
 
 
 class ViewRequirementLike(Protocol):
-    """What is read of a view requirement; RLlib's own have it."""
+    """Attributes of a view requirement that are read; RLlib's own class has them."""
 
     @property
     def data_col(self) -> str | None: ...
@@ -35,13 +35,13 @@ class ViewRequirementLike(Protocol):
 
 
 class ViewRequirement(NamedTuple):
-    """One column of a model's input; the part of RLlib's ``ViewRequirement`` that input needs.
+    """One column of a model's input: the part of RLlib's ``ViewRequirement`` that is needed for it.
 
     Attributes:
-        data_col: the column that it shows; None for the one of its own name.
-        shift: which step, counted from the one at hand: -1 for the one before, ``[-1, 0]`` for both, ``"-3:0"`` for
+        data_col: Name of the source column, or None for the column's own name.
+        shift: Offset of the step from the current one: -1 for the previous step, ``[-1, 0]`` for both, ``"-3:0"`` for
             the last four.
-        used_for_compute_actions: whether the model reads it.
+        used_for_compute_actions: Whether the model reads the column.
     """
 
     data_col: str | None = None
@@ -52,30 +52,30 @@ class ViewRequirement(NamedTuple):
 def single_step_input(
     tree: Tree, layout: Layout, requirements: Mapping[str, ViewRequirementLike], index: int | Literal["last"]
 ) -> dict[str, Any]:
-    """The columns for one step; see :meth:`SampleBatch.get_single_step_input_dict`."""
+    """Return the columns for one step; see :meth:`SampleBatch.get_single_step_input_dict`."""
     steps = layout.steps
     if not steps:
-        raise RowIndexError("a batch without steps has no input for a model")
-    step = steps if index == "last" else _number(index, steps)
+        raise RowIndexError("a batch must have a step to get a model's input from, got 0 steps")
+    step = steps if index == "last" else _step_number(index, steps)
     columns = {}
     for name, requirement in requirements.items():
         if requirement.used_for_compute_actions:
             source, shift = requirement.data_col or name, requirement.shift
             if type(shift) is int:
-                columns[name] = _at(tree, layout, source, step + shift, index == "last")
+                columns[name] = _row_at(tree, layout, source, step + shift, index == "last")
             else:
                 columns[name] = _window(tree, layout, source, step + _shifts(shift, name), index == "last")
     return columns
 
 
-def _number(index: Any, steps: int) -> int:
+def _step_number(index: Any, steps: int) -> int:
     if not isinstance(index, (int, np.integer)) or not -steps <= index < steps:
-        raise RowIndexError(f"there is no step {index!r} among {steps}")
+        raise RowIndexError(f"step {index!r} does not exist in a batch of {steps} steps")
     return int(index) % steps
 
 
-def _at(tree: Tree, layout: Layout, source: str, row: int, at_end: bool) -> Any:
-    """One row of a column; zeros before the first step."""
+def _row_at(tree: Tree, layout: Layout, source: str, row: int, at_end: bool) -> Any:
+    """Return one row of a column, which is zero before the first step."""
     if at_end and row == layout.steps:
         if source == OBS:
             return _leaf(take_basic(_column(tree, NEXT_OBS), slice(-1, None)))
@@ -89,9 +89,9 @@ def _at(tree: Tree, layout: Layout, source: str, row: int, at_end: bool) -> Any:
 
 
 def _window(tree: Tree, layout: Layout, source: str, rows: NDArray[np.intp], at_end: bool) -> Any:
-    """Several rows of a column, as one; zeros where there is no step."""
+    """Return several rows of a column as one row, with zeros for steps that do not exist."""
     last = layout.steps - 1
-    if at_end and source == OBS:  # the observation after the last step is one step more
+    if at_end and source == OBS:  # the observation after the last step comes from the column new_obs
         first = max(0, int(rows.min(initial=last)))
         after = take_basic(_column(tree, NEXT_OBS), slice(-1, None))
         renamed = new_tree(Tree.__plain__, {OBS: _leaf(after)})
@@ -121,6 +121,6 @@ def _shifts(shift: Any, name: str) -> NDArray[np.intp]:
         if isinstance(shift, str):
             first, last, *step = map(int, shift.split(":"))
             return np.arange(first, last + 1, *step)
-        return np.array([operator.index(one) for one in shift], np.intp)
+        return np.array([operator.index(offset) for offset in shift], np.intp)
     except (ValueError, TypeError, ZeroDivisionError) as error:
-        raise SettingError(f"a shift is an int, a list of them, or 'from:to', got {shift!r}", name) from error
+        raise SettingError(f"a shift must be an int, a list of ints, or 'from:to', got {shift!r}", name) from error

@@ -1,8 +1,8 @@
-"""Where the steps of a sample batch are: one row each, or in sequences, end to end or each padded with zeros.
+"""Layout of the steps of a sample batch: one row each, or in sequences that are end to end or padded with zeros.
 
-``seq_lens`` says how many steps each sequence has. A state of a network (``state_in_0``, ``state_out_0``, ``state_in``)
-has one row per sequence, or one per step, as its length says. A batch is zero-padded when its rows are as many for each
-sequence; nothing but the lengths says so, so nothing can go stale.
+``seq_lens`` has the number of steps of each sequence. A network's state (``state_in_0``, ``state_out_0``, ``state_in``)
+has one row per sequence or one per step, depending on its length. A batch is zero-padded if each sequence has the same
+number of rows. This is derived from the lengths alone, so no flag can become stale.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ _STATE = re.compile(r"state_(in|out)(_\d+)?")
 
 
 class Layout(NamedTuple):
-    """How the rows of a sample batch are laid out."""
+    """Layout of the rows of a sample batch."""
 
     steps: int
-    """Rows that are steps, not padding."""
+    """Number of rows that are steps and not padding."""
     rows: int
-    """Rows of the columns, padding included."""
+    """Number of rows of the columns, padding included."""
     seq_lens: NDArray[np.intp] | None
-    """The steps of each sequence; None without ``seq_lens``."""
+    """Number of steps of each sequence, or None without ``seq_lens``."""
     states: frozenset[str]
-    """The fields with one row per sequence, ``seq_lens`` not among them."""
+    """Names of the fields with one row per sequence, except ``seq_lens``."""
 
     @property
     def is_flat(self) -> bool:
-        """True when there is no padding."""
+        """True if the batch has no padding."""
         return self.steps == self.rows
 
     @property
     def padded_to(self) -> int | None:
-        """The rows of every sequence, if they are the same."""
+        """Number of rows of every sequence, or None if it differs."""
         if self.seq_lens is None or not len(self.seq_lens):
             return None
         length, rest = divmod(self.rows, len(self.seq_lens))
         return length if not rest and length >= self.seq_lens.max() else None
 
     def positions(self) -> NDArray[np.intp]:
-        """The rows that are steps."""
+        """Return the numbers of the rows that are steps."""
         if self.is_flat or self.seq_lens is None:
             return np.arange(self.rows)
         return np.flatnonzero(mask(self.seq_lens, self.padded_to))
 
 
 def layout_of(fields: dict[str, Any]) -> Layout:
-    """The layout of a batch with these fields.
+    """Return the layout of a batch with these fields.
 
     Raises:
-        StructureError: columns have different lengths, or not the rows that ``seq_lens`` says.
+        StructureError: columns have different lengths, or lengths that do not match ``seq_lens``.
         SizeError: ``seq_lens`` are not lengths.
         NoLengthError: a field is a scalar.
     """
@@ -73,78 +73,81 @@ def layout_of(fields: dict[str, Any]) -> Layout:
         rows = count_steps(fields)
         return Layout(rows, rows, None, frozenset())
     if not np.ndim(fields[SEQ_LENS]):
-        raise NoLengthError("a scalar, so this is a step of a batch, and has no length", SEQ_LENS)
+        raise NoLengthError("is a scalar, so the batch is a single step and has no length", SEQ_LENS)
     with under(SEQ_LENS):
-        seq_lens = as_lengths(_whole(fields[SEQ_LENS]))
+        seq_lens = as_lengths(_as_integers(fields[SEQ_LENS]))
     states = [name for name in fields if name[:6] == "state_" and _STATE.fullmatch(name)]
     per_sequence = frozenset(name for name in states if count_rows({name: fields[name]}) == len(seq_lens))
     columns = {name: value for name, value in fields.items() if name != SEQ_LENS and name not in per_sequence}
     steps = int(seq_lens.sum())
     rows = count_steps(columns)
-    plain = {name: value for name, value in columns.items() if type(value) is not Compressed}
-    if not rows and count_rows(plain) is None:
-        rows = steps  # nothing has rows: only None, and fields that are reserved
+    uncompressed = {name: value for name, value in columns.items() if type(value) is not Compressed}
+    if not rows and count_rows(uncompressed) is None:
+        rows = steps  # no field has rows, as each is None or reserved
     layout = Layout(steps, rows, seq_lens, per_sequence)
     if not layout.is_flat and layout.padded_to is None:
         raise StructureError(f"the lengths sum to {steps}, but there are {layout.rows} rows", SEQ_LENS)
     return layout
 
 
-def _whole(seq_lens: Any) -> Any:
-    """Whole numbers as integers: converting all of a batch to floating tensors leaves them what they are."""
+def _as_integers(seq_lens: Any) -> Any:
+    """Return ``seq_lens`` as integers, also if a conversion of the whole batch has turned them into floats."""
     array = np.asarray(leaf_to_numpy(seq_lens))
     return array.astype(np.intp) if array.dtype.kind == "f" and (array == np.floor(array)).all() else array
 
 
 def count_steps(columns: dict[str, Any]) -> int:
-    """The one length of all columns; what is compressed as a whole knows its own.
+    """Return the length that all columns have. A column that is compressed as a whole stores its own.
 
     Raises:
         StructureError: the columns have different lengths.
         NoLengthError: a column is a scalar.
     """
-    whole = {name: value.rows for name, value in columns.items() if type(value) is Compressed}
-    if not whole:
+    counts = {name: value.rows for name, value in columns.items() if type(value) is Compressed}
+    if not counts:
         return equal_rows(columns)
-    others = {name: value for name, value in columns.items() if name not in whole}
+    others = {name: value for name, value in columns.items() if name not in counts}
     if count_rows(others) is not None:
-        whole["the others"] = equal_rows(others)
-    if len(set(whole.values())) > 1:
-        listed = ", ".join(f"{name}: {count}" for name, count in whole.items())
+        counts["the others"] = equal_rows(others)
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
         raise StructureError(f"the fields have different lengths ({listed}); rows would be lost")
-    return int(next(iter(whole.values())))
+    return int(next(iter(counts.values())))
 
 
 def require_parts(parts: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse to concatenate batches of which some are padded and others not, or to another length.
+    """Raise an error if the batches to concatenate differ in their padding.
 
     Raises:
-        StructureError: they are.
+        StructureError: some are padded and others not, or they are padded to different lengths.
     """
     layouts = [layout_of(dict(part)) for part in parts if SEQ_LENS in part]
     layouts = [layout for layout in layouts if layout.rows]
     if all(layout.is_flat for layout in layouts) or len({layout.padded_to for layout in layouts}) < 2:
         return
-    said = [f"padded to {layout.padded_to}" if layout.padded_to else "not padded" for layout in layouts]
-    raise StructureError(f"batches that are {', '.join(dict.fromkeys(said))}; right_zero_pad() all to the same length")
+    found = [f"padded to {layout.padded_to}" if layout.padded_to else "not padded" for layout in layouts]
+    raise StructureError(
+        f"batches must have the same padding, got {', '.join(dict.fromkeys(found))}; "
+        "right_zero_pad() all to the same length"
+    )
 
 
 def split_fields(tree: Tree, layout: Layout) -> tuple[Tree, Tree]:
-    """The columns, and the fields with one row per sequence."""
+    """Return the columns, and the fields with one row per sequence."""
     per_sequence = {name: value for name, value in tree.__dict__.items() if name == SEQ_LENS or name in layout.states}
     columns = {name: value for name, value in tree.__dict__.items() if name not in per_sequence}
     return new_tree(Tree.__plain__, columns), new_tree(Tree.__plain__, per_sequence)
 
 
 def joined(tree: T, columns: Tree, per_sequence: Tree, seq_lens: Any) -> T:
-    """A batch of the class, and with the order of fields, of ``tree``."""
+    """Return a batch with the class and the order of fields of ``tree``."""
     fields = {**columns.__dict__, **per_sequence.__dict__, SEQ_LENS: like(seq_lens, tree.__dict__[SEQ_LENS])}
     out: T = new_tree(type(tree), {name: fields[name] for name in tree.__dict__})
     return out
 
 
 def like(values: Any, leaf: Any) -> Any:
-    """Integers as an array, or as a tensor, of the dtype that ``leaf`` has, if that holds them."""
+    """Return integers as an array or tensor with the dtype of ``leaf``, if that can hold them."""
     if KINDS[type(leaf)] is not TENSOR:
         array = np.asarray(values)
         cast = array.astype(leaf.dtype)
@@ -154,7 +157,7 @@ def like(values: Any, leaf: Any) -> Any:
 
 
 def flat(tree: T, layout: Layout) -> tuple[T, Layout]:
-    """The batch without its padding, and the layout that it has then; the very batch if it has none."""
+    """Return the batch without padding, and its new layout. A batch without padding is returned as it is."""
     if layout.is_flat:
         return tree, layout
     columns, per_sequence = split_fields(tree, layout)
@@ -167,7 +170,7 @@ def _take(tree: T, index: Any) -> T:
 
 
 def take_steps(tree: T, index: Any) -> T:
-    """Steps of a batch with ``seq_lens``; see :meth:`SampleBatch.__getitem__`."""
+    """Return steps of a batch with ``seq_lens``; see :meth:`SampleBatch.__getitem__`."""
     tree, layout = flat(tree, layout_of(tree.__dict__))
     index = slice(None) if index is Ellipsis else index
     try:
@@ -178,12 +181,12 @@ def take_steps(tree: T, index: Any) -> T:
     except (IndexError, TypeError, ValueError) as error:
         raise RowIndexError(f"{layout.steps} steps cannot be indexed by {index!r}: {error}") from error
     if numbers.ndim > 1 or isinstance(index, tuple):
-        raise RowIndexError("steps of sequences are taken by an int, a slice, a mask or a list of numbers")
+        raise RowIndexError("steps of sequences can be indexed by an int, a slice, a mask or a list of numbers")
     return _single_steps(tree, layout, numbers if numbers.ndim else int(numbers))
 
 
 def each_step(tree: T) -> Iterator[T]:
-    """The steps of a batch with ``seq_lens``, one after the other."""
+    """Iterate over the steps of a batch with ``seq_lens``."""
     tree, layout = flat(tree, layout_of(tree.__dict__))
     columns, per_sequence = split_fields(tree, layout)
     for step, sequence in enumerate(sequence_of_steps(layout).tolist()):
@@ -191,13 +194,13 @@ def each_step(tree: T) -> Iterator[T]:
 
 
 def sequence_of_steps(layout: Layout) -> NDArray[np.intp]:
-    """The number of the sequence that each step is of."""
+    """Return the number of the sequence that each step belongs to."""
     assert layout.seq_lens is not None
     return np.repeat(np.arange(len(layout.seq_lens)), layout.seq_lens)
 
 
 def _single_steps(tree: T, layout: Layout, numbers: Any) -> T:
-    """Steps that are sequences of their own."""
+    """Return steps as sequences of one step each."""
     columns, per_sequence = split_fields(tree, layout)
     sequence = sequence_of_steps(layout)[numbers]
     ones = np.ones(np.shape(numbers), np.intp)
@@ -205,12 +208,16 @@ def _single_steps(tree: T, layout: Layout, numbers: Any) -> T:
 
 
 def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
-    """Steps from ``start`` to ``stop`` of a batch without padding; zeros before the first if ``start`` is negative."""
+    """Return the steps from ``start`` to ``stop`` of a batch without padding.
+
+    A negative ``start`` puts zeros before the first step.
+    """
     if layout.seq_lens is None:
         return _slice_columns(tree, start, stop)
     columns, per_sequence = split_fields(tree, layout)
     first, last, lens = _sequences_of(layout.seq_lens, start, stop)
-    if start < 0 and not len(lens):  # zeros before nothing are a sequence too, which has no state yet
+    if start < 0 and not len(lens):
+        # zeros without a step behind them are a sequence as well, whose state is zero
         lens, states = np.array([-start]), take_or_zeros(per_sequence, np.array([NO_ROW]))
     else:
         states = take_basic(per_sequence, slice(first, last))
@@ -224,9 +231,9 @@ def _slice_columns(columns: T, start: int, stop: int) -> T:
 
 
 def _sequences_of(seq_lens: NDArray[np.intp], start: int, stop: int) -> tuple[int, int, NDArray[np.intp]]:
-    """The sequences that steps are of, from one to before the other, and how many of the steps each has."""
+    """Return the range of sequences that the steps belong to, and the number of these steps in each of them."""
     ends = seq_lens.cumsum()
-    # sequences without steps count where the batch begins and ends
+    # empty sequences are included at the beginning and end of the batch
     first = 0 if start <= 0 else int(ends.searchsorted(start, "right"))
     last = len(ends) if not len(ends) or stop >= ends[-1] else int(ends.searchsorted(stop, "left")) + 1
     if stop <= start:
@@ -239,22 +246,22 @@ def _sequences_of(seq_lens: NDArray[np.intp], start: int, stop: int) -> tuple[in
 
 
 def require_sequences(layout: Layout, start: int, stop: int, first: Any, last: Any) -> None:
-    """Check that steps are those of the sequences from ``first`` to ``last``.
+    """Raise an error unless the steps are those of the sequences from ``first`` to ``last``.
 
     Raises:
-        StructureError: they are not.
+        StructureError: they belong to other sequences.
     """
     if layout.seq_lens is None:
-        raise StructureError("state_start and state_end are for batches with seq_lens, which this one has not")
+        raise StructureError("state_start and state_end need a batch with seq_lens, which this batch lacks")
     *found, _ = _sequences_of(layout.seq_lens, start, stop)
     if [at_least(0, first, "state_start"), at_least(0, last, "state_end")] != found:
-        raise StructureError(f"these steps are of the sequences {found[0]} to {found[1]}, not {first} to {last}")
+        raise StructureError(f"these steps belong to the sequences {found[0]} to {found[1]}, not {first} to {last}")
 
 
 def zero_padded(tree: T, length: Any, exclude_states: bool) -> T:
-    """The batch with ``length`` rows for each sequence; see :meth:`SampleBatch.right_zero_pad`."""
+    """Return the batch with ``length`` rows for each sequence; see :meth:`SampleBatch.right_zero_pad`."""
     if SEQ_LENS not in tree.__dict__:
-        raise StructureError("there are no seq_lens, so there are no sequences to pad", SEQ_LENS)
+        raise StructureError("right_zero_pad() needs a batch with seq_lens, which this batch lacks", SEQ_LENS)
     layout = layout_of(tree.__dict__)
     seq_lens: Any = layout.seq_lens
     columns, per_sequence = split_fields(tree, layout)

@@ -1,4 +1,4 @@
-"""``MultiAgentBatch``: for each policy the sample batch of the agents that it acts for."""
+"""A Batch with the members of RLlib's ``MultiAgentBatch``: one sample batch for each policy."""
 
 from __future__ import annotations
 
@@ -35,68 +35,72 @@ B = TypeVar("B", bound=Batch)
 
 
 class MultiAgentBatch(Batch):
-    """Sample batches by policy, and how many steps of the environment they are of.
+    """Sample batches by policy, and the number of env steps that they come from.
 
     It is a Batch of two fields, ``policy_batches`` and ``count``, so conversion, copies, equality and pickles are those
-    of Batch. Rows are those of a policy's batch.
+    of Batch. Only a policy's batch has rows.
 
     Args:
-        policy_batches: batches or dicts of columns by the id of their policy; they are shared.
-        env_steps: the number of steps of the environment; in each of them at least one agent has acted.
+        policy_batches: Batches or dicts of columns by the id of their policy. They are shared.
+        env_steps: Number of steps of the environment. At least one agent has acted in each of them.
 
     Raises:
-        LeafError: a policy's batch is none.
-        StructureError: more env steps than agent steps, or columns of different lengths.
+        LeafError: a policy's batch is neither a batch nor a dict of columns.
+        StructureError: there are more env steps than agent steps, or columns have different lengths.
         SizeError: ``env_steps`` is negative.
 
-    Modelled on ``ray.rllib.policy.sample_batch.MultiAgentBatch``.
+    Modeled on ``ray.rllib.policy.sample_batch.MultiAgentBatch``.
     """
 
     def __init__(self, policy_batches: Mapping[str, SampleBatch | Mapping[str, Any]], env_steps: int) -> None:
-        given: Any = policy_batches
-        if kind_of(given) not in (BATCH, MAPPING):
-            raise LeafError(f"MultiAgentBatch() takes sample batches by policy, got {describe(given)}")
-        batches = {name: _as_sample_batch(name, batch) for name, batch in given.items()}
+        by_policy: Any = policy_batches
+        if kind_of(by_policy) not in (BATCH, MAPPING):
+            raise LeafError(f"MultiAgentBatch() takes sample batches by policy, got {describe(by_policy)}")
+        batches = {name: _as_sample_batch(name, batch) for name, batch in by_policy.items()}
         count = at_least(0, env_steps, "env_steps")
         agent_steps = sum(map(len, batches.values()))
         if count > agent_steps:
-            raise StructureError(f"{count} env steps, but only {agent_steps} agent steps; each takes at least one")
+            raise StructureError(
+                f"each env step has at least one agent step, got {count} env steps and {agent_steps} agent steps"
+            )
         super().__init__(policy_batches=batches, count=count)
 
     @property
     def policy_batches(self) -> dict[str, SampleBatch]:
-        """The sample batches by policy, in a dict that may be changed."""
-        if "policy_batches" not in self.__dict__:  # cleared, or made of nothing by an operation
+        """The sample batches by policy, as a dict that may be modified."""
+        if "policy_batches" not in self.__dict__:  # it was cleared, or an operation created an empty batch
             self.__dict__["policy_batches"] = Batch()
         batches: dict[str, SampleBatch] = self.__dict__["policy_batches"].__dict__
         return batches
 
     @property
     def count(self) -> int:
-        """The number of env steps."""
+        """Number of env steps."""
         count = np.asarray(self.__dict__.get("count", 0))
         if count.ndim:
-            raise StructureError("not one number; what has made this batch counted in the count", "count")
+            raise StructureError(
+                "must be a single number; the operation that created this batch has combined several counts", "count"
+            )
         return int(count)
 
     def __len__(self) -> int:
-        """The number of env steps."""
+        """Return the number of env steps."""
         return self.count
 
     def env_steps(self) -> int:
-        """The number of env steps."""
+        """Return the number of env steps."""
         return self.count
 
     def agent_steps(self) -> int:
-        """The number of steps of all agents together, at least one for each env step."""
+        """Return the number of steps of all agents together, which is at least one for each env step."""
         return sum(map(len, self.policy_batches.values()))
 
     def __getitem__(self, key: Any, /) -> Any:
-        """The sample batch of a policy, or one of the two fields, by its name.
+        """Return the sample batch of a policy, or one of the two fields, by its name.
 
         Raises:
-            MissingFieldError: no such policy (a ``KeyError``).
-            RowIndexError: not a name; rows are those of a policy's batch.
+            MissingFieldError: the policy does not exist (a ``KeyError``).
+            RowIndexError: ``key`` is not a name. Only a policy's batch has rows.
         """
         if not isinstance(key, str):
             self._refuse(f"batch[{key!r}]")
@@ -111,8 +115,8 @@ class MultiAgentBatch(Batch):
         """Set the sample batch of a policy.
 
         Raises:
-            LeafError: it is none.
-            FieldNameError: ``policy`` is not a name.
+            LeafError: ``batch`` is neither a batch nor a dict of columns.
+            RowIndexError: ``policy`` is not a name.
         """
         if not isinstance(policy, str):
             self._refuse(f"batch[{policy!r}] = ...")
@@ -122,14 +126,14 @@ class MultiAgentBatch(Batch):
         """Remove the sample batch of a policy.
 
         Raises:
-            MissingFieldError: no such policy (a ``KeyError``).
+            MissingFieldError: the policy does not exist (a ``KeyError``).
         """
         if policy not in self.policy_batches:
             raise MissingFieldError(type(self).__name__, policy, self.policy_batches)
         del self.policy_batches[policy]
 
     def __contains__(self, policy: object, /) -> bool:
-        """True when there is a sample batch of that policy, or a field of that name."""
+        """Return whether a policy or a field has that name."""
         return policy in self.policy_batches or policy in self.__dict__
 
     if not TYPE_CHECKING:
@@ -137,12 +141,12 @@ class MultiAgentBatch(Batch):
         def __setattr__(self, name: str, value: object) -> None:
             if name[:2] != "__":
                 raise FieldNameError(
-                    f"batch[{name!r}] = ... sets the sample batch of a policy; there are no other fields"
+                    f"a MultiAgentBatch has no other fields; set the sample batch of a policy by batch[{name!r}] = ..."
                 )
             super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Any]:
-        """Refused: there are no rows.
+        """Refuse iteration, because a MultiAgentBatch has no rows.
 
         Raises:
             RowIndexError: always.
@@ -153,7 +157,7 @@ class MultiAgentBatch(Batch):
         """Set all columns of all policies to zero, in the existing arrays.
 
         Raises:
-            RowIndexError: ``index`` is given; rows are those of a policy's batch.
+            RowIndexError: ``index`` is passed. Only a policy's batch has rows.
         """
         if index is not None:
             self._refuse("empty_(index)")
@@ -163,33 +167,33 @@ class MultiAgentBatch(Batch):
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
-        """A copy with zeros in all columns of all policies; see :meth:`empty_`."""
+        """Return a copy with zeros in all columns of all policies; see :meth:`empty_`."""
         return type(batch).empty_(copying.deep(batch, {}), index)
 
     def split(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """Refused: there are no rows; see :meth:`timeslices`.
+        """Refuse to split, because a MultiAgentBatch has no rows; see :meth:`timeslices`.
 
         Raises:
             RowIndexError: always.
         """
         self._refuse("split()")
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, operation: str) -> NoReturn:
         names = ", ".join(map(repr, self.policy_batches)) or "none yet"
         raise RowIndexError(
-            f"{what} takes rows, and those are of one policy: batch.policy_batches[...] ({names}); "
-            "timeslices() takes steps of all of them"
+            f"{operation} needs rows, which only a policy's batch has; use batch.policy_batches[...] ({names}), or "
+            "timeslices() for steps of all policies"
         )
 
     def timeslices(self: M, k: int) -> list[M]:
-        """Batches of ``k`` steps of the environment each, with what every agent did at these steps. Data is copied.
+        """Return batches of ``k`` env steps each, with the steps of every agent in them, for replay in lockstep.
 
-        Steps go by ``eps_id``, then by ``t``; the agents of a step by ``agent_index``, where there is one. A batch
-        holds the policies that acted in it. For replay in lockstep.
+        Env steps are ordered by ``eps_id`` and then ``t``, and the agents of a step by ``agent_index`` if it exists. A
+        batch has the policies that acted in it. Data is copied.
 
         Raises:
             SizeError: ``k`` is below 1.
-            MissingFieldError: a policy's batch has no ``eps_id`` or no ``t`` (a ``KeyError``).
+            MissingFieldError: a policy's batch lacks ``eps_id`` or ``t`` (a ``KeyError``).
         """
         size = at_least(1, k, "k")
         flats = [(name, *flat(batch, layout_of(batch.__dict__))) for name, batch in self.policy_batches.items()]
@@ -210,37 +214,37 @@ class MultiAgentBatch(Batch):
     def wrap_as_needed(
         policy_batches: Mapping[str, SampleBatch | Mapping[str, Any]], env_steps: int
     ) -> SampleBatch | MultiAgentBatch:
-        """The batch of the default policy if there is that one alone, else a MultiAgentBatch of all.
+        """Return the default policy's batch if it is the only one, or else a MultiAgentBatch of all.
 
         Args:
-            policy_batches: batches by the id of their policy.
-            env_steps: the number of steps of the environment.
+            policy_batches: Batches by the id of their policy.
+            env_steps: Number of steps of the environment.
         """
         if len(policy_batches) == 1 and DEFAULT_POLICY_ID in policy_batches:
             batch = policy_batches[DEFAULT_POLICY_ID]
             return batch if type(batch) is SampleBatch else _as_sample_batch(DEFAULT_POLICY_ID, batch)
         return MultiAgentBatch(policy_batches, env_steps)
 
-    def copy(self: M) -> M:  # as RLlib has it; Batch.copy() shares the arrays
-        """A new batch with copies of all columns."""
+    def copy(self: M) -> M:  # like RLlib's; Batch.copy() shares the arrays
+        """Return a new batch with copies of all columns."""
         return copying.deep(self, {})
 
     def as_multi_agent(self: M) -> M:
-        """This very batch."""
+        """Return this batch itself."""
         return self
 
     def to_device(self: M, device: Device, framework: Literal["torch"] = "torch") -> M:
-        """As :meth:`SampleBatch.to_device`, for every policy."""
+        """Convert the columns of every policy, as :meth:`SampleBatch.to_device` does."""
         for batch in self.policy_batches.values():
             batch.to_device(device, framework)
         return self
 
     def size_bytes(self) -> int:
-        """Bytes of all columns of all policies; see :meth:`SampleBatch.size_bytes`."""
+        """Return the number of bytes of all columns of all policies; see :meth:`SampleBatch.size_bytes`."""
         return sum(batch.size_bytes() for batch in self.policy_batches.values())
 
     def compress(self, bulk: bool = False, columns: Collection[str] = OBSERVATIONS) -> None:
-        """Compress columns of every policy, in this very batch; see :meth:`SampleBatch.compress`."""
+        """Compress columns of every policy of this batch; see :meth:`SampleBatch.compress`."""
         new = []
         for policy, batch in self.policy_batches.items():
             with under(policy):
@@ -249,7 +253,7 @@ class MultiAgentBatch(Batch):
             batch.__dict__.update(fields)
 
     def decompress_if_needed(self: M, columns: Collection[str] = OBSERVATIONS) -> M:
-        """Undo :meth:`compress`, in this very batch; columns that are not compressed stay."""
+        """Decompress columns of this batch. Columns that are not compressed are left unchanged."""
         for batch in self.policy_batches.values():
             batch.decompress_if_needed(columns)
         return self
@@ -259,7 +263,7 @@ def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:
     with under(policy):
         if not isinstance(batch, SampleBatch):
             if kind_of(batch) not in (BATCH, MAPPING):
-                raise LeafError(f"a policy's steps are a SampleBatch, got {describe(batch)}")
+                raise LeafError(f"a policy's steps must be a SampleBatch, got {describe(batch)}")
             batch = SampleBatch(batch)
         len(batch)
     sample_batch: SampleBatch = batch
@@ -267,18 +271,18 @@ def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:
 
 
 def of_one_policy(policy: str, batch: SampleBatch) -> MultiAgentBatch:
-    """A MultiAgentBatch of one policy, in which every step is one of the environment."""
+    """Return a MultiAgentBatch of one policy, in which every step is an env step."""
     fields = {"policy_batches": new_tree(Batch, {policy: batch}), "count": np.array(len(batch))}
-    made: MultiAgentBatch = new_tree(MultiAgentBatch, fields)
-    return made
+    out: MultiAgentBatch = new_tree(MultiAgentBatch, fields)
+    return out
 
 
 def _steps_and_agents(
     batches: list[tuple[str, SampleBatch, int]],
 ) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
-    """For each policy the number of the environment's step that each row is of, and a number for its agent."""
+    """Return, for each policy, the number of the env step and a number for the agent of each row."""
     eps, t, agent = (
-        _numbered([_keys(policy, batch, steps, name) for policy, batch, steps in batches], name)
+        _number_keys([_keys(policy, batch, steps, name) for policy, batch, steps in batches], name)
         for name in ("eps_id", "t", "agent_index")
     )
     step = np.unique(eps * (t.max(initial=0) + 1) + t, return_inverse=True)[1]
@@ -293,12 +297,12 @@ def _keys(policy: str, batch: SampleBatch, steps: int, name: str) -> NDArray[Any
         raise MissingFieldError(policy, name, batch.__dict__)
     value = batch.__dict__[name]
     if leading_shape(value) != (steps,):
-        raise StructureError(f"one value for each step is expected, got {describe(value)}", f"{policy}.{name}")
+        raise StructureError(f"must have one value for each step, got {describe(value)}", f"{policy}.{name}")
     return np.asarray(leaf_to_numpy(value))
 
 
-def _numbered(keys: list[NDArray[Any]], name: str) -> NDArray[np.intp]:
+def _number_keys(keys: list[NDArray[Any]], name: str) -> NDArray[np.intp]:
     try:
         return np.unique(np.concatenate(keys), return_inverse=True)[1]
     except TypeError as error:
-        raise StructureError(f"its values cannot be put in order: {error}", name) from error
+        raise StructureError(f"its values cannot be sorted: {error}", name) from error

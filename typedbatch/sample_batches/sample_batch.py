@@ -1,4 +1,4 @@
-"""``SampleBatch``: a Batch with the members of RLlib's, and sequences that stay whole when rows are taken."""
+"""A Batch with the members of RLlib's ``SampleBatch``, whose sequences stay whole when rows are taken."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ DEFAULT_POLICY_ID: Final = "default_policy"
 
 
 class SampleBatch(Batch):
-    """Steps of trajectories under RLlib's names, in a :class:`~typedbatch.Batch` with all that a Batch can do.
+    """Steps of trajectories with RLlib's names, in a :class:`~typedbatch.Batch`.
 
-    ``seq_lens`` cuts the steps into sequences for a recurrent network. Then a step is an element of every column, but
-    ``state_in_0``, ``state_in_1``, ... (and ``state_out_...``) may have one row per sequence, and the columns may be
-    padded with zeros. Slices cut sequences and keep their states; steps that are taken by an int, a mask or numbers are
-    sequences of one step each, beside the state of the sequence that they were in.
+    It has all members of a Batch. ``seq_lens`` divides the steps into sequences for a recurrent network. A step is then
+    an element of every column, but ``state_in_0``, ``state_in_1``, ... (and ``state_out_...``) may have one row per
+    sequence, and the columns may be padded with zeros. Slices cut sequences and preserve their states. Steps that are
+    taken by an int, a mask or numbers become sequences of one step each, with the state of their original sequence.
 
-    Unlike RLlib's, iteration is over rows, as in every Batch; all columns must have the same length; nothing is
-    remembered beside the columns, so nothing is stale.
+    In contrast to RLlib's class, iteration goes over rows as in every Batch, and all columns must have the same length.
+    No state is stored besides the columns, so none can become stale.
 
     Raises:
-        StructureError: from any member that counts steps: columns of different lengths, or that do not fit
-            ``seq_lens``.
+        StructureError: raised by any member that counts steps if columns have different lengths, or lengths that do not
+            match ``seq_lens``.
 
-    Modelled on ``ray.rllib.policy.sample_batch.SampleBatch``; docs/sample_batches.md lists where behaviour departs.
+    Modeled on ``ray.rllib.policy.sample_batch.SampleBatch``; docs/sample_batches.md lists the differences.
     """
 
     OBS: ClassVar[str] = "obs"
@@ -92,31 +92,34 @@ class SampleBatch(Batch):
     _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = staticmethod(require_parts)
 
     def __len__(self) -> int:
-        """The number of steps; padding is none."""
+        """Return the number of steps, without padding."""
         fields = self.__dict__
         return layout_of(fields).steps if "seq_lens" in fields else count_steps(fields)
 
     @property
     def count(self) -> int:
-        """The number of steps, as ``len(batch)``."""
+        """Number of steps, as ``len(batch)``."""
         return len(self)
 
     def agent_steps(self) -> int:
-        """The number of steps, as ``len(batch)``; in a MultiAgentBatch there are more of them than env steps."""
+        """Return the number of steps, as ``len(batch)``. A MultiAgentBatch can have more agent steps than env steps."""
         return len(self)
 
     def env_steps(self) -> int:
-        """The number of steps, as ``len(batch)``."""
+        """Return the number of steps, as ``len(batch)``."""
         return len(self)
 
     @property
     def zero_padded(self) -> bool:
-        """True when every sequence has :attr:`max_seq_len` rows, those behind its steps being zeros."""
+        """True if every sequence has :attr:`max_seq_len` rows, with zeros after its steps."""
         return layout_of(self.__dict__).padded_to is not None
 
     @property
     def max_seq_len(self) -> int | None:
-        """The rows of every sequence if zero-padded, else the steps of the longest; None without sequences."""
+        """Number of rows of every sequence if zero-padded, or else number of steps of the longest sequence.
+
+        None without sequences.
+        """
         layout = layout_of(self.__dict__)
         if layout.seq_lens is None or not len(layout.seq_lens):
             return None
@@ -127,22 +130,22 @@ class SampleBatch(Batch):
     @overload
     def __getitem__(self: S, index: Index, /) -> S: ...
     def __getitem__(self, index: Any, /) -> Any:
-        """A column by its name, or steps: views for slices of what is not padded, else copies.
+        """Return a column by its name, or steps. Slices of a batch without padding are views; otherwise data is copied.
 
         Raises:
-            MissingFieldError: no such column (a ``KeyError``).
-            RowIndexError: there are no such steps, or a column is compressed as a whole.
+            MissingFieldError: the column does not exist (a ``KeyError``).
+            RowIndexError: the steps do not exist, or a column is compressed as a whole.
         """
         if isinstance(index, str) or not self._has_sequences():
             return super().__getitem__(index)
         return take_steps(self, index)
 
     def __iter__(self: S) -> Iterator[S]:
-        """The steps ``batch[0]``, ``batch[1]`` ..., not the names."""
+        """Iterate over the steps ``batch[0]``, ``batch[1]``, ..., and not over the names."""
         return each_step(self) if self._has_sequences() else (take_basic(self, i) for i in range(len(self)))
 
     def __setitem__(self, index: str | Index, value: Any, /) -> None:
-        """Set a column by its name, or write steps; see :meth:`set_rows`."""
+        """Set a column by its name, or assign steps; see :meth:`set_rows`."""
         if isinstance(index, str):
             super().__setitem__(index, value)
         else:
@@ -157,36 +160,39 @@ class SampleBatch(Batch):
         if Compressed in map(type, fields.values()):
             names = ", ".join(name for name, value in fields.items() if type(value) is Compressed)
             raise RowIndexError(
-                f"compressed as a whole, so it has no rows to take; decompress_if_needed([{names!r}])", names
+                f"is compressed as a whole, so rows cannot be taken; call decompress_if_needed([{names!r}]) first",
+                names,
             )
 
     def _flat(self: S) -> tuple[S, Layout]:
-        """The batch without padding, and its layout."""
+        """Return the batch without padding, and its layout."""
         self._require_uncompressed()
         return flat(self, layout_of(self.__dict__))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One dict per step; nested columns are dicts too, and ``seq_lens`` is 1."""
+        """Iterate over the steps as dicts. Nested columns are dicts too, and ``seq_lens`` is 1."""
         for row in self:
             yield Batch.to_dict(row)
 
     def to_list_of_dicts(self) -> list[dict[str, Any]]:
-        """One dict per step."""
+        """Return one dict per step."""
         return list(self.rows())
 
     def columns(self, keys: Sequence[str]) -> list[Any]:
-        """The columns of these names, in this order; they are shared.
+        """Return the columns of these names, in this order. They are shared.
 
         Raises:
-            MissingFieldError: no such column.
+            MissingFieldError: a column does not exist.
         """
         return [Batch.__getitem__(self, key) for key in keys]
 
     def split(self: S, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: Rng = None) -> Iterator[S]:
-        """As :meth:`~typedbatch.Batch.split`; sequences are cut where a minibatch ends, and cannot be shuffled.
+        """Split the steps as :meth:`~typedbatch.Batch.split` does.
+
+        Sequences are cut at the end of each minibatch, and cannot be shuffled.
 
         Raises:
-            StructureError: ``shuffle`` with ``seq_lens``.
+            StructureError: ``shuffle`` is True and the batch has ``seq_lens``.
             SizeError: ``size`` is 0 or below -1.
         """
         if not self._has_sequences():
@@ -199,19 +205,19 @@ class SampleBatch(Batch):
         return (slice_steps(tree, layout, *piece) for piece in pieces)
 
     def set_rows(self, index: Index, value: object, *, strict: bool = False) -> None:
-        """As :meth:`~typedbatch.Batch.set_rows`.
+        """Assign rows as :meth:`~typedbatch.Batch.set_rows` does.
 
         Raises:
-            StructureError: there are ``seq_lens``; steps of sequences are written column by column.
+            StructureError: the batch has ``seq_lens``. Assign steps of sequences column by column.
         """
         self._require_rows("set_rows()")
         super().set_rows(index, value, strict=strict)
 
     def empty_(self: S, index: Index = None) -> S:
-        """As :meth:`~typedbatch.Batch.empty_`; ``seq_lens`` stay, and there must not be any if there is an index.
+        """Set columns to zero as :meth:`~typedbatch.Batch.empty_` does, except ``seq_lens``.
 
         Raises:
-            StructureError: ``index`` with ``seq_lens``.
+            StructureError: ``index`` is passed and the batch has ``seq_lens``.
         """
         if index is not None:
             self._require_rows("empty_(index)")
@@ -222,47 +228,47 @@ class SampleBatch(Batch):
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
-        """As :meth:`~typedbatch.Batch.empty`; ``seq_lens`` stay."""
-        made = Batch.empty(batch, index)
+        """Return a copy with zeros as :meth:`~typedbatch.Batch.empty` does, except in ``seq_lens``."""
+        emptied = Batch.empty(batch, index)
         if SEQ_LENS in batch and isinstance(batch, SampleBatch):
-            made.__dict__[SEQ_LENS] = copying.deep_leaf(batch.__dict__[SEQ_LENS], {})
-        return made
+            emptied.__dict__[SEQ_LENS] = copying.deep_leaf(batch.__dict__[SEQ_LENS], {})
+        return emptied
 
     def set_array_at_key(self, arr: Any, key: str, index: Index = None, default_value: float | None = None) -> None:
-        """As :meth:`~typedbatch.Batch.set_array_at_key`.
+        """Assign to a column as :meth:`~typedbatch.Batch.set_array_at_key` does.
 
         Raises:
-            StructureError: there are ``seq_lens``; ``batch[key] = arr`` sets a column.
+            StructureError: the batch has ``seq_lens``. Use ``batch[key] = arr`` to set a column.
         """
         self._require_rows("set_array_at_key()")
         super().set_array_at_key(arr, key, index, default_value)
 
-    def _require_rows(self, who: str) -> None:
+    def _require_rows(self, caller: str) -> None:
         if self._has_sequences():
-            raise StructureError(f"{who} is for batches without sequences; set a column instead", SEQ_LENS)
+            raise StructureError(f"{caller} does not support batches with sequences; set a column instead", SEQ_LENS)
 
     # ---- together and apart ---------------------------------------------------------------------------------------
 
     def concat(self: S, other: S) -> S:
-        """The steps of this batch, then those of the other, in a new one. Data is copied.
+        """Return a new batch with the steps of this batch and then those of the other. Data is copied.
 
         Raises:
             LeafError: ``other`` is not a SampleBatch.
-            StructureError: other columns, or columns that do not fit; one is zero-padded and the other is not, or to
-                another length (a ``ValueError``).
+            StructureError: the batches have different columns, columns that cannot be concatenated, or different
+                padding (a ``ValueError``).
         """
         if not isinstance(other, SampleBatch):
             raise LeafError(f"concat() takes a SampleBatch, got {describe(other)}")
         return Batch.cat([self, other])
 
     def shuffle(self: S, *, rng: Rng = None) -> S:
-        """Put the steps into random order, in this very batch, every column alike; the arrays it had stay as they were.
+        """Shuffle the steps of this batch. The previous arrays are not modified.
 
         Args:
-            rng: generator of numpy or torch, or seed, for the order; None uses numpy's global state.
+            rng: A numpy or torch generator, or a seed. None uses numpy's global state.
 
         Raises:
-            StructureError: there are ``seq_lens`` (a ``ValueError``).
+            StructureError: the batch has ``seq_lens`` (a ``ValueError``).
         """
         if self._has_sequences():
             raise StructureError("sequences cannot be shuffled step by step", SEQ_LENS)
@@ -270,14 +276,17 @@ class SampleBatch(Batch):
         return self
 
     def split_by_episode(self: S, key: str | None = None) -> list[S]:
-        """One batch per episode, in the order in which they begin; views where the steps stand one after the other.
+        """Return one batch per episode, in the order in which they begin.
+
+        An episode whose steps are contiguous is a view.
 
         Args:
-            key: the column that tells; None for ``eps_id``, or else ``terminateds``, ``truncateds`` and ``dones``. Of
-                an id, all steps with the same value are one episode; flags are true at the last step of one.
+            key: Name of the column that distinguishes episodes: either an id, which is the same at all steps of an
+                episode, or a flag, which is True at an episode's last step. None means ``eps_id`` if it exists, or else
+                ``terminateds``, ``truncateds`` and ``dones``.
 
         Raises:
-            MissingFieldError: no such column, or none of these (a ``KeyError``).
+            MissingFieldError: the column, or all of the default ones, do not exist (a ``KeyError``).
         """
         by = key or (EPISODE_ID if EPISODE_ID in self.__dict__ else None)
         tree, layout = self._flat()
@@ -290,17 +299,18 @@ class SampleBatch(Batch):
         return [parts[0] if len(parts) == 1 else Batch.cat(parts) for parts in same]
 
     def slice(self: S, start: int, end: int, state_start: int | None = None, state_end: int | None = None) -> S:
-        """The steps from ``start`` to ``end``. Views, unless there are zeros in front or the batch is padded.
+        """Return the steps from ``start`` to ``end``, as views unless zeros are added in front or the batch is padded.
 
         Args:
-            start: the first step; if negative, so many steps of zeros (``None`` for objects) come first.
-            end: the step to stop before; the end of the batch if that comes first.
-            state_start: the first sequence that these steps are of, to be checked.
-            state_end: the sequence to stop before.
+            start: Number of the first step. If negative, ``-start`` steps of zeros (``None`` for objects) come first.
+            end: Number of the step to stop before, at most the number of steps.
+            state_start: Number of the first sequence of these steps, which is checked.
+            state_end: Number of the sequence to stop before, which is checked.
 
         Raises:
-            SizeError: ``end`` is negative, or one of the numbers is not a whole number.
-            StructureError: only one of ``state_start`` and ``state_end``, or sequences that the steps are not of.
+            SizeError: ``end`` is negative, or an argument is not a whole number.
+            StructureError: only one of ``state_start`` and ``state_end`` is passed, or the steps belong to other
+                sequences.
         """
         start, end = at_least(-sys.maxsize, start, "start"), at_least(0, end, "end")
         if (state_start is None) != (state_end is None):
@@ -312,16 +322,16 @@ class SampleBatch(Batch):
         return slice_steps(tree, layout, start, stop)
 
     def timeslices(self: S, size: int | None = None, num_slices: int | None = None, k: int | None = None) -> list[S]:
-        """The steps in pieces, in order, every step in one of them. Views, unless the batch is padded.
+        """Return the steps in consecutive pieces, as views unless the batch is padded.
 
         Args:
-            size: steps of a piece; the last one has what is left.
-            num_slices: the number of pieces, whose sizes differ by one at most, the longer ones last; empty ones if
-                there are too few steps.
+            size: Number of steps of a piece; the last piece may have fewer.
+            num_slices: Number of pieces. Their sizes differ by at most one, longer pieces last; with too few steps some
+                are empty.
             k: RLlib's older name of ``size`` (deprecated).
 
         Raises:
-            SettingError: not exactly one of the three is given.
+            SettingError: not exactly one of the three is passed.
             SizeError: it is below 1.
         """
         if k is not None:
@@ -334,22 +344,22 @@ class SampleBatch(Batch):
         if num_slices is None:
             pieces = list(bounds(layout.steps, number, False))
         else:
-            least, more = divmod(layout.steps, number)
-            ends = [i * least + max(0, i - number + more) for i in range(number + 1)]
+            size_of_each, rest = divmod(layout.steps, number)
+            ends = [i * size_of_each + max(0, i - number + rest) for i in range(number + 1)]
             pieces = list(pairwise(ends))
         return [slice_steps(tree, layout, start, stop) for start, stop in pieces]
 
     def right_zero_pad(self: S, max_seq_len: int, exclude_states: bool = True) -> S:
-        """Put zeros (``None`` for objects) behind every sequence, in this very batch; data is copied.
+        """Put zeros (``None`` for objects) after every sequence of this batch. Data is copied.
 
         Args:
-            max_seq_len: the rows that every sequence then has; :attr:`max_seq_len` says so from then on.
-            exclude_states: leave the fields with one row per sequence as they are; otherwise zeros come behind these
-                rows too.
+            max_seq_len: New number of rows of every sequence, and new value of :attr:`max_seq_len`.
+            exclude_states: Whether to leave fields with one row per sequence unchanged. Otherwise zeros are put after
+                each of their rows as well.
 
         Raises:
-            StructureError: there are no ``seq_lens`` (a ``ValueError``).
-            SizeError: a sequence is longer (a ``ValueError``).
+            StructureError: the batch has no ``seq_lens`` (a ``ValueError``).
+            SizeError: a sequence is longer than ``max_seq_len`` (a ``ValueError``).
         """
         self._require_uncompressed()
         self.__dict__.update(zero_padded(self, max_seq_len, exclude_states).__dict__)
@@ -357,61 +367,69 @@ class SampleBatch(Batch):
 
     # ---- representation -------------------------------------------------------------------------------------------
 
-    def copy(self: S, shallow: bool = False) -> S:  # as RLlib has it; Batch.copy() shares the arrays
-        """A new batch with copies of all columns; with ``shallow`` it shares them, as that of a Batch does."""
+    def copy(self: S, shallow: bool = False) -> S:  # like RLlib's; Batch.copy() shares the arrays
+        """Return a new batch with copies of all columns. With ``shallow`` it shares them, like ``Batch.copy()``."""
         return copying.shallow(self) if shallow else copying.deep(self, {})
 
     def to_device(self: S, device: Device, framework: Literal["torch"] = "torch") -> S:
-        """Turn numeric columns into tensors on a device, in this very batch. Dtypes stay; objects stay on the CPU.
+        """Convert numeric columns of this batch to tensors on a device. Dtypes are preserved; objects stay on the CPU.
 
         Raises:
-            SettingError: another framework.
+            SettingError: ``framework`` is not ``"torch"``.
         """
         if framework != "torch":
-            raise SettingError(f"to_device() makes tensors of torch, and knows no framework {framework!r}")
+            raise SettingError(f"to_device() supports only framework='torch', got {framework!r}")
         Batch.to_torch_(self, device=device)
         return self
 
     def size_bytes(self) -> int:
-        """Bytes of all columns: of the buffers of arrays and tensors, of anything else what ``sys.getsizeof`` says."""
-        return sum(map(_size, self.__dict__.values()))
+        """Return the number of bytes of all columns.
+
+        It counts the buffers of arrays and tensors, and ``sys.getsizeof`` of anything else.
+        """
+        return sum(map(_count_bytes, self.__dict__.values()))
 
     def as_multi_agent(self, module_id: str | None = None) -> MultiAgentBatch:
-        """A MultiAgentBatch that holds this very batch, for the default policy if no other is named."""
+        """Return a MultiAgentBatch that holds this batch itself.
+
+        Its policy is ``module_id``, or the default policy.
+        """
         from typedbatch.sample_batches.multi_agent import of_one_policy
 
         return of_one_policy(module_id or DEFAULT_POLICY_ID, self)
 
     def compress(self: S, bulk: bool = False, columns: Collection[str] = OBSERVATIONS) -> S:
-        """Compress columns of numbers with LZ4, in this very batch; names that it lacks do not matter.
+        """Compress columns of numbers of this batch with LZ4. Names that the batch lacks are ignored.
 
         Args:
-            bulk: a column as a whole, which is smaller; but then no rows can be taken. Otherwise every row by itself.
-            columns: the names.
+            bulk: Whether to compress a column as a whole, which is smaller, but rows cannot be taken. Otherwise each
+                row is compressed individually.
+            columns: Names of the columns.
 
         Raises:
-            LeafError: a column of objects; nothing is compressed then.
+            LeafError: a column has objects. No column is compressed then.
             MissingDependencyError: lz4 is not installed.
         """
         return self._replace(columns, lambda column: compress_column(column, bulk))
 
     def decompress_if_needed(self: S, columns: Collection[str] = OBSERVATIONS) -> S:
-        """Undo :meth:`compress`, in this very batch; columns that are not compressed stay."""
+        """Decompress columns of this batch. Columns that are not compressed are left unchanged."""
         return self._replace(columns, decompress_column)
 
     def get_single_step_input_dict(
         self: S, view_requirements: Mapping[str, ViewRequirementLike], index: int | Literal["last"] = "last"
     ) -> S:
-        """What a model reads at one step: a batch of one row, with ``seq_lens`` 1.
+        """Return a model's input at one step: a batch of one row, with ``seq_lens`` 1.
 
         Args:
-            view_requirements: for each column which one it shows, of which steps; RLlib's own or
+            view_requirements: Source column and steps of each column of the input, as RLlib's view requirements or
                 ``typedbatch.sample_batches.input_dict.ViewRequirement``. Steps before the first are zeros.
-            index: the step; ``"last"`` for the one after the last, whose observation is the last of ``new_obs``.
+            index: Number of the step, or ``"last"`` for the step after the last, whose observation is the last of
+                ``new_obs``.
 
         Raises:
-            MissingFieldError: a column is not there.
-            RowIndexError: there is no such step.
+            MissingFieldError: a column does not exist.
+            RowIndexError: the step does not exist.
         """
         tree, layout = self._flat()
         columns = single_step_input(tree, layout, view_requirements, index)
@@ -420,13 +438,13 @@ class SampleBatch(Batch):
         return one_step
 
     def _replace(self: S, columns: Collection[str], function: Callable[[Any], Any]) -> S:
-        """What the function makes of the columns of these names, in their place; on an error all stay."""
+        """Replace the columns of these names by the function's results. On an error no column changes."""
         self.__dict__.update(replaced(self, columns, function))
         return self
 
 
 def replaced(batch: SampleBatch, columns: Collection[str], function: Callable[[Any], Any]) -> dict[str, Any]:
-    """What the function makes of the columns of these names that there are."""
+    """Return the function's results for those of the named columns that exist."""
     new = {}
     for name in [columns] if isinstance(columns, str) else columns:
         if name in batch.__dict__:
@@ -435,12 +453,12 @@ def replaced(batch: SampleBatch, columns: Collection[str], function: Callable[[A
     return new
 
 
-def _size(leaf: Any) -> int:
+def _count_bytes(leaf: Any) -> int:
     if type(leaf) is np.ndarray and leaf.dtype != object:
         return leaf.nbytes
     if isinstance(leaf, Tree):
-        return sum(map(_size, leaf.__dict__.values()))
+        return sum(map(_count_bytes, leaf.__dict__.values()))
     kind = KINDS[type(leaf)]
     if is_compressed(leaf):
-        return sum(map(_size, leaf)) + leaf.nbytes if kind is ARRAY else len(leaf.data)
+        return sum(map(_count_bytes, leaf)) + leaf.nbytes if kind is ARRAY else len(leaf.data)
     return int(leaf.nbytes) if kind in (ARRAY, TENSOR) else sys.getsizeof(leaf)

@@ -1,4 +1,4 @@
-"""Collectors in other processes, typed calls of functions and methods in them, Ray Data. Needs the extra ``ray``."""
+"""Collectors in other processes, typed remote functions and actors, and Ray Data. Needs the extra ``ray``."""
 
 from typedbatch.bridges.ray.calls import Actor, Remote, get, remote, value_of
 from typedbatch.bridges.ray.collectors import RayCollectors, Weights

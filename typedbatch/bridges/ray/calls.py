@@ -1,4 +1,4 @@
-"""Functions, and methods of objects, in other processes: typed as they are, and validated where they arrive."""
+"""Functions, and methods of objects, that run in other processes with their own types and validate batches there."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ R = TypeVar("R")
 
 
 class Remote(Generic[P, T]):
-    """A function that runs in another process; what it takes and gives is what the function does.
+    """A function that runs in another process, with the same arguments and result.
 
     Args:
-        function: called there with the arguments that are given here.
-        options: as ``ray.remote`` takes them.
+        function: The function.
+        options: Options of ``ray.remote``.
     """
 
     def __init__(self, function: Callable[P, T], options: dict[str, Any]) -> None:
@@ -31,49 +31,52 @@ class Remote(Generic[P, T]):
         self._remote: Any = decorate(checked(function))
 
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> ray.ObjectRef[T]:
-        """Call it; :func:`value_of` makes an argument of what is still being computed."""
+        """Start a call. Pass a result that is still being computed through :func:`value_of`."""
         ref: ray.ObjectRef[T] = self._remote.remote(*args, **kwargs)
         return ref
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call it, and wait for the result; an error that it raises is raised here as it was there."""
+        """Call the function and wait for the result. An error in the function is raised here as the same error."""
         out: T = get(self.remote(*args, **kwargs))
         return out
 
 
 def remote(function: Callable[P, T], **options: Any) -> Remote[P, T]:
-    """A function for other processes, whose batches are validated there, with its name in the report.
+    """Return a function that runs in another process and validates its batches there.
+
+    Reports of validation name the function.
 
     Args:
-        function: as :func:`typedbatch.checked` takes it; arguments and results that are declared as protocols or
-            records are validated, once, in the process that runs it.
-        **options: as ``ray.remote`` takes them, for example ``num_cpus=2``.
+        function: A function as for :func:`typedbatch.checked`. Arguments and results that are declared as protocols or
+            records are validated once, in the process that runs the function.
+        **options: Options of ``ray.remote``, for example ``num_cpus=2``.
     """
     return Remote(function, options)
 
 
 class _Holder:
-    """An object in a process of its own, and its methods by name."""
+    """An object in another process, whose methods are called by name."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._held: Any = make()
+        self._object: Any = make()
         self._methods: dict[str, Callable[..., Any]] = {}
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name not in self._methods:
-            self._methods[name] = checked(getattr(self._held, name))
+            self._methods[name] = checked(getattr(self._object, name))
         return self._methods[name](*args, **kwargs)
 
 
 class Actor(Generic[T]):
-    """An object that lives in another process; its methods are called there, and typed as they are.
+    """An object in another process, whose methods run there with their own types.
 
-    ``learner.call(Learner.update, batch)`` takes and gives what ``Learner.update`` does. Batches are validated there,
-    with the method's name in the report, once. A subclass's own method is called where it has one.
+    ``learner.call(Learner.update, batch)`` has the arguments and the result of ``Learner.update``. Batches are
+    validated once, in that process, and reports name the method. If a subclass overrides the method, its own is called.
 
     Args:
-        make: makes the object, in its process; a class without arguments, or ``lambda: Learner(lr=1e-3)``.
-        **options: as ``ray.remote`` takes them, for example ``num_gpus=1``.
+        make: Function that creates the object in its process: a class without arguments, or ``lambda:
+            Learner(lr=1e-3)``.
+        **options: Options of ``ray.remote``, for example ``num_gpus=1``.
 
     Raises:
         SettingError: ``make`` cannot be called.
@@ -81,24 +84,24 @@ class Actor(Generic[T]):
 
     def __init__(self, make: Callable[[], T], **options: Any) -> None:
         if not callable(make):
-            raise SettingError(f"a function that makes an object is expected, got {describe(make)}")
+            raise SettingError(f"Actor() takes a function that creates an object, got {describe(make)}")
         decorate: Any = ray.remote(**options) if options else ray.remote
         self._remote: Any = decorate(_Holder).remote(make)
 
     def remote(self, method: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> ray.ObjectRef[R]:
-        """Call a method; :func:`value_of` makes an argument of what is still being computed.
+        """Start a call of a method. Pass a result that is still being computed through :func:`value_of`.
 
         Raises:
-            SettingError: it has no name, as ``functools.partial`` has none.
+            SettingError: the method has no name, such as a ``functools.partial``.
         """
         name = getattr(method, "__name__", None)
         if name is None:
-            raise SettingError(f"a method is named by its class, as Learner.update is, got {describe(method)}")
+            raise SettingError(f"a method with a name is expected, such as Learner.update, got {describe(method)}")
         ref: ray.ObjectRef[R] = self._remote.call.remote(name, *args, **kwargs)
         return ref
 
     def call(self, method: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a method, and wait for the result; an error that it raises is raised here as it was there."""
+        """Call a method and wait for the result. An error in the method is raised here as the same error."""
         out: R = get(self.remote(method, *args, **kwargs))
         return out
 
@@ -108,10 +111,13 @@ class Actor(Generic[T]):
 
 
 def get(ref: ray.ObjectRef[T]) -> T:
-    """The value of a reference. Arrays of a batch are those in the store, read-only; ``copy.deepcopy`` gives own ones.
+    """Return the value of a reference.
+
+    Arrays of a batch are read-only, because they are those in Ray's store; ``copy.deepcopy`` copies them.
 
     Raises:
-        SchemaError: a function was handed, or gave, what it is not declared to; and whatever else it raised.
+        SchemaError: an argument or result of the function does not match its declaration. Other errors of the function
+            are raised as well.
     """
     try:
         out: T = ray.get(ref)
@@ -122,5 +128,5 @@ def get(ref: ray.ObjectRef[T]) -> T:
 
 
 def value_of(ref: ray.ObjectRef[T]) -> T:
-    """A reference as an argument of a remote function: Ray hands the function its value, and so types it."""
+    """Return a reference, typed as the value that Ray passes to a remote function in its place."""
     return cast("T", ref)

@@ -1,11 +1,11 @@
-"""``RayCollectors``: collectors in other processes."""
+"""Collectors that run in other processes: ``RayCollectors``."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
+from typing import Any, Generic, Protocol, overload
 
 import numpy as np
 import ray
@@ -30,9 +30,6 @@ from typedbatch.training.rings import add_rows, require_rings
 from typedbatch.training.stats import CollectStats
 from typedbatch.training.vector import Envs
 
-if TYPE_CHECKING:
-    pass
-
 B = TypeVar("B", bound=BatchProtocol)
 R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
 P = ParamSpec("P")
@@ -40,27 +37,31 @@ T = TypeVar("T")
 
 
 class Weights(Protocol):
-    """What has weights that actions depend on, such as a torch module."""
+    """An object with weights that actions depend on, such as a torch module."""
 
     def state_dict(self) -> Any:
-        """The weights."""
+        """Return the weights."""
         ...
 
     def load_state_dict(self, state_dict: Any, /) -> object:
-        """Take over weights."""
+        """Load weights."""
         ...
 
 
 class _Worker:
-    """A collector in a process of its own."""
+    """A collector in its own process."""
 
-    def __init__(self, made_of: Any) -> None:
-        self._made_of = made_of
+    def __init__(self, arguments: Any) -> None:
+        self._arguments = arguments
         self._collector: Collector[Any]
 
     def start(self) -> int:
-        """Make the environments, and return how many. Of what a constructor raises, Ray hands on the text alone."""
-        make_envs, policy, record, self._weights, options = self._made_of
+        """Create the environments, and return their number.
+
+        This is not done by the constructor, because Ray would return only the text of an error that a constructor
+        raises.
+        """
+        make_envs, policy, record, self._weights, options = self._arguments
 
         def make() -> Envs:
             try:
@@ -98,28 +99,27 @@ class _Worker:
 
 
 class RayCollectors(Generic[R_co]):
-    """Collectors in processes of Ray's, each with environments of its own.
+    """Collectors in processes of Ray, each with its own environments.
 
-    They are used as a :class:`~typedbatch.training.Collector` is.
-
-    Each call hands all workers the newest weights, which go into Ray's object store once. Their steps come back as
-    read-only arrays in that store, without a copy. A worker whose process has died is replaced; its steps of that call
-    are missing, and are counted in ``last_stats.lost``.
+    They are used like a :class:`~typedbatch.training.Collector`. Each call sends all workers the newest weights, which
+    are put into Ray's object store once. The steps are returned as read-only arrays in that store, without a copy. If
+    the process of a worker dies, it is replaced. Its steps of that call are missing, and ``last_stats.lost`` counts
+    them.
 
     Args:
-        make_envs: makes the environments of a worker, in its process.
-        policy: what chooses the actions. It is copied to the workers with the object that it is a method of.
-        n_workers: how many processes.
-        record: as for a Collector.
-        weights: what the policy's weights are in; None for the object that the policy is a method of, if it has
-            ``state_dict`` and ``load_state_dict``.
-        options: for the processes, as ``ray.remote`` takes them: ``{"num_cpus": 1}``.
-        **more: ``state``, ``infos``, ``timeout``, as for a Collector.
+        make_envs: Function that creates the environments of a worker, in the worker's process.
+        policy: The policy. It is copied to the workers together with the object that it is a method of.
+        n_workers: Number of processes.
+        record: As for a Collector.
+        weights: The object that holds the policy's weights. None means the object that the policy is a method of, if it
+            has ``state_dict`` and ``load_state_dict``.
+        options: Options of ``ray.remote`` for the processes, such as ``{"num_cpus": 1}``.
+        **more: ``state``, ``infos`` and ``timeout``, as for a Collector.
 
     Raises:
-        SizeError: fewer than one worker.
-        SettingError: what :class:`~typedbatch.training.Collector` refuses; workers with different numbers of
-            environments; more CPUs, or other resources, than all nodes of this Ray have.
+        SizeError: ``n_workers`` is below 1.
+        SettingError: :class:`~typedbatch.training.Collector` refuses an argument, workers have different numbers of
+            environments, or the workers need more CPUs or other resources than all nodes of this Ray have.
         EnvironmentFailedError: ``make_envs`` raises an error.
     """
 
@@ -171,38 +171,41 @@ class RayCollectors(Generic[R_co]):
         **more: Any,
     ) -> None:
         if not callable(make_envs):
-            raise SettingError(f"a function that makes environments is expected, got {describe(make_envs)}")
+            raise SettingError(f"RayCollectors() takes a function that creates environments, got {describe(make_envs)}")
         owner = getattr(policy, "__self__", None)
         has_weights = hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
         self._weights: Any = owner if weights is None and has_weights else weights
         given = {"num_cpus": 1, **(options or {})}
         count = at_least(1, n_workers, "n_workers")
-        # in one object, so that the policy of a worker is a method of the very object that its weights are loaded into
-        self._made_of: Any = ray.put((make_envs, policy, record, self._weights, more))
+        # in one object, so that a worker's policy is a method of the same object that its weights are loaded into
+        self._arguments: Any = ray.put((make_envs, policy, record, self._weights, more))
         _require_resources(count, given)
         self._remote: Any = ray.remote(**given)(_Worker)
         self._workers: list[Any] = [None] * count
-        self._each: int = 0
-        self._fill_places()
+        self._envs_per_worker: int = 0
+        self._replace_workers()
         self._following = Following()
         self.last_stats = CollectStats()
         self.steps: int = 0
-        """Steps of all calls."""
+        """Total number of environment steps so far."""
 
-    def _fill_places(self) -> None:
-        """Start a worker in each place where there is none, or where it has died."""
-        new = {place: self._remote.remote(self._made_of) for place, one in enumerate(self._workers) if one is None}
+    def _replace_workers(self) -> None:
+        """Start a worker at each position that has none, because none was started yet or it has died."""
+        missing = [index for index, worker in enumerate(self._workers) if worker is None]
+        new = {index: self._remote.remote(self._arguments) for index in missing}
         try:
             counts = [int(get(ref)) for ref in [worker.start.remote() for worker in new.values()]]
-            self._each = _same([*counts, *([self._each] if self._each else [])])
+            self._envs_per_worker = _require_same_number(
+                [*counts, *([self._envs_per_worker] if self._envs_per_worker else [])]
+            )
         except BaseException as error:
             for worker in new.values():
                 ray.kill(worker)
             if isinstance(error, RayActorError):
-                raise EnvironmentFailedError(f"a worker has died while it made its environments: {error}") from error
+                raise EnvironmentFailedError(f"a worker has died while it created its environments: {error}") from error
             raise
-        for place, worker in new.items():
-            self._workers[place] = worker
+        for index, worker in new.items():
+            self._workers[index] = worker
 
     @property
     def stats(self) -> CollectStats:
@@ -212,31 +215,39 @@ class RayCollectors(Generic[R_co]):
 
     @property
     def num_envs(self) -> int:
-        """How many environments, of all workers."""
-        return self._each * len(self._workers)
+        """Number of environments of all workers together."""
+        return self._envs_per_worker * len(self._workers)
 
     def reset(self, seed: int | None = None) -> None:
-        """As a Collector does; the seeds of a worker's environments follow those of the worker before.
+        """Reset all environments, as a Collector does.
+
+        The seeds of a worker's environments follow those of the previous worker.
 
         Raises:
-            SettingError: a seed that is not a whole number from 0 on.
-            EnvironmentFailedError: an environment has raised an error, or a worker dies again and again.
+            SettingError: ``seed`` is not a whole number from 0 up.
+            EnvironmentFailedError: an environment has raised an error, or workers die again and again.
         """
         first = None if seed is None else require_seed(seed)
-        seeds = [None if first is None else first + self._each * place for place in range(len(self._workers))]
-        self._of_each(lambda worker, place: worker.reset.remote(seeds[place]))
+        seeds = [
+            None if first is None else first + self._envs_per_worker * index for index in range(len(self._workers))
+        ]
+        self._call_each(lambda worker, index: worker.reset.remote(seeds[index]))
 
     def rollout(self, n_step: int) -> R_co:
-        """So many steps, an equal share of each worker; as :meth:`~typedbatch.training.Collector.rollout`.
+        """Return ``n_step`` steps, of which each worker collects an equal share.
+
+        The result is like that of :meth:`~typedbatch.training.Collector.rollout`.
 
         Raises:
             EnvironmentFailedError: an environment has raised an error, or every worker has died.
         """
         begun, share = time.perf_counter(), self._share(n_step)
-        self._fill_places()
-        weights = self._newest()
-        done = self._all({place: one.rollout.remote(weights, share) for place, one in enumerate(self._workers)})
-        self._count([stats for _, stats in done.values()], share * (len(self._workers) - len(done)), begun)
+        self._replace_workers()
+        weights = self._put_weights()
+        done = self._results_of_any(
+            {index: worker.rollout.remote(weights, share) for index, worker in enumerate(self._workers)}
+        )
+        self._record_stats([stats for _, stats in done.values()], share * (len(self._workers) - len(done)), begun)
         rows: R_co = Batch.cat([rows for rows, _ in done.values()])
         return rows
 
@@ -248,42 +259,46 @@ class RayCollectors(Generic[R_co]):
         *,
         random: bool = False,
     ) -> CollectStats:
-        """Add so many steps, or episodes, to a buffer with a ring for each environment of each worker.
+        """Add ``n_step`` steps, or ``n_episode`` episodes, to a buffer with a ring for each environment of each worker.
 
         Args:
-            into: a buffer with a ring for each environment.
-            n_step: as for :meth:`~typedbatch.training.Collector.collect`, an equal share of each worker.
-            n_episode: whole episodes; each worker brings its share, the first ones one more where it does not divide.
-            random: choose random actions instead of the policy's.
+            into: A buffer with a ring for each environment.
+            n_step: Number of steps, as for :meth:`~typedbatch.training.Collector.collect`. Each worker collects an
+                equal share.
+            n_episode: Number of whole episodes. Each worker collects a share; the first workers collect one more if the
+                number cannot be divided equally.
+            random: Whether to choose random actions instead of the policy's.
 
         Raises:
-            SettingError: what :meth:`~typedbatch.training.Collector.collect` refuses.
+            SettingError: :meth:`~typedbatch.training.Collector.collect` refuses an argument.
             EnvironmentFailedError: an environment has raised an error, or every worker has died.
         """
         require_rings(into, self.num_envs)
         require_one_of(n_step, n_episode)
-        self._fill_places()
-        begun, weights, count = time.perf_counter(), self._newest(), len(self._workers)
-        asked: list[tuple[int | None, int | None]]
+        self._replace_workers()
+        begun, weights, count = time.perf_counter(), self._put_weights(), len(self._workers)
+        requests: list[tuple[int | None, int | None]]
         if n_step is not None:
-            asked = [(self._share(n_step), None)] * count
+            requests = [(self._share(n_step), None)] * count
         else:
-            asked = [(None, share) for share in shares(at_least(1, n_episode, "n_episode"), count).tolist()]
-        places = [place for place, one in enumerate(asked) if any(one)]
+            requests = [(None, share) for share in shares(at_least(1, n_episode, "n_episode"), count).tolist()]
+        busy = [index for index, request in enumerate(requests) if any(request)]
         goes_on = self._following.follows(state_of(into))
-        self._following.lose()  # what is not added is gone
-        done = self._all({place: self._workers[place].rows.remote(weights, *asked[place], random) for place in places})
-        for place, (rows, envs, continues, _) in done.items():
-            its_own = place * self._each + np.arange(self._each)
-            add_rows(into, rows, its_own[envs], anew=None if goes_on and continues else its_own)
+        self._following.lose()  # if the call fails, steps are lost and episodes cannot be continued
+        done = self._results_of_any(
+            {index: self._workers[index].rows.remote(weights, *requests[index], random) for index in busy}
+        )
+        for index, (rows, envs, continues, _) in done.items():
+            rings = index * self._envs_per_worker + np.arange(self._envs_per_worker)
+            add_rows(into, rows, rings[envs], anew=None if goes_on and continues else rings)
         self._following.taken(state_of(into))
-        lost = sum(steps or episodes or 0 for place, (steps, episodes) in enumerate(asked) if place not in done)
-        self._count([stats for *_, stats in done.values()], lost, begun)
+        lost = sum(steps or episodes or 0 for index, (steps, episodes) in enumerate(requests) if index not in done)
+        self._record_stats([stats for *_, stats in done.values()], lost, begun)
         return self.last_stats
 
     def pids(self) -> list[int]:
-        """The numbers of the workers' processes; those that have died are replaced first."""
-        return self._of_each(lambda worker, _: worker.pid.remote())
+        """Return the process ids of the workers. Workers that have died are replaced first."""
+        return self._call_each(lambda worker, _: worker.pid.remote())
 
     def close(self) -> None:
         """End the processes."""
@@ -294,78 +309,84 @@ class RayCollectors(Generic[R_co]):
     def _share(self, n_step: int) -> int:
         return -(-at_least(1, n_step, "n_step") // len(self._workers))
 
-    def _newest(self) -> Any:
-        """The weights in the object store. Nothing that a tensor says of itself tells that it was not written to."""
+    def _put_weights(self) -> Any:
+        """Put the weights into the object store and return the reference.
+
+        This happens at each call, because nothing about a tensor shows whether it was written to.
+        """
         return None if self._weights is None else ray.put(self._weights.state_dict())
 
-    def _of_each(self, call: Callable[[Any, int], Any]) -> list[Any]:
-        """What each worker gives; one that has died is replaced, and its successor is asked."""
-        self._fill_places()
-        places = range(len(self._workers))
+    def _call_each(self, call: Callable[[Any, int], Any]) -> list[Any]:
+        """Return the result of each worker. A worker that has died is replaced, and the call is repeated."""
+        self._replace_workers()
+        workers = range(len(self._workers))
         for _ in range(_TRIES):
-            done = self._given({place: call(self._workers[place], place) for place in places})
+            done = self._results({index: call(self._workers[index], index) for index in workers})
             if len(done) == len(self._workers):
                 return list(done.values())
-            self._fill_places()
-        raise EnvironmentFailedError(f"workers have died {_TRIES} times, one after the other")
+            self._replace_workers()
+        raise EnvironmentFailedError(f"workers have died {_TRIES} times in a row")
 
-    def _given(self, calls: dict[int, Any]) -> dict[int, Any]:
-        """What each worker gave, by its place; those that died give nothing, and their places are empty."""
+    def _results(self, calls: dict[int, Any]) -> dict[int, Any]:
+        """Return the results of the workers by their position, without those of workers that have died.
+
+        The positions of these workers become empty.
+        """
         done: dict[int, Any] = {}
-        for place, call in calls.items():
+        for index, call in calls.items():
             try:
-                done[place] = get(call)
+                done[index] = get(call)
             except RayActorError:
-                ray.kill(self._workers[place])  # it may only be out of reach
-                self._workers[place] = None
+                ray.kill(self._workers[index])  # the process may only be unreachable
+                self._workers[index] = None
         return done
 
-    def _all(self, calls: dict[int, Any]) -> dict[int, Any]:
-        """What each worker gave, by its place.
+    def _results_of_any(self, calls: dict[int, Any]) -> dict[int, Any]:
+        """Return the results of the workers by their position.
 
         Raises:
-            EnvironmentFailedError: none gave anything.
+            EnvironmentFailedError: every worker has died.
         """
-        done = self._given(calls)
+        done = self._results(calls)
         if not done:
-            raise EnvironmentFailedError("every worker has died; new ones are there for the next call")
+            raise EnvironmentFailedError("every worker has died; call again to start new ones")
         return done
 
-    def _count(self, parts: Sequence[CollectStats], lost: int, begun: float) -> None:
+    def _record_stats(self, parts: Sequence[CollectStats], lost: int, begun: float) -> None:
         found = CollectStats.sum(parts)
         self.last_stats = CollectStats(found.steps, found.returns, found.lengths, time.perf_counter() - begun, lost)
         self.steps += found.steps
 
 
 _TRIES = 3
-"""How often a worker that has died is replaced in one call."""
+"""Number of times that workers which have died are replaced in one call."""
 
 
-def _same(counts: list[int]) -> int:
-    """Return how many environments each worker has.
+def _require_same_number(counts: list[int]) -> int:
+    """Return the number of environments of each worker.
 
     Raises:
-        SettingError: some have more than others.
+        SettingError: the numbers differ.
     """
     different = sorted(set(counts))
     if len(different) > 1:
         got = " and ".join(map(str, different))
-        raise SettingError(f"make_envs() makes the same number of environments in each worker, got {got}")
+        raise SettingError(f"make_envs() must create the same number of environments in each worker, got {got}")
     return different[0]
 
 
 def _require_resources(workers: int, options: dict[str, Any]) -> None:
-    """Raise an error if Ray could not start all workers, and would wait for ever.
+    """Raise an error if Ray could not start all workers and would wait for ever.
 
     Raises:
-        SettingError: all nodes together have fewer CPUs, or others of what is asked for.
+        SettingError: all nodes together have fewer CPUs or other resources than requested.
     """
     each = {"CPU": options.get("num_cpus"), "GPU": options.get("num_gpus"), **(options.get("resources") or {})}
-    there = ray.cluster_resources()
+    available = ray.cluster_resources()
     for name, amount in each.items():
-        needed, has = workers * (amount or 0), there.get(name, 0)
+        needed, has = workers * (amount or 0), available.get(name, 0)
         if needed > has:
             raise SettingError(
-                f"{workers} workers need {needed:g} {name}, and this Ray has {has:g}, which is {needed - has:g} "
-                "too few; take fewer workers, give each less by options={'num_cpus': 0.5}, or start Ray with more"
+                f"{workers} workers need {needed:g} {name}, but this Ray has {has:g}, which is {needed - has:g} "
+                "too few; use fewer workers, give each less by options={'num_cpus': 0.5}, or start Ray with more"
             )

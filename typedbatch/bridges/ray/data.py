@@ -1,4 +1,4 @@
-"""Datasets of Ray Data, from and to batches."""
+"""Conversion of batches to and from datasets of Ray Data."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ B = TypeVar("B", bound=BatchProtocol)
 
 
 def map_batches(dataset: Dataset, function: Callable[[B], BatchProtocol], **options: Any) -> Dataset:
-    """``dataset.map_batches`` for a function from batch to batch; nested fields and arrays of any shape stay whole.
+    """Call ``dataset.map_batches`` with a function from batch to batch.
+
+    Nested fields and arrays of any shape are preserved.
 
     Args:
-        dataset: of Ray Data; :func:`from_batches` makes one.
-        function: what it is declared to take is made of each block, a record too, and validated, as what it gives is.
-        **options: as ``Dataset.map_batches`` takes them, for example ``batch_size=256``.
+        dataset: A dataset of Ray Data, such as one from :func:`from_batches`.
+        function: A function whose argument and result are validated as it declares them. Each block is converted to the
+            declared argument, also if that is a record.
+        **options: Options of ``Dataset.map_batches``, for example ``batch_size=256``.
     """
     from typedbatch.bridges.arrow import from_arrow, to_arrow
 
     schema = next(iter(get_type_hints(function).values()), Batch)
-    whole: Callable[[Any], BatchProtocol] = checked(function)
+    validated: Callable[[Any], BatchProtocol] = checked(function)
 
     def call(table: Any) -> Any:
-        return to_arrow(whole(validate(from_arrow(table), schema)))
+        return to_arrow(validated(validate(from_arrow(table), schema)))
 
     return dataset.map_batches(call, batch_format="pyarrow", **options)
 
 
 def from_batches(*batches: BatchProtocol) -> Dataset:
-    """A dataset of Ray Data with the rows of batches, a block for each."""
+    """Return a dataset of Ray Data with the rows of the batches, one block for each batch."""
     from ray.data import from_arrow
 
     from typedbatch.bridges.arrow import to_arrow
