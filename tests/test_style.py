@@ -34,7 +34,6 @@ NOT_YET: tuple[str, ...] = (
     "distributions",
     "episodes",
     "errors",
-    "files",
     "infer",
     "json_schema",
     "mypy",
