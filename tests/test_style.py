@@ -30,7 +30,6 @@ NOT_YET: tuple[str, ...] = (
     "distributions",
     "episodes",
     "errors",
-    "files",
     "mypy",
     "naming",
     "protocols",

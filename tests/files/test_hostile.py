@@ -160,11 +160,11 @@ def test_a_document_that_cannot_be_is_refused(what, path):
 
 
 def test_a_version_of_the_future_is_told(path, tmp_path):
-    assert "it has version 2 of this format, and version 1 can be read" in refused(
+    assert "it has version 2 of the file format, but only version 1 can be read" in refused(
         with_document(path, FINE | {"version": 2})
     )
     hdf5_by_hand(tmp_path / "a.h5", lambda group: None, {"version": 2, "class": "Batch"})
-    assert "it has version 2 of this format, and version 1 can be read" in refused(tmp_path / "a.h5")
+    assert "it has version 2 of the file format, but only version 1 can be read" in refused(tmp_path / "a.h5")
 
 
 def test_deep_documents_are_refused(path):

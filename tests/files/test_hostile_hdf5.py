@@ -73,7 +73,7 @@ def test_an_hdf5_file_without_a_batch_of_its_own_is_refused(how, tmp_path):
 def test_an_hdf5_file_of_others_is_refused_with_a_hint(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"] = np.arange(3)
-    assert "typedbatch.files.hdf5.from_hdf5 reads others" in refused(tmp_path / "a.h5")
+    assert "typedbatch.files.hdf5.from_hdf5 reads other files" in refused(tmp_path / "a.h5")
 
 
 def test_odd_attributes_of_an_hdf5_batch_are_leaves_or_refused(tmp_path):
@@ -135,7 +135,10 @@ def test_a_text_of_many_places_is_not_read(tmp_path):
     def attribute(group: Any) -> None:
         group.attrs.create("it", ["x"] * 400, dtype=h5py.string_dtype("ascii"))
 
-    for fill, reason in ((dataset, "JSON as object"), (attribute, "an attribute 'it' that nobody writes")):
+    for fill, reason in (
+        (dataset, "expected JSON as uint8 or as one string, got an array of object"),
+        (attribute, "expected an attribute 'it' with a single value, got an array of strings or objects"),
+    ):
         hdf5_by_hand(tmp_path / "a.h5", fill)
         assert reason in refused(tmp_path / "a.h5")
 

@@ -37,7 +37,7 @@ def test_a_nested_batch_keeps_its_own_in_safetensors_and_hdf5_refuses_it(tmp_pat
     batch = Batch(n=Batch(x=np.ones(2), meta={"step": 1}))
     save(batch, tmp_path / "b.safetensors")
     assert load(tmp_path / "b.safetensors").n.meta == {"step": 1}
-    with pytest.raises(StorageError, match="the meta of a nested batch"):
+    with pytest.raises(StorageError, match="the meta of a nested batch cannot be stored in an HDF5 file"):
         save(batch, tmp_path / "b.h5")
 
 

@@ -56,17 +56,23 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "batch in an array": (cells(None, Batch(a=1)), "Batch(a) " + NO_JSON),
     "complex number in an array": (cells(1j), "complex " + NO_JSON),
     "key that is not text": (cells([{1: 2}]), "dict " + NO_JSON),
-    "list in itself": (cells(looped()), "a value nested more than 100 deep, or in itself; leave the field out"),
+    "list in itself": (
+        cells(looped()),
+        "the value is nested more than 100 deep, or contains itself; leave the field out",
+    ),
     "number too long for JSON": (cells(10**5000), "int " + NO_JSON),
     "long double in an array": (cells(np.longdouble(1)), ""),
     "text of surrogate pairs": (cells("\ud83d\ude00"), "text with surrogate pairs"),
     "name of surrogate pairs": (cells([{"\ud83d\ude00": 1}]), "text with surrogate pairs"),
     "compressed column": (
         compress_column(np.zeros((2, 3)), bulk=True),
-        "a compressed column; decompress_if_needed() first",
+        "a compressed column cannot be stored; call decompress_if_needed() first",
     ),
     "nested tensor": (nested_tensor(), "nested torch f32 cannot be written: "),
-    "text of numpy's own": (np.array(["a"], np.dtypes.StringDType()), "StringDType()[1] has a dtype that files lack"),
+    "text of numpy's own": (
+        np.array(["a"], np.dtypes.StringDType()),
+        "StringDType()[1] has a dtype that files cannot store",
+    ),
     "sparse tensor": (torch.eye(2).to_sparse(), "torch f32[2,2] cannot be written: "),
     "tensor without data": (torch.zeros(2, device="meta"), "torch f32[2] cannot be written: "),
     "dtype that files lack": (torch.ones(2).to(torch.float8_e8m0fnu), "torch float8_e8m0fnu[2] cannot be written: "),
@@ -165,12 +171,14 @@ def test_what_could_not_be_loaded_is_not_saved(make, path):
 def test_pickles_are_written_and_read_only_if_both_sides_allow_it(tmp_path):
     path, marker = tmp_path / "a.safetensors", tmp_path / "executed"
     batch = Batch(a=np.arange(2), deep=Batch(evil=Evil(marker), s={1, 2}))
-    with pytest.raises(StorageError, match=r"field 'deep.evil': Evil .*; allow_pickle=True saves it all the same"):
+    with pytest.raises(StorageError, match=r"field 'deep.evil': Evil .*; or pickle it with allow_pickle=True"):
         save(batch, path)
     save(batch, path, allow_pickle=True)
-    reason = rf"{re.escape(str(path))} cannot be read: field 'deep.evil': a pickle, which could execute anything; "
+    reason = (
+        rf"{re.escape(str(path))} cannot be read: field 'deep.evil': it is a pickle, which could execute anything; "
+    )
     for arguments in ({}, {"mmap": True}, {"device": "cpu"}):
-        with pytest.raises(StorageError, match=reason + r"load\(..., allow_pickle=True\) if you trust it"):
+        with pytest.raises(StorageError, match=reason + r"use load\(..., allow_pickle=True\) if you trust the file"):
             load(path, **arguments)
     assert not marker.exists()
     assert load(path, allow_pickle=True).deep.s == {1, 2}
@@ -215,7 +223,7 @@ def test_what_cannot_be_pickled_is_refused_by_name(value, tmp_path):
 def test_another_ending_is_refused(name, tmp_path):
     path = f"{tmp_path}/{name}"
     for refused in (partial(save, Batch(a=1), path), partial(load, path), partial(load, Path(path))):
-        with pytest.raises(SettingError, match=r"a file ends in .safetensors, .h5 or .hdf5, got "):
+        with pytest.raises(SettingError, match=r"the file name must end in .safetensors, .h5 or .hdf5, got "):
             refused()
     assert list(tmp_path.iterdir()) == []
 
@@ -279,7 +287,7 @@ def test_a_path_with_a_nul_is_refused_and_no_other_file_is_touched(path):
     save(Batch(a=1), path)
     odd, new = f"{path}\0{path.suffix}", f"{path}x\0{path.suffix}"
     for refused in (partial(load, odd), partial(save, Batch(a=2), odd), partial(save, Batch(a=2), new)):
-        with pytest.raises(SettingError, match="a path has no NUL in it"):
+        with pytest.raises(SettingError, match="a path cannot contain a NUL character"):
             refused()
     assert os.listdir(path.parent) == [path.name]
 

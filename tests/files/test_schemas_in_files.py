@@ -172,7 +172,7 @@ def test_a_union_gives_the_part_that_matches(path):
 @pytest.mark.parametrize("union", [OtherProtocol | Steps, None | Steps, Steps | None])
 def test_the_part_of_a_union_that_matches_is_the_one_whose_version_is_kept(union, path):
     save(steps(), path, union)
-    with pytest.raises(StorageError, match="holds a Steps of version 1, and the program declares version 2"):
+    with pytest.raises(StorageError, match="contains a Steps of version 1, but the program declares version 2"):
         load(path, of_version(2, "Steps"))
 
 
@@ -182,8 +182,8 @@ def test_the_part_of_a_union_that_matches_is_the_one_whose_version_is_kept(union
 @pytest.mark.parametrize(("saved", "asked"), [(None, 2), (1, 2), (2, 1), (2, None), (3, 2)])
 def test_another_version_is_refused(saved, asked, path):
     save(of_version(saved)(obs=np.ones(2)), path)
-    expected = f"{path} holds a Versioned of version {saved or 1}, and the program declares version {asked or 1}; "
-    expected += "load it without a schema, change it, and save it anew"
+    expected = f"{path} contains a Versioned of version {saved or 1}, but the program declares version {asked or 1}; "
+    expected += "load it without a schema, change it, and save it again"
     with pytest.raises(StorageError, match=re.escape(expected)):
         load(path, of_version(asked))
     assert load(path).obs.tolist() == [1, 1]
@@ -213,7 +213,7 @@ def test_a_version_is_not_inherited(path):
         """A record of its own."""
 
     save(Longer(obs=np.ones(2)), path)
-    with pytest.raises(StorageError, match="Longer of version 1, and the program declares version 2"):
+    with pytest.raises(StorageError, match="Longer of version 1, but the program declares version 2"):
         load(path, of_version(2, "Longer"))
 
 

@@ -1,7 +1,7 @@
-"""Batches in files: :func:`save` and :func:`load`. Loading never executes anything that a file holds.
+"""Batches in files: :func:`save` and :func:`load`. Loading never executes code from a file unless pickles are allowed.
 
-``.safetensors`` is the format to choose: quick, checked, mapped into memory if asked, and read by other programs as
-named tensors. ``.h5`` and ``.hdf5`` are compressed if asked.
+``.safetensors`` is the format to choose: it is fast, has checksums, can be mapped into memory, and other programs read
+it as named tensors. ``.h5`` and ``.hdf5`` files can be compressed.
 """
 
 from __future__ import annotations
@@ -44,27 +44,28 @@ def save(
     allow_pickle: bool = False,
     compression: str | None = None,
 ) -> None:
-    """Write a batch to a file, which is there whole or not at all.
+    """Write a batch to a file atomically: the file is complete, or it is not there.
 
-    A link at ``path`` is replaced by the file; what it points to stays as it is.
+    A link at ``path`` is replaced by the file, and the target of the link does not change.
 
-    Arrays, tensors, text, numbers, ``None``, lists and dicts of these, and object arrays of these are kept as they are,
-    and the classes Batch, SampleBatch and MultiAgentBatch; arrays come back in C order, tensors on the CPU, numbers of
-    numpy that are inside objects as those of Python.
+    Arrays, tensors, text, numbers, ``None``, lists and dicts of these, and object arrays of these come back as they
+    were. So do the classes Batch, SampleBatch and MultiAgentBatch. Arrays come back in C order and tensors on the CPU.
+    Numpy numbers inside lists, dicts and object arrays come back as Python numbers.
 
     Args:
-        batch: what to write.
-        path: the file; its ending says how: ``.safetensors``, ``.h5`` or ``.hdf5``.
-        schema: a protocol or record that the batch must match; its name and version are kept. None for the class of a
-            record.
-        allow_pickle: pickle distributions and objects of other classes, instead of refusing them (safetensors only).
+        batch: The batch to write.
+        path: The file. Its ending selects the format: ``.safetensors``, ``.h5`` or ``.hdf5``.
+        schema: A protocol or record that the batch must match. The file stores its name and version. None means the
+            batch's own class if that is a record, and no schema otherwise.
+        allow_pickle: Whether to pickle distributions and objects of other classes instead of refusing them
+            (safetensors only).
         compression: ``"gzip"`` or ``"lzf"`` (HDF5 only).
 
     Raises:
-        StorageError: a leaf that cannot be kept, which the error names, or a file that cannot be written.
-        StructureError: batches are nested more than 100 deep.
-        SchemaError: the batch does not match.
-        SettingError: an ending, or an argument, that there is not for this format.
+        StorageError: A leaf cannot be stored, and the error names it; or the file cannot be written.
+        StructureError: Batches are nested more than 100 deep.
+        SchemaError: The batch does not match the schema.
+        SettingError: The file has another ending, or its format does not have this option.
     """
     tree = require_bounded(batch, "save()")
     if schema is None and isinstance(batch, BatchRecord):
@@ -92,7 +93,7 @@ def save(
 
 
 def __dir__() -> list[str]:
-    return __all__  # what is public; not the modules that it comes from
+    return __all__  # so that completion shows public names only
 
 
 @overload
@@ -114,7 +115,7 @@ def load(
     allow_pickle: bool = False,
     trusted: bool = False,
 ) -> T: ...
-@overload  # jedi knows no TypeForm; it reads this one, and checkers never reach it
+@overload  # for jedi, which does not understand TypeForm; type checkers never reach it
 def load(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
     path: str | os.PathLike[str],
     schema: type[T],
@@ -133,33 +134,35 @@ def load(
     allow_pickle: bool = False,
     trusted: bool = False,
 ) -> Any:
-    """Read a batch from a file, under the type of a schema if one is given. Nothing in the file is executed.
+    """Read a batch from a file, with the type of a schema if one is given.
+
+    Nothing in the file is executed, unless ``allow_pickle`` is set.
 
     Args:
-        path: a ``.safetensors``, ``.h5`` or ``.hdf5`` file: of :func:`save`, or any safetensors file, whose tensors are
-            the fields.
-        schema: a protocol or record that the batch must match. If it has the name that the file was saved under, it
+        path: A ``.safetensors``, ``.h5`` or ``.hdf5`` file from :func:`save`. Safetensors files of other programs are
+            read too; their tensors become the fields.
+        schema: A protocol or record that the batch must match. If it has the name that the file was saved under, it
             must have the same version too (see :func:`schema_version`).
-        mmap: leave the arrays in the file until they are looked at (safetensors only). What is written into them stays
-            in memory, and the file as it is. Data that are not read are not checked.
-        device: where tensors go; None for the CPU.
-        allow_pickle: load pickles, if there are any. They may execute anything: only for files that you trust.
-        trusted: read HDF5 in this process (HDF5 only). That is faster for many small files, but the HDF5 library can
-            hang, or end the process, over a file that is damaged or made up; without it another process, with limits on
-            time and memory, does the reading.
+        mmap: Whether to leave the arrays in the file until they are used (safetensors only). Writes to them stay in
+            memory and do not change the file. The checksums of the arrays are not verified.
+        device: Device of the tensors; None means the CPU.
+        allow_pickle: Whether to load pickles. They may execute anything, so use this only for files that you trust.
+        trusted: Whether to read HDF5 in this process (HDF5 only). That is faster for many small files, but a damaged
+            or malicious file can make the HDF5 library hang or crash the process. Otherwise another process reads the
+            file, with limits on time and memory.
 
     Raises:
-        StorageError: the file is not there, not a regular file, cut off, damaged, of another version, or holds a
-            pickle. Nothing in it was executed.
-        SchemaError: the batch does not match.
-        SettingError: an ending, or an argument, that there is not for this format.
+        StorageError: The file does not exist, is not a regular file, is cut off or damaged, has another version, or
+            contains a pickle. Nothing in it was executed.
+        SchemaError: The batch does not match the schema.
+        SettingError: The file has another ending, or its format does not have this option.
     """
     hdf5 = _is_hdf5(path)
     require_device(device)
     if hdf5 and (mmap or allow_pickle):
         raise SettingError("mmap= and allow_pickle= are for safetensors files")
     if trusted and not hdf5:
-        raise SettingError("trusted= is for HDF5 files; safetensors files are read by nobody else")
+        raise SettingError("trusted= is for HDF5 files; safetensors files are always read in this process")
     try:
         batch, document = (
             _load_hdf5(path, device, trusted) if hdf5 else _load_safetensors(path, mmap, device, allow_pickle)
@@ -176,18 +179,18 @@ def load(
             raise
         raise StorageError(f"{path} cannot be read: {error}") from error
     except RecursionError as error:
-        raise StorageError(f"{path} cannot be read: nested deeper than there is stack left") from error
-    except Exception as error:  # whatever it is, what was read is the reason for it
+        raise StorageError(f"{path} cannot be read: it is nested too deeply for Python's stack") from error
+    except Exception as error:  # Invalid content can raise any error in the code above.
         raise StorageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
     return batch if schema is None else _under(batch, schema, known, str(path))
 
 
 def _is_hdf5(path: str | os.PathLike[str]) -> bool:
     if "\0" in str(path):
-        raise SettingError(f"a path has no NUL in it, got {str(path)!r}")
+        raise SettingError(f"a path cannot contain a NUL character, got {str(path)!r}")
     ending = Path(path).suffix
     if ending not in (".safetensors", ".h5", ".hdf5"):
-        raise SettingError(f"a file ends in .safetensors, .h5 or .hdf5, got {str(path)!r}")
+        raise SettingError(f"the file name must end in .safetensors, .h5 or .hdf5, got {str(path)!r}")
     return ending != ".safetensors"
 
 
@@ -212,21 +215,23 @@ def _load_safetensors(
     _require_version(document)
     batch = reader.value(document["tree"])
     if not isinstance(batch, Batch):
-        raise StorageError("it holds no batch")
+        raise StorageError("it does not contain a batch")
     return batch, document
 
 
 def _require_version(document: dict[str, Any]) -> None:
     if document["version"] != _VERSION:
-        raise StorageError(f"it has version {document['version']} of this format, and version {_VERSION} can be read")
+        raise StorageError(
+            f"it has version {document['version']} of the file format, but only version {_VERSION} can be read"
+        )
 
 
 def _identity(batch: Any, schema: Any) -> tuple[str, int] | None:
-    """The name and version of the schema that a batch matches, the first one of a union."""
+    """Return the name and version of the schema that a batch matches; of a union, the first member that it matches."""
     for option in options_of(schema):
         if option is not type(None) and matches(batch, schema_of(option)):
             return class_of(option).__name__, versions.get(class_of(option), 1)
-    return None  # nothing is checked at this level
+    return None  # A batch that does not match gets here only if checking is off.
 
 
 def _known(identity: tuple[str, int] | None) -> dict[str, Any]:
@@ -234,17 +239,17 @@ def _known(identity: tuple[str, int] | None) -> dict[str, Any]:
 
 
 def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) -> Any:
-    """The batch as an object of the schema that is asked for, or of the part of a union that it matches."""
-    given = [option for option in options_of(schema) if option is not type(None)]
-    for option in given:
+    """Return the batch as an object of a schema; of a union, of the first member that it matches."""
+    options = [option for option in options_of(schema) if option is not type(None)]
+    for option in options:
         cls = class_of(option)
         if known is not None and known[0] == cls.__name__ and known[1] != versions.get(cls, 1):
             raise StorageError(
-                f"{path} holds a {known[0]} of version {known[1]}, and the program declares version "
-                f"{versions.get(cls, 1)}; load it without a schema, change it, and save it anew"
+                f"{path} contains a {known[0]} of version {known[1]}, but the program declares version "
+                f"{versions.get(cls, 1)}; load it without a schema, change it, and save it again"
             )
-    fitting = [option for option in given if matches(batch, schema_of(option))]
-    if fitting or len(given) == 1:
-        batch = typed_copy(batch, schema_of((fitting or given)[0]), "load()")
+    matching = [option for option in options if matches(batch, schema_of(option))]
+    if matching or len(options) == 1:
+        batch = typed_copy(batch, schema_of((matching or options)[0]), "load()")
         fill_defaults(type(batch), batch.__dict__)
     return validate_at(batch, schema, verbatim(f"load() of {path}"))

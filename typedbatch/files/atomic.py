@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writing: a new file takes the place of the old one only when it is complete."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from typedbatch.files.regular import is_from_system, require_regular
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, None]:
-    """A file to write beside ``path``, which takes its place when the block has ended well, and is gone otherwise.
+    """Open a temporary file beside ``path``, which replaces it at the end of the block and is deleted on an error.
 
-    It is made anew, under a name that nobody can guess. An old file's permissions stay. A link is replaced, and what it
-    points to stays as it is: in a folder that others write to, it may point to any file of the caller's. A process that
-    is killed leaves the old file. After a power cut the new one may be incomplete, which reading finds.
+    The temporary file has a random name, so that nobody can create it first. The permissions of an old file are kept.
+    A link is replaced, and its target does not change: in a folder that others can write to, the link may point to any
+    file of the caller. If the process is killed, the old file stays. After a power failure the new file may be
+    incomplete, which readers detect.
 
     Raises:
-        StorageError: the file cannot be written, or something is there that is neither a regular file nor a link.
+        StorageError: The file cannot be written, or ``path`` is neither a regular file nor a link.
     """
     path = Path(os.path.abspath(path))
     unfinished = path.with_name(f".{secrets.token_hex(8)}.new")
     file = None
     try:
         mode = _mode_of(path)
-        file = open(unfinished, "x+b", buffering=0)  # noqa: SIM115  # it is closed below
+        file = open(unfinished, "x+b", buffering=0)  # noqa: SIM115  # closed below
         with file:
             yield file
             if mode is not None:
@@ -47,10 +48,10 @@ def replacing(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, None]:
 
 
 def _mode_of(path: Path) -> int | None:
-    """Return the permissions of a file, None where there is none; a link has none of its own.
+    """Return the permissions of a file; None for a link or a missing file.
 
     Raises:
-        StorageError: it is a folder, a pipe or a device.
+        StorageError: ``path`` is a folder, a pipe or a device.
     """
     try:
         found = path.lstat()

@@ -1,7 +1,8 @@
-"""Named arrays in one file, in the safetensors format: 8 bytes of length, a header in JSON, then the bytes.
+"""Named arrays in a safetensors file: the length of the header in 8 bytes, the header as JSON, then the data.
 
-https://github.com/huggingface/safetensors describes it. The header's metadata hold a text of our own, with a checksum
-for each array and one for the header. Files without it are read as well, unchecked.
+https://github.com/huggingface/safetensors describes the format. The metadata in the header contain the document of
+typedbatch, with a checksum for each array and one for the header. Files of other programs have no document; they are
+read too, without checksums.
 """
 
 from __future__ import annotations
@@ -34,27 +35,36 @@ DTYPES: Final[dict[str, str]] = {
     "C64": "<c8",
     "BF16": "<i2",
     "F8_E4M3": "|u1",
-    "F8_E5M2": "|u1",  # as bits: numpy has no such numbers
+    "F8_E5M2": "|u1",  # BF16 and F8 are stored as integers with the same bits, because numpy lacks these dtypes.
 }
-"""The dtypes of the format, as those of arrays."""
+"""The numpy dtype for each dtype of the format."""
 NAMES: Final = {dtype: name for name, dtype in reversed(DTYPES.items()) if name[:2] not in ("BF", "F8")}
 OURS: Final = "typedbatch"
 _SUM: Final = "typedbatch_crc32"
-_LONGEST_HEADER: Final = 100_000_000  # of the format
+_LONGEST_HEADER: Final = 100_000_000  # the limit of the reference implementation
 
 
 class Stored(NamedTuple):
-    """An array of a file, and the name that the format has for its dtype."""
+    """An array of a file, and the name of its dtype in the format."""
 
     array: NDArray[Any]
     dtype: str
 
 
 def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) -> None:
-    """Write arrays, in C order and the byte order of the format, and a document that JSON takes."""
-    # First what fills places of 16 bytes, complex128 among it, then the largest dtype: so each array begins at a
-    # multiple of its item size and can be mapped.
-    arrays = dict(sorted(arrays.items(), key=lambda item: _place(item[1].array)))
+    """Write arrays and a document to an empty raw file.
+
+    Args:
+        file: The raw file.
+        arrays: C-contiguous, little-endian arrays.
+        document: A description of the batch, which must be JSON.
+
+    Raises:
+        StorageError: The header is longer than the format allows.
+    """
+    # Arrays whose sizes are multiples of 16 bytes come first, complex128 among them, then the largest item sizes.
+    # So each array begins at a multiple of its item size and can be mapped.
+    arrays = dict(sorted(arrays.items(), key=lambda item: _alignment_key(item[1].array)))
     header: dict[str, Any] = {"__metadata__": {}}
     sums, end = {}, 0
     for name, (array, dtype) in arrays.items():
@@ -66,13 +76,15 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % 16)
     if len(text) > _LONGEST_HEADER:
-        raise StorageError(f"{len(text)} bytes of names and objects, where the format ends at {_LONGEST_HEADER}")
+        raise StorageError(
+            f"the format allows {_LONGEST_HEADER} bytes for names and objects, got {len(text)}; leave some fields out"
+        )
     _write_all(file, len(text).to_bytes(8, "little") + text)
     for array, _ in arrays.values():
         _write_all(file, array)
 
 
-def _place(array: NDArray[Any]) -> int:
+def _alignment_key(array: NDArray[Any]) -> int:
     return -16 if array.nbytes % 16 == 0 else -array.itemsize
 
 
@@ -91,14 +103,14 @@ def _sum_of(header: dict[str, Any]) -> str:
 
 
 def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], dict[str, Any] | None]:
-    """The arrays of a file, and its document; None if another program wrote it.
+    """Return the arrays of a file and its document, or None as the document if another program wrote the file.
 
     Args:
-        path: the file.
-        mmap: leave the data in the file until somebody looks at it; it is not checked then.
+        path: The file.
+        mmap: Whether to leave the data in the file until it is used. Its checksums are not verified then.
 
     Raises:
-        StorageError: it is no such file, or damaged.
+        StorageError: It is not a safetensors file, or is damaged.
     """
     with open_regular(path, buffering=0) as file:
         header, start, size = _header(file)
@@ -117,20 +129,25 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
                 flat = np.empty(prod(shape), DTYPES[dtype])
                 _read_into(file, flat)
                 if sums and zlib.crc32(flat.data) != sums[name]:
-                    raise StorageError("its data are not what was written", name)
+                    raise StorageError("its data do not match their checksum", name)
             arrays[name] = Stored(flat.reshape(shape), dtype)
-        if end != size or (sums and sums.keys() != arrays.keys()):
-            raise StorageError(f"{size} bytes of data, where {end} are expected")
+        if end != size:
+            raise StorageError(f"expected {end} bytes of data, got {size}")
+        if sums and sums.keys() != arrays.keys():
+            raise StorageError("its checksums are for other arrays than it contains")
     return arrays, document
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """The array, or a copy if it does not begin at a multiple of its item size: torch crashes over complex ones."""
+    """Return the array, or a copy if it does not begin at a multiple of its item size.
+
+    torch crashes on complex arrays that do not.
+    """
     return array if array.ctypes.data % array.itemsize == 0 else array.copy()
 
 
 def _header(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
-    """The header, where the data begin, and how many bytes of them there are."""
+    """Return the header, the position of the first byte of data, and the number of bytes of data."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _LONGEST_HEADER):
@@ -142,12 +159,12 @@ def _header(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
 
 
 def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int], int, int]]:
-    """For each array its dtype, its shape, and the first byte and the one after the last."""
+    """Return, for each array, its dtype, its shape, and its first byte and last byte + 1 within the data."""
     entries = {}
     for name, entry in header.items():
         dtype, shape, (begin, after) = (entry[key] for key in ("dtype", "shape", "data_offsets"))
         if dtype not in DTYPES:
-            raise StorageError(f"a dtype that is not known: {dtype!r}", name)
+            raise StorageError(f"unknown dtype {dtype!r}", name)
         with under(name):
             begin, after = sizes([begin, after])
             count = prod(sizes(shape))
@@ -158,13 +175,13 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """The shape of an array in a file, or other numbers of that sort.
+    """Return a shape, or other non-negative integers from a file, as a tuple.
 
     Raises:
-        StorageError: it is none.
+        StorageError: It is not a list of at most 64 non-negative integers.
     """
     if not isinstance(shape, list) or len(shape) > 64 or not all(type(size) is int and size >= 0 for size in shape):
-        raise StorageError("its shape is not a list of sizes")
+        raise StorageError("its shape is not a list of non-negative integers")
     return tuple(shape)
 
 
@@ -173,22 +190,22 @@ def _document(header: dict[str, Any]) -> dict[str, Any] | None:
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise StorageError("its metadata are not texts by name")
+        raise StorageError("its metadata are not a JSON object of strings")
     if OURS not in metadata and _SUM not in metadata:
         return None
     expected = metadata.pop(_SUM, None)
     if expected != _sum_of({"__metadata__": metadata, **header}):
-        raise StorageError("its header is not what was written")
+        raise StorageError("its header does not match its checksum")
     document: dict[str, Any] = json.loads(metadata[OURS])
     if not isinstance(document, dict):
-        raise StorageError("what it says of its fields is not a JSON object")
+        raise StorageError("its description of the fields is not a JSON object")
     return document
 
 
 def _read_into(file: IO[bytes], array: NDArray[Any]) -> None:
     view = _bytes_of(array)
     while view:
-        count = file.readinto(view)  # type: ignore[attr-defined]  # a raw file has it
+        count = file.readinto(view)  # type: ignore[attr-defined]  # raw files have readinto
         if not count:
             raise StorageError("it is cut off")
         view = view[count:]

@@ -1,4 +1,4 @@
-"""A batch as named arrays and a document that says how they belong together, and back."""
+"""Conversion between a batch and named arrays with a document, which describes how they form the batch."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from typedbatch.sample_batches.multi_agent import MultiAgentBatch
 from typedbatch.sample_batches.sample_batch import SampleBatch
 
 CLASSES: Final[dict[str, type[Batch]]] = {cls.__name__: cls for cls in (Batch, SampleBatch, MultiAgentBatch)}
-"""The classes that a file may name; anything else comes back as a Batch."""
+"""The classes that a file may name. A batch of another class is stored as the nearest of its bases among them."""
 _TORCH_NAMES: Final = {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
 _TENSORS_ONLY: Final = {name: dtype for dtype, name in _TORCH_NAMES.items()}
 
 
 def class_name(batch: Tree) -> str:
-    """The name in :data:`CLASSES` of the class that a batch is of.
+    """Return the name in :data:`CLASSES` of the class of a batch, or of its nearest base there.
 
     Raises:
-        StorageError: it is a MultiAgentBatch that could not be made again.
+        StorageError: The batch is a MultiAgentBatch that could not be rebuilt from its fields.
     """
     name = next((cls.__name__ for cls in type(batch).__mro__ if cls in CLASSES.values()), "Batch")
     if CLASSES[name] is MultiAgentBatch:
@@ -50,13 +50,19 @@ def class_name(batch: Tree) -> str:
 
 
 def classes_of(batch: Tree) -> dict[str, Any]:
-    """The name of the class of a batch, and those in it that are of a class other than Batch."""
+    """Return the name of the class of a batch, and the names for those nested batches that are not a plain Batch.
+
+    Raises:
+        StorageError: A nested batch has meta, or a MultiAgentBatch could not be rebuilt from its fields.
+    """
     inner = {}
     for name, value in batch.__dict__.items():
         if KINDS[type(value)] is BATCH:
             with under(name):
                 if meta_of(value):
-                    raise StorageError("the meta of a nested batch, which HDF5 files do not keep; give it to the batch")
+                    raise StorageError(
+                        "the meta of a nested batch cannot be stored in an HDF5 file; move it to the outermost batch"
+                    )
                 classes = classes_of(value)
             if classes != {"class": "Batch"}:
                 inner[name] = classes
@@ -64,20 +70,20 @@ def classes_of(batch: Tree) -> dict[str, Any]:
 
 
 def with_classes(batch: Tree, classes: dict[str, Any]) -> Batch:
-    """The batch with the classes of :func:`classes_of`."""
+    """Return the batch with the classes that :func:`classes_of` returned for it."""
     for name, inner in classes.get("inner", {}).items():
         batch.__dict__[name] = with_classes(batch.__dict__[name], inner)
     return of_class(classes["class"], batch.__dict__)
 
 
 def of_class(name: str, fields: dict[str, Any]) -> Batch:
-    """A batch of one of :data:`CLASSES`, with these fields.
+    """Return a batch of one of :data:`CLASSES`, with these fields.
 
     Raises:
-        StorageError: there is no such class, or it has other fields.
+        StorageError: The class is unknown or has other fields.
     """
     if name not in CLASSES:
-        raise StorageError(f"a class that is not known: {name!r}")
+        raise StorageError(f"expected one of the classes {', '.join(CLASSES)}, got {name!r}")
     if CLASSES[name] is not MultiAgentBatch:
         batch: Batch = new_tree(CLASSES[name], fields)
         return batch
@@ -86,14 +92,17 @@ def of_class(name: str, fields: dict[str, Any]) -> Batch:
     try:
         return MultiAgentBatch(fields["policy_batches"].__dict__, int(fields["count"]))
     except TypedBatchError as error:
-        raise StorageError(f"what it says of a MultiAgentBatch does not fit together: {error}") from error
+        raise StorageError(f"its MultiAgentBatch is inconsistent: {error}") from error
 
 
 class Writer:
-    """Takes a batch apart.
+    """A converter from a batch to a document, which collects the arrays.
 
     Args:
-        allow_pickle: pickle what is neither array nor JSON, instead of refusing it.
+        allow_pickle: Whether to pickle values that are neither arrays nor JSON instead of refusing them.
+
+    Attributes:
+        arrays: The arrays of all converted values, by the names that the document uses.
     """
 
     def __init__(self, allow_pickle: bool) -> None:
@@ -101,7 +110,11 @@ class Writer:
         self._allow_pickle = allow_pickle
 
     def node(self, value: Any, path: str) -> dict[str, Any]:
-        """What the document says of a value; its arrays are kept."""
+        """Return the node of the document for a value, and add the value's arrays to :attr:`arrays`.
+
+        Raises:
+            StorageError: The value cannot be stored.
+        """
         kind = KINDS[type(value)]
         if kind is BATCH:
             return self._batch(value, path)
@@ -117,18 +130,18 @@ class Writer:
                 node = self._array(bits, path, "tensor")
             return {**node, "torch": name, "requires_grad": bool(value.requires_grad)}
         if isinstance(value, np.ma.MaskedArray):
-            raise StorageError("a masked array, whose mask would be lost; fill it, and keep the mask as a field")
+            raise StorageError("a masked array would lose its mask; fill it, and store the mask as a field")
         if kind in (ARRAY, SCALAR) and value.dtype.kind in "biufcmM" and value.dtype != np.longdouble:
             return self._array(np.asarray(value), path, "array" if kind is ARRAY else "scalar")
         try:
             if kind is not ARRAY:
                 return {"json": plain(value)}
             if value.dtype == object:
-                return {"objects": [plain(one) for one in value.ravel()], "shape": value.shape}
-            raise StorageError(f"{describe(value)} has a dtype that files lack; convert it")
+                return {"objects": [plain(item) for item in value.ravel()], "shape": value.shape}
+            raise StorageError(f"{describe(value)} has a dtype that files cannot store; convert it")
         except StorageError as error:
             if not self._allow_pickle:
-                raise StorageError(f"{error.reason}; allow_pickle=True saves it all the same") from None
+                raise StorageError(f"{error.reason}; or pickle it with allow_pickle=True") from None
         data = np.frombuffer(pickle.dumps(value, protocol=5), np.uint8)
         return {"pickle": self._keep(data, path)}
 
@@ -143,38 +156,37 @@ class Writer:
                 raise StorageError(f"{describe(value)} cannot be written: {error}", name) from error
         node: dict[str, Any] = {"batch": fields, "class": class_name(batch)}
         if meta := meta_of(batch):
-            node["meta"] = {key: self._meta(key, value, path) for key, value in meta.items()}
+            node["meta"] = {}
+            for key, value in meta.items():
+                with under(f"meta.{key}"):
+                    node["meta"][key] = self.node(value, f"{path}.meta.{text(key)}".removeprefix("."))
         return node
-
-    def _meta(self, key: str, value: Any, path: str) -> dict[str, Any]:
-        with under(f"meta.{key}"):
-            return self.node(value, f"{path}.meta.{text(key)}".removeprefix("."))
 
     def _array(self, array: NDArray[Any], path: str, kind: str) -> dict[str, Any]:
         little = array.astype(array.dtype.newbyteorder("<"), copy=False)
         order = {} if little.dtype == array.dtype else {"order": array.dtype.str[0]}
         if little.dtype.str in NAMES:
             return {kind: self._keep(little, path), **order}
-        # a date is kept as a whole number, complex128 as two floats
-        whole = np.ascontiguousarray(little).reshape(*array.shape, 1)
-        stored = whole.view(np.float64) if array.dtype.kind == "c" else whole.view(np.int64)
+        # The format lacks dates and complex128: a date is stored as an int64, a complex number as two float64.
+        contiguous = np.ascontiguousarray(little).reshape(*array.shape, 1)
+        stored = contiguous.view(np.float64 if array.dtype.kind == "c" else np.int64)
         return {kind: self._keep(stored, path), "dtype": little.dtype.str, "shape": array.shape, **order}
 
     def _keep(self, array: NDArray[Any], path: str, dtype: str | None = None) -> str:
         key = path.encode(errors="replace").decode() or "field"
-        while key in self.arrays or key == "__metadata__":  # "a.b" beside a Batch "a" with a field "b"
-            key += "_"
+        while key in self.arrays or key == "__metadata__":
+            key += "_"  # A field "a.b" and the field "b" of a Batch "a" have the same path.
         self.arrays[key] = Stored(np.asarray(array, order="C"), dtype or NAMES[array.dtype.str])
         return key
 
 
 class Reader:
-    """Puts a batch together.
+    """A converter from a document and its arrays to a batch.
 
     Args:
-        arrays: what the file holds.
-        device: where tensors go; None for the CPU.
-        allow_pickle: load pickles, which may execute anything, instead of refusing them.
+        arrays: The arrays of the file, by name. Each array that is used is removed.
+        device: Device of the tensors; None means the CPU.
+        allow_pickle: Whether to load pickles, which may execute anything, instead of refusing them.
     """
 
     def __init__(self, arrays: dict[str, Stored], device: Any, allow_pickle: bool) -> None:
@@ -183,13 +195,20 @@ class Reader:
         self._allow_pickle = allow_pickle
 
     def everything(self) -> Batch:
-        """The arrays of a file without a document, under their names."""
-        fields = {name: self._leaf(stored) for name, stored in self._arrays.items()}
+        """Return a batch of all arrays under their names, for a file without a document."""
+        fields: dict[str, Any] = {}
+        for name, (array, dtype) in self._arrays.items():
+            is_tensor = dtype in _TENSORS_ONLY
+            fields[name] = self._tensor(array, _TENSORS_ONLY[dtype], requires_grad=False) if is_tensor else array
         batch: Batch = new_tree(Batch, fields)
         return batch
 
     def value(self, node: dict[str, Any]) -> Any:
-        """The value that a document describes."""
+        """Return the value that a node of a document describes.
+
+        Raises:
+            StorageError: The node is invalid, or a pickle that is not allowed.
+        """
         if "batch" in node:
             return self._batch(node)
         if "ragged" in node:
@@ -205,17 +224,21 @@ class Reader:
                 return self._tensor(array, node["torch"], bool(node["requires_grad"]))
             return array if kind == "array" else array[()]
         if "objects" in node:
-            return object_array(_list(node["objects"])).reshape(sizes(node["shape"]))
+            if not isinstance(node["objects"], list):
+                raise StorageError("the items of an object array are not a list")
+            return object_array(node["objects"]).reshape(sizes(node["shape"]))
         if "json" in node:
             return node["json"]
         if not self._allow_pickle:
-            raise StorageError("a pickle, which could execute anything; load(..., allow_pickle=True) if you trust it")
+            raise StorageError(
+                "it is a pickle, which could execute anything; use load(..., allow_pickle=True) if you trust the file"
+            )
         return pickle.loads(self._take(node["pickle"]).data)
 
     def _take(self, name: str) -> NDArray[Any]:
-        """An array, which nothing else in the batch may be: a short file could make many copies of it otherwise."""
+        """Remove and return an array. If arrays could be used twice, a small file could load as many copies of one."""
         if name not in self._arrays:
-            raise StorageError(f"the array {name!r} is not in the file, or in two places")
+            raise StorageError(f"the array {name!r} is missing from the file, or is used twice")
         return self._arrays.pop(name).array
 
     def _batch(self, node: dict[str, Any]) -> Batch:
@@ -234,35 +257,24 @@ class Reader:
             ragged = Ragged(values, lengths.reshape(-1))
             return ragged if lengths.ndim else new_sequences(Ragged, ragged.values, ragged.sizes[0])
         except TypedBatchError as error:
-            raise StorageError(f"its sequences do not fit together: {error}") from error
-
-    def _leaf(self, stored: Stored) -> Any:
-        if stored.dtype not in _TENSORS_ONLY:
-            return stored.array
-        return self._tensor(stored.array, _TENSORS_ONLY[stored.dtype], requires_grad=False)
+            raise StorageError(f"its sequences do not match its values: {error}") from error
 
     def _tensor(self, array: NDArray[Any], dtype: str, requires_grad: bool) -> Any:
         side = torch_side()
-        known = side.dtype_named(dtype)
-        if side.bits(known) != array.dtype:
-            raise StorageError(f"a {array.dtype} array that is said to be {dtype}")
-        return side.from_bits(array, known).to(self._device).requires_grad_(requires_grad)
+        torch_dtype = side.dtype_named(dtype)
+        if side.bits(torch_dtype) != array.dtype:
+            raise StorageError(f"expected {side.bits(torch_dtype)} data for a tensor of {dtype}, got {array.dtype}")
+        return side.from_bits(array, torch_dtype).to(self._device).requires_grad_(requires_grad)
 
 
 def _safe_dtype(text: str) -> np.dtype[Any]:
     dtype = np.dtype(text)
     if dtype.kind not in "mMc":
-        raise StorageError(f"a dtype that is not known: {text!r}")
+        raise StorageError(f"unknown dtype {text!r}")
     return dtype
 
 
 def _order(order: Any) -> Literal[">"]:
     if order != ">":
-        raise StorageError(f"an order of bytes that is not known: {order!r}")
+        raise StorageError(f"unknown byte order {order!r}")
     return ">"
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise StorageError("the items of an object array are not a list")
-    return value

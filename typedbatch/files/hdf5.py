@@ -1,8 +1,8 @@
 """HDF5: batches and dicts of arrays as groups of a file. Reading never executes anything. Needs the extra ``hdf5``.
 
-An array or tensor is a dataset, a Batch or dict a group; text, numbers, ``None`` and object arrays of these are JSON.
-Every object says in the attribute ``__data_type__`` what it was. Files of Tianshou are read as far as they hold no
-pickles.
+An array or tensor becomes a dataset, and a Batch or dict a group. Text, numbers, ``None`` and object arrays of these
+are stored as JSON. The attribute ``__data_type__`` of each object names its type. Files of Tianshou are read too,
+unless they contain pickles.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from typedbatch.files.jsonable import plain
 
 
 def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None = None) -> None:
-    """Write a Batch or dict into a group: arrays as datasets, nested ones as groups.
+    """Write a Batch or dict into a group, with arrays as datasets and nested batches and dicts as groups.
 
-    If a leaf is refused, those before it have been written.
+    If a leaf is refused, the leaves before it have already been written.
 
     Args:
-        x: what to write. Names that are not text become it.
-        y: where, for example an open file; it must not have such names yet. Fields keep their order if it was made with
-            ``track_order=True``.
+        x: The Batch or dict to write. Names that are not text are converted to text.
+        y: The group to write to, for example an open file. It must not have members with these names yet. Fields keep
+            their order if it was created with ``track_order=True``.
         compression: ``"gzip"`` or ``"lzf"``, for arrays and tensors.
 
     Raises:
-        StorageError: a leaf that HDF5 and JSON cannot hold, as a function, or a distribution; the error names it.
-        StructureError: Batches and dicts are nested more than 100 deep; nothing has been written.
+        StorageError: HDF5 and JSON cannot store a leaf, such as a function or a distribution; the error names it.
+        StructureError: Batches and dicts are nested more than 100 deep. Nothing has been written.
     """
     require_depth(x, _contents)
     _write_fields(x, y, compression)
@@ -63,27 +63,28 @@ def _write_fields(x: Any, y: h5py.Group, compression: str | None) -> None:
 
 
 def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any = None) -> Any:
-    """Read back what ``to_hdf5`` has written: a dict for a file, arrays, tensors and Batches inside.
+    """Return what ``to_hdf5`` has written: for a file a dict, with arrays, tensors, dicts and Batches in it.
 
     Args:
-        x: the path of a file, which is read in a process of its own; or a group or dataset of an open one, which HDF5
-            reads in this process, where a file that was made up, or damaged, can hang or crash it.
-        device: where tensors go; None for the CPU.
+        x: The path of a file, which a separate process reads; or a group or dataset of an open file, which is read in
+            this process. There a damaged or malicious file can make HDF5 hang or crash.
+        device: Device of the tensors; None means the CPU.
 
     Raises:
-        StorageError: something that ``to_hdf5`` does not write: a pickle, a link to another file, a cycle, damage.
-        SettingError: there is no such device.
+        StorageError: The file contains something that ``to_hdf5`` does not write: a pickle, a link to another file or
+            a cycle; or it is damaged.
+        SettingError: The device does not exist.
     """
     require_device(device)
     try:
         if isinstance(x, h5py.Dataset):
-            return built(read_dataset(x, _as_it_is), device)
-        return built(read_group(x, _as_it_is) if isinstance(x, h5py.Group) else read_file(x), device)
+            return built(read_dataset(x, _unchanged), device)
+        return built(read_group(x, _unchanged) if isinstance(x, h5py.Group) else read_file(x), device)
     except TypedBatchError:
         raise
     except RecursionError as error:
-        raise StorageError("the file is damaged: groups inside each other, deeper than anybody writes them") from error
-    except Exception as error:  # whatever it is, what was read is the reason for it
+        raise StorageError("the file is damaged: its groups are nested too deeply") from error
+    except Exception as error:  # Invalid content can raise any error in HDF5 and above.
         if not is_from_hdf5(error):
             raise
         if isinstance(error, OSError) and not isinstance(x, (h5py.Group, h5py.Dataset)):
@@ -92,20 +93,20 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
 
 
 def is_batch_file(path: str | os.PathLike[str]) -> bool:
-    """Whether an HDF5 file is one that ``typedbatch.files.save`` has written."""
+    """Return whether ``typedbatch.files.save`` has written an HDF5 file."""
     return "typedbatch" in read_file(path, []).attributes
 
 
-def _as_it_is(array: Any, _: bool) -> Any:
+def _unchanged(array: Any, _: bool) -> Any:
     return array
 
 
 def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
     kind = KINDS[type(value)]
     if isinstance(value, np.ma.MaskedArray):
-        raise StorageError("a masked array, whose mask would be lost; fill it, and keep the mask as a field")
+        raise StorageError("a masked array would lose its mask; fill it, and store the mask as a field")
     if kind is RAGGED:
-        raise StorageError(f"{describe(value)}, which HDF5 files do not hold; a .safetensors file does")
+        raise StorageError(f"{describe(value)} cannot be stored in an HDF5 file; use a .safetensors file")
     if kind in (BATCH, MAPPING):
         inner = group.create_group(name, track_order=True)
         inner.attrs[TYPE] = np.bytes_("Batch" if kind is BATCH else "dict")
@@ -117,15 +118,15 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
     elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject and value.dtype.kind != "T":
         _write_array(group, name, np.asarray(value), compression, "ndarray" if kind is ARRAY else "scalar")
     elif kind is ARRAY and value.dtype == object:
-        _write_json(group, name, [plain(one) for one in value.ravel()], "json_ndarray").attrs["shape"] = value.shape
+        _write_json(group, name, [plain(item) for item in value.ravel()], "json_ndarray").attrs["shape"] = value.shape
     elif kind is ARRAY:
-        raise StorageError(f"{describe(value)} has a dtype that files lack; convert it")
+        raise StorageError(f"{describe(value)} has a dtype that files cannot store; convert it")
     else:
         _write_json(group, name, plain(value), "json")
 
 
 def _write_json(group: h5py.Group, name: str, value: Any, kind: str) -> h5py.Dataset:
-    # As bytes, because HDF5 itself crashes, or never ends, over text in a file that is damaged.
+    # Stored as bytes, because HDF5 crashes or hangs on strings in a damaged file.
     dataset = group.create_dataset(name, data=np.frombuffer(json.dumps(value).encode(), np.uint8))
     dataset.attrs[TYPE] = np.bytes_(kind)
     return dataset
@@ -142,7 +143,7 @@ def _write_array(group: h5py.Group, name: str, array: Any, compression: str | No
 
 
 def _encoded(name: object) -> str:
-    """A name without what HDF5 gives a meaning: slashes, and names of dots alone."""
+    """Return a name in which characters with a meaning in HDF5 are escaped: slashes, NUL, and names of dots only."""
     text = str(name).replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
     return text.replace(".", "%2E") if not text.strip(".") and text else text or "%"
 
@@ -153,37 +154,45 @@ _ROOT, _META = "batch", "meta"
 
 
 def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compression: str | None) -> None:
-    """Write a batch, and a document that JSON takes, to an empty raw file.
+    """Write a batch and a document to an empty raw file.
+
+    Args:
+        file: The raw file.
+        tree: The batch.
+        document: A description of the batch, which must be JSON.
+        compression: ``"gzip"``, ``"lzf"`` or None.
 
     Raises:
-        StorageError: a leaf that HDF5 and JSON cannot hold.
-        OSError: the disk is full.
+        StorageError: HDF5 and JSON cannot store a leaf.
+        OSError: The operating system refuses to write, for example because the disk is full.
     """
-    with written(file) as found:
-        found.attrs["typedbatch"] = np.bytes_(json.dumps(document))
-        group = found.create_group(_ROOT, track_order=True)
-        group.attrs["__data_type__"] = np.bytes_("Batch")
+    with written(file) as hdf5_file:
+        hdf5_file.attrs["typedbatch"] = np.bytes_(json.dumps(document))
+        group = hdf5_file.create_group(_ROOT, track_order=True)
+        group.attrs[TYPE] = np.bytes_("Batch")
         _write_fields(tree, group, compression)
         if meta := meta_of(tree):
-            group = found.create_group(_META, track_order=True)
+            group = hdf5_file.create_group(_META, track_order=True)
             group.attrs[TYPE] = np.bytes_("dict")
             with under(_META):
                 _write_fields(meta, group, compression)
 
 
 def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool) -> tuple[Tree, dict[str, Any]]:
-    """The batch of a file, and its document.
+    """Return the batch of a file, and its document.
 
     Raises:
-        StorageError: it holds something else.
+        StorageError: The file was not written by :func:`write_file`, or is damaged.
     """
     root = read_file(path, [_ROOT, _META], trusted=trusted)
     if "typedbatch" not in root.attributes:
-        raise StorageError("it is not a file of typedbatch.files; typedbatch.files.hdf5.from_hdf5 reads others")
+        raise StorageError(
+            "typedbatch.files.save() did not write it; typedbatch.files.hdf5.from_hdf5 reads other files"
+        )
     document: dict[str, Any] = json.loads(text_of(root.attributes["typedbatch"]))
     tree = built(root.members[_ROOT], device) if _ROOT in root.members else None
     if not isinstance(tree, Tree):
-        raise StorageError("it holds no batch")
+        raise StorageError("it does not contain a batch")
     if _META in root.members:
         set_meta(tree, as_meta(built(root.members[_META], device)))
     return tree, document

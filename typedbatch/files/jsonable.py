@@ -1,4 +1,4 @@
-"""Values that JSON holds and gives back as they were."""
+"""Values that JSON can store without changing them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typedbatch.sample_batches.compression import Compressed
 
 _PLAIN = (bool, float, type(None))
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_LONGEST = 14_000  # bits; Python reads no more than 4300 digits
+_LONGEST = 14_000  # bits; Python refuses to parse integers of more than 4300 digits
 
 
 def text(value: str) -> str:
-    """The text itself, if JSON gives it back so.
+    """Return the text, after checking that it survives JSON.
 
     Raises:
-        StorageError: it does not: two halves of a surrogate pair become one character.
+        StorageError: It contains a surrogate pair, whose two halves JSON would combine into one character.
     """
     if _PAIR.search(value):
-        raise StorageError("text with surrogate pairs, which JSON makes other characters of; decode it first")
+        raise StorageError("text with surrogate pairs cannot be stored, because JSON combines them; decode it first")
     return value
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON takes it, if it can come back as an equal one. Numbers of numpy become those of Python.
+    """Return a value that JSON can store and that comes back equal. Numpy numbers become Python numbers.
 
     Raises:
-        StorageError: it cannot.
+        StorageError: JSON cannot store the value.
     """
     kind = type(value)
     if kind is str:
@@ -42,11 +42,11 @@ def plain(value: Any, depth: int = 0) -> Any:
     if KINDS[kind] is SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
         return value.item()
     if depth > DEEPEST:
-        raise StorageError(f"a value nested more than {DEEPEST} deep, or in itself; leave the field out")
+        raise StorageError(f"the value is nested more than {DEEPEST} deep, or contains itself; leave the field out")
     if kind is list:
-        return [plain(one, depth + 1) for one in value]
-    if kind is dict and all(type(name) is str for name in value):
-        return {text(name): plain(one, depth + 1) for name, one in value.items()}
+        return [plain(item, depth + 1) for item in value]
+    if kind is dict and all(type(key) is str for key in value):
+        return {text(key): plain(item, depth + 1) for key, item in value.items()}
     if kind is Compressed:
-        raise StorageError("a compressed column; decompress_if_needed() first")
+        raise StorageError("a compressed column cannot be stored; call decompress_if_needed() first")
     raise StorageError(f"{describe(value)} cannot be written as JSON; leave the field out, or make it an array")

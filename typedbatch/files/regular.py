@@ -1,4 +1,4 @@
-"""Regular files, opened without waiting for anybody, and which errors are the operating system's."""
+"""Opening of regular files without blocking, and a test for errors of the operating system."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import IO
 
 from typedbatch.errors import StorageError
 
-_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)  # for a program that opens the other end of a pipe
+# Without this flag, opening a pipe blocks until another program opens its other end.
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 
 
 def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[bytes]:
-    """Open a file for reading.
+    """Open a regular file for reading.
 
-    What was opened is looked at, and not what had the name before: nobody can put a pipe in its place in between.
+    The check is on the opened file and not on its path, so nobody can put a pipe in its place in between.
 
     Args:
-        path: the file; links to one are followed.
-        buffering: as for ``open``; 0 for a raw file.
+        path: The file. Links are followed.
+        buffering: The argument of ``open``; 0 for a raw file.
 
     Raises:
-        StorageError: it is a pipe, a device or something else that is not a regular file.
-        OSError: it cannot be opened, or is a folder.
+        StorageError: It is a pipe, a device or something else that is not a regular file.
+        OSError: It cannot be opened, or is a folder.
     """
-    file: IO[bytes] = open(path, "rb", buffering=buffering, opener=_open_without_waiting)  # noqa: SIM115  # the caller closes it
+    file: IO[bytes] = open(path, "rb", buffering=buffering, opener=_open_without_waiting)  # noqa: SIM115  # closed by the caller
     try:
         require_regular(os.fstat(file.fileno()), os.fspath(path))
     except BaseException:
@@ -38,31 +39,32 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def require_regular(found: os.stat_result, name: str) -> None:
-    """Check that something is a regular file.
+    """Raise an error unless something is a regular file.
+
+    Args:
+        found: The result of ``stat``, ``lstat`` or ``fstat``.
+        name: The subject of the error text.
 
     Raises:
-        StorageError: it is not.
+        StorageError: It is not a regular file.
     """
     if not stat.S_ISREG(found.st_mode):
-        raise StorageError(f"{name} is {_kind(found.st_mode)}, and not a regular file")
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        stat.S_IFIFO: "a pipe",
-        stat.S_IFDIR: "a folder",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFLNK: "a link",
-    }
-    return kinds.get(stat.S_IFMT(mode), "something else")
+        kinds = {
+            stat.S_IFIFO: "a pipe",
+            stat.S_IFDIR: "a folder",
+            stat.S_IFCHR: "a device",
+            stat.S_IFBLK: "a device",
+            stat.S_IFSOCK: "a socket",
+            stat.S_IFLNK: "a link",
+        }
+        kind = kinds.get(stat.S_IFMT(found.st_mode), "something else")
+        raise StorageError(f"{name} is {kind}, and not a regular file")
 
 
 def is_from_system(error: OSError) -> bool:
-    """Return whether the operating system reported an error, which gives each of its errors a number.
+    """Return whether the operating system raised an error.
 
-    Others, such as the ``TimeoutError`` of a signal handler, say nothing about the file that was read or written when
-    they came.
+    Its errors have a number. Other errors, such as a ``TimeoutError`` that a signal handler raises, have nothing to do
+    with the file that was being read or written.
     """
     return error.errno is not None

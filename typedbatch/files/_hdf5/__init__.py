@@ -1,4 +1,4 @@
-"""HDF5 files as plain data: read in this process, or in one that may come to harm."""
+"""HDF5 files as plain data, read in this process or in a separate one that may crash."""
 
 from typedbatch.errors import MissingDependencyError
 

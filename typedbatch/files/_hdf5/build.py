@@ -1,4 +1,4 @@
-"""Batches, tensors and the like, from what was in an HDF5 file."""
+"""Batches, dicts, arrays and tensors, built from the plain data of an HDF5 file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typedbatch.files._hdf5.nodes import JSON_KINDS, Data, Group, decoded, text_
 
 
 def built(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
-    """What a node is.
+    """Return the value that a node of an HDF5 file stands for.
 
     Args:
-        node: what was read.
-        device: where tensors go; None for the CPU.
-        batch: whether it is in a Batch; then it is one too, though Tianshou does not say so.
+        node: A group or dataset as plain data.
+        device: Device of the tensors; None means the CPU.
+        batch: Whether the node is inside a Batch. A group there is a Batch too, although Tianshou does not mark it.
 
     Raises:
-        StorageError: it cannot be; the error names the field.
+        StorageError: The value cannot be built; the error names the field.
     """
     if isinstance(node, Data):
         return _leaf(node, device)
@@ -35,12 +35,12 @@ def built(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """A number that Tianshou has written as an attribute."""
+    """Return a value that Tianshou stored as an attribute of a group: a number, text or array."""
     if KINDS[type(value)] is SCALAR:
         return value.item()
     if isinstance(value, str) or (KINDS[type(value)] is ARRAY and not value.dtype.hasobject):
         return value
-    raise StorageError(f"an attribute of the file that is not a number: {describe(value)}")
+    raise StorageError(f"expected a number, text or array in an attribute of the file, got {describe(value)}")
 
 
 def _leaf(data: Data, device: Any) -> Any:

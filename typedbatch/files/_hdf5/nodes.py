@@ -1,4 +1,4 @@
-"""What is in an HDF5 file, as plain data. This is all that HDF5 itself is asked for; nothing is made of it here."""
+"""Groups and datasets of an HDF5 file, read as plain data. The module ``build`` turns them into values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typedbatch.files._hdf5 import is_from_hdf5
 
 TYPE = "__data_type__"
 DETAILS = ("time", "dtype", "requires_grad", "shape")
-"""Attributes that say more about a dataset."""
+"""Attributes of a dataset that are needed to rebuild its value."""
 JSON_KINDS = ("json", "json_ndarray")
 DENSEST = 1100
-"""No compression of HDF5 makes more of a byte."""
+"""Upper bound of the bytes that one compressed byte can expand to, for every compression filter of HDF5."""
 _COMPRESSION = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_LZF}
 _FILTERS = {*_COMPRESSION, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 
 Keep = Callable[[NDArray[Any], bool], Any]
-"""Takes an array, and whether it is JSON, and gives what stands for it in a node."""
+"""A function of an array, and of whether it is JSON. It returns what stands for the array in a node."""
 
 
 class Data(NamedTuple):
@@ -31,11 +31,11 @@ class Data(NamedTuple):
     kind: str
     array: Any
     details: dict[str, Any]
-    """Those of :data:`DETAILS` that it has."""
+    """The attributes of the dataset that are in :data:`DETAILS`."""
 
 
 class Group(NamedTuple):
-    """A group; its kind is ``Batch``, ``dict``, or none."""
+    """A group. Its kind is ``"Batch"``, ``"dict"`` or empty."""
 
     kind: str
     attributes: dict[str, Any]
@@ -43,19 +43,19 @@ class Group(NamedTuple):
 
 
 def read_group(group: h5py.Group, keep: Keep, names: Sequence[str] | None = None) -> Group:
-    """A group with all that is in it, or with some of its members.
+    """Return a group with everything in it, or with only the members in ``names``.
 
     Raises:
-        StorageError: something that nobody writes.
+        StorageError: It contains something that typedbatch and Tianshou never write.
     """
     return _group(group, keep, set(), names)
 
 
 def read_dataset(dataset: h5py.Dataset, keep: Keep) -> Data:
-    """A dataset.
+    """Return a dataset as plain data.
 
     Raises:
-        StorageError: something that nobody writes.
+        StorageError: It contains something that typedbatch and Tianshou never write.
     """
     return _dataset(dataset, keep, set())
 
@@ -72,46 +72,49 @@ def _group(group: h5py.Group, keep: Keep, met: set[int], names: Sequence[str] | 
 
 
 def _require_new(found: Any, met: set[int]) -> None:
-    """A short file could be a batch without end otherwise."""
+    """Raise an error for an object that was read before.
+
+    Otherwise a group that contains itself would be read forever.
+    """
     address = h5py.h5o.get_info(found.id).addr
     if address in met:
-        raise StorageError("the file is damaged: one part of it is in two places")
+        raise StorageError("the file is damaged: it has the same group or dataset in two places")
     met.add(address)
 
 
 def member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
-    """What a group holds under a name.
+    """Return the member of a group with this name.
 
     Raises:
-        StorageError: it is not in the file.
+        StorageError: It is a soft or external link.
     """
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise StorageError("a link to elsewhere, which is not followed")
+        raise StorageError("expected a group or dataset, got a soft or external link, which is not followed")
     return group[name]
 
 
 def attribute(owner: Any, name: str, default: Any = None) -> Any:
-    """An attribute of a group or dataset.
+    """Return an attribute of a group or dataset.
 
     Raises:
-        StorageError: it is an array of texts, each of which may be as long as the file.
+        StorageError: It is an array of strings, each of which may be as long as the file.
     """
     if name not in owner.attrs:
         return default
     stored = owner.attrs.get_id(name)
     if stored.dtype.hasobject and stored.shape != ():
-        raise StorageError(f"an attribute {name!r} that nobody writes")
+        raise StorageError(f"expected an attribute {name!r} with a single value, got an array of strings or objects")
     return owner.attrs[name]
 
 
 def text_of(attribute: object) -> str:
-    """Text that was written as bytes here, as text in Tianshou."""
+    """Return the text of an attribute. typedbatch writes text as bytes, and Tianshou writes it as strings."""
     return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
 
 
 def _dataset(dataset: Any, keep: Keep, met: set[int]) -> Data:
     if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
-        raise StorageError("data that is not in this file, which is not read")
+        raise StorageError("expected a dataset with its data in this file; data in other files is not read")
     _require_new(dataset, met)
     kind = text_of(attribute(dataset, TYPE, "ndarray"))
     try:
@@ -134,21 +137,25 @@ def _dataset(dataset: Any, keep: Keep, met: set[int]) -> Data:
 def _require_known(dataset: Any, kind: str) -> None:
     filters = _filters(dataset)
     if dataset.nbytes > DENSEST * dataset.id.get_storage_size() + 4096:
-        raise StorageError("more data is announced than there can be in the file")
+        raise StorageError("the file is damaged: it declares more data than it can contain")
     if kind in JSON_KINDS:
         if dataset.dtype != np.uint8 and dataset.shape != ():
-            raise StorageError(f"JSON as {dataset.dtype}")
-        if filters:  # a few bytes could become gigabytes of objects
-            raise StorageError("compressed text, which nobody writes")
+            raise StorageError(f"expected JSON as uint8 or as one string, got an array of {dataset.dtype}")
+        if filters:  # A few compressed bytes could become gigabytes of Python objects.
+            raise StorageError(f"expected JSON without compression, got the filters {filters}")
         return
     if kind == "ndarray" and dataset.dtype.hasobject:
-        raise StorageError("text, or data of different lengths, which is not read")
+        raise StorageError("text and data of variable length are not read")
     if kind not in ("ndarray", "Tensor", "scalar") or dataset.dtype.hasobject:
-        raise StorageError(f"a {kind} is not read: it may be a pickle, which could execute anything")
+        raise StorageError(f"data of the type {kind!r} is not read: it may be a pickle, which could execute anything")
 
 
 def _filters(dataset: Any) -> list[int]:
-    """HDF5 looks for the code of a filter that it does not know, and bounds no filter by the next."""
+    """Return the filters of a dataset, after checking that they are safe to run.
+
+    For a filter that it does not know, HDF5 loads a plugin from disk. Two compression filters in a row could expand
+    data far beyond :data:`DENSEST`.
+    """
     properties = dataset.id.get_create_plist()
     filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
     if not _FILTERS.issuperset(filters) or len(filters) != len(set(filters)) or _COMPRESSION.issubset(filters):
@@ -157,7 +164,7 @@ def _filters(dataset: Any) -> list[int]:
 
 
 def decoded(name: str) -> str:
-    """The name of a field, from the one that HDF5 has for it."""
+    """Return the name of a field for an escaped name of the file."""
     if name == "%":
         return ""
     for code, character in (("%2E", "."), ("%00", "\0"), ("%2F", "/"), ("%25", "%")):

@@ -1,7 +1,7 @@
-"""Reading an HDF5 file that nobody vouches for: HDF5 loops or crashes over some, so another process does it.
+"""Untrusted HDF5 files, read in a separate process, because HDF5 hangs or crashes on some damaged files.
 
-That process lives on for a while, because starting one takes longer than reading a small file. What it says is believed
-as little as the file itself.
+The process stays alive for a while, because starting one takes longer than reading a small file. Its answers are
+trusted as little as the file, and are checked in the same way.
 """
 
 from __future__ import annotations
@@ -30,30 +30,31 @@ from typedbatch.files._hdf5.nodes import DENSEST, JSON_KINDS, Data, Group, read_
 from typedbatch.files.regular import open_regular
 
 SECONDS = 10.0
-"""What a small file may take of a processor; a larger one takes a second more per two megabytes."""
-_PER_BYTE = 0.5e-6
-_PATIENCE = 10
-"""How many times as long it may take by the clock."""
+"""Limit on the processor time for a small file; a larger file gets one second more for every two megabytes."""
+_SECONDS_PER_BYTE = 0.5e-6
+_WALL_TIME_FACTOR = 10
+"""Limit on the wall-clock time, as a multiple of the limit on the processor time."""
 _MEMORY = 2**31
-_ROOM = 2**24
+_ALLOWANCE = 2**24
+"""Number of bytes that any file may add to the limits that follow from its size."""
 _SERVE = "from typedbatch.files._hdf5.serve import serve; serve()"
 
 
 def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, trusted: bool = False) -> Group:
-    """The root of an HDF5 file, as plain data.
+    """Return the root group of an HDF5 file as plain data.
 
     Args:
-        path: the file.
-        names: the members to read; None for all.
-        trusted: let HDF5 read it in this process, which is faster, and may hang or crash over a file that somebody has
-            made up or damaged.
+        path: The file.
+        names: Names of the members to read; None means all.
+        trusted: Whether to read the file in this process. That is faster, but a damaged or malicious file can make
+            HDF5 hang or crash.
 
     Raises:
-        StorageError: the file is damaged, or not a regular file, or HDF5 came to an end over it, or to none.
-        OSError: it cannot be opened.
+        StorageError: The file is damaged or not a regular file, or HDF5 crashed on it or did not finish in time.
+        OSError: The file cannot be opened.
     """
-    with open_regular(path) as found:  # HDF5 opens it again, by its name, and would wait for the other end of a pipe
-        size = os.fstat(found.fileno()).st_size
+    with open_regular(path) as file:  # HDF5 opens the file again by its path, and would block on a pipe.
+        size = os.fstat(file.fileno()).st_size
     if trusted:
         return _read_here(path, names)
     request = _Request(os.path.abspath(os.fspath(path)), names, size)
@@ -67,8 +68,8 @@ def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, t
         except _GoneError:
             worker.close()
             if fresh:
-                raise StorageError(worker.epitaph()) from None
-            continue
+                raise StorageError(worker.exit_reason()) from None
+            continue  # An idle process may have exited since its last request; a fresh one must answer.
         except StorageError as error:
             if worker.answered:
                 _idle.append(worker)
@@ -93,24 +94,24 @@ def _read_here(path: str | os.PathLike[str], names: list[str] | None) -> Group:
 
 
 class _GoneError(Exception):
-    """The process ended before it had answered."""
+    """The reading process ended before its answer was complete."""
 
 
 class _Request:
-    """A file to read, and how much of everything that may take."""
+    """A file to read, and the limits on time, memory and output for it."""
 
     def __init__(self, path: str, names: list[str] | None, size: int) -> None:
         self.size: int = size
-        self.seconds: float = SECONDS + size * _PER_BYTE
-        self.data: int = _ROOM + DENSEST * size
-        self.text: int = _ROOM + size
+        self.seconds: float = SECONDS + size * _SECONDS_PER_BYTE
+        self.data: int = _ALLOWANCE + DENSEST * size
+        self.text: int = _ALLOWANCE + size
         memory = _MEMORY + self.data
         document = {"path": path, "names": names, "seconds": self.seconds, "memory": memory}
         self.line: bytes = json.dumps(document).encode() + b"\n"
 
 
 class Worker:
-    """A process that reads files, one after the other."""
+    """A process that reads HDF5 files one after another."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
@@ -126,28 +127,28 @@ class Worker:
         )
         _workers.add(self)
         self.answered: bool = True
-        """Whether the last answer was read to its end."""
+        """Whether the last answer was read completely, so that the process can take another request."""
         self._timed_out: bool = False
 
     def ask(self, request: _Request) -> Group:
-        """What a file holds.
+        """Return the content of a file.
 
         Raises:
-            StorageError: it is refused.
-            _GoneError: the process has ended.
+            StorageError: The process refused the file, or its answer is invalid.
+            _GoneError: The process has ended.
         """
         self.answered = False
-        watch = threading.Timer(_PATIENCE * request.seconds, self._end)
-        watch.daemon = True
+        timer = threading.Timer(_WALL_TIME_FACTOR * request.seconds, self._time_out)
+        timer.daemon = True
         try:
-            watch.start()
+            timer.start()
             assert self._process.stdin is not None
             self._process.stdin.write(request.line)
             return self._answer(request)
         except BrokenPipeError:
             raise _GoneError from None
         finally:
-            watch.cancel()
+            timer.cancel()
 
     def _answer(self, request: _Request) -> Group:
         arrays: list[NDArray[Any]] = []
@@ -156,69 +157,70 @@ class Worker:
             kind = self._read(1).tobytes()
             length = int.from_bytes(self._read(8), "little")
             if length > (request.data - data if kind == b"a" else request.text):
-                raise StorageError("more data than there can be in a file of this size")
+                raise StorageError("the process that reads it sent more data than a file of this size can contain")
             data += length
             if kind == b"a":
                 arrays.append(self._array(length))
                 continue
-            said = json.loads(self._read(length).tobytes())
+            content = json.loads(self._read(length).tobytes())
             self.answered = True
             if kind == b"t":
-                return _group(said, _Arrays(arrays, request.text))
-            raise StorageError(*map(str, said))
+                return _group(content, _Arrays(arrays, request.text))
+            raise StorageError(*map(str, content))
 
     def _read(self, count: int) -> memoryview:
-        room = memoryview(bytearray(count))
-        self._read_into(room)
-        return room
+        buffer = memoryview(bytearray(count))
+        self._read_into(buffer)
+        return buffer
 
-    def _read_into(self, room: memoryview) -> None:
+    def _read_into(self, buffer: memoryview) -> None:
         source: Any = self._process.stdout
-        while room:
-            if not (read := source.readinto(room)):
+        while buffer:
+            if not (count := source.readinto(buffer)):
                 raise _GoneError
-            room = room[read:]
+            buffer = buffer[count:]
 
     def _array(self, length: int) -> NDArray[Any]:
+        """Read an array in the ``.npy`` format, version 2.0, from a frame of ``length`` bytes."""
         head = self._read(12)
-        known = head[:8].tobytes() == b"\x93NUMPY\x02\x00"
+        is_npy = head[:8].tobytes() == b"\x93NUMPY\x02\x00"
         rest = self._read(min(int.from_bytes(head[8:12], "little"), length))
-        if not known or 12 + len(rest) > length:
-            raise StorageError("what was read of it is not an array")
+        if not is_npy or 12 + len(rest) > length:
+            raise StorageError("the process that reads it sent something that is not an array")
         header: Any = npy.read_array_header_2_0(io.BytesIO(head[8:].tobytes() + rest.tobytes()))
         shape, fortran, dtype = header
         if fortran or dtype.hasobject or prod(shape) * dtype.itemsize != length - 12 - len(rest):
-            raise StorageError("what was read of it is not an array")
+            raise StorageError("the process that reads it sent something that is not an array")
         array: NDArray[Any] = np.empty(shape, dtype)
         if array.nbytes:
             self._read_into(array.reshape(-1).view(np.uint8).data)
         return array
 
-    def _end(self) -> None:
+    def _time_out(self) -> None:
         self._timed_out = True
         self._process.kill()
 
-    def epitaph(self) -> str:
-        """Why the process ended, as far as can be known."""
+    def exit_reason(self) -> str:
+        """Return the likely reason for which the process ended."""
         if self._timed_out or self._process.returncode == -24:  # SIGXCPU
-            return "HDF5 does not come to an end over it: it is damaged, or made to do so"
+            return "HDF5 did not finish reading it: it is damaged, or was made to keep HDF5 busy"
         return (
-            "HDF5 did not survive it: it is damaged, made to do so, or too large for this machine "
+            "HDF5 crashed while reading it: it is damaged, was made to crash HDF5, or is too large for this machine "
             f"(the process that read it ended with {self._process.returncode})"
         )
 
     def close(self) -> None:
         """End the process."""
         self._process.kill()
-        self._hang_up()
+        self._close_pipes()
         self._process.wait()
 
     def disown(self) -> None:
-        """Have nothing to do with the process any more."""
-        self._hang_up()
-        self._process.returncode = 0  # whatever becomes of it
+        """Close the pipes to a process of the parent, without ending it."""
+        self._close_pipes()
+        self._process.returncode = 0  # Popen would otherwise poll a process that is not a child of this one.
 
-    def _hang_up(self) -> None:
+    def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
@@ -226,42 +228,47 @@ class Worker:
 
 
 class _Arrays:
-    """The arrays of an answer, each of which is in one place."""
+    """The arrays of an answer, each of which can be used once.
+
+    Args:
+        arrays: The arrays, in the order in which they were sent.
+        text: Limit on the total size of all JSON, in bytes.
+    """
 
     def __init__(self, arrays: list[NDArray[Any]], text: int) -> None:
         self._arrays: list[NDArray[Any] | None] = [*arrays]
         self._text = text
 
-    def take(self, kind: str, place: int) -> NDArray[Any]:
-        """An array by its number; of what is JSON there is no more than the file could hold."""
-        array, self._arrays[place] = self._arrays[place], None
+    def take(self, kind: str, position: int) -> NDArray[Any]:
+        """Return the array at a position, and remove it."""
+        array, self._arrays[position] = self._arrays[position], None
         if array is None:
-            raise StorageError("an array in two places")
+            raise StorageError("the process that reads it used an array twice")
         if kind in JSON_KINDS:
             self._text -= array.nbytes
             if self._text < 0:
-                raise StorageError("more text than there can be in a file of this size")
+                raise StorageError("the process that reads it sent more text than a file of this size can contain")
         return array
 
 
-def _group(said: Any, arrays: _Arrays) -> Group:
-    _, kind, attributes, members = said
+def _group(content: Any, arrays: _Arrays) -> Group:
+    _, kind, attributes, members = content
     return Group(kind, _values(attributes), {name: _node(inner, arrays) for name, inner in members.items()})
 
 
-def _node(said: Any, arrays: _Arrays) -> Group | Data:
-    if said[0] == "g":
-        return _group(said, arrays)
-    _, kind, place, details = said
-    return Data(kind, arrays.take(kind, place), _values(details))
+def _node(content: Any, arrays: _Arrays) -> Group | Data:
+    if content[0] == "g":
+        return _group(content, arrays)
+    _, kind, position, details = content
+    return Data(kind, arrays.take(kind, position), _values(details))
 
 
-def _values(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: _value(kind, value) for name, (kind, value) in said.items()}
+def _values(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: _value(kind, value) for name, (kind, value) in content.items()}
 
 
 class Other:
-    """An attribute of a kind that is not read."""
+    """An attribute of a type that cannot be sent, such as a reference."""
 
 
 def _value(kind: str, value: Any) -> Any:
@@ -276,11 +283,11 @@ def _value(kind: str, value: Any) -> Any:
 
 _workers: WeakSet[Worker] = WeakSet()
 _idle: list[Worker] = []
-"""Processes that wait for a request."""
+"""Processes that are waiting for a request."""
 
 
 def end_all() -> None:
-    """End the processes that wait for a request."""
+    """End all processes that are waiting for a request."""
     while _idle:
         _idle.pop().close()
 
@@ -288,12 +295,12 @@ def end_all() -> None:
 atexit.register(end_all)
 
 
-def _forget_all() -> None:
-    """In a forked process: those of the parent are not this one's to ask, nor to end."""
+def _disown_all() -> None:
+    """Drop the processes of the parent after a fork. They keep serving the parent."""
     for worker in list(_workers):
         worker.disown()
     _idle.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(after_in_child=_disown_all)

@@ -1,8 +1,8 @@
-"""The process that reads HDF5 files for another one, which HDF5 must not take along: with limits on time and memory.
+"""Main function of the process that reads HDF5 files, with limits on time and memory, so that HDF5 can crash safely.
 
-Requests are lines of JSON on standard input. What a file holds goes to standard output in frames: a letter, a length of
-8 bytes, and so many bytes: ``a`` for an array as ``.npy``, ``t`` for the tree that the arrays are in, as JSON, and
-``e`` for an error. A tree, or an error, ends the answer.
+Requests are lines of JSON on standard input. An answer is a sequence of frames on standard output. A frame is a letter,
+a length in 8 bytes, and data of that length: ``a`` for an array in the ``.npy`` format, ``t`` for the tree that the
+arrays belong to, as JSON, and ``e`` for an error. A tree or an error ends the answer.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from typedbatch.files._hdf5.nodes import Data, Group, read_group
 resource: Any
 try:
     import resource
-except ModuleNotFoundError:  # pragma: no cover  # Windows, where time is limited from outside alone
+except ModuleNotFoundError:  # pragma: no cover  # Windows, where only the parent limits the time
     resource = None
 
 _IDLE = 20.0
-"""Seconds without a request after which the process ends."""
+"""Number of seconds without a request after which the process exits."""
 _KINDS = "biufcmMSUV"
+"""Kinds of the dtypes that can be sent."""
 
 
 def serve() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the parent closes the pipe or sends none for a while."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if resource is not None:
+    if resource is not None:  # The process writes no files and leaves no core dumps.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests, answers = os.fdopen(0, "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # nothing else is to say anything there
+    os.dup2(2, 1)  # Output of libraries must not get between the frames.
     while os.name != "posix" or select.select([requests], [], [], _IDLE)[0]:
         if not (line := requests.readline()):
             return
@@ -64,7 +65,7 @@ def _answer(request: dict[str, Any], answers: Any) -> None:
             tree = read_group(file, keep, request["names"])
         _send(answers, b"t", json.dumps(_plain(tree)).encode())
     except RecursionError:
-        reason = "the file is damaged: groups inside each other, deeper than anybody writes them"
+        reason = "the file is damaged: its groups are nested too deeply"
         _send(answers, b"e", json.dumps([reason, ""]).encode())
     except TypedBatchError as error:
         _send(answers, b"e", json.dumps([error.reason, error.path]).encode())
@@ -72,7 +73,7 @@ def _answer(request: dict[str, Any], answers: Any) -> None:
         _send(answers, b"e", json.dumps([str(error), ""]).encode())
     except BrokenPipeError:
         sys.exit()
-    except Exception as error:  # noqa: BLE001  # whatever it is, what was read is the reason for it
+    except Exception as error:  # noqa: BLE001  # Invalid content can raise any error in HDF5 and above.
         _send(answers, b"e", json.dumps([f"the file is damaged: {error}", ""]).encode())
 
 
@@ -93,18 +94,16 @@ def _send(answers: Any, kind: bytes, data: Any) -> None:
 
 def _send_array(answers: Any, array: NDArray[Any]) -> None:
     if array.dtype.kind not in _KINDS:
-        raise TypeError(f"data of {array.dtype}")
-    plain = np.ascontiguousarray(array).view(_without_metadata(array.dtype)).reshape(array.shape)
+        raise TypeError(f"data of the dtype {array.dtype} is not read")
+    dtype = array.dtype
+    if dtype.names is None and dtype.subdtype is None:
+        dtype = np.dtype(dtype.str)  # without the metadata of h5py, which the format cannot store
+    plain = np.ascontiguousarray(array).view(dtype).reshape(array.shape)
     header = io.BytesIO()
     npy.write_array_header_2_0(header, npy.header_data_from_array_1_0(plain))
     _write(answers, b"a" + (header.tell() + plain.nbytes).to_bytes(8, "little") + header.getvalue())
     if plain.nbytes:
         _write(answers, plain.reshape(-1).view(np.uint8).data)
-
-
-def _without_metadata(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What h5py notes of a dtype cannot be sent."""
-    return dtype if dtype.names is not None or dtype.subdtype is not None else np.dtype(dtype.str)
 
 
 def _write(answers: Any, data: Any) -> None:
@@ -114,7 +113,7 @@ def _write(answers: Any, data: Any) -> None:
 
 
 def _plain(node: Any) -> Any:
-    """A node as JSON takes it."""
+    """Return a node as lists and dicts for JSON."""
     if isinstance(node, Group):
         members = {name: _plain(inner) for name, inner in node.members.items()}
         return ["g", node.kind, _values(node.attributes), members]
@@ -127,7 +126,7 @@ def _values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """An attribute as JSON takes it."""
+    """Return an attribute as a pair for JSON: its type, or the dtype of an array, and its value."""
     if isinstance(value, str):
         return ["text", value]
     if isinstance(value, bytes):

@@ -1,7 +1,7 @@
-"""What HDF5 writes into: a file on which writing never fails, as far as HDF5 is told.
+"""The file that HDF5 writes to. It hides failures from HDF5 and raises them once HDF5 is done.
 
-HDF5 keeps what it could not write, and ends the process when it fails to do so a second time, at the end. So the first
-failure is kept here, what comes after it is dropped, and the file with it once HDF5 is done.
+HDF5 keeps data that it could not write, tries again when it shuts down, and aborts the process if that fails too. So
+:class:`Target` stores the first failure and drops all later data. The caller then discards the file.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from typedbatch.files._hdf5 import is_from_hdf5
 
 
 class Target:
-    """A file, as h5py takes it.
+    """A file object for h5py whose methods do not fail when the disk is full.
 
     Args:
-        file: a raw file, open for reading and writing.
+        file: A raw file, open for reading and writing.
+
+    Attributes:
+        failure: The first error of the operating system, or None.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -48,8 +51,8 @@ class Target:
         self._end = max(self._end, self._at)
         return count
 
-    def readinto(self, room: Any) -> int:
-        view = memoryview(room).cast("B")
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
         self._file.seek(self._at)
         read = self._file.readinto(view)
         view[read:] = bytes(len(view) - read)
@@ -57,9 +60,9 @@ class Target:
         return len(view)
 
     def read(self, count: int) -> bytes:
-        room = bytearray(count)
-        self.readinto(room)
-        return bytes(room)
+        buffer = bytearray(count)
+        self.readinto(buffer)
+        return bytes(buffer)
 
     def truncate(self, size: int) -> int:
         try:
@@ -71,22 +74,22 @@ class Target:
         return size
 
     def flush(self) -> None:
-        """There is nothing to wait for."""
+        """Do nothing, because the raw file has no buffer."""
 
 
 @contextlib.contextmanager
 def written(file: IO[bytes]) -> Generator[h5py.File]:
-    """An HDF5 file to write, in a raw file that is empty.
+    """Open an HDF5 file for writing, in an empty raw file.
 
     Raises:
-        OSError: for example the disk is full.
+        OSError: The operating system refuses to write, for example because the disk is full.
         StorageError: HDF5 fails for another reason.
     """
     target = Target(file)
     try:
-        # the newest format has checksums
-        with h5py.File(target, "w", track_order=True, libver="latest") as found:
-            yield found
+        # Only the latest version of the format has checksums.
+        with h5py.File(target, "w", track_order=True, libver="latest") as hdf5_file:
+            yield hdf5_file
     except (OSError, RuntimeError) as error:
         if target.failure is not None:
             raise target.failure from error
