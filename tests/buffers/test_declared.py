@@ -156,7 +156,7 @@ class TestWhatIsSampled:
         with pytest.raises(SchemaError) as error:
             buffer.add(Batch(**fields()))
         assert [problem.path for problem in error.value.problems] == ["obs", "obs_next"]
-        assert "what ReplayBuffer.sample() gives" in report(error)
+        assert "result of ReplayBuffer.sample()" in report(error)
         assert len(buffer) == 0
 
     def test_a_prioritized_buffer_gives_weights_with_the_record(self):

@@ -152,7 +152,7 @@ def test_a_buffer_that_nothing_was_added_to_can_be_reset_and_flushed(name, tmp_p
 @pytest.mark.parametrize("name", MAKE)
 def test_a_folder_that_holds_something_is_not_taken(name, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(errors.StorageError, match="not empty"):
+    with pytest.raises(errors.StorageError, match="a new buffer needs an empty folder"):
         MAKE[name](tmp_path)
     assert [one.name for one in tmp_path.iterdir()] == ["mine.txt"]
     filled(name, tmp_path / "buffer")
@@ -303,9 +303,10 @@ def little(folder: Path, how: str, *before: str) -> list[str]:
 
 def test_a_limit_on_files_is_an_error_when_the_column_is_made_and_not_when_it_is_written(tmp_path):
     said = little(tmp_path / "b", "limit")
-    assert re.match(r"field '.*': no room for \[500000.*\] of float64: .*File too large", said[0]), said
+    wanted = r"a column of shape \[500000.*\] and dtype float64 cannot be created: .*File too large"
+    assert re.match(f"field '.*': {wanted}", said[0]), said
     assert said[1] == "True 0"
-    assert re.match(r"field 'priorities': no room for .*File too large", said[2]), said
+    assert re.match(r"field 'priorities': a column of .* cannot be created: .*File too large", said[2]), said
     assert said[3:] == ["['buffer.lock']", str(sum(range(2000, 3000)))]
 
 

@@ -107,7 +107,7 @@ class TestValues:
         with pytest.raises(RowAssignmentError, match="field 'goal': rows like those of"):
             buffer.set_array_at_key(np.ones((3, 1)), "goal")
         for name in ("terminated", "truncated", "done"):
-            with pytest.raises(FieldNameError, match="says where episodes end"):
+            with pytest.raises(FieldNameError, match="marks where episodes end"):
                 buffer.set_array_at_key(np.ones(3, bool), name)
         with pytest.raises(FieldNameError):
             buffer.set_array_at_key(np.ones(3), 5)  # type: ignore[arg-type]
@@ -356,5 +356,5 @@ class TestFiles:
             lambda part: part.set_batch(buffer[:]),
             lambda part: part.dropnull(),
         ):
-            with pytest.raises(StructureError, match="this is a ring of a VectorReplayBuffer"):
+            with pytest.raises(StructureError, match="not possible in a ring of a VectorReplayBuffer"):
                 change(buffer.buffers[0])

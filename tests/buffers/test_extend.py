@@ -149,7 +149,7 @@ def test_of_several_rings_one_is_given_for_each_row(name):
 
 
 def test_set_batch_says_who_takes_fewer_rows():
-    with pytest.raises(errors.SizeError, match=r"3 rows, and set_batch\(\) fills all 5 slots; extend\(\) adds any"):
+    with pytest.raises(errors.SizeError, match=r"takes 5 rows, one for each slot, got 3; extend\(\) adds any"):
         ReplayBuffer(5).set_batch(transitions(range(3)))
 
 

@@ -108,7 +108,7 @@ def test_columns_on_disk_and_those_of_a_ring_stay_where_they_are(tmp_path):
         buffer.columns.act = np.zeros(4)
     ring = VectorReplayBuffer(4, 2)
     ring.add(Batch.stack([row(0), row(1)]))
-    with pytest.raises(errors.StructureError, match="another column, as 'act' is for the whole of it"):
+    with pytest.raises(errors.StructureError, match="replacing column 'act' is not possible in a ring of a"):
         ring.buffers[0].columns.act = np.zeros(2)
 
 

@@ -141,7 +141,7 @@ def test_frames_that_are_set_are_as_frames_that_it_was_made_with(name):
 def test_frames_that_are_not_declared_are_not_set():
     buffer = ReplayBuffer[Step](5)
     buffer.add(Batch(**fields()))
-    with pytest.raises(errors.SchemaError, match=r"what ReplayBuffer\.sample\(\) gives"):
+    with pytest.raises(errors.SchemaError, match=r"result of ReplayBuffer\.sample\(\)"):
         buffer.stack_num = 3
     assert (buffer.stack_num, buffer.options["stack_num"], buffer[:].obs.shape) == (1, 1, (1, 4))
     stacked = ReplayBuffer[Step, Frames](5, stack_num=3)

@@ -117,7 +117,7 @@ def test_a_forked_process_neither_writes_nor_keeps_the_lock(tmp_path):
         os._exit(0)
     try:
         said = os.read(reading, 4000).decode().split("|")
-        assert [one[:30] for one in said[:2]] == ["this buffer was made, or opene"] * 2
+        assert [one[:30] for one in said[:2]] == ["this buffer belongs to the pro"] * 2
         assert said[2:] == ["1", "4"]
         buffer.add(transition(6))
         buffer.close()
@@ -133,7 +133,7 @@ def test_where_there_are_no_locks_a_buffer_is_read_and_not_written(tmp_path, mon
     filled("ReplayBuffer", tmp_path / "b").close()
     monkeypatch.setattr(folder_module, "fcntl", None)
     for write in (lambda: ReplayBuffer.open(tmp_path / "b"), lambda: ReplayBuffer(3, path=tmp_path / "new")):
-        with pytest.raises(errors.StorageError, match="on Linux and macOS alone"):
+        with pytest.raises(errors.StorageError, match="only on Linux and macOS"):
             write()
     assert len(ReplayBuffer.open(tmp_path / "b", mode="r")) == 4
 
@@ -381,18 +381,16 @@ def test_a_folder_that_is_a_link_is_read_and_not_written_through(tmp_path):
     mine, link = tmp_path / "mine", tmp_path / "b"
     mine.mkdir()
     link.symlink_to(mine)
-    with pytest.raises(
-        errors.StorageError, match=re.escape(f"{link} is a link, which is not written through; give {mine}")
-    ):
+    with pytest.raises(errors.StorageError, match=re.escape(f"{link} is a link, which is not followed; pass {mine}")):
         ReplayBuffer(4, path=link)
     assert os.listdir(mine) == []
     filled("ReplayBuffer", mine, 2).close()
-    with pytest.raises(errors.StorageError, match="is a link, which is not written through"):
+    with pytest.raises(errors.StorageError, match="is a link, which is not followed"):
         ReplayBuffer.open(link)
     assert len(ReplayBuffer.open(link, mode="r")) == 2
     link.unlink()
     link.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(errors.StorageError, match="is a link, which is not written through"):
+    with pytest.raises(errors.StorageError, match="is a link, which is not followed"):
         ReplayBuffer(4, path=link)
     assert not (tmp_path / "nowhere").exists()
 
@@ -456,7 +454,9 @@ def test_a_process_that_is_killed_while_a_buffer_is_made_leaves_a_folder_to_begi
             continue
         if (path / "buffer.lock").exists():
             halfway += 1
-            with pytest.raises(errors.StorageError, match=r"buffer.json is missing; .*made there anew, with path="):
+            with pytest.raises(
+                errors.StorageError, match=r"buffer.json is missing; .*create the buffer again with path="
+            ):
                 cls.open(path)
         MAKE[name](path).add(transition(0))
         assert len(cls.open(path)) == 1

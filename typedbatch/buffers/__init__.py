@@ -1,4 +1,4 @@
-"""Replay buffers, on the same ``Batch``: what is added is validated once, what is sampled has the declared type."""
+"""Replay buffers of ``Batch`` rows: added rows are validated, and samples have the declared type."""
 
 from typedbatch.buffers.cached import CachedReplayBuffer
 from typedbatch.buffers.hindsight import HERReplayBuffer, HERVectorReplayBuffer
@@ -27,4 +27,4 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return __all__  # what is public; not the modules that it comes from
+    return __all__  # the modules of this package are not public

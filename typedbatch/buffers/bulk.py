@@ -1,4 +1,4 @@
-"""The rows of a buffer all together: moved, replaced, cleaned."""
+"""Operations on all rows of a buffer: moving them to another buffer, replacing them, dropping nulls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,12 @@ F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
 
 def stored_rows(state: State, slots: Slots | None = None) -> Batch:
-    """The rows as they are stored, without frames and without what is computed, in the order of time."""
+    """Return a copy of the stored fields of some slots, without stacked frames and computed fields.
+
+    Args:
+        state: State of the buffer.
+        slots: Slots of the rows; by default all that hold a row, ring by ring, oldest first.
+    """
     slots = state.rings.chronological() if slots is None else slots
     rows: Batch = new_tree(Batch, {name: take_slots(column, slots) for name, column in state.columns.__dict__.items()})
     return rows
@@ -53,35 +58,39 @@ def stored_rows(state: State, slots: Slots | None = None) -> Batch:
 
 def update(state: State, other: State) -> Slots:
     """Add the rows of another buffer; see :meth:`ReplayBuffer.update`."""
-    mine = len(state.rings.capacity)
-    if mine == 1:
+    rings = len(state.rings.capacity)
+    if rings == 1:
         return update_ring(state, 0, other)
-    with _standing_still(state, other):
-        slots, theirs = other.rings.chronological(), len(other.rings.capacity)
-        if mine != theirs:
-            raise StructureError(f"the other buffer has {theirs} rings, this one {mine}: whose rows go where?")
+    with _both_locked(state, other):
+        slots, other_rings = other.rings.chronological(), len(other.rings.capacity)
+        if rings != other_rings:
+            raise StructureError(
+                f"this buffer has {rings} rings and takes the rows of one with as many, got one with {other_rings}; "
+                "buffers[i].update() adds them to one ring"
+            )
         if not len(slots):
             return slots
-        _planned(state, other, slots)  # all fit, or none is moved
-        ring = other.rings.ring_of(slots)
-        return np.concatenate([move(state, one, other, slots[ring == one]) for one in range(mine)])
+        _plan_rows(state, other, slots)  # raises before the first ring is changed
+        ring_ids = other.rings.ring_of(slots)
+        return np.concatenate([move(state, ring, other, slots[ring_ids == ring]) for ring in range(rings)])
 
 
 def update_ring(state: State, ring: int, other: State) -> Slots:
-    """Add the rows of another buffer to one ring."""
-    with _standing_still(state, other):
+    """Add the rows of another buffer to one ring, and return their new slots."""
+    with _both_locked(state, other):
         return move(state, ring, other, other.rings.chronological())
 
 
 @contextmanager
-def _standing_still(state: State, other: State) -> Generator[None]:
-    """No other thread's call changes one of two buffers meanwhile.
+def _both_locked(state: State, other: State) -> Generator[None]:
+    """Hold the locks of two buffers, of which ``state`` will be changed.
 
     Raises:
-        StructureError: another process may change it.
-        StorageError: this one is open for reading.
+        StructureError: ``other`` is open for reading, so another process may change it.
+        StorageError: ``state`` is open for reading.
     """
-    first, second = sorted((state.guard, other.guard), key=id)  # so that two threads never wait for each other
+    # Always in the same order, so that two threads cannot deadlock.
+    first, second = sorted((state.guard, other.guard), key=id)
     with first.lock, second.lock:
         for guard in (first, second):
             if guard.unfinished:
@@ -90,58 +99,62 @@ def _standing_still(state: State, other: State) -> Generator[None]:
         if other.guard.reader is not None:
             raise StructureError(
                 "the other buffer is open for reading, and its rows may be overwritten while they are moved; "
-                "save_hdf5() it, and update() with what load_hdf5() gives"
+                "save it with save_hdf5(), and pass update() the buffer that load_hdf5() returns"
             )
         yield
 
 
 def move(state: State, ring: int, other: State, slots: Slots, emptied: int | None = None) -> Slots:
-    """Add the rows in some slots of a buffer to a ring of this one, and give their new slots.
+    """Add the rows in some slots of a buffer to a ring of this one, and return their new slots.
+
+    Of more rows than the ring has capacity for, the newest are stored.
 
     Args:
-        state: what they are added to.
-        ring: which ring of it.
-        other: where they are.
-        slots: which, oldest first.
-        emptied: a ring of ``state`` that is empty from the moment on in which the rows count.
+        state: State of the buffer that gets the rows.
+        ring: Number of the ring in it that gets them.
+        other: State of the buffer that the rows are read from.
+        slots: Slots of the rows in ``other``, oldest first.
+        emptied: Number of a ring of ``state`` that is emptied in the same step in which the rows begin to count.
     """
     capacity = state.rings.capacity.item(ring)
     if not len(slots) or not capacity:
         return np.zeros(0, np.intp)
-    kept = min(len(slots), capacity)
-    plan = _planned(state, other, slots[-kept:])
+    count = min(len(slots), capacity)
+    plan = _plan_rows(state, other, slots[-count:])
 
     def add() -> Slots:
-        state.make_room(slice(ring, ring + 1), kept)
+        state.make_room(slice(ring, ring + 1), count)
         moved = state.rings.push(ring, len(slots))
-        plan.write(moved[-kept:])
-        _go_on(state, ring, moved[-kept:])
+        plan.write(moved[-count:])
+        _continue_episode(state, ring, moved[-count:])
         skipped = 0
         if emptied is not None:
             skipped = (state.rings.capacity - state.rings.insertion).item(emptied)
             state.rings.reset(slice(emptied, emptied + 1))
         state.on_rows_written(moved)
         if skipped:
-            state.announce_overwriting(skipped)  # the next row goes into the first slot
+            # The next row of the emptied ring goes into its first slot; for readers the slots that this skips
+            # count as overwritten.
+            state.announce_overwriting(skipped)
         return moved
 
-    return state.change(state.undoing(slice(ring, ring + 1), kept), add)
+    return state.change(state.undoing(slice(ring, ring + 1), count), add)
 
 
-def _planned(state: State, other: State, slots: Slots) -> Plan:
-    """The rows in some slots of another buffer, as this one stores them."""
+def _plan_rows(state: State, other: State, slots: Slots) -> Plan:
+    """Plan to write the rows in some slots of another buffer, with the fields that this one stores."""
     fields = stored_rows(other, slots).__dict__
     if not state.save_obs_next:
         fields.pop("obs_next", None)
     elif "obs_next" not in fields:
         fields["obs_next"] = take_slots(other.columns.__dict__["obs"], other.rings.next(slots, other.done))
     ring = np.broadcast_to(other.rings.ring_of(slots), slots.shape)
-    fields["done"][:-1] |= ring[1:] != ring[:-1]  # an episode does not go on in another ring
+    fields["done"][:-1] |= ring[1:] != ring[:-1]  # an episode does not continue in another ring
     return state.plan(None, fields, (len(slots),))
 
 
-def _go_on(state: State, ring: int, slots: Slots) -> None:
-    """Take rows, which follow each other, into the statistics of the episode that a ring is in."""
+def _continue_episode(state: State, ring: int, slots: Slots) -> None:
+    """Update the statistics of the current episode of a ring with rows that were appended to it."""
     rings = state.rings
     ends = np.flatnonzero(state.done[slots])
     if len(ends):
@@ -153,7 +166,7 @@ def _go_on(state: State, ring: int, slots: Slots) -> None:
 
 
 def set_batch(state: State, batch: Any) -> None:
-    """Replace everything; see :meth:`ReplayBuffer.set_batch`."""
+    """Replace the contents; see :meth:`ReplayBuffer.set_batch`."""
     state.require_whole("set_batch()")
     if not isinstance(batch, Tree):
         raise LeafError(f"set_batch() takes a Batch, got {describe(batch)}")
@@ -161,7 +174,9 @@ def set_batch(state: State, batch: Any) -> None:
         if leading_shape(leaf) and leading_shape(leaf)[0] != state.rings.size:
             rows = leading_shape(leaf)[0]
             raise SizeError(
-                f"{rows} rows, and set_batch() fills all {state.rings.size} slots; extend() adds any number", path
+                f"set_batch() takes {state.rings.size} rows, one for each slot, got {rows}; "
+                "extend() adds any number of rows",
+                path,
             )
     fields, _, _ = to_store(state, batch, (state.rings.size,))
     if "done" in batch.__dict__:
@@ -171,7 +186,13 @@ def set_batch(state: State, batch: Any) -> None:
 
 
 def refill(state: State, rows: Batch, lengths: Slots) -> None:
-    """Make rows the contents of an empty buffer: so many for each ring, in the order of time."""
+    """Make rows the contents of an empty buffer.
+
+    Args:
+        state: State of the buffer.
+        rows: Rows, ring by ring, oldest first.
+        lengths: Number of rows of each ring.
+    """
     fields, _, _ = to_store(state, rows, (len(rows),))
     fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(rows),)))
     slots = np.concatenate([start + np.arange(count) for start, count in zip(state.rings.offset, lengths, strict=True)])
@@ -180,37 +201,50 @@ def refill(state: State, rows: Batch, lengths: Slots) -> None:
 
 
 def _refill(state: State, batch: Tree, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
+    """Replace all rows and the statistics of episodes, or roll back."""
+
     def replace() -> None:
         _replace(state, batch, fields, slots, lengths)
         for ring, start in enumerate(state.rings.offset.tolist()):
-            _go_on(state, ring, np.arange(start, start + int(lengths[ring])))
+            _continue_episode(state, ring, np.arange(start, start + int(lengths[ring])))
         state.on_rows_written(np.zeros(0, np.intp))
 
-    state.change(_undoing_all(state), replace)
+    state.change(_full_rollback(state), replace)
 
 
-def _undoing_all(state: State) -> Callable[[], None]:
-    """What undoes that everything is replaced: in memory all is as it was, on disk as after a kill."""
-    undo, extras = state.undoing(structure=True), state.storage.extras
+def _full_rollback(state: State) -> Callable[[], None]:
+    """Return the rollback of a change that replaces everything.
+
+    In memory it restores all columns and extras. On disk it reads the folder, as opening it after a kill does.
+    """
+    rollback, extras = state.undoing(structure=True), state.storage.extras
     if state.durable:
-        return undo
+        return rollback
     before = {name: values.copy() for name, values in extras.items()}
 
-    def undo_all() -> None:
+    def rollback_all() -> None:
         for name, values in before.items():
             extras[name][...] = values
-        undo()
+        rollback()
 
-    return undo_all
+    return rollback_all
 
 
 def _replace(state: State, batch: Tree | None, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
-    """Lay out the columns anew, with these rows and no others."""
+    """Lay out new columns that hold these rows only.
+
+    Args:
+        state: State of the buffer.
+        batch: Batch that the rows come from, to be validated; None for rows of a buffer.
+        fields: Fields to store.
+        slots: Slot of each row.
+        lengths: Number of rows of each ring.
+    """
     rings = state.rings
     rings.reset()
     state.columns = new_tree(Batch, {})
     state.share_columns()
-    plan = state.plan(batch, fields, (len(slots),))  # on disk, there are no rows from here on
+    plan = state.plan(batch, fields, (len(slots),))  # on disk, this commits a folder without rows
     state.on_rows_forgotten(0, state.rings.size)
     plan.write(slots)
     rings.length[:] = lengths
@@ -225,23 +259,25 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
     require_names({key: seq})
     if key in ("terminated", "truncated", "done"):
         raise FieldNameError(
-            f"{key!r} says where episodes end, so it is not set by itself; set_batch() sets everything"
+            f"{key!r} marks where episodes end, and cannot be set by itself; set_batch() replaces all fields"
         )
     values = to_leaf(seq)
     if kind_of(values) is TENSOR:
         values = values.detach()
     where = ... if index is None else plain_index(index)
     if not leading_shape(values):
-        raise StructureError(f"takes one value for each row, got {describe(values)}", key)
+        raise StructureError(f"one value for each row is expected, got {describe(values)}", key)
     if index is None and leading_shape(values)[0] != state.rings.size:
         raise StructureError(
-            f"got {len(values)} values for {state.rings.size} slots; index= says which they are for", key
+            f"{state.rings.size} values are expected, one for each slot, got {len(values)}; "
+            "index= names the slots to set",
+            key,
         )
     columns = state.columns.__dict__
     column = columns.get(key)
-    undo = state.undoing(structure=True)
+    rollback = state.undoing(structure=True)
     if column is None:
-        state.require_whole(f"a new field, as {key!r}")
+        state.require_whole(f"adding field {key!r}")
         column = _new_column(state, values, key, where, default)
     if tuple(values.shape[1:]) != leading_shape(column)[1:]:
         raise RowAssignmentError(f"rows like those of {describe(column)} are expected, got {describe(values)}", key)
@@ -253,11 +289,15 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
             columns[key] = column
             state.on_columns_laid_out()
 
-        state.change(undo, add_column)
+        state.change(rollback, add_column)
 
 
 def _new_column(state: State, values: Any, key: str, where: Any, default: float | None) -> Any:
-    """A column for values of which some slots may get none."""
+    """Return a new column that is filled with the default, or with nulls without one.
+
+    Raises:
+        RowAssignmentError: Stored rows get no value, and the dtype has no null; or the default does not fit the dtype.
+    """
     with under(key):
         require_no_mask(values)
         if default is None:
@@ -268,7 +308,7 @@ def _new_column(state: State, values: Any, key: str, where: Any, default: float 
 
 
 def drop_null(state: State) -> None:
-    """Drop the rows with a null; see :meth:`ReplayBuffer.dropnull`."""
+    """Drop the rows that have a null; see :meth:`ReplayBuffer.dropnull`."""
     state.require_whole("dropnull()")
     rows = stored_rows(state)
     rings = state.rings
@@ -281,37 +321,45 @@ def drop_null(state: State) -> None:
     slots = np.arange(len(ring)) - (np.cumsum(lengths) - lengths)[ring] + rings.offset[ring]
     statistics = rings.ep_return.copy(), rings.ep_len.copy()
     extras = {name: values[rings.chronological()[keep]] for name, values in state.storage.extras.items()}
-    kept = without_null(rows)
-    kept.__dict__["done"] |= _cut(rows.__dict__["done"], ring_of_all, keep)
+    remaining = without_null(rows)
+    remaining.__dict__["done"] |= _episode_ends(rows.__dict__["done"], ring_of_all, keep)
 
     def replace() -> None:
-        _replace(state, None, kept.__dict__, slots, lengths)
+        _replace(state, None, remaining.__dict__, slots, lengths)
         rings.ep_return[...], rings.ep_len[...] = statistics
-        for one in range(len(lengths)):
-            ends = np.flatnonzero(state.done[slots[ring == one]])
-            rings.ep_start[one] = (ends[-1] + 1) % rings.capacity[one] if len(ends) else 0
+        for number in range(len(lengths)):
+            ends = np.flatnonzero(state.done[slots[ring == number]])
+            rings.ep_start[number] = (ends[-1] + 1) % rings.capacity[number] if len(ends) else 0
         state.on_rows_written(slots)
         state.on_rows_moved(slots, extras)
 
-    state.change(_undoing_all(state), replace)
+    state.change(_full_rollback(state), replace)
 
 
-def _cut(done: NDArray[np.bool_], ring: Slots, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of the rows that are kept end their episode, because it had an end, and that may be dropped."""
+def _episode_ends(done: NDArray[np.bool_], ring: Slots, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a mask of the remaining rows: true for the last one of each episode that has ended.
+
+    The row that ended the episode may be among those that are dropped.
+
+    Args:
+        done: Flags of all rows, ring by ring, oldest first.
+        ring: Number of the ring of each row.
+        keep: Mask of the rows that remain.
+    """
     ends = done.copy()
     ends[:-1] |= ring[1:] != ring[:-1]
     episode: Slots = np.cumsum(ends) - ends
-    kept: Slots = episode[keep]
-    last = np.append(kept[1:] != kept[:-1], True)[: len(kept)]
-    return np.asarray(last & np.isin(kept, episode[done]))
+    remaining: Slots = episode[keep]
+    last = np.append(remaining[1:] != remaining[:-1], True)[: len(remaining)]
+    return np.asarray(last & np.isin(remaining, episode[done]))
 
 
 def from_data(cls: type[F], given: dict[str, Any]) -> F:
-    """A full buffer; see :meth:`ReplayBuffer.from_data`."""
+    """Return a full buffer of the given fields; see :meth:`ReplayBuffer.from_data`."""
     is_dataset = {name: KINDS[type(value)] is OBJECT and hasattr(value, "__getitem__") for name, value in given.items()}
     fields = {name: to_leaf(value[:] if is_dataset[name] else value) for name, value in given.items()}
     if not (rows := [leading_shape(leaf)[:1] for _, leaf in leaves(fields)]) or () in rows:
-        raise SizeError("rows are expected, arrays of one length each")
+        raise SizeError("from_data() takes fields with one row for each slot, got one without rows")
     size = rows[0][0]
     buffer = cls(size)
     if size:

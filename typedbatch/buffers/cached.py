@@ -1,4 +1,4 @@
-"""``CachedReplayBuffer``: episodes are gathered beside each other, and moved into one buffer whole."""
+"""``CachedReplayBuffer``: a main buffer of finished episodes, and a cache for each environment."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from typedbatch.errors import LeafError, StructureError
 class CachedReplayBuffer(ReplayBuffer[R, S]):
     """A main buffer, and a cache for each of ``cached_buffer_num`` environments, in one storage.
 
-    Transitions go into the caches; when an episode ends, it moves to the main buffer, where it is in one piece. Slots
-    are those of the main buffer, then those of each cache. Both are sampled from.
+    Transitions are added to the caches. When an episode ends, it moves to the main buffer, where its rows follow one
+    another. Slots are numbered through the main buffer first, then through each cache. Both are sampled from.
 
     Args:
-        main_buffer: an empty ``ReplayBuffer``. It goes on being usable: it shares its rows with this one.
-        cached_buffer_num: environments.
-        max_episode_length: rows of each cache; of a longer episode only the last so many are kept.
-        path: a folder to keep the rows in, instead of memory.
+        main_buffer: Empty ``ReplayBuffer``, which remains usable: it shares its rows with this buffer.
+        cached_buffer_num: Number of environments.
+        max_episode_length: Capacity of each cache in rows; only the last rows of a longer episode are stored.
+        path: Folder to store the rows in, instead of memory.
 
     Raises:
         LeafError: ``main_buffer`` is not a plain ``ReplayBuffer``.
-        StructureError: it holds rows already, or is on disk.
-        SizeError: no caches, or caches without rows.
+        StructureError: ``main_buffer`` holds rows already, or is on disk.
+        SizeError: There are no caches, or caches without slots.
     """
 
     def __init__(
@@ -50,7 +50,9 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             raise LeafError(f"the main buffer is a ReplayBuffer, got {describe(main_buffer)}")
         main = state_of(main_buffer)
         if main.columns.__dict__ or main.storage.durable:
-            raise StructureError("the main buffer is empty and in memory; a path is given to the CachedReplayBuffer")
+            if main.columns.__dict__:
+                raise StructureError("the main buffer must be empty; pass a new ReplayBuffer")
+            raise StructureError("the main buffer must be in memory; pass path= to the CachedReplayBuffer instead")
         caches = ring_count(cached_buffer_num, "cached_buffer_num")
         rows = count_of(max_episode_length, "max_episode_length", 1, MOST_SLOTS // caches)
         sizes = [main_buffer.maxsize] + [rows] * caches
@@ -61,17 +63,17 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     @property
     def cached_buffer_num(self) -> int:
-        """How many caches there are."""
+        """Number of caches."""
         return self.buffer_num - 1
 
     @property
     def main_buffer(self) -> ReplayBuffer[R, S]:
-        """The buffer of finished episodes that was given, which shares its rows with this one."""
+        """Buffer of finished episodes: the one that was passed in, which shares its rows with this one."""
         return self._parts[0]
 
     @property
     def cached_buffers(self) -> list[ReplayBuffer[R, S]]:
-        """The caches of episodes that go on, each as a buffer that shares its rows with this one."""
+        """Caches of unfinished episodes, each as a buffer that shares its rows with this one."""
         return [*self._parts[1:]]
 
     @changing
@@ -79,11 +81,12 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         """Add a transition to each cache, or to each of ``buffer_ids``, and move the episodes that end.
 
         Returns:
-            As :meth:`ReplayBuffer.add`; for an episode that ended, the slots of its last and first row in the main
-            buffer, -1 when that has no room at all.
+            The same as :meth:`ReplayBuffer.add`. For an episode that ended, ``slots`` and ``ep_start`` are the slots
+            of its last and first row in the main buffer, or -1 when that has a capacity of 0.
 
         Raises:
-            StructureError: a cache that does not exist, or that comes twice; and what :meth:`ReplayBuffer.add` raises.
+            StructureError: A cache does not exist, or is named twice. All errors of :meth:`ReplayBuffer.add`
+                are raised too.
         """
         state = self._state
         caches, rows = incoming.ring_ids(self.cached_buffer_num, buffer_ids)
@@ -91,7 +94,9 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             batch = incoming.single_row(batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
-            raise StructureError(f"an episode that ends is moved at once, so each cache comes once, got {buffer_ids}")
+            raise StructureError(
+                f"add() takes at most one row for each cache, got buffer_ids {buffer_ids}; extend() takes several"
+            )
         fields, done, rew = incoming.to_store(state, batch, (rows,))
         plan = state.plan(batch, fields, (rows,))
 
@@ -101,38 +106,38 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
                 added.ep_start[row], added.slots[row] = _move(state, ids[row])
             return added
 
-        # if it is interrupted, episodes that have ended are moved all the same
+        # The rollback finishes the moves: after an interruption, episodes that have ended are moved all the same.
         return state.change(state.on_reopened, add)
 
     @changing
     def extend(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
-        """Add rows in the order of time, as :meth:`add` would one after the other; episodes move as they end.
+        """Add rows in time order, as repeated calls of :meth:`add` would; episodes move as they end.
 
-        Rows are looked at before any is added. If it is interrupted, the first ones may be there. It is quickest where
-        rows of different caches take turns.
+        All rows are checked before the first is added. A call that is interrupted may have added the first rows.
+        Rows that alternate between the caches are added fastest.
 
         Args:
-            batch: the rows: fields of shape ``(n, ...)``.
-            buffer_ids: the cache of each row; it may be left out where there is only one.
+            batch: Rows, with fields of shape ``(n, ...)``.
+            buffer_ids: Number of the cache of each row; optional if there is only one cache.
 
         Returns:
-            As :meth:`add`, with an entry for each row.
+            The same as :meth:`add`, with an entry for each row.
 
         Raises:
-            StructureError: there are several caches, and not one is given for each row; and what
-                :meth:`ReplayBuffer.extend` raises.
+            StructureError: There are several caches, and ``buffer_ids`` does not name one for each row. All errors of
+                :meth:`ReplayBuffer.extend` are raised too.
         """
         ids = incoming.ids_of_rows(self.cached_buffer_num, batch, buffer_ids)
         if not len(ids):
             return Added.nothing()
         fields, _, _ = incoming.to_store(self._state, batch, (len(ids),))
-        self._state.plan(batch, fields, (len(ids),))  # all fit, or none is added
+        self._state.plan(batch, fields, (len(ids),))  # raises before the first row is added
         rows: Any = batch
         added = [self.add(rows[now], ids[now]) for now in _without_repetition(ids)]
         return Added(*(np.concatenate(columns) for columns in zip(*added, strict=True)))
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
-        """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update`."""
+        """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update` does."""
         return bulk.update_ring(self._state, 0, state_of(buffer, "update()"))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -141,13 +146,13 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
 
 class CachedState(State):
-    """Rows of which those of finished episodes are in the first ring.
+    """State of a cached buffer, whose first ring is the main buffer.
 
     Args:
-        cls: the class of the buffer.
-        capacities: slots of the main buffer, and of each cache.
-        options: what the main buffer was made with.
-        main_hint: the class of the main buffer, with what it was declared to hold.
+        cls: Class of the buffer.
+        capacities: Number of slots of the main buffer and of each cache.
+        options: Options of the main buffer.
+        main_hint: Class of the main buffer, with its type arguments.
     """
 
     def __init__(self, cls: type, capacities: list[int], options: BufferOptions, main_hint: Any) -> None:
@@ -155,16 +160,20 @@ class CachedState(State):
         self.main_hint: Any = main_hint
 
     def declared_elsewhere(self) -> Declared:
-        """What the main buffer is declared to hold."""
+        """Return the declaration of the main buffer, for a cached buffer without type arguments of its own."""
         return Declared(self.main_hint)
 
     def cut_episodes(self, ids: Slots) -> None:
-        """As :meth:`State.cut_episodes`, for caches; their episodes are moved then."""
+        """Truncate the episodes of some caches, as :meth:`State.cut_episodes` does, and move them.
+
+        Args:
+            ids: Numbers of the caches, from 0.
+        """
         super().cut_episodes(ids + 1)
         self.change(self.on_reopened, self.on_reopened)
 
     def on_reopened(self) -> None:
-        """Move the episodes that have ended, if the process was killed before it did."""
+        """Move the episodes that have ended and are still in a cache, because the process was killed before."""
         if self.columns.__dict__:
             for ring in range(1, len(self.rings.capacity)):
                 if self.rings.length[ring] and self.done[self.rings.last[ring]]:
@@ -180,19 +189,22 @@ class CachedState(State):
 
 
 def _without_repetition(ids: Slots) -> Iterator[slice]:
-    """Ranges of rows, one after the other, in each of which a cache comes once: its episode may end, and move."""
-    begin, met = 0, set[int]()
-    for place, ring in enumerate(ids.tolist()):
-        if ring in met:
-            yield slice(begin, place)
-            begin, met = place, set()
-        met.add(ring)
+    """Yield consecutive ranges of rows in which each cache occurs at most once, as :meth:`add` requires."""
+    begin, seen = 0, set[int]()
+    for row, ring in enumerate(ids.tolist()):
+        if ring in seen:
+            yield slice(begin, row)
+            begin, seen = row, set()
+        seen.add(ring)
     yield slice(begin, len(ids))
 
 
 def _move(state: State, ring: int) -> tuple[int, int]:
-    """Move the episode in a cache to the main buffer: the slots of its first and last row there."""
+    """Move the episode in a cache to the main buffer, and return the slots of its first and last row there.
+
+    Both are -1 if the main buffer has a capacity of 0.
+    """
     slots = state.rings.part(ring).chronological() + state.rings.offset[ring]
     moved = bulk.move(state, 0, state, slots, emptied=ring)
-    state.rings.reset(slice(ring, ring + 1))  # without a main buffer there is no move
+    state.rings.reset(slice(ring, ring + 1))  # move() does nothing if the main buffer has a capacity of 0
     return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)

@@ -1,4 +1,4 @@
-"""The columns of a buffer, one by one, and as a batch for code that reaches for Tianshou's ``buffer._meta``."""
+"""Access to the columns of a buffer: one by one, and as a batch for code that uses Tianshou's ``buffer._meta``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, StorageError, StructureError
 
 _states: dict[int, State] = {}
-"""The state of the buffer of each view, by its id: a batch has fields alone."""
+"""State of the buffer by the id of its view, as every attribute of a batch is a field."""
 
 
 class Column:
-    """``buffer.obs``: the column of a field, in the order of the slots, live. Not to be assigned to."""
+    """Descriptor behind ``buffer.obs``: the live column of a field, in slot order. It cannot be assigned to."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -28,15 +28,15 @@ class Column:
 
     def __set__(self, buffer: object, value: object) -> None:
         name = self._name
-        raise FieldNameError(f"buffer.{name} is not assigned to; set_array_at_key() and set_batch() write into it")
+        raise FieldNameError(f"buffer.{name} cannot be assigned to; set_array_at_key() and set_batch() write into it")
 
 
 class Columns(Batch):
-    """The columns of a buffer, as :attr:`ReplayBuffer.columns` gives them; what is assigned goes into the buffer."""
+    """The batch that :attr:`ReplayBuffer.columns` returns; a column that is assigned to it replaces the buffer's."""
 
     @classmethod
     def of(cls, state: State) -> Columns:
-        """Those of a buffer."""
+        """Return a view of the columns of a buffer."""
         columns: Columns = object.__new__(cls)
         columns.__dict__ = state.columns.__dict__
         _states[id(columns)] = state
@@ -64,16 +64,16 @@ class Columns(Batch):
 
 
 def set_columns(state: State, columns: Any) -> None:
-    """Take over new columns, as code written for Tianshou's ``buffer._meta`` adds them.
+    """Replace and add columns, for code that assigns Tianshou's ``buffer._meta``.
 
     Raises:
-        LeafError: it is not a Batch.
-        StructureError: a column is missing.
+        LeafError: ``columns`` is not a Batch.
+        StructureError: ``columns`` lacks a column of the buffer.
     """
     if not isinstance(columns, Tree):
         raise LeafError(f"the columns of a buffer are a Batch, got {describe(columns)}")
     if missing := [name for name in state.columns.__dict__ if name not in columns.__dict__]:
-        raise StructureError(f"a buffer keeps its columns, and these lack {', '.join(missing)}")
+        raise StructureError(f"columns cannot be removed from a buffer, and these lack {', '.join(missing)}")
     for name, value in list(columns.__dict__.items()):
         if value is state.columns.__dict__.get(name):
             continue
@@ -84,18 +84,19 @@ def set_columns(state: State, columns: Any) -> None:
 
 
 def replace_column(state: State, name: str, value: Any) -> None:
-    """Put another column in the place of one; see :attr:`ReplayBuffer.columns`.
+    """Replace a column; see :attr:`ReplayBuffer.columns`.
 
     Raises:
-        StorageError: the buffer is on disk.
-        StructureError: there is no such column, it has not a row for each slot, or the buffer is a ring of another.
+        StorageError: The buffer is on disk.
+        StructureError: There is no such column, the new one does not have a row for each slot, or the buffer is a ring
+            of another buffer.
     """
     with state.guard.lock:
         if state.durable:
-            raise StorageError("columns on disk stay where they are; set_array_at_key() writes into them")
-        state.require_whole(f"another column, as {name!r}")
+            raise StorageError("columns on disk cannot be replaced; set_array_at_key() writes into them")
+        state.require_whole(f"replacing column {name!r}")
         if name not in state.columns.__dict__:
-            raise StructureError(f"no column {name!r} is there to be replaced; set_array_at_key() adds one")
+            raise StructureError(f"there is no column {name!r} to replace; set_array_at_key() adds one")
         column = to_leaf(value)
         for path, leaf in leaves({name: column}):
             if not is_reserved(leaf) and leading_shape(leaf)[:1] != (state.rings.size,):

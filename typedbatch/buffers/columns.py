@@ -1,4 +1,4 @@
-"""Columns: what a buffer stores, as nested as its batches are, with one slot for each row that it has room for."""
+"""Columns: the arrays that a buffer stores fields in, nested like its batches, with one entry for each slot."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 Lead = tuple[()] | tuple[int]
-"""The dimensions that a value has in front of those of a row: none for a single row, the number of rows for several."""
+"""Leading shape of the values of a field: empty for a single row, ``(rows,)`` for several rows."""
 
 
 Simple = Mapping[str, tuple["NDArray[Any] | None", "np.dtype[Any] | None", tuple[int, ...]]]
-"""Columns that take what has their dtype and shape as it is, with the dtype, and the shape of a row."""
+"""Columns that store values of their own dtype and row shape unchanged: column, dtype and row shape by name."""
 
 _NOT_SIMPLE = (None, None, ())
 _NONE: Simple = {}
 
 
 class NewField(NamedTuple):
-    """A field that comes up for the first time."""
+    """A field that has no column yet."""
 
     fields: Fields
-    """Where its column goes."""
+    """Columns that the new column is added to."""
     name: str
     value: Any
     path: tuple[str, ...]
     before: Any
-    """What was there: a reserved field, or nothing."""
+    """Reserved field (an empty Batch) that the column replaces, or None."""
 
 
 class Plan:
-    """Rows that have been found to fit, still to be written: until all of them do, nothing is."""
+    """Pending writes; nothing is written until every row has been checked."""
 
     __slots__ = ("fills", "lead", "new", "writes")
 
@@ -62,20 +62,20 @@ class Plan:
         self.writes: list[tuple[Any, Any]] = []
         self.new: list[NewField] = []
         self.fills: bool = False
-        """Whether the rows lack fields that the columns have."""
+        """Whether the rows lack fields that have columns, which get zeros or ``None``."""
 
     def add(self, columns: Fields, rows: Fields, path: tuple[str, ...] = (), simple: Simple = _NONE) -> None:
-        """Plan the rows of each field of ``rows``; fields that only the columns have are set to zero or ``None``.
+        """Plan to write each field of ``rows``, and zeros or ``None`` to columns that ``rows`` lacks.
 
         Args:
-            columns: what is written to.
-            rows: what is written.
-            path: where both are.
-            simple: what ``simple_columns`` gave for the columns; without it everything takes the longer way.
+            columns: Columns to write to.
+            rows: Values to write.
+            path: Path of both in the buffer.
+            simple: Result of ``simple_columns`` for the columns; without it every field takes the slow path.
 
         Raises:
-            RowAssignmentError: a value is of another kind or shape than its column, or its dtype cannot hold it.
-            LeafError: a value that rows cannot be made of.
+            RowAssignmentError: A value differs from its column in kind or shape, or the dtype cannot hold it.
+            LeafError: A value cannot be stored in rows.
         """
         lead, writes, unknown = self.lead, self.writes, 0
         for name, value in rows.items():
@@ -113,18 +113,18 @@ class Plan:
             self.writes.append((column, _fitted_rows(column, value, self.lead)))
 
     def add_new_columns(self, size: int, storage: Memory) -> None:
-        """Make the columns of new fields, zero but for the rows that are written.
+        """Create the columns of new fields, filled with zeros, and plan to write their rows.
 
         Raises:
-            StorageError: there can be no such column, for example on disk. No column was added.
+            StorageError: The storage cannot hold such a column. No column was added.
         """
-        made = [(new, new_column(new.value, size, self.lead, storage, new.path)) for new in self.new]
-        for new, column in made:
+        created = [(new, new_column(new.value, size, self.lead, storage, new.path)) for new in self.new]
+        for new, column in created:
             new.fields[new.name] = column
             self.writes += _writes_of(column, new.value, self.lead)
 
     def part(self, rows: NDArray[np.intp]) -> Plan:
-        """The plan for some of the rows; the plan itself for all of them in their order."""
+        """Return a plan of some of the rows, or this plan if those are all rows in their order."""
         if self.lead == (len(rows),) and (rows[1:] > rows[:-1]).all():
             return self
         out = Plan((len(rows),))
@@ -132,20 +132,26 @@ class Plan:
         return out
 
     def write(self, slots: Any) -> None:
-        """Write everything, to a slot for a single row, to an array of slots for several."""
+        """Write all rows: a single row to a slot, several rows to an array of slots or a slice."""
         for column, value in self.writes:
             column[slots] = value
 
 
 def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[str, ...]) -> Any:
-    """Room for ``size`` rows like those of ``value``: an array, a tensor, or a Batch of columns."""
+    """Return a column of zeros for ``size`` rows like those of ``value``: an array, a tensor, or a Batch of columns.
+
+    Raises:
+        LeafError: The rows of ``value`` differ in shape.
+        StorageError: The storage cannot hold such a column.
+    """
     kind = KINDS[type(value)]
     if kind is BATCH:
         inner = {k: new_column(v, size, lead, storage, (*path, k)) for k, v in value.__dict__.items()}
         return new_tree(Tree.__plain__, inner)
     if kind is RAGGED:
         raise LeafError(
-            f"{describe(value)}, and rows of a buffer have one shape; add what .padded(length=...) gives", path[-1]
+            f"rows of a buffer must have the same shape, got {describe(value)}; add the result of .padded(length=...)",
+            path[-1],
         )
     shape = (size, *tuple(value.shape)[len(lead) :]) if kind in (ARRAY, TENSOR) else (size,)
     if kind is TENSOR:
@@ -154,7 +160,7 @@ def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[s
 
 
 def take_slots(column: Any, slots: Any) -> Any:
-    """The rows in some slots, or in one, as a copy."""
+    """Return a copy of the rows in some slots, or of a single row."""
     if type(column) is ndarray:
         return column.take(slots, 0)
     kind = KINDS[type(column)]
@@ -162,17 +168,20 @@ def take_slots(column: Any, slots: Any) -> Any:
         return new_tree(type(column), {name: take_slots(inner, slots) for name, inner in column.__dict__.items()})
     if kind is TENSOR:
         return column[slots] if isinstance(slots, ndarray) else column[slots].clone()
-    return np.asarray(column).take(slots, 0)  # of a class that derives from ndarray, as memmap does
+    return np.asarray(column).take(slots, 0)  # a memmap becomes a plain array
 
 
 def simple_columns(columns: Fields) -> Simple:
-    """The columns that are arrays, and not of objects: what an array of these holds may look like an array itself."""
+    """Return the columns that are arrays, except for those of objects.
+
+    Objects take the slow path, since numpy would unpack an object that is itself an array or a sequence.
+    """
     arrays = {name: column for name, column in columns.items() if type(column) is ndarray}
     return {name: (c, c.dtype, c.shape[1:]) for name, c in arrays.items() if not c.dtype.hasobject}
 
 
 def slice_of(columns: Tree, start: int, stop: int) -> Tree:
-    """The same columns, from one slot to another, sharing their memory."""
+    """Return views of the columns, from slot ``start`` up to ``stop``."""
     out: Tree = new_tree(type(columns), {})
     for name, column in columns.__dict__.items():
         nested = KINDS[type(column)] is BATCH
@@ -181,7 +190,7 @@ def slice_of(columns: Tree, start: int, stop: int) -> Tree:
 
 
 def same_structure(columns: Tree) -> Tree:
-    """The same columns in batches of their own."""
+    """Return new batches that hold the same columns."""
     fields = {
         name: same_structure(column) if KINDS[type(column)] is BATCH else column
         for name, column in columns.__dict__.items()
@@ -191,20 +200,30 @@ def same_structure(columns: Tree) -> Tree:
 
 
 def _require_rows(value: Any, lead: Lead) -> None:
-    """A new field's values must have the rows that they are said to have."""
+    """Check that the value of a new field has the leading shape ``lead``, and can be stored.
+
+    Raises:
+        LeafError: ``value`` is a distribution.
+        RowAssignmentError: ``value`` has another number of rows, or masked entries.
+    """
     kind = KINDS[type(value)]
     if kind is BATCH:
         for name, inner in value.__dict__.items():
             with under(name):
                 _require_rows(inner, lead)
     elif kind is DISTRIBUTION:
-        raise LeafError("a distribution has no columns to be stored in; take it out with batch.pop() first")
+        raise LeafError("a distribution cannot be stored in a buffer; take it out with batch.pop() first")
     elif kind in (ARRAY, TENSOR, SCALAR) and lead and tuple(value.shape[:1]) != lead:
-        raise RowAssignmentError(f"got {describe(value)} where {lead[0]} rows are added")
+        raise RowAssignmentError(f"{lead[0]} rows are expected, got {describe(value)}")
     require_no_mask(value)
 
 
 def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
+    """Return ``value`` as it can be written into ``column``, cast to its dtype if nothing but rounding is lost.
+
+    Raises:
+        RowAssignmentError: ``value`` differs in kind or shape, or cannot be cast.
+    """
     kind, is_array = KINDS[type(column)], KINDS[type(value)] in (ARRAY, TENSOR, SCALAR)
     if kind is BATCH or KINDS[type(value)] in (BATCH, DISTRIBUTION):
         raise RowAssignmentError(f"rows of {_row(column)} are stored here, got {describe(value)}")
@@ -221,13 +240,17 @@ def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
 
 
 def _row(column: Any) -> str:
+    """Describe a row of a column, for errors."""
     if KINDS[type(column)] is BATCH:
         return f"a batch of {', '.join(column.__dict__)}"
     return describe(column).replace(f"[{len(column)},", "[").replace(f"[{len(column)}]", "")
 
 
 def _cell(value: Any, lead: Lead) -> Any:
-    """An object as numpy writes it into a place of an object array, or into several, whatever it looks like inside."""
+    """Wrap an object so that numpy writes it as one element, even if it is a sequence.
+
+    A single row is written to one slot, where numpy does that without a wrapper.
+    """
     value = value.item() if KINDS[type(value)] is ARRAY and not value.ndim else value
     if not lead:
         return value
@@ -237,6 +260,7 @@ def _cell(value: Any, lead: Lead) -> Any:
 
 
 def _writes_of(column: Any, value: Any, lead: Lead) -> list[tuple[Any, Any]]:
+    """Return the writes that store ``value`` in a column that was created for it."""
     kind = KINDS[type(column)]
     if kind is BATCH:
         return [write for k, v in value.__dict__.items() for write in _writes_of(column.__dict__[k], v, lead)]
@@ -246,6 +270,7 @@ def _writes_of(column: Any, value: Any, lead: Lead) -> list[tuple[Any, Any]]:
 
 
 def _zeros(column: Any) -> list[tuple[Any, Any]]:
+    """Return the writes that set rows of a column to zero, or to ``None`` for objects."""
     kind = KINDS[type(column)]
     if kind is BATCH:
         return [write for inner in column.__dict__.values() for write in _zeros(inner)]

@@ -1,4 +1,4 @@
-"""The contents of a buffer: what is done to all of its rows, or to a whole column."""
+"""Methods of a buffer that change or inspect all of its rows, or a whole column."""
 
 from __future__ import annotations
 
@@ -19,41 +19,45 @@ if TYPE_CHECKING:
 
 
 class Contents:
-    """The part of :class:`ReplayBuffer` that moves, replaces and cleans rows."""
+    """Base class of :class:`ReplayBuffer` with the methods that move, replace and clean rows."""
 
     _state: State
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> Slots:
-        """Add the rows of another buffer, in the order of time, as they are stored there.
+        """Add the rows of another buffer as they are stored there, in time order.
 
-        Where rows of several rings come into one, ``done`` is true for the last row of each.
+        If the rows of several rings are added to one, ``done`` is set for the last row of each ring.
 
         Returns:
-            The slot of each row; empty when there is nothing to move, or no room.
+            The slot of each row; empty if there is nothing to move, or the capacity is 0.
 
         Raises:
-            StructureError: this buffer has several rings, and the other not as many.
-            RowAssignmentError: rows that do not fit the columns.
+            StructureError: This buffer has several rings, and the other one has a different number of rings.
+            RowAssignmentError: The rows do not fit the columns.
         """
         return bulk.update(self._state, state_of(buffer, "update()"))
 
     @changing
     def reset(self, keep_statistics: bool = False) -> None:
-        """Forget every row; with ``keep_statistics`` the return and length of the current episode go on."""
+        """Remove all rows.
+
+        Args:
+            keep_statistics: Whether the return and length of the current episode continue.
+        """
         state = self._state
         forget = partial(state.forget, keep_statistics)
-        state.change(forget, forget)  # if it is interrupted, what is left of it is done
+        state.change(forget, forget)  # the rollback finishes an interrupted reset, as removed rows cannot be restored
 
     @changing
     def set_batch(self, batch: Any) -> None:
-        """Make a batch of ``maxsize`` rows the contents, as a copy: every slot is taken then.
+        """Replace the contents by a copy of a batch of ``maxsize`` rows, so that every slot holds a row.
 
-        On disk, what was there before is gone as soon as this begins.
+        On disk, the previous rows are gone as soon as this begins.
 
         Raises:
-            SizeError: it has another number of rows (an ``AssertionError`` too).
-            MissingFieldError: a required field is missing.
-            SchemaError: a batch that is not of the declared type.
+            SizeError: ``batch`` has another number of rows (also an ``AssertionError``).
+            MissingFieldError: A required field is missing.
+            SchemaError: ``batch`` is not of the declared type.
         """
         bulk.set_batch(self._state, batch)
 
@@ -64,25 +68,25 @@ class Contents:
         """Set a field, or some slots of it; see :meth:`typedbatch.Batch.set_array_at_key`. Values are copied.
 
         Raises:
-            FieldNameError: a field that says where episodes end.
-            EmptyBufferError: nothing has been added yet.
-            StructureError: the number of values does not fit.
-            RowAssignmentError: a value or ``default_value`` does not fit the dtype, or stored rows get no value and the
+            FieldNameError: The field marks where episodes end.
+            EmptyBufferError: Nothing has been added yet.
+            StructureError: The number of values does not match the number of slots.
+            RowAssignmentError: A value or ``default_value`` does not fit the dtype, or stored rows get no value and the
                 dtype has no null.
         """
         bulk.set_array_at_key(self._state, seq, key, index, default_value)
 
     @exclusive
     def hasnull(self) -> bool:
-        """True when any stored value is null: ``None``, NaN or NaT."""
+        """Return whether any stored value is null: ``None``, NaN or NaT."""
         return bool(len(self._state.rings)) and Batch.hasnull(bulk.stored_rows(self._state))
 
     @exclusive
     def isnull(self) -> Batch:
-        """Masks that are true where a value of ``buffer[:]`` is ``None``, NaN or NaT.
+        """Return masks that are true where a value of ``buffer[:]`` is ``None``, NaN or NaT.
 
         Raises:
-            EmptyBufferError: nothing has been added yet.
+            EmptyBufferError: Nothing has been added yet.
         """
         state = self._state
         if not state.columns.__dict__:
@@ -91,9 +95,9 @@ class Contents:
 
     @changing
     def dropnull(self) -> None:
-        """Drop the rows in which a field has a null; fields keep their shape, the buffer its size.
+        """Drop the rows in which a field has a null. The shapes of fields and the size of the buffer do not change.
 
-        An episode that loses its last row ends with the last one that is kept: ``done`` is true there. On disk, every
-        row is gone for as long as this takes.
+        An episode that loses its last row ends with the last one that remains: ``done`` is true there. On disk, the
+        folder holds no rows while this runs.
         """
         bulk.drop_null(self._state)

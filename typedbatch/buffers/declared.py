@@ -1,4 +1,4 @@
-"""What a buffer was declared to hold: the arguments of ``ReplayBuffer[GoalRollout]``, as they are known at run time."""
+"""Declared batch types of a buffer: the arguments of ``ReplayBuffer[GoalRollout]`` at run time."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from typedbatch.buffers.incoming import as_row
 from typedbatch.buffers.options import FILLED_IN
 from typedbatch.schema import options_of, schema_of
 
-_SAMPLED = "what {}.sample() gives"
+_SAMPLED = "result of {}.sample()"
 
 
 class Declared:
-    """The batches that a buffer takes and gives.
+    """The declared types of the batches that are added to a buffer and sampled from it.
 
     Args:
-        hint: ``ReplayBuffer[GoalRollout]``, or a class that derives from that.
-        **instead: ``sampled``, for another than it says.
+        hint: ``ReplayBuffer[GoalRollout]``, or a class that derives from it.
+        **instead: ``sampled``, a type that replaces the sampled type of ``hint``.
     """
 
     def __init__(self, hint: Any, **instead: Any) -> None:
         added, sampled = _declared_types(hint)
         self.added: Any = added
         self.sampled: Any = instead.get("sampled", sampled)
-        self.left_out: frozenset[str] = _bookkeeping(added if sampled is None else sampled)
-        """Fields that the buffer keeps for itself and that nobody has declared: no part of what is sampled."""
+        schema = added if sampled is None else sampled
+        self.left_out: frozenset[str] = frozenset() if schema is None else frozenset(FILLED_IN) - _field_names(schema)
+        """Undeclared fields that the buffer computes or fills in; they are not sampled."""
         self.says: bool = added is not None or sampled is not None
         self._buffer: str = (get_origin(hint) or hint).__name__
         options = () if self.sampled is None else options_of(self.sampled)
@@ -39,19 +40,23 @@ class Declared:
             self._cls = target
 
     def names(self) -> set[str]:
-        """The fields that what is added must, or may, have."""
+        """Return the names of all fields that are declared for batches that are added."""
         return _field_names(self.added)
 
     def typed(self, fields: dict[str, Any]) -> Any:
-        """Rows as what is declared to be sampled: the record, the one that matches of several, or a plain Batch."""
+        """Return rows as the declared sampled type: a record, the matching member of a union, or a plain Batch."""
         rows = new_tree(self._cls, fields)
         return rows if not self._union else validate_at(rows, self.sampled, _SAMPLED, name=self._buffer)
 
     def validate_added(self, fields: dict[str, Any], single: bool) -> None:
-        """Validate what is added, a single row as a batch of one.
+        """Validate the fields of a batch that is added.
+
+        Args:
+            fields: Fields to validate.
+            single: Whether they are a single row without a row dimension, which is validated as a batch of one row.
 
         Raises:
-            SchemaError: it is not what the buffer takes.
+            SchemaError: The fields do not match the declared type.
         """
         if self.added is not None:
             rows = new_tree(
@@ -60,10 +65,10 @@ class Declared:
             self._validate(rows, self.added, "argument `batch` of {}.add()")
 
     def validate_sampled(self, rows: Tree) -> None:
-        """Validate what sampling gives.
+        """Validate rows that are sampled.
 
         Raises:
-            SchemaError: it is not what the buffer was declared to give.
+            SchemaError: The rows do not match the declared type.
         """
         if self.sampled is not None:
             self._validate(rows, self.sampled, _SAMPLED)
@@ -74,14 +79,13 @@ class Declared:
 
 
 def library_class(hint: Any) -> Any:
-    """The class of this package that a user's class, with arguments or without, derives from; None for any other."""
+    """Return the class of this package that a user's class derives from, or None if there is none.
+
+    Args:
+        hint: Class, with or without type arguments.
+    """
     mro = (get_origin(hint) or hint).__mro__
-    return next((one for one in mro if one.__module__.partition(".")[0] == "typedbatch"), None)
-
-
-def _bookkeeping(schema: Any) -> frozenset[str]:
-    """The fields that a buffer adds to rows by itself, without those that a schema declares; none without a schema."""
-    return frozenset() if schema is None else frozenset(FILLED_IN) - _field_names(schema)
+    return next((cls for cls in mro if cls.__module__.partition(".")[0] == "typedbatch"), None)
 
 
 def _field_names(schema: Any) -> set[str]:
@@ -90,14 +94,18 @@ def _field_names(schema: Any) -> set[str]:
 
 
 def _declared_types(hint: Any) -> tuple[Any, Any]:
-    """What is added and what is sampled; None for what was not said."""
+    """Return the added and the sampled type, each None if it is not declared."""
     args = _arguments_of(hint)
     known = [None if isinstance(arg, TypeVar) or arg is Any else arg for arg in args]
     return (known[0], known[1]) if len(known) == 2 else (None, None)
 
 
 def _arguments_of(hint: Any) -> tuple[Any, ...]:
-    """The arguments of the class of this package that a class, given with arguments or without, derives from."""
+    """Return the type arguments of the class of this package that a class derives from.
+
+    Args:
+        hint: Class, with or without type arguments.
+    """
     cls = get_origin(hint) or hint
     parameters = getattr(cls, "__parameters__", ())
     given = dict(zip(parameters, get_args(hint), strict=False))

@@ -1,12 +1,15 @@
-"""Storage on disk: a folder that outlives the process.
+"""Storage on disk: the files of a buffer in a folder, which outlives the process.
 
-A folder holds ``.npy`` files, one per column and one for the positions, and ``buffer.json``, which says what is what.
-The columns are mapped into memory, so they may be larger than it. Of the positions there are two copies, and the one
-with the higher number counts: it is written whole before its number is, so a process that is killed at any moment
-leaves one that is right. A buffer lets the rows that it is about to overwrite go in one such step, writes, and counts
-the new rows in with the next; so rows that are half written are never among those that count. The number grows in each
-step, over both by twice as many rows as are written to a ring, and is odd in between: by that readers tell whether what
-they have read was whole.
+A folder holds ``.npy`` files, one per column and one for the positions, and ``buffer.json``, which describes them. The
+columns are mapped into memory, so they may be larger than it.
+
+The positions are stored twice, each time with a step number, and the copy with the higher number is valid. A copy is
+written before its number, so a process that is killed at any moment leaves one valid copy. Adding rows takes two such
+steps: the first drops the rows that are about to be overwritten, and the second, after the columns are written, counts
+the new rows. So half-written rows never count.
+
+Both steps together raise the step number by twice the number of rows that are written to a ring; in between it is odd.
+From the number, readers tell whether the rows that they have read were complete.
 """
 
 from __future__ import annotations
@@ -31,22 +34,22 @@ _TRIES = 1000
 
 
 class Layout(NamedTuple):
-    """What a folder holds."""
+    """The contents of a folder."""
 
     buffer: Any
-    """What makes the buffer, as the file says it."""
+    """Description of the buffer, as :meth:`State.description` returned it."""
     columns: Tree
     step: float
-    """The number of the last step."""
+    """Number of the last step."""
     numbers: NDArray[np.float64]
-    """The positions after it."""
+    """Positions after that step."""
 
 
 class Disk(Memory):
     """Columns in a folder.
 
     Args:
-        folder: where.
+        folder: Folder of the buffer.
     """
 
     durable = True
@@ -60,15 +63,17 @@ class Disk(Memory):
         self._state: Any = np.zeros((2, 0))
         self._state_file: str = ""
         self._used: set[str] = set()
-        """The files that ``buffer.json`` names."""
+        """Names of the files that ``buffer.json`` lists."""
         self._identity: Any = None
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Disk:
-        """A new folder, or one that is empty, or that a process left that was killed before there was a buffer.
+        """Create a folder for a new buffer.
+
+        The folder may exist if it is empty, or if the process that created it was killed before it had stored a buffer.
 
         Raises:
-            StorageError: the folder cannot be used.
+            StorageError: The folder cannot be used.
         """
         folder = Folder(Path(path).absolute(), write=True)
         try:
@@ -76,7 +81,7 @@ class Disk(Memory):
             folder.path.mkdir(parents=True, exist_ok=True)
             _require_empty(folder)
             folder.lock()
-            _require_empty(folder)  # another process may have been as far
+            _require_empty(folder)  # another process may have created a buffer before the lock was taken
             for name in os.listdir(folder.path):
                 if name != LOCK:
                     folder.remove(name)
@@ -84,23 +89,23 @@ class Disk(Memory):
             raise
         except (OSError, ValueError) as error:
             _require_from_system(error)
-            raise StorageError(f"{folder.path} cannot be made a folder: {error}") from error
+            raise StorageError(f"{folder.path} cannot be created as a folder: {error}") from error
         return cls(folder)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, write: bool) -> tuple[Disk, Layout]:
-        """A folder that a buffer is in. Nothing in it is executed, and nothing outside of it is read.
+        """Open the folder of a buffer. Nothing in it is executed, and nothing outside of it is read.
 
         Raises:
-            StorageError: there is no buffer in it, its files do not fit together, another process writes to it, or the
-                disk has no room for what will be written to it.
+            StorageError: The folder holds no buffer, its files are inconsistent, another buffer writes to it, or the
+                disk lacks the space for rows that are not written yet.
         """
         folder = Folder(Path(os.fspath(path)).absolute(), write=write)
         disk = cls(folder)
         if write:
             try:
                 folder.require_no_link()
-                folder.identity()  # nothing is made where no buffer is
+                folder.identity()  # raises if there is no buffer, before the lock file is created
                 folder.lock()
             except FileNotFoundError as error:
                 raise StorageError(_no_buffer(folder, DESCRIPTION)) from error
@@ -130,15 +135,16 @@ class Disk(Memory):
 
     def array(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         if dtype.hasobject:
-            raise StorageError("Python objects cannot be kept on disk; leave the field out", ".".join(path))
+            raise StorageError("Python objects cannot be stored on disk; leave the field out", ".".join(path))
         name = self._new_name()
         try:
             self._maps[name] = self.folder.create_array(name, shape, dtype)
         except StorageError as error:
             raise error.under(".".join(path)) from error.__cause__
-        except (OSError, ValueError) as error:  # a limit or quota; no rows, which cannot be mapped
+        except (OSError, ValueError) as error:  # a limit or quota, or a column of 0 bytes, which cannot be mapped
             _require_from_system(error)
-            raise StorageError(f"no room for {list(shape)} of {dtype}: {error}", ".".join(path)) from error
+            reason = f"a column of shape {list(shape)} and dtype {dtype} cannot be created: {error}"
+            raise StorageError(reason, ".".join(path)) from error
         self._files[path] = name
         column: NDArray[Any] = self._maps[name].view(np.ndarray)
         return column
@@ -147,7 +153,9 @@ class Disk(Memory):
         from typedbatch._tree.tensors import bits, from_bits
 
         if like.device.type != "cpu":
-            raise StorageError(f"tensors on {like.device} cannot be kept on disk; move them first", ".".join(path))
+            raise StorageError(
+                f"tensors on {like.device} cannot be stored on disk; move them to the CPU first", ".".join(path)
+            )
         return from_bits(self.array(path, shape, bits(like.dtype)), like.dtype)
 
     def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
@@ -167,7 +175,7 @@ class Disk(Memory):
             self._state_file = "state.npy" if not self._state_file else f"state.{self._new_name()}"
             state = self.folder.create_array(self._state_file, (2, 1 + len(numbers)), np.dtype(np.float64))
             self._maps[self._state_file] = self._state = state
-        self.commit(numbers)  # of other columns there are other rows
+        self.commit(numbers)  # before the new description is visible, as new columns come with new positions
         described = {"format": FORMAT, "version": VERSION, "buffer": buffer, "fields": fields}
         described |= {"extras": self._extra_files, "state": self._state_file}
         self.folder.replace_description(json.dumps(described, indent=1))
@@ -176,10 +184,10 @@ class Disk(Memory):
         self.tidy()
 
     def reserve(self) -> None:
-        """Have the disk keep the space of every file, so that no write to a column fails.
+        """Reserve disk space for every file, so that no write to a column fails.
 
         Raises:
-            StorageError: there is no room for it.
+            StorageError: The disk lacks the space.
         """
         try:
             for name in self._maps:
@@ -203,7 +211,7 @@ class Disk(Memory):
         older = int(state[1, 0] <= state[0, 0])
         state[older, 1:] = numbers
         before = state[1 - older, 0]
-        left = before % 2  # a process that was killed may have left rows half written
+        left = before % 2  # 1 after a process that was killed while it wrote rows
         state[older, 0] = before + (2 * overwritten - 1 + left if begun else max(2 * overwritten + left, 2 - left))
 
     def flush(self) -> None:
@@ -212,13 +220,13 @@ class Disk(Memory):
     def close(self) -> None:
         self.folder.close()
 
-    # ---- what is there --------------------------------------------------------------------------------------------
+    # ---- reading --------------------------------------------------------------------------------------------------
 
     def read(self) -> Layout:
-        """Map what is in the folder, in place of what was mapped before.
+        """Read the description and map the files of the folder, replacing those that were mapped before.
 
         Raises:
-            StorageError: there is no buffer in it, or its files do not fit together.
+            StorageError: The folder holds no buffer, or its files are inconsistent.
         """
         before = set(self._maps)
         self._files, self._maps = {}, {}
@@ -226,7 +234,10 @@ class Disk(Memory):
             text, self._identity = self.folder.description()
             described = json.loads(text)
             if described["format"] != FORMAT or described["version"] != VERSION:
-                raise StorageError(f"{described['format']} of version {described['version']}")
+                raise StorageError(
+                    f"{FORMAT} of version {VERSION} is expected, "
+                    f"got {described['format']} of version {described['version']}"
+                )
             columns = self._map_columns(described["fields"])
             self._extra_files = dict(described["extras"])
             for file in self._extra_files.values():
@@ -237,10 +248,10 @@ class Disk(Memory):
             self.read_extras()
         except FileNotFoundError as error:
             raise StorageError(_no_buffer(self.folder, str(error.filename))) from error
-        except Exception as error:  # whatever it is, what was read is the reason for it
+        except Exception as error:  # damaged files cause errors of any class
             _require_from_system(error)
             reason = error.reason if isinstance(error, StorageError) else error
-            raise StorageError(f"{self.folder.path} holds no buffer, or it is damaged: {reason}") from error
+            raise StorageError(f"{self.folder.path} holds no buffer, or a damaged one: {reason}") from error
         self._used = set(self._maps)
         if self.folder.write:
             for name in before - self._used:
@@ -248,31 +259,31 @@ class Disk(Memory):
         return layout
 
     def read_extras(self) -> None:
-        """Take over the numbers that are not columns; a copy of them, if this process does not write."""
+        """Set the extras from the mapped files: copies of them if this process only reads, else views."""
         maps = {name: self._maps[file] for name, file in self._extra_files.items()}
         self.extras: dict[str, NDArray[np.float64]] = {
             name: np.array(m) if not self.folder.write else m.view(np.ndarray) for name, m in maps.items()
         }
 
     def positions(self) -> tuple[float, NDArray[np.float64]]:
-        """The number of the last step, and the positions after it.
+        """Return the number of the last step, and the positions after it.
 
         Raises:
-            StorageError: there are none.
+            StorageError: The positions are damaged, or another process changes them all the time.
         """
         state = self._state
         for _ in range(_TRIES):
             newer = int(state[1, 0] > state[0, 0])
             step = float(state[newer, 0])
             numbers = np.array(state[newer, 1:], np.float64)
-            if max(state[0, 0], state[1, 0]) == step:  # else another process may have written into this copy
+            if max(state[0, 0], state[1, 0]) == step:  # otherwise another process may have overwritten this copy
                 return step, numbers
-        raise StorageError("its positions are damaged, or change faster than they can be read")
+        raise StorageError("the positions are damaged, or change faster than they can be read")
 
     def overwritten(self, step: float) -> float:
-        """How many rows of a ring may have been overwritten since a step, halves for those that are half written.
+        """Return how many rows of a ring may have been overwritten since a step.
 
-        Infinite if there are other columns.
+        The number ends in one half while rows are being written. It is infinite if the columns were replaced.
         """
         try:
             if self.folder.identity() != self._identity:
@@ -285,10 +296,10 @@ class Disk(Memory):
         columns: Tree = new_tree(Tree.__plain__, {})
         for field in fields:
             *outer, name = path = tuple(map(str, field["path"]))
-            place = columns
+            parent = columns
             for step in outer:
-                place = place.__dict__.setdefault(step, new_tree(Tree.__plain__, {}))
-            place.__dict__[name] = self._map_column(path, field["file"], field["tensor"])
+                parent = parent.__dict__.setdefault(step, new_tree(Tree.__plain__, {}))
+            parent.__dict__[name] = self._map_column(path, field["file"], field["tensor"])
         return columns
 
     def _map_column(self, path: tuple[str, ...], file: str | None, tensor: str | None) -> Any:
@@ -305,36 +316,37 @@ class Disk(Memory):
 
     def _map_file(self, file: str, *, tensor: bool = False) -> NDArray[Any]:
         if file in self._maps:
-            raise StorageError(f"{file!r} is in two places")
+            raise StorageError(f"{file!r} is listed for two columns")
         self._maps[file] = self.folder.array(file, copied_when_written=tensor)
         array: NDArray[Any] = self._maps[file].view(np.ndarray)
         return array
 
 
 def _require_from_system(error: Exception) -> None:
-    """Raise an error again that the file system has nothing to do with, such as one of a signal handler."""
+    """Raise an ``OSError`` again that is not from the file system, such as one that a signal handler has raised."""
     if isinstance(error, OSError) and not is_from_system(error):
         raise error
 
 
 def _require_empty(folder: Folder) -> None:
-    if not (taken := folder.taken_by()):
+    """Raise an error if a folder holds a buffer, or files of something else."""
+    if not (names := folder.taken_by()):
         return
-    if DESCRIPTION in taken:
-        raise StorageError(f"{folder.path} is not empty; the buffer that is in it is opened with open()")
-    shown = ", ".join(taken[:3]) + (", ..." if len(taken) > 3 else "")
-    raise StorageError(f"{folder.path} is not empty, it holds {shown}, and no buffer; it takes a folder of its own")
+    if DESCRIPTION in names:
+        raise StorageError(f"{folder.path} already holds a buffer; open it with open()")
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    raise StorageError(f"a new buffer needs an empty folder, and {folder.path} holds {shown}; pass another path=")
 
 
 def _no_buffer(folder: Folder, missing: str) -> str:
     reason = f"{folder.path} holds no buffer: {missing} is missing"
     if os.path.lexists(folder.path / LOCK) and not folder.taken_by():
-        reason += "; the process that made it was killed before there was one, so it can be made there anew, with path="
+        reason += "; the process that created the folder was killed too early, so create the buffer again with path="
     return reason
 
 
 def _columns(columns: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every column with its path; a reserved field comes as the empty Batch that it is."""
+    """Yield every column with its path. A reserved field is yielded as the empty Batch that it is."""
     for name, column in columns.__dict__.items():
         if KINDS[type(column)] is BATCH and column.__dict__:
             yield from _columns(column, (*path, name))

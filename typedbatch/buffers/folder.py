@@ -1,7 +1,7 @@
-"""The folder of a buffer: one process writes to it, links in it are not followed, and a damaged file is refused.
+"""The folder of a buffer: one process writes to it, links in it are not followed, and damaged files are refused.
 
-The lock is one of the operating system on the file ``buffer.lock``, which goes with the process that holds it, however
-that ends.
+The operating system locks the file ``buffer.lock`` for the process that writes, and releases it when that process ends
+for any reason.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ except ModuleNotFoundError:  # pragma: no cover  # Windows
 LOCK, DESCRIPTION, UNFINISHED = "buffer.lock", "buffer.json", "buffer.new.json"
 _COLUMN = re.compile(r"(state|\d+|state\.\d+)\.npy")
 _OWN_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)  # for somebody to open the other end of what is not a file
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)  # a pipe would block until its other end is opened
 
 
 class Folder:
     """The files of one buffer.
 
     Args:
-        path: where they are.
-        write: whether this process writes to them; it is the only one then.
+        path: Path of the folder.
+        write: Whether this process writes to the files; only one process at a time may.
     """
 
     def __init__(self, path: Path, *, write: bool) -> None:
@@ -51,29 +51,28 @@ class Folder:
         _folders.add(self)
 
     def require_no_link(self) -> None:
-        """Check that the folder itself is not a link, which may point to a folder that somebody else has chosen.
+        """Check that the folder itself is not a link, as another user may have chosen the target.
 
         Raises:
-            StorageError: it is one.
+            StorageError: The folder is a link.
         """
         if self.path.is_symlink():
-            raise StorageError(
-                f"{self.path} is a link, which is not written through; give {os.path.realpath(self.path)}"
-            )
+            raise StorageError(f"{self.path} is a link, which is not followed; pass {os.path.realpath(self.path)}")
 
     # ---- the lock -------------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Become the one that writes.
+        """Take the lock of the folder, so that this buffer may write to it.
 
         Raises:
-            StorageError: another one does, in this process or in another; or there are no locks here.
-            OSError: the folder cannot be written to.
+            StorageError: Another buffer holds the lock, in this process or in another one; or this operating system or
+                the file system has no locks.
+            OSError: The folder cannot be written to.
         """
         if fcntl is None:
             raise StorageError(
-                "buffers are written to disk on Linux and macOS alone, whose locks go with their process; "
-                "open(path, mode='r') reads them everywhere"
+                "buffers can be written to disk only on Linux and macOS, which release the lock of a process that "
+                "ends; open(path, mode='r') reads them on any system"
             )
         number = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | _OWN_FLAGS | _NOT_WAITING, 0o666)
         try:
@@ -87,7 +86,7 @@ class Folder:
         self._lock = number
 
     def _take(self, number: int) -> None:
-        """Lock the file, if need be after buffers are gone that nobody holds any more."""
+        """Lock the file; if this process holds the lock, collect garbage first, as its buffer may be unreachable."""
         for last in (False, True):
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,12 +103,12 @@ class Folder:
             except OSError as error:
                 if not is_from_system(error):
                     raise
-                raise StorageError(f"{self.path} is on a file system without locks: {error}") from error
+                raise StorageError(f"{self.path} is on a file system that does not support locks: {error}") from error
             else:
                 return
 
     def close(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         number, self._lock = self._lock, None
         if number is not None:
             os.close(number)
@@ -119,23 +118,27 @@ class Folder:
     # ---- files ----------------------------------------------------------------------------------------------------
 
     def taken_by(self) -> list[str]:
-        """What is in the folder, apart from what a process leaves that was killed before there was a buffer."""
+        """Return the names in the folder, sorted, that prevent a new buffer in it.
+
+        Files that a process left when it was killed before it had stored a buffer do not count.
+        """
         names = sorted(os.listdir(self.path))
         if LOCK not in names or DESCRIPTION in names:
             return names
         return [name for name in names if name not in (LOCK, UNFINISHED) and not _COLUMN.fullmatch(name)]
 
     def remove(self, name: str) -> None:
-        """Remove a file, or the link that is in its place."""
+        """Remove a file, or a link of its name."""
         with contextlib.suppress(OSError):
             os.unlink(self.path / name)
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Generator[IO[bytes]]:
-        """A file that is there, to read and, if this process writes, to write.
+        """Open an existing file for reading and, if this process writes, for writing.
 
         Raises:
-            StorageError: it is not a file, or a link to one, or has another name elsewhere and would change there.
+            StorageError: The file is a link or not a regular file; or this process writes, and the file has a second
+                name elsewhere.
         """
         flags = os.O_RDWR if self.write else os.O_RDONLY
         try:
@@ -149,19 +152,20 @@ class Folder:
             yield file
 
     def _require_file(self, number: int, name: str) -> None:
+        """Check that an open file is a regular file and, if this process writes, has no other name."""
         found = os.fstat(number)
         require_regular(found, name)
         if self.write and found.st_nlink > 1:
-            raise StorageError(f"{name} has a second name elsewhere (a hard link), and would change there too; copy it")
+            raise StorageError(f"{name} has another name elsewhere (a hard link), and would change there too; copy it")
 
     def create(self, name: str) -> IO[bytes]:
-        """A new file; what a killed process may have left under its name is removed, and never written to."""
+        """Create a new file. A file or link that a killed process left under its name is removed, not written to."""
         self.remove(name)
         number = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OWN_FLAGS, 0o666)
         return open(number, "w+b", buffering=0)
 
     def replace_description(self, text: str) -> None:
-        """Write ``buffer.json`` anew: it is the old one or the new one at any moment."""
+        """Replace ``buffer.json`` atomically."""
         with self.create(UNFINISHED) as file:
             data = memoryview(text.encode())
             while data:
@@ -169,23 +173,23 @@ class Folder:
         os.replace(self.path / UNFINISHED, self.path / DESCRIPTION)
 
     def description(self) -> tuple[bytes, tuple[int, int, int]]:
-        """``buffer.json``, and what is another when it is replaced."""
+        """Return the contents of ``buffer.json``, and its identity, which changes when it is replaced."""
         with self.opened(DESCRIPTION) as file:
             return file.read(), _identity(os.fstat(file.fileno()))
 
     def identity(self) -> tuple[int, int, int]:
-        """What is another when ``buffer.json`` is replaced."""
+        """Return the identity of ``buffer.json``, which changes when it is replaced."""
         return _identity(os.stat(self.path / DESCRIPTION, follow_symlinks=False))
 
     # ---- arrays ---------------------------------------------------------------------------------------------------
 
     def create_array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """A new ``.npy`` file of zeros, mapped into memory, for which the disk keeps all of its space.
+        """Create a ``.npy`` file of zeros with all of its disk space reserved, and map it into memory.
 
         Raises:
-            StorageError: there is no room for it. No file is left.
-            OSError: the file cannot be made, for example because of a limit. No file is left.
-            ValueError: it would have no bytes, or more than can be addressed. No file is left.
+            StorageError: The disk lacks the space. No file is left.
+            OSError: The file cannot be created, for example because of a limit. No file is left.
+            ValueError: The array would have no bytes, or more than can be addressed. No file is left.
         """
         header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         try:
@@ -198,42 +202,42 @@ class Folder:
             raise
 
     def array(self, name: Any, *, copied_when_written: bool = False) -> NDArray[Any]:
-        """An array of a file that is there, mapped into memory.
+        """Map the array of an existing file into memory.
 
         Args:
-            name: the file.
-            copied_when_written: for one that is only read, let what is written stay in memory: tensors are made of
-                nothing else.
+            name: Name of the file, as ``buffer.json`` has it.
+            copied_when_written: Whether an array that is only read is mapped copy-on-write, since torch takes only
+                arrays that are writable.
 
         Raises:
-            StorageError: the file is not what it should be, or cut off.
+            StorageError: The file is truncated, or does not hold a column.
         """
         if not isinstance(name, str) or not _COLUMN.fullmatch(name):
-            raise StorageError(f"{name!r} is not a name of a column's file")
+            raise StorageError(f"{name!r} is not a file name of a column")
         with self.opened(name) as file:
             read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
             header: Any = read(file)
             shape, fortran, dtype = header
-            room = os.fstat(file.fileno()).st_size - file.tell()
-            if dtype.hasobject or fortran or min(shape, default=1) <= 0 or prod(shape) * dtype.itemsize > room:
-                raise StorageError(f"{name} was cut off, or does not hold a column")
+            size = os.fstat(file.fileno()).st_size - file.tell()
+            if dtype.hasobject or fortran or min(shape, default=1) <= 0 or prod(shape) * dtype.itemsize > size:
+                raise StorageError(f"{name} is truncated, or does not hold a column")
             mode: Any = "r+" if self.write else "c" if copied_when_written else "r"
             return np.memmap(file, dtype, mode, file.tell(), shape)
 
     def reserve(self, name: str) -> None:
-        """Have the disk keep all of the space of a file that is there.
+        """Reserve the disk space of an existing file.
 
-        A copy of a folder may lack it, and a folder that an older version made.
+        The file may be sparse in a copy of a folder, and in a folder that an older version created.
 
         Raises:
-            StorageError: there is no room for it.
-            OSError: it cannot be opened.
+            StorageError: The disk lacks the space.
+            OSError: The file cannot be opened.
         """
         with self.opened(name) as file:
             reserve(file.fileno(), os.fstat(file.fileno()).st_size, str(self.path / name))
 
     def flush(self, maps: Any) -> None:
-        """Wait until the files are on the disk."""
+        """Wait until the mapped files, ``buffer.json`` and the folder itself are on the disk."""
         for mapped in maps:
             mapped.flush()
         with self.opened(DESCRIPTION) as file:
@@ -249,7 +253,7 @@ _folders: WeakSet[Folder] = WeakSet()
 
 
 def _in_a_forked_process() -> None:
-    """A lock is held for as long as any process has the file open, so only the one that took it goes on having it."""
+    """Close the lock files that the child has inherited, as a lock is held while any process has its file open."""
     for folder in list(_folders):
         folder.close()
 

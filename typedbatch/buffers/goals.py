@@ -1,4 +1,4 @@
-"""Goals: what a hindsight buffer keeps beside its rows."""
+"""The state of a hindsight buffer: its settings, and the rows that are read with another goal."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from typedbatch.errors import LeafError, MissingFieldError, SizeError
 
 
 class Relabelled(NamedTuple):
-    """Rows that are read with another goal than they are stored with."""
+    """Rows that are read with a goal and reward other than those stored."""
 
     slots: Slots
-    """Sorted, without repetition."""
+    """Slots of the rows, sorted and unique."""
     goal: Array
     rew: Array
 
 
 class GoalState(State):
-    """Rows of which some are read with another goal.
+    """State of a hindsight buffer.
 
     Args:
-        cls: the class of the buffer.
-        capacities: slots of each ring.
-        options: what the buffer was made with.
-        horizon: steps of an episode at most.
-        future_k: episodes with another goal for each one with its own, on average.
-        many: whether a batch that is added without ``buffer_ids`` has a row for each ring.
+        cls: Class of the buffer.
+        capacities: Number of slots of each ring.
+        options: Options of the buffer.
+        horizon: Maximum number of steps of an episode.
+        future_k: Average number of relabeled episodes for each one that keeps its goal.
+        many: Whether a batch that is added without ``buffer_ids`` has a row for each ring.
 
     Raises:
-        SizeError: a horizon or ``future_k`` below 1.
+        SizeError: ``horizon`` or ``future_k`` is below 1.
     """
 
     def __init__(
@@ -63,22 +63,22 @@ class GoalState(State):
     def _use_goals(self, future_k: float, future_p: float) -> None:
         self.future_k: float = future_k
         self.future_p: float = future_p
-        """How likely an episode gets another goal: ``1 - 1 / future_k``."""
+        """Probability that an episode gets another goal: ``1 - 1 / future_k``."""
 
     def set_future_p(self, future_p: Any) -> None:
-        """Change how likely an episode gets another goal.
+        """Set the probability that an episode gets another goal, and ``future_k`` accordingly.
 
         Raises:
-            SettingError: it is not from 0 to 1.
+            SettingError: ``future_p`` is not in [0, 1].
         """
-        likely = number_of(future_p, "future_p", 0, 1)
+        probability = number_of(future_p, "future_p", 0, 1)
 
         def use(future_k: float, future_p: float) -> None:
             self._use_goals(future_k, future_p)
             self.on_described_anew()
 
-        before = partial(use, self.future_k, self.future_p)
-        self.change(before, use, 1 / (1 - likely) if likely < 1 else math.inf, likely)
+        rollback = partial(use, self.future_k, self.future_p)
+        self.change(rollback, use, 1 / (1 - probability) if probability < 1 else math.inf, probability)
 
     def plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
         if not self.columns.__dict__:
@@ -95,12 +95,12 @@ class GoalState(State):
         if self.relabelled is None or name not in ("obs", "obs_next", "rew"):
             return rows
         relabelled = self.relabelled.slots
-        place = np.minimum(relabelled.searchsorted(slots), len(relabelled) - 1)
-        other = relabelled[place] == slots
+        position = np.minimum(relabelled.searchsorted(slots), len(relabelled) - 1)
+        changed = relabelled[position] == slots
         if name == "rew":
-            return _merged(rows, self.relabelled.rew, place, other)
+            return _merged(rows, self.relabelled.rew, position, changed)
         goal = rows.__dict__["desired_goal"]
-        rows.__dict__["desired_goal"] = _merged(goal, self.relabelled.goal, place, other)
+        rows.__dict__["desired_goal"] = _merged(goal, self.relabelled.goal, position, changed)
         return rows
 
     def shown(self, name: str) -> Any:
@@ -126,14 +126,16 @@ class GoalState(State):
         return {**super().arguments(), "horizon": self.horizon, "future_k": self.future_k}
 
 
-def _merged(rows: Any, others: Array, place: Any, other: Any) -> Any:
-    if not np.ndim(other):  # a single row
-        return others[int(place)] if other else rows
-    rows[other] = others[place[other]]
+def _merged(rows: Any, replacements: Array, position: Any, changed: Any) -> Any:
+    """Replace the rows where ``changed`` is true by ``replacements`` at ``position``, in place."""
+    if not np.ndim(changed):  # a single row
+        return replacements[int(position)] if changed else rows
+    rows[changed] = replacements[position[changed]]
     return rows
 
 
 def _require_goals(name: str, fields: Fields) -> None:
+    """Check that an observation has an achieved and a desired goal, both arrays."""
     obs = fields.get(name)
     if KINDS[type(obs)] is not BATCH:
         raise LeafError(f"a batch with achieved_goal and desired_goal is expected, got {describe(obs)}", name)

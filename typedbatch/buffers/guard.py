@@ -1,8 +1,8 @@
-"""What keeps a buffer whole while several threads call it, and when a call is interrupted.
+"""The guard of a buffer: its lock, and rollback of changes that are interrupted.
 
-Each buffer has one lock, and every call holds it. A call that changes the buffer says first how to undo what it is
-about to do; when an exception ends it, ``KeyboardInterrupt`` for one, that is undone. If the undoing is interrupted
-too, the next call begins with it.
+Each buffer has one lock, and every call holds it. A call that changes the buffer registers a rollback first, which runs
+if an exception, such as ``KeyboardInterrupt``, ends the call. If the rollback is interrupted as well, the next call
+begins with it.
 """
 
 from __future__ import annotations
@@ -24,42 +24,44 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 M = TypeVar("M", bound=Callable[..., Any])
 
-_ELSEWHERE = (
-    "this buffer was made, or opened, in another process, which goes on writing to its folder; "
+_FORKED = (
+    "this buffer belongs to the process that created or opened it, which continues to write to its folder; "
     "open(path, mode='r') reads it here"
 )
 
 
 class Guard:
-    """The lock of a buffer and of the rings that are parts of it, and what is to be undone."""
+    """The lock of a buffer and of its rings, and the rollbacks of changes in progress."""
 
     __slots__ = ("__weakref__", "abandoned", "durable", "lock", "reader", "settling", "unfinished")
 
     def __init__(self) -> None:
         self.lock: RLock = RLock()
         self.unfinished: list[Callable[[], None]] = []
-        """How to undo each change that has begun and has not ended; the innermost one is the last."""
+        """Rollback callbacks of the changes in progress, outermost first."""
         self.abandoned: bool = False
-        """Whether those changes will not be gone on with, because an exception has ended them."""
+        """Whether an exception has ended those changes, so that they have to be rolled back."""
         self.settling: bool = False
+        """Whether a rollback is running."""
         self.reader: Reader | None = None
-        """What reads the folder that another process writes to, if this buffer is open for reading."""
+        """Reader of the folder, if this buffer is open for reading."""
         self.durable: bool = False
+        """Whether the rows of the buffer are on disk."""
         _guards.add(self)
 
     def settle(self) -> None:
-        """Undo what was interrupted. Called where :attr:`unfinished` is not empty.
+        """Roll back the changes that were interrupted. Called when :attr:`unfinished` is not empty.
 
         Raises:
-            StructureError: it was not interrupted: a signal handler calls the buffer in the middle of a change.
-            StorageError: the buffer is closed.
+            StructureError: The changes were not interrupted: a signal handler has called the buffer during a change.
+            StorageError: The buffer is closed.
         """
         if not self.abandoned:
             raise StructureError(
-                "this buffer is in the middle of a change, which a signal handler has interrupted; "
-                "let the handler set a flag, and look at it after the call"
+                "this buffer cannot be used in a signal handler that runs in the middle of a change to it; "
+                "let the handler set a flag, and check the flag after the call"
             )
-        if self.settling:  # undoing begins changes of its own, and the next call goes on with what is left
+        if self.settling:  # a rollback may call the buffer and begin changes of its own
             return
         try:
             self.settling = True
@@ -72,12 +74,22 @@ class Guard:
 
     def refuse(self, reason: str) -> None:
         """Raise an error in every call from now on."""
-        self.unfinished.append(partial(_raise, reason))
+
+        def fail() -> None:
+            raise StorageError(reason)
+
+        self.unfinished.append(fail)
         self.abandoned = True
 
 
 def in_whole(state: State, call: Callable[[], T], index: Any = slice(None)) -> T:
-    """What a function gives that reads a buffer, without another thread's call in between."""
+    """Return the result of a function that reads a buffer, called while holding the buffer's lock.
+
+    Args:
+        state: State of the buffer.
+        call: Function to call.
+        index: Rows that the function reads; by default all.
+    """
     guard = state.guard
     with guard.lock:
         if guard.unfinished:
@@ -87,15 +99,15 @@ def in_whole(state: State, call: Callable[[], T], index: Any = slice(None)) -> T
         return call()
 
 
-def _raise(reason: str) -> None:
-    raise StorageError(reason)
-
-
 def require_writer(guard: Guard, name: str) -> None:
     """Raise an error if the buffer is open for reading.
 
+    Args:
+        guard: Guard of the buffer.
+        name: Name of the method that was called.
+
     Raises:
-        StorageError: it is.
+        StorageError: The buffer is open for reading.
     """
     if guard.reader is not None:
         raise StorageError(f"{name}() changes the buffer, and this one is open for reading, with mode='r'")
@@ -103,10 +115,10 @@ def require_writer(guard: Guard, name: str) -> None:
 
 @contextmanager
 def held_for_changes(guard: Guard, name: str) -> Generator[None]:
-    """No other thread's call comes in between of several that change a buffer.
+    """Hold the buffer's lock for several calls that change it.
 
     Raises:
-        StorageError: the buffer is open for reading.
+        StorageError: The buffer is open for reading.
     """
     with guard.lock:
         if guard.unfinished:
@@ -116,15 +128,15 @@ def held_for_changes(guard: Guard, name: str) -> Generator[None]:
 
 
 def exclusive(method: M, *, at: bool = False) -> M:
-    """A method of a buffer that no other thread's call comes in between of.
+    """Run the method while holding the buffer's lock; a decorator.
 
     Args:
-        method: the method.
-        at: whether its first argument says which rows it is about, and not all of them.
+        method: Method of a buffer.
+        at: Whether the first argument of the method is an index of the rows that it reads; otherwise it may read all.
     """
 
     @wraps(method)
-    def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
         guard = self._state.guard
         with guard.lock:
             if guard.unfinished:
@@ -134,19 +146,19 @@ def exclusive(method: M, *, at: bool = False) -> M:
                 return guard.reader.read(partial(method, self, *args, **kwargs), self._state, index)
             return method(self, *args, **kwargs)
 
-    return alone  # type: ignore[return-value]  # it is called as the method is
+    return locked  # type: ignore[return-value]  # it has the signature of the method
 
 
 def exclusive_at(method: M) -> M:
-    """The same for a method whose first argument says which rows it is about."""
+    """Run the method while holding the buffer's lock; its first argument is an index of the rows that it reads."""
     return exclusive(method, at=True)
 
 
 def changing(method: M) -> M:
-    """A method that changes the buffer, which nobody may who has opened it for reading."""
+    """Run a method that changes the buffer while holding its lock; raise an error if it is open for reading."""
 
     @wraps(method)
-    def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
         guard = self._state.guard
         with guard.lock:
             if guard.unfinished:
@@ -154,19 +166,19 @@ def changing(method: M) -> M:
             require_writer(guard, method.__name__)
             return method(self, *args, **kwargs)
 
-    return alone  # type: ignore[return-value]  # it is called as the method is
+    return locked  # type: ignore[return-value]  # it has the signature of the method
 
 
 _guards: WeakSet[Guard] = WeakSet()
 
 
 def _in_a_forked_process() -> None:
-    """Nobody will give back the locks that other threads held, nor end what they had begun."""
+    """Replace the locks in the child, as the threads that held them, and would finish their changes, do not exist."""
     for guard in list(_guards):
         guard.lock = RLock()
         guard.abandoned = True
         if guard.durable:
-            guard.refuse(_ELSEWHERE)
+            guard.refuse(_FORKED)
 
 
 if hasattr(os, "register_at_fork"):

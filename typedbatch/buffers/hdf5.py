@@ -1,4 +1,4 @@
-"""Buffers in HDF5 files."""
+"""HDF5 files of buffers: saving and loading."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _PARTS = ("rows", "numbers", "extras")
 
 
 def save(state: State, path: str | os.PathLike[str], compression: str | None) -> None:
-    """Write a buffer; see :meth:`ReplayBuffer.save_hdf5`. Rows that are not stored yet take no room."""
+    """Write a buffer to a file; see :meth:`ReplayBuffer.save_hdf5`. Slots without rows are not written."""
     full = len(state.rings) == state.rings.size
     rows = state.columns if full else bulk.stored_rows(state, state.rings.stored())
     with replacing(path) as unfinished, written(unfinished) as file:
-        # bytes do not crash HDF5 in a damaged file, as text does
+        # Bytes, as attributes of text in a damaged file can crash the HDF5 library.
         file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
         file.attrs["buffer"] = np.bytes_(json.dumps(state.description()))
         file.attrs["random"] = np.bytes_(json.dumps(state.rng.bit_generator.state))
@@ -48,7 +48,7 @@ def save(state: State, path: str | os.PathLike[str], compression: str | None) ->
 
 
 def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bool = False, **more: Any) -> F:
-    """A buffer from a file; see :meth:`ReplayBuffer.load_hdf5`."""
+    """Load a buffer from a file; see :meth:`ReplayBuffer.load_hdf5`."""
     require_device(device)
     try:
         root = read_file(path, [*_PARTS, *tianshou_file.PARTS], trusted=trusted)
@@ -56,7 +56,7 @@ def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bo
             return tianshou_file.load(cls, root, device, str(path), more)
         known = root.attributes
         if text_of(known.get("format")) != FORMAT or known.get("version") != VERSION:
-            raise StorageError(f"{path} holds no buffer of version {VERSION}")
+            raise StorageError(f"{path} does not hold a buffer of version {VERSION}")
         described, random = (json.loads(known[name]) for name in ("buffer", "random"))
         read = {name: built(root.members[name], device) for name in _PARTS}
         buffer = _buffer(cls, described, read, str(path), more)
@@ -69,26 +69,27 @@ def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bo
         if not is_from_system(error):
             raise
         raise StorageError(f"{path} cannot be read: {error}") from error
-    except Exception as error:  # whatever it is, what was read is the reason for it
-        raise StorageError(f"{path} is damaged, or no HDF5 file: {error}") from error
+    except Exception as error:  # damaged files cause errors of any class
+        raise StorageError(f"{path} is damaged, or not an HDF5 file: {error}") from error
     return buffer
 
 
 def _buffer(cls: type[F], described: Any, read: dict[str, Any], path: str, more: dict[str, Any]) -> F:
+    """Return a buffer from the parts of a file."""
     rows: Tree = new_tree(Batch, dict(read["rows"].__dict__))
     storage = Memory()
     storage.extras = read["extras"]
-    kept = len(rows.__dict__.get("done", ()))
+    count = len(rows.__dict__.get("done", ()))
 
-    def columns(size: int) -> Tree:
-        room: Tree = rows if kept == size else new_column(rows, size, (kept,), storage, ())
-        return room
+    def columns_for(size: int) -> Tree:
+        columns: Tree = rows if count == size else new_column(rows, size, (count,), storage, ())
+        return columns
 
-    buffer = restore.restored(cls, described, columns, read["numbers"], storage, path, more)
-    if len(buffer) != kept:
-        raise StorageError(f"{path} is damaged: {kept} rows, where {len(buffer)} are expected")
-    if kept != buffer.maxsize:
-        state, plan = state_of(buffer), Plan((kept,))
+    buffer = restore.restored(cls, described, columns_for, read["numbers"], storage, path, more)
+    if len(buffer) != count:
+        raise StorageError(f"{path} is damaged: {len(buffer)} rows are expected, got {count}")
+    if count != buffer.maxsize:
+        state, plan = state_of(buffer), Plan((count,))
         plan.add(state.columns.__dict__, rows.__dict__)
         plan.write(state.rings.stored())
     return buffer

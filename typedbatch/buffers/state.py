@@ -122,7 +122,7 @@ class State:
             StructureError: it is one.
         """
         if self.whole is not None:
-            raise StructureError(f"this is a ring of a {self.owner().name}; {what} is for the whole of it")
+            raise StructureError(f"{what} is not possible in a ring of a {self.owner().name}; use the whole buffer")
 
     def declaration(self) -> Declared:
         """What the buffer is declared to hold."""
@@ -177,7 +177,7 @@ class State:
         return plan
 
     def _grow(self, plan: Plan) -> None:
-        self.require_whole(f"a new field, as {plan.new[0].name!r}")
+        self.require_whole(f"adding field {plan.new[0].name!r}")
         if not self.rings.size:
             raise SizeError(f"this {self.name} has room for 0 rows")
         self.change(self.undoing(structure=True), self._add_columns, plan)
