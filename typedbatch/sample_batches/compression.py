@@ -131,7 +131,8 @@ def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
         try:
             array, torch_dtype = torch_side().as_bits(value), str(value.dtype)
         except (TypeError, RuntimeError) as error:
-            raise LeafError(f"{describe(value)} cannot be compressed: {error}") from error
+            what = f"only plain columns of numbers can be compressed, got {describe(value)}"
+            raise LeafError(f"{what}: {error}") from error
     numeric = KINDS[type(array)] is ARRAY and array.dtype.kind in "biufcmM" and not isinstance(array, np.ma.MaskedArray)
     if not numeric or not array.ndim:
         raise LeafError(f"only plain columns of numbers can be compressed, got {describe(value)}")
