@@ -333,7 +333,11 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
         StorageError,
         "'tokens': .* cannot be stored in an HDF5 file; use a .safetensors",
     ),
-    (lambda: ReplayBuffer(4).add(step(BATCH[0].tokens)), LeafError, "'tokens': .* rows of a buffer must have the same shape"),
+    (
+        lambda: ReplayBuffer(4).add(step(BATCH[0].tokens)),
+        LeafError,
+        "'tokens': rows of a buffer must have the same shape",
+    ),
 ]
 
 

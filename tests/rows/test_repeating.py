@@ -133,8 +133,12 @@ UNEQUAL = Batch(a=np.zeros(3), n={"b": np.zeros(2)})
             for n in (2**62, 2**70)
             for more in ({}, {"o": np.array([None] * 4)}, {"t": torch.ones(4)}, {"r": Ragged({"x": [1] * 4}, [1] * 4)})
         ],
-        (lambda b: repeat(b, 2**61, interleave=False), SizeError, f"the number of times must be .* or less, .* got {2**61}"),
-        (lambda b: repeat(b, [2**62] * 3), SizeError, f"the sum of the numbers of times must be .* or less, .*{3 * 2**62}"),
+        (
+            lambda b: repeat(b, 2**61, interleave=False),
+            SizeError,
+            f"number of times must be .* or less, .* got {2**61}",
+        ),
+        (lambda b: repeat(b, [2**62] * 3), SizeError, f"sum of the numbers of times must be .* or less, .*{3 * 2**62}"),
         (lambda b: repeat(Batch(a=np.zeros((2, 0, 8))), 2**57), SizeError, f"times must be {2**56 - 1} or less"),
         (lambda b: repeat(Batch(a=torch.zeros(2, 64)), 2**57), SizeError, f"times must be {2**54 - 1} or less"),
         (lambda b: repeat(Batch(a=[]), 2**70), SizeError, f"times must be {2**60 - 1} or less"),

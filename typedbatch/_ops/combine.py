@@ -410,7 +410,10 @@ def keeps_whole_numbers(values: Sequence[Any], array: NDArray[Any]) -> bool:
         values: Numbers, or lists of numbers.
         array: Array that numpy has built from them.
     """
-    if array.dtype.kind not in "fc" or set(map(type, values)) == {float} or not (np.abs(array) >= 2**53).any():
+    if array.dtype.kind not in "fc" or set(map(type, values)) == {float}:
+        return True
+    wide = array.astype(np.result_type(array.dtype, np.float64), copy=False)  # 2**53 is beyond what float16 can hold.
+    if not (np.abs(wide) >= 2**53).any():
         return True
     given = np.array(values, dtype=object).ravel().tolist()
     found = array.ravel().tolist()  # Python's numbers compare without rounding.
