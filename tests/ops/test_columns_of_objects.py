@@ -103,8 +103,8 @@ def test_a_key_that_a_row_lacks_is_refused_unless_asked_for():
     with pytest.raises(StructureError) as caught:
         Batch.from_rows(rows)
     assert str(caught.value) == (
-        "field 'n.b': row 1 lacks this key, which other rows have; missing='none' puts None there, missing='zero' zeros, "
-        "and objects(...) around a column of dicts stores them unchanged"
+        "field 'n.b': row 1 lacks this key, which other rows have; missing='none' puts None there, missing='zero' "
+        "zeros, and objects(...) around a column of dicts stores them unchanged"
     )
     assert list(Batch.from_rows(rows, missing="none").n.b) == [2, None]
     assert Batch.from_rows(rows, missing="zero").n.b.tolist() == [2, 0]
