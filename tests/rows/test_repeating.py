@@ -128,19 +128,27 @@ UNEQUAL = Batch(a=np.zeros(3), n={"b": np.zeros(2)})
             (
                 lambda b, n=n, more=more: repeat(Batch(a=np.arange(4), **more), n),
                 SizeError,
-                f"times is {2**58 - 1} at most",
+                f"times must be {2**58 - 1} or less",
             )
             for n in (2**62, 2**70)
             for more in ({}, {"o": np.array([None] * 4)}, {"t": torch.ones(4)}, {"r": Ragged({"x": [1] * 4}, [1] * 4)})
         ],
-        (lambda b: repeat(b, 2**61, interleave=False), SizeError, f"the number of times is .* at most, .* got {2**61}"),
-        (lambda b: repeat(b, [2**62] * 3), SizeError, f"the sum of the numbers of times is .* at most, .*{3 * 2**62}"),
-        (lambda b: repeat(Batch(a=np.zeros((2, 0, 8))), 2**57), SizeError, f"times is {2**56 - 1} at most"),
-        (lambda b: repeat(Batch(a=torch.zeros(2, 64)), 2**57), SizeError, f"times is {2**54 - 1} at most"),
-        (lambda b: repeat(Batch(a=[]), 2**70), SizeError, f"times is {2**60 - 1} at most"),
+        (
+            lambda b: repeat(b, 2**61, interleave=False),
+            SizeError,
+            f"the number of times must be .* or less, .* got {2**61}",
+        ),
+        (
+            lambda b: repeat(b, [2**62] * 3),
+            SizeError,
+            f"the sum of the numbers of times must be .* or less, .*{3 * 2**62}",
+        ),
+        (lambda b: repeat(Batch(a=np.zeros((2, 0, 8))), 2**57), SizeError, f"times must be {2**56 - 1} or less"),
+        (lambda b: repeat(Batch(a=torch.zeros(2, 64)), 2**57), SizeError, f"times must be {2**54 - 1} or less"),
+        (lambda b: repeat(Batch(a=[]), 2**70), SizeError, f"times must be {2**60 - 1} or less"),
         (lambda b: chunk(b, 2**70), SizeError, f"3 rows cannot be cut into {2**70} parts"),
-        (lambda b: pad_rows(b, 2**62), SizeError, f"multiple is {2**60 - 1} at most, .* got {2**62}"),
-        (lambda b: pad_rows(b, 2**70), SizeError, f"multiple is {2**60 - 1} at most, .* got {2**70}"),
+        (lambda b: pad_rows(b, 2**62), SizeError, f"multiple must be {2**60 - 1} or less, .* got {2**62}"),
+        (lambda b: pad_rows(b, 2**70), SizeError, f"multiple must be {2**60 - 1} or less, .* got {2**70}"),
         (lambda b: chunk(b, 0), SizeError, "the number of parts is 1 or more, got 0"),
         (lambda b: chunk(b, 4), SizeError, r"3 rows cannot be cut into 4 parts; pad_rows\(batch, 4\) adds rows"),
         (lambda b: chunk(b, 2, equal=True), SizeError, "3 rows cannot be cut into 2 equal parts"),
