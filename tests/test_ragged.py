@@ -306,7 +306,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Batch.stack([BATCH, BATCH]), StructureError, "'tokens': .* cannot be stacked.*; use cat"),
     (lambda: Batch.cat([BATCH[0], BATCH[1]]), StructureError, "have no rows|without rows to concatenate"),
     (lambda: BATCH.to_at_least_2d(), StructureError, r"'tokens.ids': i64\[1,3\] has 1 rows"),
-    (lambda: BATCH.tokens.padded("up"), SizeError, "side= is 'right' or 'left', got 'up'"),  # type: ignore[arg-type]
+    (lambda: BATCH.tokens.padded("up"), SizeError, "side= must be 'right' or 'left', got 'up'"),  # type: ignore[arg-type]
     (lambda: BATCH.tokens.padded(length=1), SizeError, "a sequence has 2 rows, so it cannot be padded to 1"),
     (lambda: BATCH.tokens.padded(multiple_of=0), SizeError, "multiple_of is 1 or more, got 0"),
     (lambda: BATCH.tokens.padded(length=2**62), SizeError, f"length must be .* or less, .* got {2**62}"),
@@ -321,10 +321,10 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Ragged.from_padded(Batch(a=np.ones((1, 2))), [1]), StructureError, r"\(E, T\) bools, or numbers 0 and 1"),
     (lambda: Ragged.from_padded(Batch(a=np.ones(1)), [[1]]), RowIndexError, "'a': "),
     (lambda: Ragged.from_lists(5), LeafError, "a list of dicts, or a dict of lists, got int"),  # type: ignore[call-overload]
-    (lambda: Ragged.from_lists({"a": 5}), LeafError, "'a': a field comes as a list .* got int"),
+    (lambda: Ragged.from_lists({"a": 5}), LeafError, "'a': a field must be a list .* got int"),
     (lambda: Ragged.from_lists({"a": [[1], torch.ones(1)]}), StructureError, r"field 'a': cannot concatenate i64\[1\]"),
-    (lambda: Ragged.from_lists([1]), LeafError, "a sequence is a dict or a Batch .* at 0"),
-    (lambda: Ragged.from_lists([{"a": 1}]), LeafError, "'a': a sequence is a list, an array or a tensor"),
+    (lambda: Ragged.from_lists([1]), LeafError, "a sequence must be a dict or a Batch .* at 0"),
+    (lambda: Ragged.from_lists([{"a": 1}]), LeafError, "'a': a sequence must be a list, an array or a tensor"),
     (lambda: Ragged.from_lists([{"a": [1]}, {}]), StructureError, "sequence 1 has no field 'a'"),
     (lambda: Ragged.from_lists([{"a": [1], "b": []}]), StructureError, "'b': sequence 0 has 0 rows, and 1 in"),
     (lambda: Ragged.from_lists({"a": [[1]], "b": []}), StructureError, "'b': 0 sequences, and 1 in the fields"),

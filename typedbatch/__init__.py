@@ -1,4 +1,4 @@
-"""Typed batches for reinforcement learning and post-training: contracts at the edges, open batches inside."""
+"""Typed batches for reinforcement learning and post-training: checked at boundaries, open inside functions."""
 
 from typedbatch import pytree as pytree
 from typedbatch._active import mypy_plugin_active

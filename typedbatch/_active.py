@@ -1,24 +1,24 @@
-"""Proof, for a user's CI, that mypy runs with the plugin."""
+"""A function by which a user's CI can check that mypy runs with the plugin."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
-MYPY: Final = False  # mypy alone takes this name for true, whatever it is
+MYPY: Final = False  # mypy alone treats a variable of this name as true, whatever its value.
 
 if MYPY:
 
-    def mypy_plugin_active() -> Literal[False]: ...  # pyright: ignore[reportRedeclaration]  # it is for mypy
+    def mypy_plugin_active() -> Literal[False]: ...  # pyright: ignore[reportRedeclaration]  # Only mypy reads this.
 
 else:
 
     def mypy_plugin_active() -> Literal[True]:
-        """``Literal[True]`` to mypy with ``plugins = typedbatch.mypy``, and ``Literal[False]`` without it.
+        """Return ``True``; the type for mypy is ``Literal[True]`` with the plugin, and ``Literal[False]`` without it.
 
-        One line in a file that CI checks fails when the plugin is off::
+        In a file that CI checks, this line is an error if ``plugins = typedbatch.mypy`` is missing::
 
             _: Literal[True] = mypy_plugin_active()
 
-        Other checkers, which no plugin can be on for, take the line as it is, and at run time nothing is looked at.
+        Other checkers, which have no plugins, accept the line. At run time nothing is checked.
         """
         return True

@@ -1,4 +1,4 @@
-"""What happens when a protocol or record is declared: its place in the source is kept, and its annotations are read."""
+"""Declaration of protocols and records: their location in the source is recorded, and their annotations are read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typedbatch.errors import DeclarationError, SettingError
 C = TypeVar("C", bound=type)
 
 places: dict[type, tuple[str, int]] = {}
-"""File and line of each class that was declared."""
+"""File and line of each declared class."""
 
 readers: list[Callable[[type], None]] = []
-"""Called with each class that is declared; ``typedbatch.schema`` refuses there what can never be read."""
+"""Functions that are called with each declared class; that of ``typedbatch.schema`` refuses unreadable ones."""
 
 
 class OwnSizes:
-    """In ``Annotated``: the sizes of this batch are its own, also where others call theirs the same.
+    """Marker in ``Annotated`` for a batch whose sizes are independent of sizes with the same names elsewhere.
 
     ::
 
@@ -32,52 +32,52 @@ class OwnSizes:
             chosen: Annotated[Side, OwnSizes]
             rejected: Annotated[Side, OwnSizes]
 
-    Each side of ``Pairs`` is as long as it is: ``T`` is one size in ``chosen``, and one in ``rejected``. The rows ``N``
-    stay those of the whole batch. Of an argument or a result, ``test: Annotated[Ready, OwnSizes]``, all names are its
-    own, the rows too. Records that are nested in it share its sizes.
+    ``T`` is one size in ``chosen`` and another in ``rejected``, so the two may differ in length. The rows ``N`` are
+    those of the whole batch. For an argument or a result, as in ``test: Annotated[Ready, OwnSizes]``, all sizes are
+    independent, the rows too. Records that are nested in the batch share its sizes.
     """
 
 
 class DeclaredFields(dict[type, frozenset[str]]):
-    """Which fields a class of batches declares in some way; asked once for each class."""
+    """Names of the fields that a class of batches declares in a certain way, found once for each class."""
 
     def __init__(self) -> None:
         super().__init__()
         self.readers: list[Callable[[type], frozenset[str]]] = []
-        """``typedbatch.schema`` reads a declaration; empty before it is imported."""
+        """Functions that return the fields of a class; ``typedbatch.schema`` adds one when it is imported."""
 
     def __missing__(self, cls: type) -> frozenset[str]:
         try:
             self[cls] = frozenset[str]().union(*(reader(cls) for reader in self.readers))
-        except DeclarationError:  # it names what is not there yet; validate() says what is wrong
+        except DeclarationError:  # It may name a class that is defined later; validate() reports what is wrong.
             return frozenset()
         return self[cls]
 
 
 object_fields = DeclaredFields()
-"""Which are columns of objects."""
+"""Fields that are columns of objects, by class."""
 
 number_fields = DeclaredFields()
-"""Which are arrays or tensors of a dtype that a list of numbers becomes."""
+"""Fields that are arrays or tensors of a dtype that a list of numbers can become, by class."""
 
 versions: dict[type, int] = {}
-"""The version of each class that was given one."""
+"""Version of each class that :func:`schema_version` decorates."""
 
 
 def schema_version(version: int) -> Callable[[C], C]:
-    """Give a protocol or record a version, which files of it keep; without it a declaration is version 1.
+    """Set the version of a protocol or record, which is stored in its files; without it the version is 1.
 
-    ``@schema_version(2)`` above a class whose fields have changed: :func:`typedbatch.files.load` then refuses files
-    that were saved as version 1.
+    Write ``@schema_version(2)`` above a class whose fields have changed. Then :func:`typedbatch.files.load` refuses
+    files that were saved as version 1.
 
     Args:
-        version: a number from 1 up.
+        version: Integer of at least 1.
 
     Raises:
-        SettingError: it is none.
+        SettingError: ``version`` is something else.
     """
     if type(version) is not int or version < 1:
-        raise SettingError(f"the version of a schema is a number from 1 up, got {version!r}")
+        raise SettingError(f"the version of a schema must be an integer of at least 1, got {version!r}")
 
     def note(cls: C) -> C:
         versions[cls] = version
@@ -87,14 +87,14 @@ def schema_version(version: int) -> Callable[[C], C]:
 
 
 def _module(frame: FrameType) -> Any:
-    return frame.f_globals.get("__name__")  # which code that is executed from text may lack
+    return frame.f_globals.get("__name__")  # Code that exec() runs may lack it.
 
 
 def declare(cls: type) -> None:
-    """Note where a class is declared, and let it be read.
+    """Record where a class is declared, and call the readers with it.
 
     Raises:
-        DeclarationError: what a reader has against it.
+        DeclarationError: A reader refuses the class.
     """
     frame = sys._getframe(1)
     hooks = ("__init_subclass__", "__new__")
@@ -107,37 +107,40 @@ def declare(cls: type) -> None:
 
 
 def outside(frame: FrameType) -> FrameType:
-    """The frame itself, or the first further out, that is not of this package."""
+    """Return the innermost frame, from ``frame`` outwards, that is not of this package."""
     while is_own(frame) and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
 
 def is_own(frame: FrameType) -> bool:
-    """Is it code of this package, in whichever of its folders."""
+    """Return whether a frame is of this package."""
     own: bool = frame.f_globals.get("__name__", "").partition(".")[0] == "typedbatch"
     return own
 
 
 def pydantic_schema(cls: type, source: Any, handler: object) -> Any:
-    """What pydantic asks a class for that is the type of a field: how to validate it."""
+    """Return the schema by which pydantic validates a field of this type, as ``__get_pydantic_core_schema__``."""
     from typedbatch.bridges.pydantic import schema_for
 
     return schema_for(source)
 
 
 def show_place(file: str, line: int) -> str:
-    """``"myalgo/ppo.py:88"``: from the current directory or ``site-packages`` on, else the last folder and the file."""
+    """Return a location as ``"myalgo/ppo.py:88"``.
+
+    The path is relative to the current directory or to ``site-packages``, or else is the last folder and the file.
+    """
     try:
         here = os.getcwd()
-    except OSError:  # it is gone
+    except OSError:  # The directory has been removed.
         here = ""
     return f"{_short(file, here)}:{line}"
 
 
 @lru_cache(maxsize=256)
 def _short(file: str, here: str) -> str:
-    if file.startswith("<"):  # no file: typed in, or a doctest
+    if file.startswith("<"):  # The code is not in a file, as in a console or a doctest.
         return file
     _, installed, inside = file.rpartition(f"site-packages{os.sep}")
     if installed:

@@ -1,4 +1,4 @@
-"""How much is checked at boundaries: nothing, the structure, or the values too."""
+"""Level of checking at boundaries: nothing, the structure, or the values too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Literal, get_args
 from typedbatch.errors import SettingError
 
 Level = Literal["off", "structure", "values"]
-"""``"structure"``: fields, kinds, dtypes and dimensions; ``"values"``: that, and rules on values."""
+"""Level of checking.
+
+``"structure"`` checks fields, kinds, dtypes and dimensions; ``"values"`` also checks rules on values.
+"""
 
 _LEVELS: tuple[Level, ...] = get_args(Level)
 _inside: ContextVar[Level | None] = ContextVar("typedbatch level", default=None)
@@ -19,20 +22,20 @@ _inside: ContextVar[Level | None] = ContextVar("typedbatch level", default=None)
 
 @contextmanager
 def checking(level: Level, /) -> Generator[None, None, None]:
-    """Check more, or less, inside the ``with`` block, or inside a function that is decorated with it.
+    """Set the level of checking inside a ``with`` block, or inside a function that is decorated with it.
 
     ::
 
         with checking("values"):
             train(policy, buffer)
 
-    It goes for ``validate``, ``extend``, ``convert`` and functions under ``checked``, unless they have a level of their
-    own; ``conforms`` is a question and always answered. Like every context variable it holds for the thread or task
-    that entered the block, and for tasks started inside. A function that ``checked`` decorated under
-    ``TYPEDBATCH_CHECK=off`` was left as it was, and stays so.
+    The level applies to ``validate``, ``extend``, ``convert`` and functions under ``checked``, unless they have a level
+    of their own; ``conforms`` always checks. Like every context variable it applies to the thread or task that entered
+    the block, and to tasks started inside. A function that ``checked`` decorated under ``TYPEDBATCH_CHECK=off`` is
+    never checked.
 
     Raises:
-        SettingError: there is no such level.
+        SettingError: The level does not exist.
     """
     token = _inside.set(level_named(level, "checking()"))
     try:
@@ -42,25 +45,25 @@ def checking(level: Level, /) -> Generator[None, None, None]:
 
 
 def current_level() -> Level:
-    """The level of the innermost ``checking`` block, else ``TYPEDBATCH_CHECK``, else ``"structure"``."""
+    """Return the level of the innermost ``checking`` block, else ``TYPEDBATCH_CHECK``, else ``"structure"``."""
     return _inside.get() or _default
 
 
 def set_default(level: str, who: str) -> None:
-    """The level outside of any ``checking`` block, in all threads; ``who`` asked for it.
+    """Set the level outside of all ``checking`` blocks, in all threads; ``who`` names its source in an error.
 
     Raises:
-        SettingError: there is no such level.
+        SettingError: The level does not exist.
     """
     global _default
     _default = level_named(level, who)
 
 
 def level_named(name: object, who: str) -> Level:
-    """The level of that name; case does not matter.
+    """Return the level called ``name``, in any case.
 
     Raises:
-        SettingError: there is none.
+        SettingError: The level does not exist; the error calls the setting ``who``.
     """
     for level in _LEVELS:
         if isinstance(name, str) and level == name.lower():

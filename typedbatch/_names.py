@@ -1,6 +1,6 @@
-"""Names that libraries have for the same field, and which name was meant by one that is not there.
+"""Names of the same field in different libraries, and the most likely meaning of an unknown name.
 
-It imports nothing of the package, so that the mypy plugin gives the hints that run time gives.
+The module imports nothing from the package, so that the mypy plugin can give the same hints as the run time.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import Final
 
-# One row for each meaning, in the order of typedbatch.naming.Convention; an empty name where a library has none. Names
-# with a dot are in a nested batch. Sources: tianshou/data/types.py; ray/rllib/core/columns.py; the signature of
-# gymnasium's step(); stable_baselines3/common/type_aliases.py; torchrl's collectors and value estimators.
+# Each row has the names of one field, in the order of typedbatch.naming.Convention; an empty string means that the
+# library has no such field. A name with a dot is that of a field in a nested batch. Sources: tianshou/data/types.py;
+# ray/rllib/core/columns.py; the signature of gymnasium's step(); stable_baselines3/common/type_aliases.py; torchrl's
+# collectors and value estimators.
 REINFORCEMENT_LEARNING: Final = (
     ("obs", "obs", "obs", "observations", "observation"),
     ("obs_next", "new_obs", "next_obs", "next_observations", "next.observation"),
@@ -28,9 +29,9 @@ REINFORCEMENT_LEARNING: Final = (
     ("logits", "action_dist_inputs", "", "", "logits"),
     ("weight", "weights", "", "", "priority_weight"),
 )
-# What programs call these fields beside, and fields that only Tianshou's types name: for hints, since what such a name
-# means is likely and not certain. Older programs have done where others have terminated; verl has old_log_probs and
-# values, torchrl sample_log_prob and _weight, CleanRL logprobs.
+# Other names of these fields in programs, and of fields that only Tianshou's types have. They are used for hints only,
+# since the meaning of such a name is likely but not certain. Older programs have done in place of terminated; verl has
+# old_log_probs and values, torchrl sample_log_prob and _weight, CleanRL logprobs.
 _ALSO: Final = {
     "obs": "states obs_t vector_obs",
     "obs_next": "new_observation next_observation next_state next_states obs_tp1",
@@ -51,9 +52,9 @@ _ALSO: Final = {
     "taus": "tau",
     "q_value": "q_values qvalues",
 }
-# The same for post-training, where one name means different things in two projects: verl's response_mask is SkyRL's
-# loss_mask. Names alone; layouts and dtypes differ too. Sources: verl 1dda039, TRL f2cd577, OpenRLHF 3c3be62,
-# NeMo-RL 7ea279a, SkyRL a956457, prime-rl 559b447, slime 624b824, AReaL cbff54d.
+# The same table for post-training, where a name can mean different things in two projects: verl's response_mask is
+# SkyRL's loss_mask. It is about names only; layouts and dtypes differ too. Sources: verl 1dda039, TRL f2cd577,
+# OpenRLHF 3c3be62, NeMo-RL 7ea279a, SkyRL a956457, prime-rl 559b447, slime 624b824, AReaL cbff54d.
 POST_TRAINING: Final = (
     ("prompt_ids", "prompts", "prompt_ids", "", "", "", "", "", ""),
     ("prompt_mask", "", "prompt_mask", "", "", "", "", "", ""),
@@ -95,10 +96,9 @@ _GROUPS: Final = [{name} | _ROWS.get(name, set()) | set(_ALSO.get(name, "").spli
 
 
 def nearest(name: str, names: Collection[str]) -> str:
-    """Return the one of ``names`` that ``name`` most likely stands for: another library's word, or one spelt alike.
+    """Return the one of ``names`` that ``name`` most likely stands for, or an empty string if none is close.
 
-    Returns:
-        An empty string if none comes close.
+    It is the name of the same field in another library, or else a name of similar spelling.
     """
     return _nearest(name, tuple(names))
 
@@ -110,8 +110,8 @@ def _nearest(name: str, names: tuple[str, ...]) -> str:
             for other in names:
                 if other in group:
                     return other
-    if name in _OWN_NAMES:  # a field that is known by itself is not a slip for another: old_logp is not rollout_logp
+    if name in _OWN_NAMES:  # The name of a known field is not a misspelling of another: old_logp is not rollout_logp.
         names = tuple(other for other in names if other not in _OWN_NAMES)
-    from difflib import get_close_matches  # only a mistake needs it
+    from difflib import get_close_matches  # imported here because only errors need it
 
     return next(iter(get_close_matches(name, names, n=1)), "")

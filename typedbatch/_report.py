@@ -1,4 +1,4 @@
-"""The report of a ``SchemaError``, as lines of parts: for the console as plain text, under rich with colours."""
+"""Report of a ``SchemaError`` as lines of parts, for plain text and for rich text with colors."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ if TYPE_CHECKING:
     from typedbatch.errors import Problem
 
 Part = tuple[str, str]
-"""Text that is not broken, and the style that rich gives it."""
+"""Text that is not broken into lines, and its style under rich."""
 
 WIDTH = 100
+"""Number of characters at which a line is broken between parts."""
 MOST = 50
-"""At most this many problems are listed."""
+"""Largest number of problems that are listed."""
 PAGES = "https://typedbatch.readthedocs.io/en/stable/errors"
-"""Where the pages of the codes are; the project's documentation, as pyproject.toml names it."""
+"""Address of the pages of the codes, in the documentation that pyproject.toml names."""
 
 
 def lines(
     schema: str, place: str, boundary: str, got: str, problems: Iterable[Problem], head: str = ""
 ) -> Iterator[list[Part]]:
-    """The report, line by line; ``head`` for one on the arguments of a call, where paths begin with an argument."""
+    """Yield the report, line by line.
+
+    ``head`` replaces the first line in a report on the arguments of a call, in which paths begin with an argument.
+    """
     problems = list(problems)
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     yield [(f"{head or f'batch is not {_article(schema)} {schema}'} ({count})", "bold")]
@@ -40,12 +44,12 @@ def lines(
         yield from _flow(
             [
                 (f"  {name:<{width}}", "bold red"),
-                (printable(_says(problem)), ""),
+                (printable(_text(problem)), ""),
                 (f"[{problem.code}]", f"dim link {problem.page}"),
             ],
             width + 4,
         )
-        if problem.hint and problem.hint not in shown:  # the same hint for every field is one hint
+        if problem.hint and problem.hint not in shown:  # A hint that several fields share is shown once.
             shown.add(problem.hint)
             yield from _flow(
                 [(" " * (width + 2), ""), *((part, "green") for part in printable(problem.hint).split("  "))],
@@ -57,19 +61,19 @@ def lines(
 
 
 def plain(report: Iterable[list[Part]]) -> str:
-    """The report as text."""
+    """Return the report as text."""
     return "\n".join("  ".join(text for text, _ in parts) for parts in report)
 
 
 def as_rich(report: Iterable[list[Part]]) -> Text:
-    """The report as rich text: the same characters."""
+    """Return the report as rich text, with the same characters."""
     from rich.text import Text
 
     return Text("\n").join(Text("  ").join(Text(text, style) for text, style in parts) for parts in report)
 
 
 def _flow(parts: list[Part], indent: int) -> Iterator[list[Part]]:
-    """One line, or several that are broken between its parts; what follows is indented."""
+    """Yield the parts as one line, or as several if they are too long; all lines but the first are indented."""
     line, length = parts[:1], len(parts[0][0])
     for part in parts[1:]:
         length += 2 + len(part[0])
@@ -89,43 +93,42 @@ def _argument(path: str) -> str:
 
 
 def page_address(code: str) -> str:
-    """The address of the page of a code, with its name or without."""
+    """Return the address of the page of a code, given with its name or without."""
     return f"{PAGES}/{code.split()[0]}.html"
 
 
 def shorten(path: str) -> str:
-    """A path that fits into a line."""
+    """Return a path with its middle left out if it is longer than 80 characters."""
     return path if len(path) <= 80 else f"{path[:38]}...{path[-38:]}"
 
 
 def cut(text: str, most: int) -> str:
-    """A text of so many characters at most."""
+    """Return a text cut to ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def printable(text: str) -> str:
-    """A text on a terminal, whatever is in it."""
-    # A field may be called anything; the report stays a report.
+    """Return a text with unprintable characters escaped, since any string can be the name of a field."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def _article(noun: str) -> str:
-    # By the sound: an ObsBatch, an RLBatch, a UserBatch.
+    # The article depends on the sound: an ObsBatch, an RLBatch, a UserBatch.
     return "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z0-9]|$)", noun) else "a"
 
 
 def describe_problem(problem: Problem) -> str:
-    """One problem in a line, and its hint in another."""
+    """Return a problem as one line, followed by its hint as another."""
     rows = list(lines("", "", "", "", [problem]))[1:]
     return plain(rows).replace("\n  ", "\n").strip()
 
 
 def in_a_line(problem: Problem) -> str:
-    """What a problem says of its field, without the field and the code."""
-    return f"{_says(problem)}; {problem.hint}" if problem.hint else _says(problem)
+    """Return the text of a problem and its hint, without the field and the code."""
+    return f"{_text(problem)}; {problem.hint}" if problem.hint else _text(problem)
 
 
-def _says(problem: Problem) -> str:
+def _text(problem: Problem) -> str:
     return problem.got if problem.expected in problem.got else f"{problem.got}, expected {problem.expected}"

@@ -1,4 +1,4 @@
-"""Values of gymnasium's spaces as leaves, and back. gymnasium itself is not needed for it."""
+"""Conversion of values of gymnasium's spaces to leaves, and back; gymnasium itself is not needed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typedbatch.errors import RowAssignmentError, StructureError
 
 
 def nested(value: Any) -> Any:
-    """A value of a space as leaves: dicts and tuples as nested batches, fields of a tuple called by their place.
+    """Return a value of a space with dicts and tuples as nested batches; the fields of a tuple are ``"0"``, ``"1"`` ...
 
     Raises:
-        StructureError: they are nested more than 100 deep.
+        StructureError: Dicts and tuples are nested more than 100 deep.
     """
     value = named(value)
     return Batch(value) if isinstance(value, dict) else value
 
 
 def named(value: Any) -> Any:
-    """The same as dicts.
+    """Return a value of a space with tuples as dicts, whose keys are ``"0"``, ``"1"`` ...
 
     Raises:
-        StructureError: they are nested more than 100 deep.
+        StructureError: Dicts and tuples are nested more than 100 deep.
     """
     require_depth(value, _parts)
     return _named(value)
@@ -45,9 +45,9 @@ def _parts(value: Any) -> Mapping[Any, Any] | None:
 
 
 def unnested(value: Any) -> Any:
-    """A leaf, or a nested batch, as the value of a space: the inverse of :func:`nested`.
+    """Return a leaf or a nested batch as a value of a space: the inverse of :func:`nested`.
 
-    Fields ``"0"``, ``"1"``, ... are taken for those of a tuple, even where they came from a dict with such names.
+    Fields ``"0"``, ``"1"``, ... become a tuple, even if they were built from a dict with such keys.
     """
     if not isinstance(value, Batch):
         return value
@@ -57,24 +57,26 @@ def unnested(value: Any) -> Any:
 
 
 def with_final(obs: Any, info: Mapping[str, Any]) -> Any:
-    """Observations of a step, with the last ones of the episodes that ended put in; the same if there are none.
+    """Return the observations of a step, with ``final_obs`` from the info in the rows of episodes that ended.
+
+    Without ``final_obs`` the observations themselves are returned.
 
     Raises:
-        StructureError: the info announces some, and they are not there, or do not fit.
+        StructureError: The mask of ``final_obs`` or one of its observations is missing, or an observation does not fit.
     """
     if "final_obs" not in info:
         return obs
     if "_final_obs" not in info:
-        raise StructureError("the mask of them, '_final_obs', is not in the info", "final_obs")
+        raise StructureError("the info must have its mask, '_final_obs', too; it is missing", "final_obs")
     try:
         ended = np.flatnonzero(info["_final_obs"])
         last = [info["final_obs"][i] for i in ended]
         if not last:
             return obs
-        if any(one is None for one in last):
-            raise StructureError("an episode has ended, but its last observation is None", "final_obs")
+        if any(final is None for final in last):
+            raise StructureError("an episode has ended, but its last observation is missing (None)", "final_obs")
         rows = Batch(obs=deep_leaf(obs, {}))
-        rows[ended] = Batch.stack([{"obs": nested(one)} for one in last])
+        rows[ended] = Batch.stack([{"obs": nested(final)} for final in last])
     except (LookupError, TypeError, RowAssignmentError) as error:
-        raise StructureError(f"these last observations do not fit those of the step: {error}", "final_obs") from error
+        raise StructureError(f"the last observations do not fit those of the step: {error}", "final_obs") from error
     return rows["obs"]

@@ -1,4 +1,4 @@
-"""Batches of other libraries: how each is called in full, and what converts it."""
+"""Batches of other libraries: their full class names, and the functions that convert them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _BRIDGES: Final = {
     ("pyarrow", "Table"): "arrow.from_arrow",
     ("pydantic", "BaseModel"): "pydantic.to_batch",
 }
-"""Library and class, and the function in ``typedbatch.bridges`` that makes a Batch of it."""
+"""Function in ``typedbatch.bridges`` that converts to a Batch, by library and class."""
 
 
 def bridge_from(value: object) -> str:
-    """The function that makes a Batch of an object of another library, ``"typedbatch.bridges.tianshou.from_tianshou"``.
+    """Return the name of the function that converts an object of another library to a Batch, or an empty string.
 
-    Looked up by the names of classes, so that no library is imported; empty if there is none.
+    An example is ``"typedbatch.bridges.tianshou.from_tianshou"``. The look-up uses the names of classes, so that no
+    library is imported.
     """
     for cls in type(value).__mro__:
         found = _BRIDGES.get((cls.__module__.partition(".")[0], cls.__name__))
@@ -30,5 +31,5 @@ def bridge_from(value: object) -> str:
 
 
 def full_name(value: object) -> str:
-    """The class of an object with its module: ``"tianshou.data.batch.Batch"``."""
+    """Return the name of the class of an object with its module: ``"tianshou.data.batch.Batch"``."""
     return f"{type(value).__module__}.{type(value).__qualname__}"

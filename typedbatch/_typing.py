@@ -1,4 +1,4 @@
-"""Types that annotations share, without importing torch."""
+"""Types for annotations, defined without an import of torch."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ if TYPE_CHECKING:
     from torch.distributions import Distribution as Distribution
 
     class TensorLike(Protocol):
-        """A torch tensor, named by what only tensors have."""
+        """A torch tensor, recognized by methods that only tensors have."""
 
         def detach(self) -> Any: ...
         def index_select(self, dim: Any, index: Any) -> Any: ...
 
     class Missing:
-        """What a protocol finds, under the mypy plugin, in place of a field that a batch does not have."""
+        """Type, under the mypy plugin, of a field that a batch lacks, for protocols."""
 
     class More:
-        """Stands, under the mypy plugin, in the type of a batch that may have other fields than those listed."""
+        """Marker, under the mypy plugin, in the type of a batch that may have more fields than those listed."""
 
     class Declared:
-        """Stands, under the mypy plugin, in the type of a batch that was declared as ``Batch`` and written to since."""
+        """Marker, under the mypy plugin, in the type of a batch that was declared as ``Batch`` and then written to."""
 
 else:
 
     class Distribution:
-        """Stands for ``torch.distributions.Distribution`` in annotations that are read at run time."""
+        """Stand-in for ``torch.distributions.Distribution`` in annotations that are read at run time."""
 
     TensorLike = Any
 
 
 class ArrayOrTensor(Protocol):
-    """An array or tensor of whatever library, which is the bound of the first parameter of every protocol and record.
+    """An array or tensor of any library; the bound of the first parameter of every protocol and record.
 
-    A generic record of your own needs a type variable with this bound. Text, numbers and ``None`` are refused.
+    A generic record of your own needs a type variable with this bound. Text, numbers and ``None`` do not match it.
     """
 
     @property
     def shape(self) -> Any:
-        """The sizes of its dimensions."""
+        """Sizes of the dimensions."""
         ...
 
     @property
     def dtype(self) -> Any:
-        """What its elements are."""
+        """Type of the elements."""
         ...
 
 
@@ -57,24 +57,24 @@ Array: TypeAlias = NDArray[Any]
 
 IndexPart: TypeAlias = int | np.integer[Any] | slice | EllipsisType | NDArray[Any] | TensorLike | Sequence[int] | None
 Index: TypeAlias = IndexPart | Sequence[bool] | tuple[IndexPart, ...]
-"""What selects rows: integers, slices, ``...``, ``None``, lists, masks, arrays, tensors, and tuples of these."""
+"""Index of rows: integers, slices, ``...``, ``None``, lists, masks, arrays, tensors, and tuples of these."""
 
 K_co = TypeVar("K_co", covariant=True, bound=ArrayOrTensor, default=NDArray[Any])
-"""What kind of array the fields hold: numpy's unless said otherwise."""
+"""Kind of array in the fields; by default numpy's."""
 
 Obs_co = TypeVar("Obs_co", covariant=True, default=K_co)
-"""What an observation is: an array of that kind, or a nested record or protocol."""
+"""Type of observations: arrays of that kind, or a nested record or protocol."""
 
 Act_co = TypeVar("Act_co", covariant=True, default=K_co)
-"""What an action is: an array of that kind, or a nested record or protocol."""
+"""Type of actions: arrays of that kind, or a nested record or protocol."""
 
 
 def with_defaults(cls: Any, args: Any) -> tuple[Any, ...]:
-    """The arguments of ``cls[args]``, with the defaults of the parameters that were left out.
+    """Return the arguments of ``cls[args]``, with the defaults of the parameters that were left out.
 
     A default that is another parameter becomes the argument of that one: ``RolloutBatch[T]`` means
-    ``RolloutBatch[T, T, T]``. typing itself would leave the other parameters' variables in, and then ask a class that
-    inherits from it to list them.
+    ``RolloutBatch[T, T, T]``. typing itself would leave the variables of the other parameters in, and then require a
+    subclass to list them.
     """
     given = args if isinstance(args, tuple) else (args,)
     parameters = getattr(cls, "__parameters__", ())

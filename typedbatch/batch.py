@@ -1,4 +1,4 @@
-"""``Batch``: a dictionary and an array at once. Each operation's body lives in a module of its own."""
+"""``Batch``, which is a dictionary and an array at once; each operation is in a module of ``typedbatch._ops``."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound="Batch")
-J = TypeVar("J", bound="BatchProtocol")  # what is joined
-C = TypeVar("C", bound="BatchProtocol", default="Batch")  # with dicts among them; dicts alone make a plain Batch
+J = TypeVar("J", bound="BatchProtocol")  # The class of batches that are joined.
+C = TypeVar("C", bound="BatchProtocol", default="Batch")  # The same with dicts among them; dicts alone give a Batch.
 
 
 class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
-    """Named arrays, tensors and objects, nested at will, that are read, indexed and combined together.
+    """Named arrays, tensors and objects, possibly nested, that are indexed, converted and combined together.
 
     ``batch.obs`` and ``batch["obs"]`` read a field, ``batch[i]`` takes rows of every field. Iteration is over rows,
-    not over names. Any string is a field name; one that is a method too, as ``"items"``, is read by ``batch["items"]``.
+    not over names. Any string can name a field; one with the name of a method is read as ``batch["items"]``.
 
     Values are converted once, when they are set: a list becomes an array, a number a 0-d array, a ``dict`` a nested
-    Batch; :func:`typedbatch.objects` makes a column of objects that stays one. Arrays and tensors are kept as they are,
-    without a copy, whatever their length: unequal lengths are named by :func:`typedbatch.validate`, not here.
+    Batch. :func:`typedbatch.objects` makes a column of objects that are not converted. Arrays and tensors are stored
+    without a copy, whatever their length; :func:`typedbatch.validate` reports unequal lengths.
 
     Args:
-        data: a dict, a Batch (a shallow copy of it is made), or a list, tuple or object array of dicts and Batches,
-            which are stacked, one row each, and padded where one lacks a field; see :meth:`from_rows`.
-        copy: copy every leaf, so that nothing is shared with the arguments.
-        meta: what goes with the batch as a whole, as ``{"temperature": 0.7}``; None for that of ``data``.
-        **fields: more fields; they win over ``data``. A field called ``copy`` or ``meta`` goes into ``data``.
+        data: A dict, a Batch (of which a shallow copy is made), or a list, tuple or object array of dicts and Batches.
+            The latter are stacked, one row each, and padded where one lacks a field; see :meth:`from_rows`.
+        copy: Whether to copy every leaf, so that nothing is shared with the arguments.
+        meta: Values that belong to the batch as a whole, as ``{"temperature": 0.7}``; None for the meta of ``data``.
+        **fields: More fields, which replace those of ``data``. A field ``copy`` or ``meta`` has to be in ``data``.
 
     Raises:
         LeafError: ``data`` is something else, a list holds arrays that do not fit together, or with ``copy`` a leaf
             cannot be copied (a ``TypeError``).
-        FieldNameError: a name is not a string (an ``AssertionError`` too).
+        FieldNameError: A name is not a string (also an ``AssertionError``).
 
     Example:
         >>> Batch(obs={"cam": [[1.0, 2.0]], "pos": [3]}, act=[0])
@@ -65,12 +65,12 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
             act: array([0]),
         )
 
-    Modelled on Tianshou's ``Batch``; docs/differences.md lists where behaviour departs.
+    The class follows Tianshou's ``Batch``; docs/differences.md lists the differences.
     """
 
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable, so unhashable, as list and dict
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # A batch is mutable, and so unhashable like a list.
 
-    # Any beside bool, because checkers match Batch(**fields) against copy as well, whatever the fields are called.
+    # The type of ``copy`` includes Any because checkers match it against Batch(**fields) too, whatever the names.
     def __init__(self, data: object = None, /, copy: bool | Any = False, meta: Any = None, **fields: object) -> None:
         if data is not None:
             fields = {**construct.fields_from(data), **fields}
@@ -84,11 +84,11 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     # ---- fields ---------------------------------------------------------------------------------------------------
 
     if not TYPE_CHECKING:
-        # Hidden from checkers on purpose: with a visible __getattr__ a Batch would match every protocol.
+        # Checkers must not see __getattr__: with it a Batch would match every protocol.
 
         def __getattr__(self, name: str) -> Any:
             member = getattr(type(self), name, None)
-            if isinstance(member, property):  # it raised an AttributeError, which is the one to show
+            if isinstance(member, property):  # The property raised an AttributeError; calling it again shows that one.
                 return member.fget(self)
             raise MissingFieldError(type(self).__name__, name, self.__dict__)
 
@@ -100,7 +100,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
                     owner = type(self).__name__
                     raise FieldNameError(f"{name!r} is a property of {owner}; batch[{name!r}] = ... sets a field")
                 member.fset(self, value)
-            elif name[:2] == "__":  # typing sets __orig_class__ on instances, and takes no for an answer
+            elif name[:2] == "__":  # typing sets __orig_class__ on instances, and ignores an AttributeError.
                 raise AttributeError(f"{name!r} is not a field; batch[{name!r}] = ... makes it one")
             else:
                 construct.set_fields(self.__dict__, {name: value}, type(self))
@@ -115,15 +115,15 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     @overload
     def __getitem__(self: B, index: Index, /) -> B: ...
     def __getitem__(self, index: Any, /) -> Any:
-        """A field by its name, or the rows at an index, as a new Batch of the same class.
+        """Return a field by its name, or the rows at an index as a new Batch of the same class.
 
-        Indices are what numpy and torch take: int, slice, ``...``, ``None``, list, mask, array, tensor, or a tuple of
+        An index is what numpy and torch accept: int, slice, ``...``, ``None``, list, mask, array, tensor, or a tuple of
         these. Integers and slices give views, arrays and masks copies. Rows taken by an int hold numpy scalars.
-        Distributions are indexed along their batch dimensions; ``None`` and reserved fields stay.
+        Distributions are indexed along their batch dimensions; ``None`` and reserved fields stay unchanged.
 
         Raises:
-            MissingFieldError: no such field (a ``KeyError``).
-            RowIndexError: a field cannot take the index (an ``IndexError``); the error names the field.
+            MissingFieldError: The field does not exist (a ``KeyError``).
+            RowIndexError: A field cannot be indexed so (an ``IndexError``); the error names the field.
         """
         if (type(index) is int or type(index) is slice) and self.__dict__:
             return indexing.take_basic(self, index)
@@ -145,59 +145,58 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         """Remove a field.
 
         Raises:
-            MissingFieldError: no such field.
+            MissingFieldError: The field does not exist.
             FieldNameError: ``name`` is not a string; rows cannot be deleted.
         """
         if not isinstance(name, str):
-            raise FieldNameError(f"del takes the name of a field, got {name!r}; rows are dropped by taking the others")
+            raise FieldNameError(f"del takes the name of a field, got {name!r}; to drop rows, take the others")
         if name not in self.__dict__:
             raise MissingFieldError(type(self).__name__, name, self.__dict__)
         del self.__dict__[name]
 
     def __contains__(self, name: object, /) -> bool:
-        """True when there is a field of that name."""
+        """Return True if there is a field of that name."""
         return name in self.__dict__
 
     def get_keys(self) -> KeysView[str]:
-        """The names of the fields, in the order in which they were first set."""
+        """Return the names of the fields, in the order in which they were first set."""
         return self.__dict__.keys()
 
     def keys(self) -> KeysView[str]:
-        """The names of the fields, in the order in which they were first set."""
+        """Return the names of the fields, in the order in which they were first set."""
         return self.__dict__.keys()
 
     if TYPE_CHECKING:
-        # To run time a method, which a field hides. Of all types only Any may be declared anew as a field's, in every
-        # checker.
+        # At run time this is a method, which a field may hide. Every checker lets a subclass redeclare Any only.
         values: Any
     else:
 
         def values(self) -> ValuesView[Any]:
-            """The values of the fields. Of a record with a field of that name: ``Batch.values(record)``."""
+            """Return the values of the fields; for a record with a field ``values``, call ``Batch.values(record)``."""
             return self.__dict__.values()
 
     def items(self) -> ItemsView[str, Any]:
-        """Name and value of each field."""
+        """Return the name and value of each field."""
         return self.__dict__.items()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The field, or ``default`` when there is none of that name."""
+        """Return the field, or ``default`` if the field does not exist."""
         return self.__dict__.get(key, default)
 
     def pop(self, key: str, default: Any = None) -> Any:
-        """Remove a field and return it, or return ``default`` when there is none of that name."""
+        """Remove a field and return it, or return ``default`` if the field does not exist."""
         return self.__dict__.pop(key, default)
 
     def popitem(self) -> tuple[str, Any]:
         """Remove the field that was set last and return its name and value.
 
         Raises:
-            KeyError: the Batch is empty.
+            KeyError: The Batch is empty.
         """
         return self.__dict__.popitem()
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The field, which is set to ``default`` first (converted as usual) when there is none of that name."""
+        """Return the field, after setting it to ``default`` (converted as usual) if the field does not exist."""
         if key not in self.__dict__:
             construct.set_fields(self.__dict__, {key: default}, type(self))
         return self.__dict__[key]
@@ -207,11 +206,11 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         self.__dict__.clear()
 
     def update(self, batch: object = None, /, **fields: object) -> None:
-        """Set fields from a dict, a Batch, ``(name, value)`` pairs or keywords; all of them or, on an error, none.
+        """Set fields from a dict, a Batch, ``(name, value)`` pairs or keywords; if there is an error, set none.
 
         Raises:
-            LeafError: a value cannot become a leaf.
-            FieldNameError: a name is not a string.
+            LeafError: A value cannot become a leaf.
+            FieldNameError: A name is not a string.
         """
         given = {} if batch is None else construct.pairs_to_fields(batch)
         construct.set_fields(self.__dict__, {**given, **fields}, type(self))
@@ -219,49 +218,49 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     # ---- size -----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Rows of the shortest field; 0 when nothing has rows. ``None`` and reserved fields do not count.
+        """Return the length of the shortest field; 0 if nothing has rows. ``None`` and reserved fields do not count.
 
         Raises:
-            NoLengthError: a field is a scalar (a ``TypeError``).
+            NoLengthError: A field is a scalar (a ``TypeError``).
         """
         return count_rows(self.__dict__) or 0
 
     def __iter__(self: B) -> Iterator[B]:
-        """The rows ``batch[0]``, ``batch[1]`` ..., not the names.
+        """Iterate over the rows ``batch[0]``, ``batch[1]`` ..., not over the names.
 
         Raises:
-            NoLengthError: a field is a scalar, so there are no rows.
+            NoLengthError: A field is a scalar, so the batch has no rows.
         """
         return (indexing.take_basic(self, row) for row in range(count_rows(self.__dict__) or 0))
 
     @property
     def shape(self) -> list[int]:
-        """The smallest size in each dimension that all leaves have; ``[]`` with a scalar or a reserved field."""
+        """Smallest size in each dimension that all leaves have; ``[]`` with a scalar or a reserved field."""
         return shape_of(self.__dict__)
 
     def is_empty(self, recurse: bool = False) -> bool:
-        """True without fields; with ``recurse``, also when there are only empty Batches all the way down."""
+        """Return True if the batch is without fields; with ``recurse``, also if all fields are such Batches."""
         return nulls.is_empty(self, recurse)
 
     def split(
         self: B, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: splitting.Rng = None
     ) -> Iterator[B]:
-        """Yield minibatches of ``size`` rows each, the last one with what is left; of ``len(batch)`` rows in all.
+        """Yield minibatches of ``size`` rows each, the last one with the rest; of ``len(batch)`` rows in all.
 
-        Where the fields of a plain batch have different lengths, the rows that only the longer ones have are left out,
+        If the fields of a plain batch have different lengths, the rows that only the longer ones have are left out,
         with a ``UserWarning`` that names these fields.
 
         Args:
-            size: rows of a minibatch; -1 for all rows in one.
-            shuffle: visit the rows in random order (a copy); without it minibatches are views.
-            merge_last: let the last minibatch take a shorter rest in.
-            rng: generator of numpy or torch, or seed, for the order; None uses numpy's global state, as
+            size: Number of rows of a minibatch; -1 for all rows in one.
+            shuffle: Whether to visit the rows in random order, which copies; otherwise minibatches are views.
+            merge_last: Whether the last minibatch includes a rest of fewer than ``size`` rows.
+            rng: Generator of numpy or torch, or seed, for the order; None for numpy's global state, as
                 ``np.random.seed`` sets it.
 
         Raises:
-            SizeError: ``size`` is 0 or below -1 (an ``AssertionError`` too).
-            StructureError: the fields of a record have different lengths, so that rows would be lost.
-            NoLengthError: a field is a scalar, so there are no rows.
+            SizeError: ``size`` is 0 or below -1 (also an ``AssertionError``).
+            StructureError: The fields of a record have different lengths, so that rows would be lost.
+            NoLengthError: A field is a scalar, so the batch has no rows.
             SettingError: ``rng`` is not a source of randomness.
         """
         return splitting.split(self, size, shuffle, merge_last, rng)
@@ -272,20 +271,20 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         """Write rows into every field at ``index``, from a dict, a Batch, or a list of these.
 
         Everything is checked before the first write, so a refused assignment changes nothing. Values are cast to the
-        field's dtype if that keeps them: 2.0 goes into an integer field, 2.7 is refused, and so is a date that the
-        field's unit is too fine or too coarse for. Masked values go into masked arrays alone.
+        dtype of the field if that does not change them: an integer field takes 2.0 but refuses 2.7. A date is refused
+        if the unit of the field is too fine or too coarse for it. Masked values need masked arrays.
 
         Args:
-            index: anything that ``batch[index]`` takes, except names.
-            value: the rows.
-            strict: refuse rows that lack fields; otherwise those fields are set to zero (``None``) at ``index``, as
-                Tianshou does.
+            index: Any index of ``batch[index]``, except names.
+            value: Rows to write.
+            strict: Whether to refuse rows that lack fields; otherwise those fields are set to zero (``None``) at
+                ``index``, as in Tianshou.
 
         Raises:
-            RowAssignmentError: unknown fields, missing ones with ``strict``, wrong shapes, values that would change or
-                lose their mask.
-            RowIndexError: a field cannot take the index.
-            StructureError: fields on the same memory would have to hold different values there.
+            RowAssignmentError: Rows have unknown fields, lack some with ``strict``, have the wrong shape, or have
+                values that would change or lose their mask.
+            RowIndexError: A field cannot be indexed so.
+            StructureError: Fields on the same memory would have to hold different values there.
         """
         assignment.set_rows(self, index, value, strict)
 
@@ -293,23 +292,23 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         """Set a field, or some rows of it, from an array.
 
         Args:
-            arr: the values, one for each row of the Batch, or for each row of ``index``.
-            key: name of the field; created if it is new.
-            index: the rows to write; None means all of them.
-            default_value: what the other rows of a new field get. None makes them null: NaN, NaT, ``None`` among
-                objects, masked in a masked array, so that :meth:`hasnull` and :meth:`dropnull` know them.
+            arr: Values, one for each row of the Batch, or for each row at ``index``.
+            key: Name of the field, which may be new.
+            index: Rows to write; None for all rows.
+            default_value: Value of the other rows of a new field. None makes them null: NaN, NaT, ``None`` among
+                objects, masked in a masked array, so that :meth:`hasnull` and :meth:`dropnull` find them.
 
         Raises:
-            StructureError: the number of values does not fit, or the field is a nested Batch.
-            RowIndexError: the field cannot take the index.
-            RowAssignmentError: a value or ``default_value`` does not fit the field's dtype, or rows of a new field get
-                no value and its dtype, as that of integers or flags, has no null.
+            StructureError: The number of values does not match, or the field is a nested Batch.
+            RowIndexError: The field cannot be indexed so.
+            RowAssignmentError: A value or ``default_value`` does not fit the field's dtype. Or rows of a new field get
+                no value, and its dtype, as that of integers or flags, has no null.
         """
         column.set_column(self, construct.to_leaf(arr), key, index, default_value)
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
-        """A copy of ``batch`` with zeros (``None`` for objects) everywhere, or only in the rows at ``index``."""
+        """Return a copy of ``batch`` with zeros (``None`` for objects) everywhere, or only in the rows at ``index``."""
         if kind_of(batch) is not BATCH:
             raise LeafError(f"Batch.empty takes a Batch, got {describe(batch)}")
         if index is None:
@@ -322,8 +321,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         """Set everything, or the rows at ``index``, to zero (``None`` for objects), in the existing arrays.
 
         Raises:
-            RowIndexError: a field cannot take the index.
-            StructureError: a field on the same memory would change in other rows.
+            RowIndexError: A field cannot be indexed so.
+            StructureError: A field on the same memory would change in other rows.
         """
         if index is None:
             conversion.map_leaves_in_place(self, nulls.empty_in_place)
@@ -339,23 +338,23 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         *,
         meta: Mapping[str, Any] | None = None,
     ) -> B:
-        """Rows to columns: a list of dicts or Batches, one for each row, as a Batch of this class. Numbers are copied.
+        """Build a Batch of this class from a list of dicts or Batches, one for each row. Numbers are copied.
 
         Numbers become an array, arrays of numbers and tensors of equal shapes are stacked, dicts become nested Batches.
-        All else becomes a column of the very same objects: text, lists whatever their lengths, values of several kinds;
-        and so does, whatever the rows hold, a field that a record declares as ``NDArray[np.object_]``.
+        Anything else becomes a column of the very same objects: text, lists of any length, values of several kinds. So
+        does a field that a record declares as ``NDArray[np.object_]``, whatever its values are.
 
         Args:
-            rows: the rows; fields keep the order in which they are first seen.
-            missing: what to do with a key that some rows lack, in nested dicts too: ``"error"`` refuses, ``"none"``
-                puts ``None`` there, in a column of objects, ``"zero"`` zeros (``None`` among objects).
-            meta: the meta of the new Batch; None for that of rows that are Batches, where it is equal in all.
+            rows: Dicts or Batches; fields have the order of their first occurrence.
+            missing: Treatment of a key that some rows lack, in nested dicts too: ``"error"`` refuses, ``"none"`` puts
+                ``None`` there, in a column of objects, ``"zero"`` puts zeros (``None`` among objects).
+            meta: Meta of the new Batch; None for that of rows that are Batches, if it is equal in all.
 
         Raises:
-            StructureError: a row lacks a key, the error names both; or the meta of the rows differs.
+            StructureError: A row lacks a key (the error names both), or the meta of the rows differs.
             LeafError: ``rows`` is something else, or a key is not a string.
-            TypeError: for a record, a field that it does not declare, or one that no row has.
-            SettingError: there is no such ``missing``.
+            TypeError: For a record, a field is not declared, or a declared one is missing in all rows.
+            SettingError: ``missing`` is not one of its three values.
         """
         return from_rows(cls, rows, missing, meta)
 
@@ -371,20 +370,20 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     ) -> C: ...
     @staticmethod
     def stack(batches: Iterable[Any], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error") -> Any:
-        """Join along a new dimension, field by field. Data is copied once.
+        """Join batches along a new dimension, field by field. Data is copied once.
 
         Args:
-            batches: Batches or dicts. Fields keep the order in which they are first seen.
-            axis: where the new dimension goes.
-            missing: ``"pad"`` fills fields that some lack with zeros (``None`` in object arrays), ``"error"`` refuses.
-                A reserved field counts as lacking, and is always filled.
-            meta: what becomes of meta that differs; see :meth:`cat`.
+            batches: Batches or dicts. Fields have the order of their first occurrence.
+            axis: Position of the new dimension.
+            missing: Treatment of fields that some lack: ``"pad"`` fills with zeros (``None`` in object arrays),
+                ``"error"`` refuses. A reserved field counts as missing, and is always filled.
+            meta: Treatment of meta that differs; see :meth:`cat`.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: other names, kinds or shapes, or other meta (a ``ValueError``).
+            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``).
         """
         return stack_trees(batches, axis, missing, construct.to_leaf, meta)
 
@@ -396,21 +395,21 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     def cat(batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error", *, meta: MetaRule = "error") -> C: ...
     @staticmethod
     def cat(batches: Iterable[Any], missing: Missing = "error", *, meta: MetaRule = "error") -> Any:
-        """Join along the rows, field by field. Data is copied once. Empty Batches are skipped.
+        """Join batches along the rows, field by field. Data is copied once. Empty Batches are skipped.
 
         Args:
-            batches: Batches or dicts. Fields keep the order in which they are first seen.
-            missing: ``"error"`` refuses Batches with different fields, ``"pad"`` fills with zeros (``None`` in object
-                arrays). A reserved field counts as lacking, and is always filled.
-            meta: what becomes of the meta where the batches differ in a key, or some lack it: ``"error"`` refuses,
-                ``"first"`` takes the value of the first that has it, ``"drop"`` leaves it out; or functions by key,
-                each called with the list of the values, as ``{"step": max}``.
+            batches: Batches or dicts. Fields have the order of their first occurrence.
+            missing: Treatment of fields that some lack: ``"error"`` refuses, ``"pad"`` fills with zeros (``None`` in
+                object arrays). A reserved field counts as missing, and is always filled.
+            meta: Treatment of a key of the meta in which the batches differ, or that some lack: ``"error"`` refuses,
+                ``"first"`` takes the value of the first that has it, ``"drop"`` leaves it out. A dict has functions by
+                key, each called with the list of the values, as ``{"step": max}``.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: other names, kinds or shapes, or other meta (a ``ValueError``).
+            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``).
         """
         return cat_trees(batches, missing, construct.to_leaf, meta)
 
@@ -422,7 +421,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         *,
         meta: MetaRule = "error",
     ) -> None:
-        """Become ``Batch.stack([self, *batches], axis)``; a Batch without fields takes no part."""
+        """Become ``Batch.stack([self, *batches], axis)``; if this Batch has no fields, it is left out."""
         parts: list[Any] = [*([self] if self.__dict__ else []), *as_list(batches)]
         copying.become(self, stack_trees(parts, axis, missing, construct.to_leaf, meta))
 
@@ -433,93 +432,93 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         *,
         meta: MetaRule = "error",
     ) -> None:
-        """Become ``Batch.cat([self, *batches])``; a single Batch may be given as it is."""
+        """Become ``Batch.cat([self, *batches])``; a single Batch may be given without a list."""
         more: list[Any] = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
         copying.become(self, Batch.cat([self, *more], missing, meta=meta))
 
     # ---- conversion -----------------------------------------------------------------------------------------------
 
     def to_numpy(self) -> Batch:
-        """A Batch with arrays in place of tensors. CPU memory is shared; see :func:`typedbatch.conversion.to_numpy`."""
+        """Return a Batch with arrays for tensors; CPU memory is shared. See :func:`typedbatch.conversion.to_numpy`."""
         return conversion.tree_to_numpy(self)
 
     def to_numpy_(self) -> None:
-        """Replace tensors by arrays, in this very Batch and its nested ones."""
+        """Replace tensors by arrays in place, in this Batch and its nested ones."""
         conversion.adopt(self, conversion.tree_to_numpy(self))
 
     def to_torch(self, dtype: Dtype | None = None, device: Device = "cpu") -> Batch:
-        """A Batch with tensors in place of numeric arrays. Memory is shared where torch can use it.
+        """Return a Batch with tensors in place of numeric arrays. Memory is shared where torch can use it.
+
+        ``None``, text and object arrays stay unchanged. Distributions move to ``device``.
 
         Args:
-            dtype: dtype of the floating tensors. Integers and flags keep theirs: ``torch.bfloat16`` would round token
-                ids. None keeps each leaf's own.
-            device: device of the tensors.
-
-        ``None``, text, object arrays and distributions stay; a distribution goes to ``device``.
+            dtype: Dtype of the floating tensors; None for no change. Integers and flags keep their dtype, since
+                ``torch.bfloat16`` would round token ids.
+            device: Device of the tensors.
 
         Raises:
-            LeafError: a numeric dtype that torch lacks, as ``longdouble``.
-            SettingError: torch has no such dtype or device, or the dtype is not a floating one.
+            LeafError: Torch lacks a numeric dtype, as ``longdouble``.
+            SettingError: Torch has no such dtype or device, or the dtype is not a floating one.
         """
         return conversion.tree_to_torch(self, dtype, device)
 
     def to_torch_(self, dtype: Dtype | None = None, device: Device = "cpu") -> None:
-        """Replace numeric arrays by tensors, in this very Batch and its nested ones; arguments as :meth:`to_torch`."""
+        """Replace numeric arrays by tensors in place, in nested Batches too, with arguments as in :meth:`to_torch`."""
         conversion.adopt(self, conversion.tree_to_torch(self, dtype, device))
 
     def to(self: B, device: Device | None = None, *, dtype: Dtype | None = None, non_blocking: bool = False) -> B:
-        """A Batch of the same class whose tensors are on ``device``, as ``accelerate.send_to_device`` asks for it.
+        """Return a Batch of the same class with its tensors on ``device``; ``accelerate.send_to_device`` calls it.
+
+        ``None``, text, dates and object arrays stay unchanged. As in torch, a tensor that is there already is shared.
 
         Args:
-            device: where the tensors go, those of distributions too; None leaves them where they are.
-            dtype: dtype of the floating fields; integers, flags and distributions keep theirs. None keeps all.
-            non_blocking: return before a copy from pinned memory to a GPU has ended, as ``torch.Tensor.to`` does.
-
-        ``None``, text, dates and object arrays stay. As in torch, a tensor that is there already is shared.
+            device: Device of the tensors, those of distributions too; None for no change.
+            dtype: Dtype of the floating fields; None for no change. Integers, flags and distributions keep their dtype.
+            non_blocking: Whether to return before a copy from pinned memory to a GPU ends, as in ``torch.Tensor.to``.
 
         Raises:
-            LeafError: a field is a numeric array of numpy, which has no device; :meth:`to_torch` makes it a tensor.
-            SettingError: torch has no such dtype or device, or the dtype is not a floating one.
+            LeafError: A field is a numeric array of numpy, which has no device; :meth:`to_torch` makes it a tensor.
+            SettingError: Torch has no such dtype or device, or the dtype is not a floating one.
         """
         return moved(self, device, dtype, non_blocking)
 
     def pin_memory(self: B) -> B:
-        """A Batch of the same class whose tensors are in pinned memory; a DataLoader with ``pin_memory=True`` calls it.
+        """Return a Batch of the same class with its tensors in pinned memory.
 
-        ``None``, text, dates and object arrays stay.
+        A DataLoader with ``pin_memory=True`` calls it. ``None``, text, dates and object arrays stay unchanged.
 
         Raises:
-            LeafError: a field is a numeric array of numpy, or a tensor that is not on the CPU, or there is no GPU.
+            LeafError: A field is a numeric array of numpy, a tensor is not on the CPU, or the machine has no GPU.
         """
         return pinned(self)
 
     def to_at_least_2d(self: B) -> B:
-        """A Batch whose arrays and tensors have two dimensions or more, its distributions a batch dimension. Views."""
+        """Return views whose arrays and tensors have two or more dimensions, and distributions a batch dimension."""
         return conversion.map_leaves(self, conversion.at_least_2d)
 
     def to_dict(self, recursive: bool = True) -> dict[str, Any]:
-        """The fields as a dict, nested Batches as dicts too if ``recursive``. Leaves are shared."""
+        """Return the fields as a dict, with nested Batches as dicts too if ``recursive``. Leaves are shared."""
         if not recursive:
             return dict(self.__dict__)
         return {k: Batch.to_dict(v) if kind_of(v) is BATCH else v for k, v in self.__dict__.items()}
 
     def to_list_of_dicts(self) -> list[dict[str, Any]]:
-        """One dict per row.
+        """Return a list with one dict per row.
 
         Raises:
-            NoLengthError: a field is a scalar, so there are no rows.
+            NoLengthError: A field is a scalar, so the batch has no rows.
         """
         return [Batch.to_dict(row) for row in Batch.__iter__(self)]
 
     def apply_values_transform(self, values_transform: Callable[[Any], Any], inplace: bool = False) -> Batch:
-        """Call a function on every leaf, ``None`` and objects included, and store what it returns, converted as usual.
+        """Call a function on every leaf, ``None`` and objects included, and store its results, converted as usual.
 
         Args:
-            values_transform: takes a leaf, returns the new one.
-            inplace: change this Batch, nested ones included, instead of making a new one.
+            values_transform: Function that takes a leaf and returns the new one.
+            inplace: Whether to change this Batch and its nested ones instead of returning a new Batch.
 
         Returns:
-            The new Batch, or this one. When the function raises, nothing has changed.
+            The new Batch, or this one. If the function raises, nothing changes.
         """
         result = conversion.map_leaves(self, lambda leaf: construct.to_leaf(values_transform(leaf)))
         if not inplace:
@@ -530,21 +529,21 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     # ---- nulls ----------------------------------------------------------------------------------------------------
 
     def isnull(self) -> Batch:
-        """A Batch of arrays and tensors of bools, true where a value is ``None``, NaN, NaT or masked."""
+        """Return a Batch of arrays and tensors of bools that are true where a value is ``None``, NaN, NaT or masked."""
         return conversion.map_leaves(self, nulls.is_null)
 
     def hasnull(self) -> bool:
-        """True when any value is ``None``, NaN, NaT or masked."""
+        """Return True if any value is ``None``, NaN, NaT or masked."""
         return nulls.has_null(self)
 
     def dropnull(self: B) -> B:
-        """The rows in which no field has a null; every field keeps its shape beyond the rows.
+        """Return the rows in which no field has a null; every field keeps its other dimensions.
 
-        An object array that held numbers beside ``None`` becomes numeric.
+        An object array of numbers beside ``None`` becomes numeric.
 
         Raises:
-            StructureError: the fields have different lengths.
-            NoLengthError: a field is a scalar.
+            StructureError: The fields have different lengths.
+            NoLengthError: A field is a scalar.
         """
         return nulls.drop_null(self)
 
@@ -555,15 +554,15 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
     # ---- equality, copies, display --------------------------------------------------------------------------------
 
     def __eq__(self, other: object, /) -> bool:
-        """Same fields in any order, same shapes, dtypes and values; a tensor equals an equal array. Never raises."""
+        """Return whether names, shapes, dtypes, values and meta are equal; never raise. A tensor can equal an array."""
         return equality.equal(self, other) if isinstance(other, Batch) else NotImplemented
 
     def allclose(self: B, other: B, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-        """As ``==``, but dtypes may differ and numbers be apart by ``atol + rtol * abs(other)``. Never raises."""
+        """Return whether all is equal but dtypes, and numbers up to ``atol + rtol * abs(other)``; never raise."""
         return kind_of(other) is BATCH and equality.allclose(self, other, rtol, atol, equal_nan)
 
     def copy(self: B) -> B:
-        """New Batches, nested ones too, with the same leaves: arrays are shared."""
+        """Return new Batches, nested ones too, with the same leaves; arrays are shared."""
         return shallow(self)
 
     def __copy__(self: B) -> B:
@@ -585,7 +584,7 @@ Tree.__plain__ = Batch
 if TYPE_CHECKING:
 
     class DynamicBatch(Batch):
-        """``Batch`` itself at run time. Checkers take its attributes on trust: any may be set, and reads as ``Any``."""
+        """``Batch`` itself at run time; for checkers, a class of which any attribute may be set and reads as Any."""
 
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...

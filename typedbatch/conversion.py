@@ -1,4 +1,4 @@
-"""Single values of any kind between numpy and torch, as Tianshou's functions of these names convert them."""
+"""Conversion of single values of any kind between numpy and torch, by functions with the names of Tianshou's."""
 
 from typedbatch._ops.conversion import to_numpy as to_numpy
 from typedbatch._ops.conversion import to_torch as to_torch

@@ -1,4 +1,4 @@
-"""Rows of torch distributions, by Tianshou's names. Needs the extra ``torch``."""
+"""Functions for rows of torch distributions, with the names of Tianshou's; they need the extra ``torch``."""
 
 from typedbatch._tree.distributions import dist_to_atleast_2d as dist_to_atleast_2d
 from typedbatch._tree.distributions import get_len_of_dist as get_len_of_dist

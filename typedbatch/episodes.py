@@ -1,7 +1,7 @@
-"""Episodes in a batch of steps: where they end, each one by itself, and what came before each step.
+"""Episodes in a batch of steps: their lengths, a batch for each, and windows of the steps before each step.
 
-The steps of an episode stand one after the other, as collectors give them; :func:`group_by` is for those that do not.
-Lengths that are found here are what :mod:`typedbatch.sequences` pads and packs by.
+The steps of an episode must be consecutive, as collectors return them; for others there is :func:`group_by`. The
+lengths are those that :mod:`typedbatch.sequences` takes.
 """
 
 from __future__ import annotations
@@ -29,28 +29,30 @@ __all__ = ["episode_lengths", "group_by", "groups", "lookback", "lookback_mask",
 
 EPISODE_ID: Final = "eps_id"
 END_FLAGS: Final = ("terminated", "truncated", "terminateds", "truncateds", "done", "dones")
-"""Fields that are true at the last step of an episode, in the words of Tianshou, Gymnasium and RLlib."""
+"""Fields that are true at the last step of an episode, with the names of Tianshou, Gymnasium and RLlib."""
 
 
 def episode_lengths(batch: BatchProtocol, by: str | None = None) -> NDArray[np.intp]:
-    """The steps of each episode, in order; they sum to the rows.
+    """Return the number of steps of each episode, in order; they sum to the number of rows.
+
+    Steps after the last end are an episode too.
 
     Args:
-        batch: steps, those of an episode one after the other.
-        by: the field that tells. One of flags (bool, or called as in ``END_FLAGS``) is true at the last step of an
-            episode; any other has one value for each episode. None for ``eps_id``, or else all of ``END_FLAGS``
-            that are there. Steps after the last end are an episode too.
+        batch: Steps; those of an episode are consecutive.
+        by: Field that separates episodes. A field of flags (bool, or named in ``END_FLAGS``) is true at the last step
+            of an episode; any other field has one value for each episode. None for ``eps_id`` if it exists, else for
+            all of ``END_FLAGS`` that exist.
 
     Raises:
-        MissingFieldError: the field is not there, or none of the above (a ``KeyError``).
-        StructureError: it has not one value for each row.
+        MissingFieldError: The field does not exist (a ``KeyError``).
+        StructureError: The field does not have one value for each row.
     """
     tree = require_rows(require_tree(batch, "episode_lengths()"), "episode_lengths()")
     return lengths_by(tree.__dict__, by, equal_rows(tree.__dict__))
 
 
 def lengths_by(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.intp]:
-    """:func:`episode_lengths` for fields, and the rows that they have."""
+    """Return :func:`episode_lengths` of fields with ``rows`` rows."""
     last = _is_last(fields, by, rows)
     if not rows:
         return np.zeros(0, np.intp)
@@ -72,12 +74,12 @@ def _is_last(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.bo
     try:
         changes[:-1] = values[1:] != values[:-1]
     except (TypeError, ValueError) as error:
-        raise StructureError(f"its values cannot be told apart: {error}", by or EPISODE_ID) from error
+        raise StructureError(f"its values cannot be compared: {error}", by or EPISODE_ID) from error
     return changes
 
 
 def is_flag(name: str, values: NDArray[Any]) -> bool:
-    """Whether a field is true at the last step of an episode, and not one value for all of its steps."""
+    """Return whether a field is true at the last step of an episode; any other has one value for all of its steps."""
     return values.dtype == bool or name in END_FLAGS
 
 
@@ -86,56 +88,57 @@ def _values(fields: dict[str, Any], name: str, rows: int) -> NDArray[Any]:
 
 
 def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArray[Any]:
-    """A field that tells rows apart, one value for each, as an array.
+    """Return a field that identifies rows, episodes or groups by one value for each row, as an array.
 
     Raises:
-        MissingFieldError: there is no such field.
-        StructureError: it has not one value for each row, or some of them are masked.
+        MissingFieldError: The field does not exist.
+        StructureError: The field does not have one value for each row, or some are masked; the error uses ``what``.
     """
     if name not in fields:
         raise MissingFieldError("the batch", str(name), fields)
     if leading_shape(fields[name]) != (rows,):
         raise StructureError(
-            f"{what} are told by one value for each of {rows} rows, got {describe(fields[name])}", name
+            f"{what} are identified by one value for each of {rows} rows, got {describe(fields[name])}", name
         )
     if obstacle := mask_obstacle(fields[name]):
-        raise StructureError(f"{what} are told by values that are there: {obstacle}", name)
+        raise StructureError(f"{what} are identified by a value for each row, but {obstacle}", name)
     return np.asarray(leaf_to_numpy(fields[name]))
 
 
 def split_by_episode(batch: B, by: str | None = None) -> list[B]:
-    """One batch per episode. Views, no copies; arguments and errors as in :func:`episode_lengths`."""
+    """Return a list with one batch per episode, as views; arguments and errors are those of :func:`episode_lengths`."""
     return cut(batch, episode_lengths(batch, by))
 
 
 def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
-    """One batch for each value of a field, in the order in which the values are first seen; rows keep their order.
+    """Return one batch for each value of a field, in the order of first occurrence; rows keep their order.
 
-    Where the rows of each value stand one after the other, the batches are views, else copies.
+    A batch is a view if its rows are consecutive, else a copy.
 
     Args:
-        batch: rows in any order.
-        by: the field.
+        batch: Rows in any order.
+        by: Name of the field.
 
     Raises:
-        MissingFieldError: there is no such field.
-        StructureError: it has not one value for each row, or they cannot be told apart (lists, for one).
+        MissingFieldError: The field does not exist.
+        StructureError: The field does not have one value for each row, or its values cannot be compared, as lists.
     """
     tree = require_rows(require_tree(batch, "group_by()"), "group_by()")
     values = values_of(tree.__dict__, by, equal_rows(tree.__dict__), "groups")
-    plain: Any = values if values.dtype.kind in "mM" else values.tolist()  # dates of nanoseconds would become numbers
+    # tolist() gives keys of Python's types, but would turn dates in nanoseconds into numbers.
+    plain: Any = values if values.dtype.kind in "mM" else values.tolist()
     found: dict[Hashable, B] = {plain[rows[0]]: take_in_order(tree, rows) for rows in groups(values, by)}
     return found
 
 
 def groups(values: NDArray[Any], name: str) -> list[NDArray[np.intp]]:
-    """The numbers of the rows that have the same value, for each value in the order of its first row."""
+    """Return the numbers of the rows of each value, in the order of the first rows."""
     if values.dtype == object:
         numbers: dict[Any, int] = {}
         try:
             values = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.intp)
         except TypeError as error:
-            raise StructureError(f"its values cannot be told apart: {error}", name) from error
+            raise StructureError(f"its values cannot be compared: {error}", name) from error
     order = np.argsort(values, kind="stable")
     found = values[order]
     parts = np.split(order, np.flatnonzero(found[1:] != found[:-1]) + 1) if len(order) else []
@@ -143,25 +146,27 @@ def groups(values: NDArray[Any], name: str) -> list[NDArray[np.intp]]:
 
 
 def take_in_order(tree: Any, rows: NDArray[np.intp]) -> Any:
-    """Rows in rising order: a view if they stand one after the other."""
+    """Return rows whose numbers are in increasing order, as a view if they are consecutive."""
     first, last = int(rows[0]), int(rows[-1])
     return take_basic(tree, slice(first, last + 1)) if last - first < len(rows) else take_rows(tree, rows, None)
 
 
 def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Literal["zeros", "first"] = "zeros") -> B:
-    """For each step the ``size`` steps that end with it: ``(N, size, ...)`` in every field. Data is copied.
+    """Return for each step a window of the ``size`` steps that end with it: ``(N, size, ...)`` in every field.
 
-    Windows never reach into the episode before. As RLlib's look-back buffers and as frame stacks are filled.
+    Windows never reach into the previous episode. RLlib's look-back buffers and frame stacks are filled in this way.
+    Data is copied.
 
     Args:
-        batch: steps, end to end.
-        size: steps in a window, its own included.
-        lengths: the steps of each episode; None to find them as :func:`episode_lengths` does.
-        fill: what stands before the first step of an episode: ``"zeros"`` (``None`` for objects), or that step again.
+        batch: Steps of all episodes, end to end.
+        size: Number of steps in a window, including the step itself.
+        lengths: Number of steps of each episode; None for those of :func:`episode_lengths`.
+        fill: Filling before the first step of an episode: ``"zeros"`` (``None`` for objects), or ``"first"`` for copies
+            of that step.
 
     Raises:
-        SizeError: ``size`` is below 1 or more than an array can hold, or there is no such ``fill``.
-        StructureError: the lengths do not sum to the rows.
+        SizeError: ``size`` is below 1 or more than an array can hold, or ``fill`` is neither of the two.
+        StructureError: The lengths do not sum to the rows.
     """
     tree = require_rows(require_tree(batch, "lookback()"), "lookback()")
     steps = equal_rows(tree.__dict__)
@@ -169,7 +174,7 @@ def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Liter
     if sizes.sum() != steps:
         raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {steps} rows")
     if fill not in ("zeros", "first"):
-        raise SizeError(f"fill= is 'zeros' or 'first', got {fill!r}")
+        raise SizeError(f"fill= must be 'zeros' or 'first', got {fill!r}")
     there = lookback_mask(sizes, size)
     rows = np.arange(steps)[:, None] - np.arange(size)[::-1]
     filler: Any = NO_ROW if fill == "zeros" else np.repeat(starts(sizes), sizes)[:, None]
@@ -178,7 +183,7 @@ def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Liter
 
 
 def lookback_mask(lengths: Lengths, size: int) -> NDArray[np.bool_]:
-    """``(N, size)``: true where a window of :func:`lookback` holds a step, false where it is filled.
+    """Return an ``(N, size)`` array that is true where a window of :func:`lookback` has a step, and false where filled.
 
     Raises:
         SizeError: ``size`` is below 1, or more than an array can hold.

@@ -1,4 +1,4 @@
-"""What typedbatch raises: one class per mistake, each also the built-in error that Python people expect."""
+"""Errors of typedbatch: one class per kind of mistake, each derived from the built-in error for it too."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 
 
 class TypedBatchError(Exception):
-    """Root of every error that typedbatch raises itself.
+    """Base of all errors of typedbatch.
 
     Args:
-        reason: what was expected, what came and what to do.
-        path: the field it is about, ``"obs.cam"``; empty when it is about the batch.
+        reason: Text with the expected value, the actual value and the remedy.
+        path: Path of the field that is wrong, ``"obs.cam"``; empty for the batch itself.
     """
 
     reason: str
@@ -39,20 +39,20 @@ class TypedBatchError(Exception):
         return f"field {self.path!r}: {self.reason}" if self.path else self.reason
 
     def under(self, name: str) -> Self:
-        """The same error seen from one level further out: the path gets ``name`` in front."""
+        """Put ``name`` in front of the path, for the next outer level, and return the same error."""
         self.path = f"{name}.{self.path}" if self.path else name
         self.args = (self.reason, self.path)
         return self
 
 
-class under:  # noqa: N801  # it reads as a word: with under("obs")
-    """Puts the name of a field in front of the path of an error of ours that comes out of the block."""
+class under:  # noqa: N801  # It is used like a function: with under("obs").
+    """Context that puts the name of a field in front of the path of a :class:`TypedBatchError` raised in its block."""
 
     def __init__(self, name: str) -> None:
         self.name: str = name
 
     def __enter__(self) -> None:
-        """Nothing is to be done before."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, TypedBatchError):
@@ -60,21 +60,21 @@ class under:  # noqa: N801  # it reads as a word: with under("obs")
 
 
 class MissingFieldError(TypedBatchError, AttributeError, KeyError):
-    """A field was read, or deleted, that the batch does not have.
+    """A field that is read or deleted does not exist.
 
-    It is an ``AttributeError`` and a ``KeyError``, because ``batch.rew`` and ``batch["rew"]`` are the same read.
-    The text is built only when somebody looks at it, so ``hasattr(batch, "weight")`` stays cheap.
+    This is an ``AttributeError`` and a ``KeyError``, because ``batch.rew`` and ``batch["rew"]`` read the same field.
+    The text is built on demand, so that ``hasattr(batch, "weight")`` is cheap.
     """
 
     owner: str
     field: str
     names: tuple[str, ...]
-    name: str | None  # as AttributeError declares it
+    name: str | None  # AttributeError declares it so.
 
     def __init__(self, owner: str, name: str, names: Collection[str]) -> None:
         Exception.__init__(self, owner, name, tuple(names))
         self.owner, self.field, self.names = owner, name, tuple(names)
-        self.name = name  # what Python's own "Did you mean" reads; obj stays None, so that it adds nothing
+        self.name = name  # Python reads it for its own "Did you mean", which needs obj too; obj stays None.
 
     def __str__(self) -> str:
         shown = [*self.names[:_MOST_NAMES], *(["..."] if len(self.names) > _MOST_NAMES else [])]
@@ -86,63 +86,63 @@ _MOST_NAMES: Final = 40
 
 
 class FieldNameError(TypedBatchError, TypeError, AssertionError):
-    """A field name that cannot be one: not a string, or a name that means something else here."""
+    """A name cannot be that of a field: it is not a string, or means something else here."""
 
 
 class LeafError(TypedBatchError, TypeError):
-    """A value that cannot become a leaf, or a leaf that cannot take part in an operation."""
+    """A value cannot become a leaf, or an operation does not support a leaf."""
 
 
 class NoLengthError(TypedBatchError, TypeError):
-    """The length or the rows of a batch were asked for, but a scalar leaf has none."""
+    """A batch has no length and no rows, because a leaf is a scalar."""
 
 
 class RowIndexError(TypedBatchError, IndexError):
-    """An index that at least one field cannot take."""
+    """One or more fields cannot be indexed so."""
 
 
 class RowAssignmentError(TypedBatchError, ValueError, TypeError):
-    """Rows that do not fit the fields they are assigned to. Nothing was written."""
+    """Rows do not fit the fields that they are assigned to. Nothing was written."""
 
 
 class StructureError(TypedBatchError, ValueError):
-    """Batches that do not fit together: other names, other kinds, other shapes."""
+    """Batches do not fit together: names, kinds or shapes differ."""
 
 
 class SizeError(TypedBatchError, ValueError, AssertionError):
-    """A number of rows that makes no sense, as in ``batch.split(0)``."""
+    """A number of rows is out of range, as in ``batch.split(0)``."""
 
 
-class MissingDependencyError(TypedBatchError, ImportError):  # type: ignore[misc]  # both have a path, ours is str
+class MissingDependencyError(TypedBatchError, ImportError):  # type: ignore[misc]  # Both have a path; ours is a str.
     """An operation needs a library that is not installed."""
 
 
 class DeclarationError(TypedBatchError, TypeError):
-    """A protocol or record whose declaration cannot be read as a schema."""
+    """The declaration of a protocol or record cannot be read as a schema."""
 
 
 class EmptyBufferError(TypedBatchError, ValueError):
-    """Rows were asked of a buffer that has none."""
+    """A buffer has no rows to return."""
 
 
 class EnvironmentFailedError(TypedBatchError, RuntimeError):
-    """An environment has raised an error, or does not answer; what it raised is the cause of this."""
+    """An environment has raised an error, which is the cause of this one, or does not respond."""
 
 
 class StorageError(TypedBatchError, ValueError):
-    """A folder or file that cannot be used, or that is not what it should be. Nothing in it was executed."""
+    """A folder or file cannot be used, or has the wrong contents. Nothing in it was executed."""
 
 
 class SettingError(TypedBatchError, ValueError, AssertionError):
-    """A setting that makes no sense: a level of checking that does not exist, or a number out of its range."""
+    """A setting is wrong: a level of checking that does not exist, or a number out of range."""
 
 
 class NoSizeError(SettingError):
-    """A dimension that is computed from others, and is not a size for what these are."""
+    """A dimension that is computed from others has a value that is not a size."""
 
 
 def did_you_mean(name: str, names: Collection[str]) -> str:
-    """Return ``"; did you mean 'rew'?"`` when one of ``names`` is close to ``name``, else an empty string."""
+    """Return ``"; did you mean 'rew'?"`` if one of ``names`` is close to ``name``, else an empty string."""
     near = nearest(name, names)
     return f"; did you mean {near!r}?" if near else ""
 
@@ -164,19 +164,19 @@ Code = Literal[
     "TB402 broken-rule",
     "TB403 rule-raised",
 ]
-"""Every kind of problem; docs/errors has a page for each. TB1 is names, TB2 kinds, TB3 dimensions, TB4 values."""
+"""Code of a problem; docs/errors has a page for each. TB1 is for names, TB2 kinds, TB3 dimensions, TB4 values."""
 
 
 class Problem(NamedTuple):
-    """One way in which a batch differs from a schema.
+    """A difference between a batch and a schema.
 
     Attributes:
-        path: where, inside the batch: ``"rew"``, ``"obs.cam"``; empty for the batch itself.
-        code: stable code with its name, as in ``"TB101 missing-field"``; ``typedbatch explain TB101`` prints its page.
-        expected: what the schema asks for.
-        got: what was there; shapes and dtypes, never values.
-        schema: name of the protocol or record.
-        hint: what to do about it, possibly empty.
+        path: Path of the field: ``"rew"``, ``"obs.cam"``; empty for the batch itself.
+        code: Stable code with its name, as in ``"TB101 missing-field"``; ``typedbatch explain TB101`` prints its page.
+        expected: Description of what the schema requires.
+        got: Description of what was found: shapes and dtypes, never values.
+        schema: Name of the protocol or record.
+        hint: Remedy, possibly empty.
     """
 
     path: str
@@ -191,11 +191,11 @@ class Problem(NamedTuple):
 
     @property
     def page(self) -> str:
-        """The address of the page that explains the code; reports under rich link to it."""
+        """Address of the page that explains the code; reports under rich link to it."""
         return page_address(self.code)
 
     def to_dict(self) -> dict[str, str]:
-        """The problem as a plain dictionary, for JSON, with the address of its page."""
+        """Return the problem as a plain dictionary, for JSON, with the address of its page."""
         return {**self._asdict(), "page": self.page}
 
 
@@ -203,11 +203,11 @@ class SchemaError(TypedBatchError, ValueError):
     """A batch does not match a schema; :attr:`problems` has every difference.
 
     Args:
-        schema: name of the protocol or record that was asked for.
-        problems: all differences, in the order of the schema's fields; conflicts of dimensions come last.
-        got: one line about the batch, as in ``Batch[N=256]  obs f32[256,4]``.
-        boundary: where the batch was checked, as in ``argument `batch` of update()  ppo.py:88``.
-        place: where the schema is declared, ``"typedbatch/protocols.py:169"``.
+        schema: Name of the required protocol or record.
+        problems: All differences, in the order of the schema's fields; conflicts of dimensions come last.
+        got: Summary of the batch in one line, as in ``Batch[N=256]  obs f32[256,4]``.
+        boundary: Boundary at which the batch was checked, as in ``argument `batch` of update()  ppo.py:88``.
+        place: File and line of the declaration of the schema, ``"typedbatch/protocols.py:169"``.
     """
 
     schema: str
@@ -232,7 +232,7 @@ class SchemaError(TypedBatchError, ValueError):
         return lines(self.schema, self.place, self.boundary, self.got, self.problems)
 
     def to_dict(self) -> dict[str, object]:
-        """The whole report as plain dictionaries and lists, for JSON."""
+        """Return the whole report as plain dictionaries and lists, for JSON."""
         return {
             "schema": self.schema,
             "place": self.place,
@@ -243,13 +243,14 @@ class SchemaError(TypedBatchError, ValueError):
 
 
 class CallError(SchemaError):
-    """Arguments of a call, or its result, are not as :func:`typedbatch.checked` finds them declared.
+    """The arguments or the result of a function under :func:`typedbatch.checked` do not match its annotations.
 
-    ``schema`` is the function, and the paths of problems begin with an argument, ``"logp"``, ``"batch.obs"``; what the
-    function returns is called ``"return"``.
+    ``schema`` is the function, and the paths of problems begin with the name of an argument, as ``"logp"`` and
+    ``"batch.obs"``, or with ``"return"`` for the result.
     """
 
     def _lines(self) -> Iterator[list[Part]]:
-        of = "what {} returns" if self.problems[0].path.startswith("return") else "what {} is called with"
-        head = f"{of.format(self.schema)} is not as declared"
+        is_result = self.problems[0].path.startswith("return")
+        part = "the result of {} is" if is_result else "the arguments of {} are"
+        head = f"{part.format(self.schema)} not as declared"
         return lines(self.schema, self.place, self.boundary, self.got, self.problems, head)

@@ -1,4 +1,4 @@
-"""What libraries call the same field, and :func:`rename` from one to the other."""
+"""Names of the same field in different libraries, and :func:`rename` from one to another."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEANING: Final = {tuple(name.split(".")): row for row in REINFORCEMENT_LEARNING
 NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {
     convention: tuple(row[i] for row in REINFORCEMENT_LEARNING if row[i]) for i, convention in enumerate(_COLUMNS)
 }
-"""The names that each library has for the fields that :func:`rename` knows; a dot is for a nested batch."""
+"""Names in each library of the fields that :func:`rename` knows; a dot is for a nested batch."""
 
 
 @overload
@@ -36,35 +36,35 @@ def rename(batch: BatchProtocol, to: Literal["rllib"], source: None = ...) -> Sa
 @overload
 def rename(batch: BatchProtocol, to: Convention | PostTraining, source: PostTraining | None = ...) -> Batch: ...
 def rename(batch: BatchProtocol, to: Convention | PostTraining, source: PostTraining | None = None) -> Batch:
-    """The same fields under the names that another library has for them.
+    """Return the same fields under the names of another library.
 
-    Between libraries for reinforcement learning, none is asked for the names that the batch has: each known name means
-    one thing in all of them. Names that are not known, or that the other library has no word for, stay. TorchRL's
-    ``next`` is looked into, and made; the flags beside its ``next``, which are of the step before, are left out where
+    Between libraries for reinforcement learning, the current names are recognized, since each known name has the same
+    meaning in all of them. Unknown names, and those without a counterpart in the other library, stay. TorchRL's
+    ``next`` is read and created. The flags outside of its ``next``, which belong to the step before, are left out if
     ``next`` has its own.
 
-    Between projects for post-training, ``source`` says whose names the batch has; ``"typedbatch"`` are those of
-    ``typedbatch.posttraining``. It is about names alone: ``to_layout`` puts values at other places.
+    Between projects for post-training, ``source`` is the project whose names the batch has; ``"typedbatch"`` stands for
+    ``typedbatch.posttraining``. Only names change; ``to_layout`` moves values.
 
     Args:
-        batch: any batch.
+        batch: Any batch.
         to: ``"tianshou"``, ``"rllib"``, ``"gymnasium"``, ``"sb3"`` or ``"torchrl"``; for post-training
             ``"typedbatch"``, ``"verl"``, ``"trl"``, ``"openrlhf"``, ``"nemo_rl"``, ``"skyrl"``, ``"prime_rl"``,
             ``"slime"`` or ``"areal"``.
-        source: for post-training, whose names the batch has; None for those of typedbatch.
+        source: Project for post-training whose names the batch has; None for those of typedbatch.
 
     Returns:
         A new Batch, for RLlib a SampleBatch; arrays are shared. ``validate(batch, RolloutBatchProtocol)`` types it.
 
     Raises:
-        FieldNameError: two fields would have one name, one would have a name that means something else there, or
-            ``next`` is not a nested batch where TorchRL's has to be.
-        SettingError: there are no such names.
+        FieldNameError: Two fields would get the same name, the name of a field means something else in the other
+            project, or there is a field ``next`` that is not a nested batch, as TorchRL needs it.
+        SettingError: ``to`` or ``source`` is not one of these, or ``source`` is missing where it is needed.
     """
     tree = require_tree(batch, "rename()")
     known = (*_COLUMNS, *_PROJECTS)
     if to not in known:
-        raise SettingError(f"rename() knows the names of {', '.join(known)}, not {to!r}{did_you_mean(str(to), known)}")
+        raise SettingError(f"to= must be one of {', '.join(known)}, got {to!r}{did_you_mean(str(to), known)}")
     if to not in _COLUMNS:
         return _renamed(((path, value, _word(path, to, source)) for path, value in _fields(tree)), Batch)
     if source is not None:
@@ -75,7 +75,7 @@ def rename(batch: BatchProtocol, to: Convention | PostTraining, source: PostTrai
 
 
 def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]) -> Batch:
-    """A batch of values under new names, or under their own where there is no new one."""
+    """Return a batch of values under their new names, or under their old ones if they have no new one."""
     new: dict[tuple[str, ...], Any] = {}
     came_from: dict[tuple[str, ...], str] = {}
     for path, value, name in words:
@@ -90,44 +90,44 @@ def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]
 
 
 def _word(path: tuple[str, ...], to: Any, source: Any) -> str:
-    """What a project for post-training calls a field of another; empty if it has no word for it.
+    """Return the name that a project for post-training has for a field of another, or an empty string if it has none.
 
     Raises:
-        SettingError: there are no such names, or they are not said.
-        FieldNameError: the name would stay, and means something else there.
+        SettingError: ``source`` is not a known project, or is missing where it is needed.
+        FieldNameError: The field would keep its name, which means something else in the other project.
     """
     if source is None and to == "typedbatch":
-        raise SettingError(f"source= says whose names the batch has: {', '.join(_PROJECTS[1:])}")
+        raise SettingError(f"source= must name the project whose names the batch has: {', '.join(_PROJECTS[1:])}")
     if source not in (None, *_PROJECTS):
         raise SettingError(
-            f"source= is one of {', '.join(_PROJECTS)}, got {source!r}{did_you_mean(str(source), _PROJECTS)}"
+            f"source= must be one of {', '.join(_PROJECTS)}, got {source!r}{did_you_mean(str(source), _PROJECTS)}"
         )
     name = ".".join(path)
     words, theirs = _words("typedbatch" if source is None else source, to)
     if not words.get(name) and name in theirs and theirs[name] != name:
         raise FieldNameError(
-            f"{to} has no word for {name!r}, and calls {theirs[name]!r} so; remove it, or give it another name", name
+            f"{to} has no such field, and uses the name {name!r} for {theirs[name]!r}; remove or rename the field", name
         )
     return words.get(name, "")
 
 
 @lru_cache(maxsize=128)
 def _words(source: PostTraining, to: PostTraining) -> tuple[dict[str, str], dict[str, str]]:
-    """From names of one project to those of another; and what each of the latter is called by typedbatch."""
-    one, other = _PROJECTS.index(source), _PROJECTS.index(to)
-    words = {row[one]: row[other] for row in POST_TRAINING if row[one]}
-    return words, {row[other]: row[0] for row in POST_TRAINING if row[other]}
+    """Return the names of one project with those of another, and the names of the other with those of typedbatch."""
+    old, new = _PROJECTS.index(source), _PROJECTS.index(to)
+    words = {row[old]: row[new] for row in POST_TRAINING if row[old]}
+    return words, {row[new]: row[0] for row in POST_TRAINING if row[new]}
 
 
 def _fields(tree: Any) -> list[tuple[tuple[str, ...], Any]]:
-    """The fields by their paths, those in TorchRL's ``next`` by two names."""
+    """Return the paths and values of all fields; those in TorchRL's ``next`` have a path of two names."""
     inner = tree.__dict__.get("next")
     if kind_of(inner) is not BATCH or not inner.__dict__:
         return [((name,), value) for name, value in tree.__dict__.items()]
     fields: list[tuple[tuple[str, ...], Any]] = []
     for name, value in tree.__dict__.items():
         if name == "next":
-            fields += [(("next", one), leaf) for one, leaf in inner.__dict__.items()]
+            fields += [(("next", inner_name), leaf) for inner_name, leaf in inner.__dict__.items()]
         elif not (name in ("done", "terminated", "truncated") and name in inner.__dict__):
             fields.append(((name,), value))
     return fields
@@ -135,12 +135,14 @@ def _fields(tree: Any) -> list[tuple[tuple[str, ...], Any]]:
 
 def _nested(values: dict[tuple[str, ...], Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    announced = new_tree(Batch, {})
+    reserved = new_tree(Batch, {})
     for path, value in values.items():
         if len(path) == 1:
             fields.setdefault(path[0], new_tree(Batch, {}) if is_reserved(value) else value)
-        elif is_reserved(other := values.get(("next",), announced)):
+        elif is_reserved(other := values.get(("next",), reserved)):
             fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
         else:
-            raise FieldNameError(f"'next' is {describe(other)}, which holds no {path[1]!r}; give it another name first")
+            raise FieldNameError(
+                f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
+            )
     return fields

@@ -1,7 +1,7 @@
-"""What functions ask for: read-only, covariant, structural. A value with the right members matches, whatever its class.
+"""Protocols: read-only, covariant, structural types for arguments. A value with these members matches, of any class.
 
-Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). Every protocol takes the kind of array
-first: ``RolloutBatchProtocol`` is for arrays, ``RolloutBatchProtocol[Tensor]`` for tensors; the observation and the
+Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). The first parameter of every protocol is
+the kind of array: ``RolloutBatchProtocol`` is for arrays, ``RolloutBatchProtocol[Tensor]`` for tensors. Observation and
 action default to it, and may be nested: ``RolloutBatchProtocol[Tensor, PixelObs[Tensor]]``. N is the number of rows,
 the same in every field.
 """
@@ -25,18 +25,18 @@ S = TypeVar("S", bound="BatchProtocol")
 
 
 def arguments(cls: Any, args: Any) -> tuple[Any, ...]:
-    """:func:`with_defaults` of a protocol or record, whose first parameter is no batch.
+    """Return :func:`with_defaults` of a protocol or record, after checking that its first argument is not a batch.
 
     Raises:
-        DeclarationError: a batch is given for the kind of array.
+        DeclarationError: A batch is given as the kind of array.
     """
     try:
         return _arguments(cls, args)
-    except TypeError:  # an argument that cannot be hashed
+    except TypeError:  # An argument is not hashable.
         return _arguments.__wrapped__(cls, args)
 
 
-@lru_cache(typed=True)  # as typing's own, since RolloutBatch[Tensor] is written in loops
+@lru_cache(typed=True)  # typing caches too, since RolloutBatch[Tensor] may be evaluated in loops.
 def _arguments(cls: Any, args: Any) -> tuple[Any, ...]:
     full = with_defaults(cls, args)
     for parameter, argument in zip(getattr(cls, "__parameters__", ()), full, strict=False):
@@ -51,7 +51,7 @@ def _arguments(cls: Any, args: Any) -> tuple[Any, ...]:
 
 
 class BatchProtocol(Protocol):
-    """Any batch: no fields yet, but rows, length, shape, minibatches and conversion. Base of protocols of your own."""
+    """Any batch, without fields but with rows, length, shape and conversion; the base of protocols of your own."""
 
     if not TYPE_CHECKING:
 
@@ -74,63 +74,63 @@ class BatchProtocol(Protocol):
 
     @property
     def shape(self) -> list[int]:
-        """The smallest size in each dimension that all leaves have."""
+        """Smallest size in each dimension that all leaves have."""
         ...
 
     @property
     def meta(self) -> Any:
-        """What goes with the batch as a whole, and is in no row."""
+        """Values that belong to the batch as a whole and not to a row."""
         ...
 
     def split(self: S, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: Rng = None) -> Iterator[S]:
-        """Minibatches of ``size`` rows."""
+        """Yield minibatches of ``size`` rows."""
         ...
 
     def keys(self) -> KeysView[str]:
-        """The names of the fields."""
+        """Return the names of the fields."""
         ...
 
     def items(self) -> ItemsView[str, Any]:
-        """Name and value of each field."""
+        """Return the name and value of each field."""
         ...
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The field, or ``default``."""
+        """Return the field, or ``default`` if the field does not exist."""
         ...
 
     def copy(self: S) -> S:
-        """New Batches with the same leaves."""
+        """Return new Batches with the same leaves."""
         ...
 
-    # Beside its use: a method that takes its own type keeps mypy 2.4 from solving a record that is made right where
-    # a protocol is asked for, as in ``update(ObsBatch(obs=x, info=Batch()))``, as ``ObsBatch[Never]``.
+    # Besides being useful, a method that takes its own type keeps mypy 2.4 from inferring ``ObsBatch[Never]`` for a
+    # record that is built as the argument for a protocol, as in ``update(ObsBatch(obs=x, info=Batch()))``.
     def allclose(self: S, other: S, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-        """Same fields and shapes, and numbers apart by no more than ``atol + rtol * abs(other)``."""
+        """Return whether fields and shapes are equal, and numbers differ by at most ``atol + rtol * abs(other)``."""
         ...
 
     def to_numpy(self) -> Batch:
-        """A Batch with arrays in place of tensors; ``convert`` keeps the fields known to checkers."""
+        """Return a Batch with arrays in place of tensors; with ``convert``, checkers still know the fields."""
         ...
 
     def to_torch(self, dtype: Dtype | None = None, device: Device = "cpu") -> Batch:
-        """A Batch with tensors in place of arrays; ``convert`` keeps the fields known to checkers."""
+        """Return a Batch with tensors in place of arrays; with ``convert``, checkers still know the fields."""
         ...
 
     def to(self: S, device: Device | None = None, *, dtype: Dtype | None = None, non_blocking: bool = False) -> S:
-        """The same batch with its tensors on ``device``, and its floating fields of ``dtype``."""
+        """Return the same batch with its tensors on ``device``, and its floating fields of ``dtype``."""
         ...
 
     def pin_memory(self: S) -> S:
-        """The same batch with its tensors in pinned memory."""
+        """Return the same batch with its tensors in pinned memory."""
         ...
 
     def to_dict(self, recursive: bool = True) -> dict[str, Any]:
-        """The fields as a dict."""
+        """Return the fields as a dict."""
         ...
 
 
 class ObsBatchProtocol(BatchProtocol, Protocol[K_co, Obs_co]):
-    """Observations, as a policy takes them."""
+    """Observations: the input of a policy."""
 
     @property
     def obs(self) -> Obs_co:
@@ -139,12 +139,12 @@ class ObsBatchProtocol(BatchProtocol, Protocol[K_co, Obs_co]):
 
     @property
     def info(self) -> BatchProtocol | K_co | Array:
-        """What the environment says besides, as a nested batch or an object array of N rows; ``Batch()`` if nothing."""
+        """Other information from the environment, as a nested batch or object array of N rows; ``Batch()`` for none."""
         ...
 
 
 class ActBatchProtocol(BatchProtocol, Protocol[K_co, Act_co]):
-    """Actions, as a policy gives them."""
+    """Actions: the output of a policy."""
 
     @property
     def act(self) -> Act_co:
@@ -162,11 +162,11 @@ class ActStateBatchProtocol(ActBatchProtocol[K_co, Act_co], Protocol[K_co, Act_c
 
 
 class ModelOutputBatchProtocol(ActStateBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
-    """What a model computes before an action is drawn."""
+    """Output of a model, before an action is drawn."""
 
     @property
     def logits(self) -> K_co:
-        """Unnormalised output of the model, ``(N, *out)``: action values or log-probabilities."""
+        """Unnormalized output of the model, ``(N, *out)``: action values or log-probabilities."""
         ...
 
 
@@ -198,7 +198,7 @@ class QuantileRegressionBatchProtocol(ModelOutputBatchProtocol[K_co, Act_co], Pr
 
 
 class FQFBatchProtocol(ModelOutputBatchProtocol[K_co, Act_co], Protocol[K_co, Act_co]):
-    """Output of a fully parametrised quantile function (FQF, arXiv:1911.02140)."""
+    """Output of a fully parameterized quantile function (FQF, arXiv:1911.02140)."""
 
     @property
     def fractions(self) -> BatchProtocol | K_co:
@@ -221,7 +221,7 @@ class ImitationBatchProtocol(ModelOutputBatchProtocol[K_co, Act_co], Protocol[K_
 
     @property
     def imitation_logits(self) -> K_co:
-        """Unnormalised log-probabilities of the behaviour policy, ``(N, n_act)``."""
+        """Unnormalized log-probabilities of the behavior policy, ``(N, n_act)``."""
         ...
 
 
@@ -240,9 +240,9 @@ class RecurrentStateBatch(BatchProtocol, Protocol[K_co]):
 
 
 class RolloutBatchProtocol(ObsBatchProtocol[K_co, Obs_co], Protocol[K_co, Obs_co, Act_co]):
-    """Transitions, as a collector gathers them and a buffer samples them."""
+    """Transitions, as collectors return them and buffers store and sample them."""
 
-    # obs and info are those of ObsBatchProtocol: an editor with pyright offers what a class declares itself first
+    # obs and info are repeated from ObsBatchProtocol because editors with pyright list a class's own fields first.
 
     @property
     def obs(self) -> Obs_co:
@@ -251,7 +251,7 @@ class RolloutBatchProtocol(ObsBatchProtocol[K_co, Obs_co], Protocol[K_co, Obs_co
 
     @property
     def info(self) -> BatchProtocol | K_co | Array:
-        """What the environment says besides, as a nested batch or an object array of N rows; ``Batch()`` if nothing."""
+        """Other information from the environment, as a nested batch or object array of N rows; ``Batch()`` for none."""
         ...
 
     @property
@@ -313,7 +313,7 @@ class BatchWithAdvantagesProtocol(BatchWithReturnsProtocol[K_co, Obs_co, Act_co]
 
 
 class LogpOldProtocol(BatchWithAdvantagesProtocol[K_co, Obs_co, Act_co], Protocol[K_co, Obs_co, Act_co]):
-    """Transitions ready for PPO: the log-probability under the policy that collected them is there too."""
+    """Transitions for PPO, with the log-probability of the actions under the policy that collected them."""
 
     @property
     def logp_old(self) -> K_co:

@@ -1,11 +1,11 @@
 """Batches as pytrees, for ``torch.utils._pytree`` (``tree_map``, ``vmap``, ``torch.compile``) and for ``optree``.
 
-A Batch is a node: its children are the fields in their order, ``None``, text and objects included; its class, names and
-meta are the structure. A Ragged is a node with one child, its values; the lengths are structure, so that nothing that
-maps over numbers changes them.
+A Batch is a node. Its children are the fields in their order, including ``None``, text and objects; its class, names
+and meta are the structure. A Ragged is a node with one child, its values. The lengths are part of the structure, so
+that a function that is mapped over numbers does not change them.
 
-Registration happens by itself when the library is already imported as typedbatch is, or, for torch, when the first
-tensor is stored. :func:`register` does it at any time.
+Registration is automatic if the library is imported before typedbatch, or for torch, when the first tensor is stored.
+:func:`register` does it at any time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _DONE: set[tuple[str, Any]] = set()
 
 
 def register() -> None:
-    """Teach torch and optree, where they are imported, to see into ``Batch`` and all records. Harmless to repeat."""
+    """Register ``Batch``, all its subclasses and ``Ragged`` in torch and optree, if these are imported.
+
+    Repeated calls are harmless.
+    """
     for cls in _family(Batch):
         _register_class(cls, _register_in_torch, _register_in_optree)
     _register_class(Ragged, _register_ragged_in_torch, _register_ragged_in_optree)
@@ -46,7 +49,7 @@ def _register_class(cls: Any, in_torch: Callable[[Any], None], in_optree: Callab
 
 
 class _Meta:
-    """The meta of a batch, as the last of its names in the structure of a tree; equal by value."""
+    """Meta of a batch, stored after its names in the structure of a tree, and compared by value."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch: Batch = new_tree(Batch, {})
@@ -99,12 +102,12 @@ def _register_in_optree(cls: type[Batch]) -> None:
 
 
 def _everywhere() -> Any:
-    # optree's name for "every namespace", so that a plain tree_map sees into a Batch; it has no shorter one
+    # optree's marker for all namespaces, so that a plain tree_map sees into a Batch, has no public name.
     return vars(sys.modules["optree.registry"])["__GLOBAL_NAMESPACE"]
 
 
 _Lengths = tuple[tuple[int, ...], bool]
-"""The lengths of a Ragged, and whether it has a dimension for rows: what compares and hashes as structure has to."""
+"""Lengths of a Ragged, and whether it has a dimension for rows, in a form that can be compared and hashed."""
 
 
 def _flatten_ragged(ragged: Ragged[Any]) -> tuple[list[Any], _Lengths]:
@@ -149,7 +152,7 @@ def _register_ragged_in_optree(cls: Any) -> None:
 
 
 def _build(cls: type[Batch], leaves: Iterable[Any], names: Sequence[Any]) -> Batch:
-    # Nothing is converted: while they transform, both libraries put placeholders where leaves were.
+    # Nothing is converted, since both libraries put placeholders in place of leaves while they transform.
     meta = names[-1] if names and isinstance(names[-1], _Meta) else None
     batch: Batch = new_tree(cls, dict(zip(names if meta is None else names[:-1], leaves, strict=True)))
     if meta is not None:

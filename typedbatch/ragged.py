@@ -1,7 +1,7 @@
-"""``Ragged``: a field whose rows are sequences of different lengths, end to end, of which none is ever cut.
+"""``Ragged``: a field whose rows are sequences of different lengths, stored end to end and never cut.
 
-``Ragged[Tokens]`` holds one batch of all tokens, and one length per sample. Rows of the batch that it is a field of
-take whole sequences: by index, slice, mask, ``split`` and ``cat``.
+``Ragged[Tokens]`` has one batch of all tokens, and one length per sample. Operations on the rows of the batch that it
+is a field of take whole sequences: indices, slices, masks, ``split`` and ``cat``.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ class Ragged(Sequences, Generic[R_co]):
     """Sequences of different lengths, end to end: tokens of samples, patches of images, turns of conversations.
 
     As a field of a batch it has one row for each sequence. ``batch[2:5]``, masks, ``split`` and ``cat`` take whole
-    sequences; so does ``ragged[2:5]`` by itself. ``batch[i].tokens`` is a ``Ragged`` of one sequence, without a
-    dimension for rows, as any other field of a row has lost it; ``stack`` makes rows of such ones again.
-    ``ragged[i]`` and iteration give the sequences themselves, as batches of the class of ``values``.
+    sequences; so does ``ragged[2:5]`` by itself. ``batch[i].tokens`` is a ``Ragged`` of a single sequence, without a
+    dimension for rows, like every field of a single row; ``stack`` makes rows of such sequences again. ``ragged[i]``
+    and iteration give the sequences themselves, as batches of the class of ``values``.
 
-    It shares ``values``; what is in it can be written to, but how many rows and sequences there are does not change.
+    ``values`` is shared. Its elements can be written to, but the numbers of rows and sequences do not change.
 
     Args:
-        values: a batch or record of all rows, ``(sum of lengths, ...)`` in every field; a dict becomes a Batch.
-        lengths: the rows of each sequence: whole numbers from 0 up, in one dimension. They are copied.
+        values: Batch or record of all rows, ``(sum of lengths, ...)`` in every field; a dict becomes a Batch.
+        lengths: Number of rows of each sequence: whole numbers from 0 up, in one dimension. They are copied.
 
     Raises:
-        SizeError: lengths that are no such numbers, or sum up to more than an array can have.
-        StructureError: a field of the values has another number of rows than the lengths sum up to, or none.
+        SizeError: Lengths are not whole numbers from 0 up, or sum up to more than an array can have.
+        StructureError: A field of the values has another number of rows than the sum of the lengths, or no rows.
         LeafError: ``values`` is not a batch.
 
     Example:
@@ -80,7 +80,7 @@ class Ragged(Sequences, Generic[R_co]):
     """
 
     __slots__ = ()
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # what is in it can change
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # Its elements can change.
 
     @overload
     def __init__(self, values: R_co, lengths: Lengths) -> None: ...
@@ -103,43 +103,44 @@ class Ragged(Sequences, Generic[R_co]):
     def from_lists(
         rows: Iterable[Any] | Mapping[str, Iterable[Any]], *, into: Callable[..., Any] = Batch
     ) -> Ragged[Any]:
-        """Sequences that come one by one, as samplers and data sets give them. Data is copied.
+        """Build a ``Ragged`` from separate sequences, as samplers and data sets return them. Data is copied.
 
         Args:
-            rows: a list with a dict or Batch for each sequence, ``[{"ids": [1, 2], "logp": [-0.1, -0.2]}, ...]``; or
-                a dict with a list for each field, ``{"ids": [[1, 2], [3]], "logp": [...]}``. What is innermost may be
+            rows: List with a dict or Batch for each sequence, ``[{"ids": [1, 2], "logp": [-0.1, -0.2]}, ...]``, or
+                dict with a list for each field, ``{"ids": [[1, 2], [3]], "logp": [...]}``. The innermost values may be
                 lists, arrays or tensors, with a row for each token.
-            into: the record that the values become.
+            into: Record class of the values.
 
         Raises:
-            StructureError: sequences have different fields, fields different lengths, or arrays do not fit together.
-            LeafError: something that is not a sequence of rows.
+            StructureError: Sequences have different fields, fields have different lengths, or arrays do not fit
+                together.
+            LeafError: A value is not a sequence of rows.
         """
         if isinstance(rows, Mapping):
             return _from_columns(rows, into)
         if not isinstance(rows, Iterable):
-            raise LeafError(f"sequences come as a list of dicts, or a dict of lists, got {describe(rows)}")
+            raise LeafError(f"from_lists() takes a list of dicts, or a dict of lists, got {describe(rows)}")
         batches: list[Any] = [_sequence(row, number) for number, row in enumerate(rows)]
         if not batches:
             return Ragged(into(), [])
         names = dict.fromkeys(name for batch in batches for name in batch.__dict__)
         for number, batch in enumerate(batches):
             if missing := [name for name in names if name not in batch.__dict__]:
-                raise StructureError(f"sequence {number} has no field {missing[0]!r}, and others have it")
+                raise StructureError(f"sequence {number} has no field {missing[0]!r}, which other sequences have")
         return _from_columns({name: [batch.__dict__[name] for batch in batches] for name in names}, into)
 
     @staticmethod
     def from_padded(batch: B, mask: Any) -> Ragged[B]:
-        """Sequences that were padded. Data is copied.
+        """Build a ``Ragged`` from padded sequences. Data is copied.
 
         Args:
-            batch: ``(N, T, ...)`` in every field.
-            mask: ``(N, T)``, an array or tensor of bools, or of the numbers 0 and 1; true where there is a row. The
+            batch: Padded sequences, ``(N, T, ...)`` in every field.
+            mask: ``(N, T)`` array or tensor of bools, or of the numbers 0 and 1, that is true where there is a row. The
                 padding may be on either side, on both, or in between.
 
         Raises:
-            StructureError: the mask is not of that shape, or has other numbers in it.
-            RowIndexError: a field has other dimensions than the mask.
+            StructureError: The mask does not have two dimensions, or has other numbers in it.
+            RowIndexError: A field has other dimensions than the mask.
         """
         flags = sequences.as_flags(mask)
         ragged: Ragged[B] = new_sequences(Ragged, sequences.unpad(batch, flags), flags.sum(1))
@@ -147,75 +148,76 @@ class Ragged(Sequences, Generic[R_co]):
 
     @property
     def values(self) -> R_co:
-        """The rows of all sequences, end to end. Shared."""
+        """Rows of all sequences, end to end; not a copy."""
         return self._values  # type: ignore[no-any-return]
 
     @property
     def lengths(self) -> Any:
-        """The length of each sequence, ``(N,)`` int64: an array, or beside tensors a tensor on their device. A copy."""
-        return self._beside(self.sizes.copy())
+        """Length of each sequence, ``(N,)`` int64, as a copy: an array, or a tensor on the device of the values."""
+        return self._like_values(self.sizes.copy())
 
     @property
     def max_length(self) -> int:
-        """The length of the longest sequence; 0 without any."""
+        """Length of the longest sequence; 0 without sequences."""
         return int(self.sizes.max(initial=0))
 
     @property
     def cu_seqlens(self) -> Any:
-        """``[0, l0, l0 + l1, ...]``, ``(N + 1,)`` int32 and beside the values, as FlashAttention's ``varlen`` takes it.
+        """Cumulative lengths ``[0, l0, l0 + l1, ...]``, ``(N + 1,)`` int32, on the device of the values.
+
+        FlashAttention's ``varlen`` functions take it.
 
         Raises:
-            SizeError: there are more rows than 32 bits count.
+            SizeError: There are more rows than fit into 32 bits.
         """
-        return self._beside(sequences.cu_seqlens(self._rows()))
+        return self._like_values(sequences.cu_seqlens(self._rows()))
 
     @property
     def position_ids(self) -> Any:
-        """For each row of the values its place in its sequence, from 0; int64 and beside the values."""
-        return self._beside(sequences.position_ids(self._rows()))
+        """Position of each row of the values in its sequence, from 0; int64, on the device of the values."""
+        return self._like_values(sequences.position_ids(self._rows()))
 
     def mask(self, side: Side = "right", *, multiple_of: int = 1, length: int | None = None) -> Any:
-        """``(N, T)`` bools, beside the values: where :meth:`padded` with these arguments has a row.
+        """Return ``(N, T)`` bools, on the device of the values, that are true where :meth:`padded` has a row.
 
-        Raises:
-            SizeError: as :meth:`padded`.
+        Arguments and errors are those of :meth:`padded`.
         """
-        return self._beside(sequences.mask(self._rows(), length, side, multiple_of=multiple_of))
+        return self._like_values(sequences.mask(self._rows(), length, side, multiple_of=multiple_of))
 
     def padded(
         self, side: Side = "right", *, value: Padding = 0, multiple_of: int = 1, length: int | None = None
     ) -> R_co:
-        """The sequences side by side, ``(N, T, ...)`` in every field, filled up to one length. Data is copied.
+        """Return the sequences padded to one length, ``(N, T, ...)`` in every field. Data is copied.
 
         Args:
-            side: where it is filled up.
-            value: what with: a number for all fields of numbers, or by name, ``{"ids": pad_token_id}`` and zeros in
-                the others. Fields of objects get ``None``.
-            multiple_of: T is made larger until it is a multiple of this.
-            length: T; None for the longest.
+            side: Side of the padding.
+            value: Number in the padding of all fields of numbers, or numbers by field, ``{"ids": pad_token_id}``, with
+                zeros in the others. Fields of objects get ``None``.
+            multiple_of: Number that T is rounded up to a multiple of.
+            length: T before rounding; None for the length of the longest sequence.
 
         Raises:
-            SizeError: a sequence is longer than ``length``, ``multiple_of`` is below 1, or no such side.
-            StructureError: ``value`` names a field that there is not.
-            RowAssignmentError: the dtype of a field cannot hold ``value``.
+            SizeError: A sequence is longer than ``length``, ``multiple_of`` is below 1, or ``side`` is neither side.
+            StructureError: ``value`` names a field that does not exist.
+            RowAssignmentError: The dtype of a field cannot hold ``value``.
         """
         sizes, values = self._rows(), self.values
         return sequences.pad(values, sizes, length=length, side=side, value=value, multiple_of=multiple_of)
 
     def to_nested(self) -> Batch:
-        """A Batch with a jagged ``torch.nested`` tensor for each tensor of the values. Memory is shared.
+        """Return a Batch with a jagged ``torch.nested`` tensor for each tensor of the values. Memory is shared.
 
         Raises:
-            LeafError: a field is not a tensor; ``to_torch()`` first.
-            MissingDependencyError: torch is not installed.
+            LeafError: A field is not a tensor; call ``to_torch()`` first.
+            MissingDependencyError: Torch is not installed.
         """
         return _nested(self.values, torch_side().torch.from_numpy(self._offsets_of_rows()))
 
     def __len__(self) -> int:
-        """The number of sequences.
+        """Return the number of sequences.
 
         Raises:
-            NoLengthError: it is a single sequence, as ``batch[i]`` gives it.
+            NoLengthError: This is a single sequence, as in ``batch[i]``.
         """
         return len(self._rows())
 
@@ -224,20 +226,20 @@ class Ragged(Sequences, Generic[R_co]):
     @overload
     def __getitem__(self, index: Rows, /) -> Ragged[R_co]: ...
     def __getitem__(self, index: Any, /) -> Any:
-        """One sequence, as a batch, or several, as a ``Ragged``. Ints and slices without a step give views.
+        """Return one sequence, as a batch, or several, as a ``Ragged``. Ints and slices without a step give views.
 
         Raises:
-            RowIndexError: there is no such sequence, or the index has more than one dimension (an ``IndexError``).
+            RowIndexError: The index is out of range, or has more than one dimension (an ``IndexError``).
         """
         taken: Ragged[R_co] = take_sequences(self, plain_index(index))
         return taken if taken.sizes.shape else taken.values
 
     def __iter__(self) -> Iterator[R_co]:
-        """The sequences, as batches. Views."""
+        """Iterate over the sequences, as batches that are views."""
         return (self[row] for row in range(len(self)))
 
     def __eq__(self, other: object, /) -> bool:
-        """Same lengths and equal values."""
+        """Return whether lengths and values are equal."""
         return same_leaf(self, other) if isinstance(other, Ragged) else NotImplemented
 
     def __repr__(self) -> str:
@@ -257,15 +259,15 @@ class Ragged(Sequences, Generic[R_co]):
 
     def _rows(self) -> NDArray[np.intp]:
         if not self.sizes.shape:
-            raise NoLengthError(f"{describe(self)} is a single sequence, so it has no rows; .values has what is in it")
+            raise NoLengthError(f"{describe(self)} is a single sequence, so it has no rows; .values has its contents")
         return self.sizes
 
     def _offsets_of_rows(self) -> NDArray[np.intp]:
         self._rows()
         return self.offsets.copy()
 
-    def _beside(self, array: NDArray[Any]) -> Any:
-        """An array; beside tensors as a tensor on their device."""
+    def _like_values(self, array: NDArray[Any]) -> Any:
+        """Return an array, or if the values are tensors, a tensor on their device."""
         values: Any = self.values
         found = (leaf for _, leaf in leaves(values.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR))
         first: Any = next(found, None)
@@ -273,20 +275,22 @@ class Ragged(Sequences, Generic[R_co]):
 
 
 def _checked(cls: type[Ragged[Any]], values: Any, sizes: NDArray[np.intp]) -> Ragged[Any]:
-    """Return the sequences that a pickle holds, of which one alone has no dimension for rows.
+    """Return the sequences from a pickle; a single sequence has no dimension for rows.
 
     Raises:
-        SizeError: the lengths are no whole numbers from 0 up, or sum up to more than an array can have.
-        StructureError: the values have other rows.
-        LeafError: the values are not a batch.
+        SizeError: The lengths are not whole numbers from 0 up, or sum up to more than an array can have.
+        StructureError: A field of the values has another number of rows than the sum of the lengths.
+        LeafError: The values are not a batch.
     """
-    made = cls(require_tree(values, "Ragged()"), np.atleast_1d(sizes))
-    return made if np.ndim(sizes) else new_sequences(cls, made.values, made.sizes[0])
+    ragged = cls(require_tree(values, "Ragged()"), np.atleast_1d(sizes))
+    return ragged if np.ndim(sizes) else new_sequences(cls, ragged.values, ragged.sizes[0])
 
 
 def _sequence(row: Any, number: int) -> Any:
     if KINDS[type(row)] is not MAPPING and not isinstance(row, Tree):
-        raise LeafError(f"a sequence is a dict or a Batch with a list for each field, got {describe(row)} at {number}")
+        raise LeafError(
+            f"a sequence must be a dict or a Batch of lists, one for each field, got {describe(row)} at {number}"
+        )
     return to_leaf(row)
 
 
@@ -296,7 +300,7 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
     for name, column in columns.items():
         with under(name):
             if not isinstance(column, Iterable):
-                raise LeafError(f"a field comes as a list with its rows for each sequence, got {describe(column)}")
+                raise LeafError(f"a field must be a list with the rows of each sequence, got {describe(column)}")
             parts = [_part(part, number) for number, part in enumerate(column)]
             found = [len(part) for part in parts]
             if sizes is not None and found != sizes:
@@ -308,19 +312,19 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
 def _part(part: Any, number: int) -> Any:
     leaf = to_leaf(part)
     if not isinstance(leaf, Tree) and not leading_shape(leaf):
-        raise LeafError(f"a sequence is a list, an array or a tensor, got {describe(leaf)} at {number}")
+        raise LeafError(f"a sequence must be a list, an array or a tensor, got {describe(leaf)} at {number}")
     return leaf
 
 
 def _other_lengths(found: list[int], sizes: list[int]) -> str:
     if len(found) != len(sizes):
-        return f"{len(found)} sequences, and {len(sizes)} in the fields before"
+        return f"has {len(found)} sequences, but the fields before it have {len(sizes)}"
     number = next(i for i, (one, other) in enumerate(zip(found, sizes, strict=True)) if one != other)
-    return f"sequence {number} has {found[number]} rows, and {sizes[number]} in the fields before"
+    return f"sequence {number} has {found[number]} rows, but {sizes[number]} in the fields before"
 
 
 def _end_to_end(parts: list[Any], name: str) -> Any:
-    # Of an empty list nobody knows the dtype, so the others decide.
+    # The dtype of an empty list is unknown, so empty ones are left out if there are others.
     there = [part for part in parts if len(part)] or parts[:1]
     if not there:
         return np.zeros(0)

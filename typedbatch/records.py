@@ -1,7 +1,7 @@
-"""Batches with declared fields: a ``Batch`` with a checked keyword constructor. Twins of the protocols.
+"""Records: batches with declared fields and a checked keyword constructor, one for each protocol.
 
-``RolloutBatch`` has the fields of ``RolloutBatchProtocol`` and matches it, and likewise for every other pair. A record
-of your own is one declaration::
+``RolloutBatch`` has the fields of ``RolloutBatchProtocol`` and matches it; the same holds for every other pair. A
+record of your own is one declaration::
 
     class GoalRollout(RolloutBatch):
         goal: Array
@@ -33,22 +33,22 @@ _OWN = ("__record_fields__", "__declares_meta__")
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class BatchRecord(Batch):
-    """Base of records of your own: annotate the fields, and the constructor takes them as keywords.
+    """Base of records of your own, whose constructors take the annotated fields as keywords.
 
-    A field with a default may be left out. Rows, slices, ``split``, ``cat`` and ``stack`` keep the class. The
+    A field with a default may be left out. Rows, slices, ``split``, ``cat`` and ``stack`` preserve the class. The
     constructor converts as :class:`Batch` does, copies nothing and checks names; ``validate`` checks kinds and lengths.
-    ``record.name = value`` is for declared names only, ``record["name"] = value`` for any.
+    ``record.name = value`` accepts declared names only, ``record["name"] = value`` any name.
 
     Raises:
-        TypeError: a field is missing or not declared, as Python's own calls do.
-        DeclarationError: at class creation, a field is called like a member of ``Batch`` or like a dunder.
+        TypeError: A field is missing or not declared, as in any call in Python.
+        DeclarationError: At class creation, a field has the name of a member of ``Batch`` or begins with ``__``.
     """
 
     __record_fields__: ClassVar[dict[str, object]] = {}
     __declares_meta__: ClassVar[bool] = False
     _needs_equal_rows = True
 
-    if not TYPE_CHECKING:  # checkers derive the constructor, and closed attributes, from the declaration
+    if not TYPE_CHECKING:  # Checkers derive the constructor and the allowed attributes from the declaration.
 
         def __init__(self, *given: object, **fields: object) -> None:
             if given:
@@ -64,16 +64,16 @@ class BatchRecord(Batch):
 
         @classmethod
         def from_rows(cls, rows: Iterable[Any], missing: MissingInRows = "error", *, meta: Any = None) -> Any:
-            """See :meth:`Batch.from_rows`."""
+            """Build a record from a list of dicts or Batches, one for each row; see :meth:`Batch.from_rows`."""
             given = fields_of_rows(rows)
             columns = lists_to_arrays(columns_of(given, missing, object_fields[cls]), number_fields[cls])
             found = joined_meta(given, "error") if meta is None else as_meta(meta)
             if cls.__declares_meta__ and found:
                 return cls(**columns, meta=found)
-            made = cls(**columns)
+            record = cls(**columns)
             if found:
-                set_meta(made, found)
-            return made
+                set_meta(record, found)
+            return record
 
         def __setattr__(self, name: str, value: object) -> None:
             cls = type(self)
@@ -95,12 +95,12 @@ class BatchRecord(Batch):
                 f"{cls.__name__} is a record, so it cannot inherit from a protocol; it matches protocols by its fields"
             )
         fields = {name: _REQUIRED for base in bases_first(cls) for name in _own_annotations(base)}
-        for base in reversed(cls.__mro__):  # what comes first in the MRO declares the field
+        for base in reversed(cls.__mro__):  # The first class in the MRO decides on the default, so it comes last.
             fields.update((name, base.__dict__.get(name, _REQUIRED)) for name in _own_annotations(base))
         cls.__declares_meta__ = fields.pop("meta", None) is not None
         if "meta" in vars(cls):
             raise DeclarationError(
-                f"{cls.__name__}.meta has a default; the meta of a record is given, or left out of it"
+                f"{cls.__name__}.meta has a default, which meta cannot have; give meta to the constructor"
             )
         for name, default in fields.items():
             _require_declaration(cls, name, default)
@@ -109,41 +109,44 @@ class BatchRecord(Batch):
 
 
 def bases_first(cls: type) -> Iterator[type]:
-    """A class after its bases, left to right: the order in which fields are listed."""
+    """Yield a class after its bases, from left to right: the order in which fields are listed."""
     for base in cls.__bases__:
         yield from bases_first(base)
     yield cls
 
 
 def is_class_var(hint: object) -> bool:
-    """True for ``ClassVar[...]``, written out or as a string."""
+    """Return True for ``ClassVar[...]``, as an object or as a string."""
     if isinstance(hint, str):
         return re.match(r"(\w+\.)*ClassVar\b", hint) is not None
     return hint is ClassVar or get_origin(hint) is ClassVar
 
 
 def view(batch: Any, target: type) -> Any:
-    """The batch as an object of a record's class that shares its fields; itself if it is one, or for a protocol."""
+    """Return an object of the record class ``target`` that shares the fields of a batch.
+
+    Return the batch itself if it is one already, or if ``target`` is a protocol.
+    """
     if not issubclass(target, Batch) or isinstance(batch, target) or not isinstance(batch, Batch):
         return batch
     return new_view(batch, target)
 
 
 def new_view(batch: Batch, target: type) -> Any:
-    """Another object, of a record's class, that shares the fields of a batch."""
+    """Return a new object of the record class ``target`` that shares the fields of a batch."""
     out: Any = object.__new__(target)
     object.__setattr__(out, "__dict__", shared_fields(batch))
     return out
 
 
 def default_of(cls: type, name: str) -> object:
-    """What a field of a record is when it is left out; None for one that is just absent then."""
+    """Return the default of a field of a record, or None if it has no default."""
     default = getattr(cls, "__record_fields__", {}).get(name, _REQUIRED)
     return None if default is _REQUIRED else default
 
 
 def fill_defaults(cls: type[Batch], fields: dict[str, Any]) -> None:
-    """Add the fields of a record that may be left out and are, with a copy of their default."""
+    """Add the missing fields of a record that have a default, with a copy of the default."""
     for name, default in getattr(cls, "__record_fields__", {}).items():
         if name not in fields and default is not _REQUIRED:
             construct.fill(fields, {name: copying.deep_leaf(default, {})}, cls)
@@ -152,11 +155,11 @@ def fill_defaults(cls: type[Batch], fields: dict[str, Any]) -> None:
 def _own_annotations(cls: type) -> list[str]:
     if not issubclass(cls, BatchRecord):
         return []
-    annotations = get_annotations(cls, format=Format.FORWARDREF)  # its own, not what it inherits
+    annotations = get_annotations(cls, format=Format.FORWARDREF)  # These exclude inherited ones.
     return [name for name, hint in annotations.items() if name not in _OWN and not is_class_var(hint)]
 
 
-# "values" is what a critic says, to most libraries; a record that declares it has Batch.values(record) for the method.
+# Most libraries call a critic's output "values", so it may be a field; Batch.values(record) calls the method then.
 _MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"values"}
 
 
@@ -168,12 +171,12 @@ def _require_declaration(cls: type, name: str, default: object) -> None:
         )
     if type(default).__module__ == "dataclasses":
         raise DeclarationError(
-            f"{cls.__name__}.{name} has a dataclasses.field(); give the default itself, it is copied"
+            f"{cls.__name__}.{name} must have a plain default, got a dataclasses.field(); the default itself is copied"
         )
 
 
 def _meta_given(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, Any] | None:
-    """The meta among the arguments of the constructor, which it is taken from; None if the class declares none."""
+    """Remove ``meta`` from the arguments of the constructor and return it, or None if the class does not declare it."""
     if not cls.__declares_meta__:
         return None
     if "meta" not in fields:
@@ -182,7 +185,7 @@ def _meta_given(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, 
 
 
 def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, object]:
-    """``fields`` in the order of the declaration, with defaults; or a TypeError as Python's calls give."""
+    """Return ``fields`` with defaults, in the order of the declaration, or raise a TypeError as calls in Python do."""
     declared = cls.__record_fields__
     for name in fields:
         if name not in declared:
@@ -196,8 +199,8 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, ob
 
 
 def _by_position(cls: type[BatchRecord], given: tuple[object, ...]) -> str:
-    says = f"{cls.__name__}() takes its fields as keywords, got {describe(given[0])} by position"
-    return f"{says}; extend(batch, {cls.__name__}, ...) makes one of a batch" if isinstance(given[0], Batch) else says
+    text = f"{cls.__name__}() takes its fields as keywords, got {describe(given[0])} by position"
+    return f"{text}; extend(batch, {cls.__name__}, ...) makes one of a batch" if isinstance(given[0], Batch) else text
 
 
 def _undeclared(cls: type[BatchRecord], name: str) -> str:
@@ -205,21 +208,21 @@ def _undeclared(cls: type[BatchRecord], name: str) -> str:
     hint = f"did you mean {near!r}? " if near else ""
     return (
         f"{cls.__name__} declares no field {name!r}; {hint}"
-        f"batch[{name!r}] = ... adds it all the same, extend() makes the next stage"
+        f"batch[{name!r}] = ... adds it anyway, extend() makes the next stage"
     )
 
 
 class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):
-    """Observations, as a policy takes them."""
+    """Observations: the input of a policy."""
 
     obs: Obs_co
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
     info: BatchProtocol | K_co | Array
-    """What the environment says besides, as a nested batch or an object array of N rows; ``Batch()`` if nothing."""
+    """Other information from the environment, as a nested batch or object array of N rows; ``Batch()`` for none."""
 
 
 class ActBatch(BatchRecord, Generic[K_co, Act_co]):
-    """Actions, as a policy gives them."""
+    """Actions: the output of a policy."""
 
     act: Act_co
     """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
@@ -233,10 +236,10 @@ class ActStateBatch(ActBatch[K_co, Act_co], Generic[K_co, Act_co]):
 
 
 class ModelOutputBatch(ActStateBatch[K_co, Act_co], Generic[K_co, Act_co]):
-    """What a model computes before an action is drawn."""
+    """Output of a model, before an action is drawn."""
 
     logits: K_co
-    """Unnormalised output of the model, ``(N, *out)``: action values or log-probabilities."""
+    """Unnormalized output of the model, ``(N, *out)``: action values or log-probabilities."""
 
 
 class DistBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
@@ -261,7 +264,7 @@ class QuantileRegressionBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_
 
 
 class FQFBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
-    """Output of a fully parametrised quantile function (FQF, arXiv:1911.02140)."""
+    """Output of a fully parameterized quantile function (FQF, arXiv:1911.02140)."""
 
     fractions: BatchProtocol | K_co
     """Proposed quantile fractions, ``(N, n_tau + 1)``, or a nested batch of them and their midpoints."""
@@ -275,7 +278,7 @@ class ImitationBatch(ModelOutputBatch[K_co, Act_co], Generic[K_co, Act_co]):
     q_value: K_co
     """Action values, ``(N, n_act)``."""
     imitation_logits: K_co
-    """Unnormalised log-probabilities of the behaviour policy, ``(N, n_act)``."""
+    """Unnormalized log-probabilities of the behavior policy, ``(N, n_act)``."""
 
 
 class RecurrentState(BatchRecord, Generic[K_co]):
@@ -288,13 +291,13 @@ class RecurrentState(BatchRecord, Generic[K_co]):
 
 
 class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
-    """Transitions, as a collector gathers them and a buffer samples them."""
+    """Transitions, as collectors return them and buffers store and sample them."""
 
-    # obs and info are those of ObsBatch: an editor with pyright offers what a class declares itself first
+    # obs and info are repeated from ObsBatch because editors with pyright list a class's own fields first.
     obs: Obs_co
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
     info: BatchProtocol | K_co | Array
-    """What the environment says besides, as a nested batch or an object array of N rows; ``Batch()`` if nothing."""
+    """Other information from the environment, as a nested batch or object array of N rows; ``Batch()`` for none."""
     obs_next: Obs_co
     """Observation after the step, as ``obs``."""
     act: Act_co
@@ -331,7 +334,7 @@ class BatchWithAdvantages(BatchWithReturns[K_co, Obs_co, Act_co], Generic[K_co, 
 
 
 class LogpOldBatch(BatchWithAdvantages[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
-    """Transitions ready for PPO: the log-probability under the policy that collected them is there too."""
+    """Transitions for PPO, with the log-probability of the actions under the policy that collected them."""
 
     logp_old: K_co
     """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""

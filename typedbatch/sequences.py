@@ -1,12 +1,12 @@
-"""Sequences of different lengths, end to end in one batch, and the forms that networks take them in.
+"""Sequences of different lengths, end to end in one batch, and their conversion to the inputs of networks.
 
-The plain form is flat: rows ``(N, ...)`` and the ``lengths`` of the sequences, which sum to N. From there
+The basic form is flat: rows ``(N, ...)`` and the ``lengths`` of the sequences, which sum to N. Other forms are
 
-* :func:`pad` and :func:`unpad`: ``(E, T, ...)`` with zeros, beside a :func:`mask`;
-* :func:`pack`: time first, as ``torch.nn.utils.rnn.PackedSequence`` takes it;
-* :func:`cu_seqlens` and :func:`position_ids`: flat, as attention kernels for variable lengths take it.
+* :func:`pad` and :func:`unpad`: ``(E, T, ...)`` with zeros, and a :func:`mask`;
+* :func:`pack`: time first, for ``torch.nn.utils.rnn.PackedSequence``;
+* :func:`cu_seqlens` and :func:`position_ids`: flat, for attention kernels for variable lengths.
 
-Every function works on all fields at once, arrays and tensors, and keeps the class of the batch.
+Every function works on all fields at once, arrays and tensors, and preserves the class of the batch.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ __all__ = [
 
 B = TypeVar("B", bound="BatchProtocol")
 Lengths: TypeAlias = "ArrayLike | Tensor"
-"""The rows of each sequence, as whole numbers from 0 up, in a list, an array or a tensor."""
+"""Number of rows of each sequence, as whole numbers from 0 up, in a list, an array or a tensor."""
 Side = Literal["right", "left"]
-"""Where the zeros go."""
+"""Side of the padding."""
 Padding: TypeAlias = float | Mapping[str, float]
-"""What goes there in place of zeros, a number, or one by the name of a field."""
+"""Number in the padding, or numbers by the names of fields."""
 
 
 def as_lengths(lengths: Lengths) -> NDArray[np.intp]:
-    """Lengths as an array of integers.
+    """Return lengths as an array of integers.
 
     Raises:
-        SizeError: they are not whole numbers from 0 up, in one dimension, or sum up to more than an array can have.
+        SizeError: The lengths are not whole numbers from 0 up, in one dimension, or sum up to more than an array can
+            have.
     """
     sizes = whole_numbers(lengths, "lengths")
     require_countable(sizes)
@@ -59,18 +60,18 @@ def as_lengths(lengths: Lengths) -> NDArray[np.intp]:
 
 
 def whole_numbers(values: Lengths, name: str) -> NDArray[np.intp]:
-    """Numbers of rows, or of what rows have, as an array of integers.
+    """Return whole numbers as an array of integers; ``name`` is their name in an error.
 
     Raises:
-        SizeError: they are not whole numbers from 0 up, in one dimension, that fit into such an array.
+        SizeError: The values are not whole numbers from 0 up, in one dimension, that fit into such an array.
     """
     if obstacle := mask_obstacle(values):
-        raise SizeError(f"{name} are whole numbers, and {obstacle}")
+        raise SizeError(f"{name} must be whole numbers, but {obstacle}")
     try:
         array = np.asarray(leaf_to_numpy(values))
-    except (TypeError, ValueError):  # ragged
+    except (TypeError, ValueError):  # The lists in it differ in length.
         array = np.asarray(None)
-    if array.dtype.kind == "f" and not array.size:  # an empty list
+    if array.dtype.kind == "f" and not array.size:  # An empty list becomes an array of floats.
         array = array.astype(np.intp)
     if array.ndim == 1 and array.dtype.kind in "iu":
         whole = array.astype(np.intp)
@@ -80,37 +81,37 @@ def whole_numbers(values: Lengths, name: str) -> NDArray[np.intp]:
 
 
 def starts(lengths: Lengths) -> NDArray[np.intp]:
-    """The number of the first row of each sequence."""
+    """Return the number of the first row of each sequence."""
     sizes = as_lengths(lengths)
     return np.cumsum(sizes) - sizes
 
 
 def cu_seqlens(lengths: Lengths) -> NDArray[np.int32]:
-    """``[0, l0, l0 + l1, ...]``, as attention kernels for variable lengths take it (FlashAttention's ``varlen``).
+    """Return ``[0, l0, l0 + l1, ...]``, for attention kernels for variable lengths, as FlashAttention's ``varlen``.
 
     Raises:
-        SizeError: there are more rows than 32 bits count.
+        SizeError: There are more rows than fit into 32 bits.
     """
     ends = np.cumsum(as_lengths(lengths))
     if ends[-1:].sum() > np.iinfo(np.int32).max:
-        raise SizeError(f"{ends[-1]} rows, more than the 32 bits of attention kernels count")
+        raise SizeError(f"attention kernels count up to {np.iinfo(np.int32).max} rows (32 bits), got {ends[-1]} rows")
     return np.concatenate([[0], ends]).astype(np.int32)
 
 
 def position_ids(lengths: Lengths) -> NDArray[np.intp]:
-    """For each row its place in its sequence, from 0."""
+    """Return the position of each row in its sequence, from 0."""
     sizes = as_lengths(lengths)
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def sequence_ids(lengths: Lengths) -> NDArray[np.intp]:
-    """For each row the number of its sequence."""
+    """Return the number of the sequence of each row."""
     sizes = as_lengths(lengths)
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
-    """The lengths of the same rows cut into sequences of ``size`` rows at most; no sequence goes over an old end.
+    """Return the lengths of the sequences after cutting those that are longer than ``size`` rows.
 
     Raises:
         SizeError: ``size`` is below 1.
@@ -127,16 +128,16 @@ def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
 def mask(
     lengths: Lengths, length: int | None = None, side: Side = "right", *, multiple_of: int = 1
 ) -> NDArray[np.bool_]:
-    """``(E, T)``: true where a padded batch has a row, false where it has zeros.
+    """Return an ``(E, T)`` array that is true where a padded batch has a row, and false where it has zeros.
 
     Args:
-        lengths: the rows of each of E sequences.
-        length: T; None for the longest.
-        side: where the zeros are.
-        multiple_of: T is made larger until it is a multiple of this.
+        lengths: Number of rows of each of E sequences.
+        length: T before rounding; None for the length of the longest sequence.
+        side: Side of the zeros.
+        multiple_of: Number that T is rounded up to a multiple of.
 
     Raises:
-        SizeError: a sequence is longer than ``length``, ``multiple_of`` is below 1, or T is more than an array can
+        SizeError: A sequence is longer than ``length``, ``multiple_of`` is below 1, or T is more than an array can
             have for each of E sequences.
     """
     sizes = as_lengths(lengths)
@@ -148,16 +149,16 @@ def mask(
     multiple = at_most(most, at_least(1, multiple_of, "multiple_of"), "multiple_of")
     length = at_most(most, length + -length % multiple, "length")
     if side not in ("right", "left"):
-        raise SizeError(f"side= is 'right' or 'left', got {side!r}")
+        raise SizeError(f"side= must be 'right' or 'left', got {side!r}")
     there = np.arange(length) < sizes[:, None]
-    return there if side == "right" else there[:, ::-1].copy()  # torch takes nothing that steps backwards
+    return there if side == "right" else there[:, ::-1].copy()  # torch refuses negative strides.
 
 
 def cut(batch: B, lengths: Lengths) -> list[B]:
-    """One batch per sequence. Views, no copies.
+    """Return a list with one batch per sequence; they are views, not copies.
 
     Raises:
-        StructureError: the lengths do not sum to the rows.
+        StructureError: The lengths do not sum to the rows.
     """
     tree, sizes = _with_lengths(batch, lengths, "cut()")
     ends = np.cumsum(sizes).tolist()
@@ -193,26 +194,26 @@ def pad(
     value: Padding = 0,
     multiple_of: int = 1,
 ) -> Any:
-    """Sequences side by side: ``(E, T, ...)`` in every field, zeros (``None`` for objects) where a sequence has ended.
+    """Pad sequences with zeros (``None`` for objects) to one length: ``(E, T, ...)`` in every field.
 
     Args:
-        batches: a list of E batches, or all rows end to end in one.
-        lengths: for the latter, the rows of each sequence.
-        length: T; None for the longest.
-        side: where the zeros go.
-        value: what stands there in place of zeros: a number for all fields of numbers, or by the names of fields, as
-            ``{"ids": pad_token_id}``; a field inside another is ``"obs.cam"``.
-        multiple_of: T is made larger until it is a multiple of this, as kernels like it.
+        batches: List of E batches, or one batch of all rows end to end.
+        lengths: For the latter, the number of rows of each sequence.
+        length: T before rounding; None for the length of the longest sequence.
+        side: Side of the zeros.
+        value: Number in place of zeros in all fields of numbers, or numbers by the names of fields, as
+            ``{"ids": pad_token_id}``; a nested field is ``"obs.cam"``.
+        multiple_of: Number that T is rounded up to a multiple of, for kernels that need or prefer it.
 
     Returns:
-        A new batch of the same class; data is copied. :func:`mask` says where the rows are.
+        A new batch of the same class; data is copied. :func:`mask` returns where its rows are.
 
     Raises:
-        SizeError: a sequence is longer than ``length``.
-        StructureError: the lengths do not sum to the rows, batches do not fit together, or ``value`` names a field that
-            there is not.
-        RowIndexError: a field that cannot be filled with zeros, as a distribution.
-        RowAssignmentError: the dtype of a field cannot hold ``value``.
+        SizeError: A sequence is longer than ``length``.
+        StructureError: The lengths do not sum to the rows, batches do not fit together, or ``value`` names a field that
+            does not exist.
+        RowIndexError: A field cannot be filled with zeros, as a distribution.
+        RowAssignmentError: The dtype of a field cannot hold ``value``.
     """
     if lengths is None:
         parts = [require_rows(require_tree(batch, "pad()"), "pad()") for batch in batches]
@@ -227,7 +228,7 @@ def pad(
 def padded_rows(
     sizes: NDArray[np.intp], length: int | None, side: Side = "right", multiple_of: int = 1
 ) -> NDArray[np.intp]:
-    """``(E, T)``: the numbers of the rows, -1 where there are zeros."""
+    """Return an ``(E, T)`` array of the numbers of the rows, with -1 where there are zeros."""
     there = mask(sizes, length, side, multiple_of=multiple_of)
     rows = np.full(there.shape, NO_ROW)
     rows[there] = np.arange(sizes.sum())
@@ -235,60 +236,61 @@ def padded_rows(
 
 
 def unpad(padded: B, mask: Any) -> B:
-    """The rows where ``mask`` is true, end to end: what :func:`pad` was given. Data is copied.
+    """Return the rows where ``mask`` is true, end to end; the inverse of :func:`pad`. Data is copied.
 
     Args:
-        padded: ``(E, T, ...)`` in every field; one with a value for each sequence, ``(E,)``, is left out first.
-        mask: ``(E, T)``, an array or tensor of bools, or of the numbers 0 and 1, as most tokenizers give it; true
+        padded: Padded sequences, ``(E, T, ...)`` in every field. A field with one value per sequence, ``(E,)``, has to
+            be removed first.
+        mask: ``(E, T)`` array or tensor of bools, or of the numbers 0 and 1, as most tokenizers return it. Rows may be
             anywhere, left, right or in between. ``mask.sum(1)`` are the lengths.
 
     Raises:
-        StructureError: the mask is not one of two dimensions, or has other numbers in it.
-        RowIndexError: a field has other dimensions than the mask.
+        StructureError: The mask does not have two dimensions, or has other numbers in it.
+        RowIndexError: A field has other dimensions than the mask.
     """
     rows: B = take(require_tree(padded, "unpad()"), as_flags(mask))
     return rows
 
 
 def as_flags(mask: Any) -> NDArray[np.bool_]:
-    """A mask of padded sequences as an array of bools.
+    """Return a mask of padded sequences as an array of bools.
 
     Raises:
-        StructureError: it is not ``(E, T)``, or has other numbers than 0 and 1 in it.
+        StructureError: The mask is not ``(E, T)``, or has other numbers than 0 and 1 in it.
     """
     if obstacle := mask_obstacle(mask):
-        raise StructureError(f"a mask of padded sequences says of every place whether a row is there: {obstacle}")
+        raise StructureError(f"a mask of padded sequences must have a value at every position, but {obstacle}")
     flags = np.asarray(leaf_to_numpy(to_leaf(mask)))
     if flags.ndim != 2 or flags.dtype.kind not in "biuf":
         got = f"{flags.dtype}{list(flags.shape)}"
-        raise StructureError(f"a mask of padded sequences is (E, T) bools, or numbers 0 and 1, got {got}")
-    whole: NDArray[np.bool_] = flags.astype(bool)
-    if flags.dtype != bool and not np.array_equal(whole, flags):
+        raise StructureError(f"a mask of padded sequences must be (E, T) bools, or numbers 0 and 1, got {got}")
+    bools: NDArray[np.bool_] = flags.astype(bool)
+    if flags.dtype != bool and not np.array_equal(bools, flags):
         raise StructureError("a mask of padded sequences has numbers other than 0 and 1 in it; compare it first")
-    return whole
+    return bools
 
 
 class Packed(NamedTuple, Generic[B]):
-    """Sequences with the time first, the longest sequence first at each time: what an RNN goes through in one pass."""
+    """Sequences ordered by time, and at each time by length with the longest first; the input of an RNN."""
 
     batch: B
-    """The rows in that order."""
+    """Rows in that order."""
     batch_sizes: NDArray[np.int64]
-    """``(T,)``: how many sequences there are at each time."""
+    """Number of sequences at each time, ``(T,)``."""
     sorted_indices: NDArray[np.int64]
-    """``(E,)``: the numbers of the sequences, the longest first."""
+    """Numbers of the sequences, the longest first, ``(E,)``."""
     rows: NDArray[np.intp]
-    """``(N,)``: the numbers that the rows had."""
+    """Original numbers of the rows, ``(N,)``."""
 
     def sequence(self, rows: Tensor) -> PackedSequence:
-        """A tensor in this order, as a field of :attr:`batch` is, as a ``PackedSequence``; its memory is shared.
+        """Return a tensor in this order, as a field of :attr:`batch`, as a ``PackedSequence`` on the same memory.
 
         Raises:
-            StructureError: it has another number of rows.
-            MissingDependencyError: torch is not installed.
+            StructureError: The tensor has another number of rows.
+            MissingDependencyError: Torch is not installed.
         """
         if len(rows) != len(self.rows):
-            raise StructureError(f"{len(rows)} rows, where {len(self.rows)} were packed")
+            raise StructureError(f"{len(self.rows)} rows were packed, got {len(rows)} rows")
         torch = torch_side().torch
         from torch.nn.utils.rnn import PackedSequence
 
@@ -296,28 +298,28 @@ class Packed(NamedTuple, Generic[B]):
         return PackedSequence(rows, torch.from_numpy(self.batch_sizes), order, torch.argsort(order))
 
     def unpack(self, batch: B | None = None) -> B:
-        """The rows in the order in which :func:`pack` was given them; of another batch in this order, if one is given.
+        """Return the rows of ``batch``, by default those packed, in the order that they had before :func:`pack`.
 
         Raises:
-            StructureError: it has another number of rows.
+            StructureError: ``batch`` has another number of rows.
         """
         tree = require_tree(self.batch if batch is None else batch, "unpack()")
         if equal_rows(tree.__dict__) != len(self.rows):
-            raise StructureError(f"{equal_rows(tree.__dict__)} rows, where {len(self.rows)} were packed")
+            raise StructureError(f"{len(self.rows)} rows were packed, got {equal_rows(tree.__dict__)} rows")
         rows: B = take(tree, np.argsort(self.rows)) if tree.__dict__ else tree
         return rows
 
 
 def pack(batch: B, lengths: Lengths) -> Packed[B]:
-    """Sequences end to end as torch's RNNs take them: ``rnn(packed.sequence(packed.batch.obs))``. Data is copied.
+    """Reorder sequences for torch's RNNs, as in ``rnn(packed.sequence(packed.batch.obs))``. Data is copied.
 
     Args:
-        batch: the rows.
-        lengths: the rows of each sequence, at least one each, as torch asks for.
+        batch: Rows of the sequences, end to end.
+        lengths: Number of rows of each sequence; torch requires one or more.
 
     Raises:
-        StructureError: the lengths do not sum to the rows.
-        SizeError: a sequence has no rows.
+        StructureError: The lengths do not sum to the rows.
+        SizeError: A sequence has no rows.
     """
     tree, sizes = _with_lengths(batch, lengths, "pack()")
     if not sizes.all():
@@ -338,11 +340,12 @@ def _with_lengths(batch: Any, lengths: Lengths, who: str) -> tuple[Any, NDArray[
 
 
 def require_rows(tree: Any, who: str) -> Any:
-    """The batch itself, if it is not cut into sequences already.
+    """Return a batch, after checking that it is not cut into sequences already.
 
     Raises:
-        StructureError: it is, by fields of its own.
+        StructureError: Fields of the batch define its sequences, as in a ``SampleBatch`` with ``seq_lens``.
     """
-    if type(tree)._require_parts is not None and "seq_lens" in tree.__dict__:  # noqa: SLF001  # public names are fields
-        raise StructureError(f"{who} cuts by lengths, and the batch has sequences of its own", "seq_lens")
+    # _require_parts is private because a public name could be a field.
+    if type(tree)._require_parts is not None and "seq_lens" in tree.__dict__:  # noqa: SLF001
+        raise StructureError(f"{who} cuts by lengths, but this field of the batch defines other sequences", "seq_lens")
     return tree

@@ -232,13 +232,13 @@ def test_two_names_for_one_thing(names, to, target):
 def test_names_of_nobody(to):
     with pytest.raises(
         SettingError,
-        match=r"^rename\(\) knows the names of tianshou, rllib, gymnasium, sb3, torchrl, typedbatch, verl, trl,",
+        match=r"^to= must be one of tianshou, rllib, gymnasium, sb3, torchrl, typedbatch, verl, trl,",
     ):
         rename(Batch(obs=np.zeros(2)), to)
 
 
 def test_a_slip_is_pointed_out():
-    with pytest.raises(SettingError, match="not 'rlib'; did you mean 'rllib'"):
+    with pytest.raises(SettingError, match="got 'rlib'; did you mean 'rllib'"):
         rename(Batch(), "rlib")  # type: ignore[call-overload]
 
 

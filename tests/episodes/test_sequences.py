@@ -269,7 +269,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda b: pad(Batch(a=[1], b=[1, 2]), [1]), StructureError, "different lengths"),
     (lambda b: pad(Batch(a=1), [1]), NoLengthError, "'a': a scalar"),
     (lambda b: pack(b, [1, 0, 2]), SizeError, "sequence 1 has no rows"),
-    (lambda b: pack(b, [1, 2]).unpack(b[:2]), StructureError, "2 rows, where 3 were packed"),
+    (lambda b: pack(b, [1, 2]).unpack(b[:2]), StructureError, "3 rows were packed, got 2"),
     (lambda b: pack(b, [1, 2]).unpack({"a": [1]}), LeafError, r"unpack\(\) takes a Batch, got dict"),
     (lambda b: unpad(b, mask([1, 2])), RowIndexError, "'a'"),
     (lambda b: unpad(pad(b, [1, 2]), mask([1, 2, 2])), RowIndexError, "'a'"),
@@ -280,12 +280,12 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (
         lambda b: unpad(b, np.ma.masked_array([[True]], [[True]])),
         StructureError,
-        "of every place .*: some values are m",
+        "at every position, but some values are m",
     ),
     (
         lambda b: pad(b, np.ma.masked_array([1, 2], [0, 1])),
         SizeError,
-        "lengths are whole numbers, and some values are m",
+        "lengths must be whole numbers, but some values are m",
     ),
     (lambda b: unpad({"a": [1]}, [[True]]), LeafError, r"unpad\(\) takes a Batch, got dict"),
 ]

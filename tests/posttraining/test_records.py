@@ -96,8 +96,16 @@ def test_from_one_project_to_another():
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"to": "verl"}, errors.FieldNameError, "verl has no word for 'response_mask', and calls 'loss_mask' so"),
-        ({"to": "typedbatch"}, errors.SettingError, "source= says whose names the batch has: verl, trl"),
+        (
+            {"to": "verl"},
+            errors.FieldNameError,
+            "verl has no such field, and uses the name 'response_mask' for 'loss_mask'",
+        ),
+        (
+            {"to": "typedbatch"},
+            errors.SettingError,
+            "source= must name the project whose names the batch has: verl, trl",
+        ),
         ({"to": "vrl"}, errors.SettingError, "did you mean 'verl'"),
         ({"to": "trl", "source": "verll"}, errors.SettingError, "got 'verll'; did you mean 'verl'"),
         ({"to": "rllib", "source": "verl"}, errors.SettingError, "source= is for names of post-training"),

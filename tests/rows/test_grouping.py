@@ -133,7 +133,9 @@ def test_what_is_masked_is_in_no_statistics():
         with pytest.raises(LeafError, match=r"count every row, but in f64\[2\] .*some values are masked.*filled\(0\)"):
             call(hidden)
     assert found.mean(np.ma.masked_array([1.0, 3.0])).tolist() == [2, 2]
-    with pytest.raises(StructureError, match="'k': groups are told by values that are there: some values are masked"):
+    with pytest.raises(
+        StructureError, match="'k': groups are identified by a value for each row, but some values are masked"
+    ):
         groups(Batch(k=np.ma.masked_array([0, 0], [False, True])), "k")
 
 
@@ -155,8 +157,8 @@ def test_gradients_go_through():
     ("call", "error", "text"),
     [
         (lambda b: groups(b, "uids"), MissingFieldError, "no field 'uids'"),
-        (lambda b: groups(b, "wide"), StructureError, "'wide': groups are told by one value for each of 2 rows"),
-        (lambda b: groups(b, "listed"), StructureError, "'listed': its values cannot be told apart: .*unhashable"),
+        (lambda b: groups(b, "wide"), StructureError, "'wide': groups are identified by one value for each of 2 rows"),
+        (lambda b: groups(b, "listed"), StructureError, "'listed': its values cannot be compared: .*unhashable"),
         (lambda b: groups(Batch(a=[1], b=[1, 2]), "a"), StructureError, "different lengths"),
         (lambda b: groups(b, "uid").mean(np.zeros(3)), StructureError, r"the groups have 2 rows, got f64\[3\]"),
         (lambda b: groups(b, "uid").mean([1.0, 2.0]), LeafError, "an array of numbers or a tensor, got list"),

@@ -74,7 +74,7 @@ def test_keys_are_numbers_too(as_what):
         (Batch(uid=["c"]), "uid", StructureError, "no row for 'a', 'b'$"),
         (Batch(x=[2, 2], uid=["a", "b"]), "uid", StructureError, "'x': both batches have it"),
         (Batch(r=[1, 2]), "uid", MissingFieldError, "no field 'uid'"),
-        (Batch(r=[1, 2], uid=[[1], [2]]), "uid", StructureError, "'uid': rows are told by one value for each"),
+        (Batch(r=[1, 2], uid=[[1], [2]]), "uid", StructureError, "'uid': rows are identified by one value for each"),
         (Batch(a=[1, 2], b=[1]), None, StructureError, "different lengths: a has 2, others 1"),
         ({"r": [1, 2]}, None, LeafError, r"union\(\) takes a Batch, got dict"),
     ],

@@ -75,7 +75,7 @@ def test_what_fits_passes():
 
 def test_an_array_is_held_against_the_batch():
     assert report(loss, zeros(2, 4), inputs(2, 3)) == [
-        "what loss() is called with is not as declared (2 problems)",
+        "the arguments of loss() are not as declared (2 problems)",
         f"  boundary   arguments `logp`, `batch` of {BOUNDARY.format('loss')}",
         "  got        logp torch f32[2,4]  batch Inputs[N=2]  ids i64[2,3]  adv f64[2,3]",
         "  logp       R is 4 here, but 3 in batch.ids  [TB302 dimension-conflict]",
@@ -102,14 +102,14 @@ def test_an_array_is_held_against_the_batch():
 )
 def test_an_array_by_itself(logp: Any, lines: list[str]):
     found = report(loss, logp, inputs(2, 3))
-    assert found[0] == "what loss() is called with is not as declared (1 problem)"
+    assert found[0] == "the arguments of loss() are not as declared (1 problem)"
     assert found[1] == f"  boundary   argument `logp` of {BOUNDARY.format('loss')}"
     assert found[3:] == lines
 
 
 def test_the_result_is_held_against_the_arguments():
     assert report(loss, zeros(2, 3), inputs(2, 3), zeros(2, 3)) == [
-        "what loss() returns is not as declared (1 problem)",
+        "the result of loss() is not as declared (1 problem)",
         f"  boundary   return value of {BOUNDARY.format('loss')}",
         "  got        return torch f32[3]",
         "  return  N is 3 here, but 2 in logp, batch.ids, ref  [TB302 dimension-conflict]",
@@ -203,7 +203,7 @@ def test_coroutines_and_constructors():
         def __init__(self, x: Float[np.ndarray, "N"], y: Float[np.ndarray, "N"]) -> None:
             self.x = x
 
-    with pytest.raises(CallError, match=r"what later\(\) returns"):
+    with pytest.raises(CallError, match=r"the result of later\(\)"):
         asyncio.run(later(np.zeros(2)))
     with pytest.raises(CallError, match="arguments `x`, `y`"):
         Holder(np.zeros(2), np.zeros(3))
