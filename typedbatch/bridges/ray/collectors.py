@@ -275,7 +275,7 @@ class RayCollectors(Generic[R_co]):
         done = self._all({place: self._workers[place].rows.remote(weights, *asked[place], random) for place in places})
         for place, (rows, envs, continues, _) in done.items():
             its_own = place * self._each + np.arange(self._each)
-            add_rows(into, rows, its_own[envs], anew=None if goes_on and continues else its_own)
+            add_rows(into, rows, its_own[envs], new_episodes=None if goes_on and continues else its_own)
         self._following.taken(state_of(into))
         lost = sum(steps or episodes or 0 for place, (steps, episodes) in enumerate(asked) if place not in done)
         self._count([stats for *_, stats in done.values()], lost, begun)
