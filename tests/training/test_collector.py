@@ -72,7 +72,9 @@ def test_statistics_are_of_the_episodes_that_ended():
 def test_the_old_name_of_the_statistics_is_warned_of():
     collector = Collector(sync(Count(3)), zeros)
     collector.rollout(4)
-    with pytest.warns(DeprecationWarning, match=r"collector.stats is called last_stats.*an epoch has epoch.collected"):
+    with pytest.warns(
+        DeprecationWarning, match=r"collector.stats has been renamed to last_stats.*an epoch has epoch.collected"
+    ):
         assert collector.stats is collector.last_stats
 
 
@@ -272,7 +274,7 @@ def test_what_collect_is_not_asked_with():
     collector = Collector(sync(Count(3), Count(5)), zeros)
     buffer = VectorReplayBuffer(10, 2)
     for given in ({}, {"n_step": 2, "n_episode": 2}):
-        with pytest.raises(errors.SettingError, match="either n_step or n_episode is given"):
+        with pytest.raises(errors.SettingError, match="pass either n_step or n_episode"):
             collector.collect(buffer, **given)
     with pytest.raises(errors.SettingError, match=r"a ring for each of 2 environments is expected, this one has 3"):
         collector.collect(VectorReplayBuffer(9, 3), 2)

@@ -58,7 +58,7 @@ def test_an_environment_in_a_process_that_raises_is_made_anew_by_a_function():
 @GONE
 def test_without_a_function_it_says_that_these_cannot_go_on():
     envs = in_processes(Count(3), Count(5, fails_at=2))
-    with pytest.raises(errors.EnvironmentFailedError, match="give the Collector a function that makes them"):
+    with pytest.raises(errors.EnvironmentFailedError, match="pass the Collector a function that creates them"):
         Collector(envs, zeros).rollout(40)
     envs.close()
 
@@ -114,7 +114,7 @@ def test_nothing_is_waited_for_longer_than_the_timeout(what, mode, wrapped):
     failing, text = FAILING[what]
     envs = in_processes(Count(9), failing(), mode=mode)
     collector = Collector(RecordEpisodeStatistics(envs) if wrapped else envs, zeros, timeout=2)
-    with pytest.raises(errors.EnvironmentFailedError, match=f"{text}.*give the Collector a function that makes them"):
+    with pytest.raises(errors.EnvironmentFailedError, match=f"{text}.*pass the Collector a function that creates them"):
         collector.collect(VectorReplayBuffer(100, 2), 40)
     for again in (lambda: collector.collect(VectorReplayBuffer(100, 2), 4), collector.reset):
         with pytest.raises(errors.EnvironmentFailedError, match="have failed before; these environments cannot go on"):
@@ -194,7 +194,7 @@ def test_a_vector_is_left_as_it_was_by_a_timeout():
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "soon"])
 def test_a_timeout_that_is_none(timeout):
-    with pytest.raises(errors.SettingError, match=r"^timeout= is a number of seconds above 0, or None, got"):
+    with pytest.raises(errors.SettingError, match=r"^timeout= must be a number of seconds above 0 or None, got"):
         Collector(sync(Count(3)), zeros, timeout=timeout)
 
 
@@ -238,21 +238,21 @@ class Gives(gym.vector.VectorWrapper):
 
 NO_OUTCOMES = {
     "rewards in a column": ({"rew": np.ones((2, 1))},
-        r"'rew': one reward for each of 2 environments is expected, of shape \[2\], got f64\[2,1\]; rew\[:, 0\] takes"),
+        r"'rew': one reward for each of 2 environments is expected, of shape \[2\], got f64\[2,1\]; rew\[:, 0\]"),
     "a single reward": ({"rew": np.ones(1)}, r"'rew': one reward for each .*, got f64\[1\]$"),
-    "no rewards": ({"rew": None}, r"'rew': real numbers of numpy are expected as rewards, got None"),
-    "complex rewards": ({"rew": np.ones(2, complex)}, r"'rew': real numbers of numpy are expected .*, got c128\[2\]"),
-    "text as rewards": ({"rew": np.array(["a", "b"])}, r"'rew': real numbers of numpy are expected .*, got <U1\[2\]"),
-    "objects as rewards": ({"rew": np.ones(2, object)}, r"'rew': real numbers of numpy are .*, got obj\[2\]"),
-    "tensors as rewards": ({"rew": torch.ones(2)}, r"'rew': .*, got torch f32\[2\]; .numpy\(\) makes an array"),
+    "no rewards": ({"rew": None}, r"'rew': rewards must be a numpy array of real numbers, got None"),
+    "complex rewards": ({"rew": np.ones(2, complex)}, r"'rew': rewards must be a numpy array .*, got c128\[2\]"),
+    "text as rewards": ({"rew": np.array(["a", "b"])}, r"'rew': rewards must be a numpy array .*, got <U1\[2\]"),
+    "objects as rewards": ({"rew": np.ones(2, object)}, r"'rew': rewards must be a numpy array .*, got obj\[2\]"),
+    "tensors as rewards": ({"rew": torch.ones(2)}, r"'rew': .*, got torch f32\[2\]; .numpy\(\) converts a tensor"),
     "masked rewards": ({"rew": np.ma.array([1.0, 2], mask=[1, 0])}, "'rew': some values are masked"),
-    "a list as rewards": ({"rew": [1.0, 2.0]}, "'rew': real numbers of numpy are expected as rewards, got list"),
+    "a list as rewards": ({"rew": [1.0, 2.0]}, "'rew': rewards must be a numpy array of real numbers, got list"),
     "numbers as flags": ({"terminated": np.zeros(2, int)},
-        r"'terminated': flags of numpy are expected, which .astype\(bool\) makes of numbers, got i64\[2\]"),
-    "numbers as other flags": ({"truncated": np.zeros(2)}, r"'truncated': flags of numpy .*, got f64\[2\]"),
+        r"'terminated': flags must be a numpy array of bools, as .astype\(bool\) returns, got i64\[2\]"),
+    "numbers as other flags": ({"truncated": np.zeros(2)}, r"'truncated': flags must be .*, got f64\[2\]"),
     "flags in a column": ({"truncated": np.zeros((2, 1), bool)}, r"'truncated': one flag for each .*bool\[2,1\]"),
     "too many rows": ({"obs": np.zeros((3, 1), np.float32)},
-        r"'obs': the environments' observations have a row for each of 2 environments, got f32\[3,1\]"),
+        r"'obs': observations of environments must have a row for each of 2 environments, got f32\[3,1\]"),
     "no observations": ({"obs": None}, "'obs': .* have a row for each of 2 environments, got None"),
     "a single observation": ({"obs": np.float32(1)}, "'obs': .* have a row for each of 2 environments, got f32"),
 }  # fmt: skip
@@ -288,7 +288,7 @@ def test_rewards_of_other_numbers_are_kept_as_they_are():
         ({"place": (np.zeros((2, 1)), np.float64(0)), "goal": np.zeros((2, 1))}, r"'obs\.place\.1': .*got f64"),
         (
             {"place": (np.zeros((2, 1)),), "goal": np.zeros((2, 1))},
-            r"'obs\.place\.1': the space of the obs",
+            r"'obs\.place\.1': the observation space has it",
         ),
         (np.zeros((3, 1)), r"'obs': .*got f64\[3,1\]"),
     ],
@@ -307,7 +307,7 @@ def test_a_seed_that_is_none(seed):
     collector = Collector(sync(Count(30)), zeros)
     collector.reset(seed=7)
     collector.rollout(3)
-    with pytest.raises(errors.SettingError, match=r"^seed= is a whole number from 0 on, or None, got"):
+    with pytest.raises(errors.SettingError, match=r"^seed= must be a whole number >= 0 or None, got"):
         collector.reset(seed)
     assert collector.seed == 7
     assert collector.rollout(3).obs[0, 0] == 103, "the episode goes on"
@@ -352,18 +352,16 @@ BOX = gym.spaces.Box(-1, 1, (2,))
 
 
 def test_a_single_environment_is_refused():
-    with pytest.raises(
-        errors.SettingError, match=r"a gymnasium.vector.VectorEnv is expected.*make_vec\(id, num_envs=8"
-    ):
+    with pytest.raises(errors.SettingError, match=r"expected a gymnasium.vector.VectorEnv.*make_vec\(id, num_envs=8"):
         Collector(Count(3), zeros)
-    with pytest.raises(errors.SettingError, match="VectorEnv is expected"):
+    with pytest.raises(errors.SettingError, match=r"expected a gymnasium.vector.VectorEnv"):
         evaluate(lambda: Count(3), zeros, 1)
 
 
 def test_a_vector_that_does_not_say_how_it_resets_is_refused():
     envs = sync(Count(3))
     envs.metadata = {}
-    with pytest.raises(errors.SettingError, match=r"SyncVectorEnv does not say how.*AutoresetMode.SAME_STEP"):
+    with pytest.raises(errors.SettingError, match=r"SyncVectorEnv does not declare how.*AutoresetMode.SAME_STEP"):
         Collector(envs, zeros)
 
 
@@ -372,9 +370,7 @@ def test_a_vector_that_does_not_say_what_its_spaces_are_is_refused():
         num_envs, metadata = 1, {"autoreset_mode": AutoresetMode.SAME_STEP}
         action_space, single_observation_space = gym.spaces.Discrete(2), BOX
 
-    with pytest.raises(
-        errors.SettingError, match=r"^Foreign has no single_action_space, which each vector has: num_envs"
-    ):
+    with pytest.raises(errors.SettingError, match=r"^Foreign has no single_action_space; a vector must have num_envs"):
         Collector(Foreign(), zeros)
 
 
@@ -384,12 +380,12 @@ WORD, WORDS = gym.spaces.Text(4), gym.spaces.Sequence(gym.spaces.Discrete(2))
 @pytest.mark.parametrize(
     ("space", "text"),
     [
-        (WORD, "^obs is of Text, which arrays with a row"),
-        (WORDS, "^obs is of Sequence, "),
-        (gym.spaces.Graph(gym.spaces.Box(0, 1, (2,)), None), "^obs is of Graph, "),
-        (gym.spaces.OneOf([gym.spaces.Discrete(2), gym.spaces.Discrete(3)]), "^obs is of OneOf, "),
-        (gym.spaces.Dict(a=gym.spaces.Discrete(2), b=gym.spaces.Dict(c=WORD)), r"^obs\.b\.c is of Text, .*Filter"),
-        (gym.spaces.Tuple((gym.spaces.Discrete(2), WORDS)), r"^obs\.1 is of Sequence, "),
+        (WORD, "^obs is a Text space, whose values cannot be stored"),
+        (WORDS, "^obs is a Sequence space, "),
+        (gym.spaces.Graph(gym.spaces.Box(0, 1, (2,)), None), "^obs is a Graph space, "),
+        (gym.spaces.OneOf([gym.spaces.Discrete(2), gym.spaces.Discrete(3)]), "^obs is a OneOf space, "),
+        (gym.spaces.Dict(a=gym.spaces.Discrete(2), b=gym.spaces.Dict(c=WORD)), r"^obs\.b\.c is a Text space, .*Filter"),
+        (gym.spaces.Tuple((gym.spaces.Discrete(2), WORDS)), r"^obs\.1 is a Sequence space, "),
     ],
 )
 def test_observations_that_arrays_cannot_be_made_of_are_refused(space, text):
@@ -405,15 +401,17 @@ def test_observations_that_arrays_cannot_be_made_of_are_refused(space, text):
 @pytest.mark.parametrize("out", [ActStateBatch(act=np.zeros(1, int), state=None), ActBatch(act=np.zeros(1, int))])
 def test_a_recurrent_policy_that_gives_no_state(out):
     envs = sync(Count(3))
-    with pytest.raises(errors.LeafError, match="field 'state': a recurrent policy gives what it is to be handed"):
+    with pytest.raises(
+        errors.LeafError, match="field 'state': a recurrent policy must return its state for the next step"
+    ):
         Collector(envs, lambda batch: out, state=np.zeros(2)).rollout(3)
     assert envs.envs[0].steps == 0
 
 
 def test_something_that_is_not_a_policy():
-    with pytest.raises(errors.SettingError, match="a policy is called with observations, got int"):
+    with pytest.raises(errors.SettingError, match="a policy must be callable with observations, got int"):
         Collector(sync(Count(3)), 3)
-    with pytest.raises(errors.LeafError, match="a policy gives a batch with act, got i64"):
+    with pytest.raises(errors.LeafError, match="a policy must return a batch with act, got i64"):
         Collector(sync(Count(3)), lambda batch: np.zeros(1, np.int64)).rollout(1)
 
 
@@ -424,9 +422,14 @@ PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
     ("space", "act", "error", "text"),
     [
         (gym.spaces.Discrete(3), np.zeros(2), errors.LeafError, r"Discrete\(3\) takes int64, got f64\[2\]"),
-        (gym.spaces.Discrete(3), np.zeros((2, 1), int), errors.StructureError, r"shape \[2\] is expected, for 2 env"),
-        (gym.spaces.Discrete(3), np.array([0, 3]), errors.StructureError, r"out of Discrete\(3\): .* 0 to 3"),
-        (gym.spaces.Discrete(3, start=1), np.array([0, 1]), errors.StructureError, "they reach from 0 to 1"),
+        (gym.spaces.Discrete(3), np.zeros((2, 1), int), errors.StructureError, r"expected shape \[2\] for 2 env"),
+        (
+            gym.spaces.Discrete(3),
+            np.array([0, 3]),
+            errors.StructureError,
+            r"expected actions in Discrete\(3\), got values from 0 to 3",
+        ),
+        (gym.spaces.Discrete(3, start=1), np.array([0, 1]), errors.StructureError, "got values from 0 to 1"),
         (gym.spaces.Discrete(3), np.zeros(3, int), errors.StructureError, r"got i64\[3\]"),
         (gym.spaces.Discrete(2), np.zeros(2, bool), errors.LeafError, r"takes int64, got bool\[2\]; .astype\(np.int64"),
         (
@@ -435,12 +438,12 @@ PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
             errors.LeafError,
             r"Discrete\(\[2\]\) takes int64, got b",
         ),
-        (BOX, np.zeros(2, np.float32), errors.StructureError, r"shape \[2, 2\] is expected"),
+        (BOX, np.zeros(2, np.float32), errors.StructureError, r"expected shape \[2, 2\]"),
         (BOX, np.full((2, 2), 1.5), errors.StructureError, "to 1.5; gymnasium.wrappers.vector.ClipAction"),
         (BOX, torch.zeros(2, 2, dtype=torch.complex64), errors.LeafError, "takes float32, got c64"),
-        (PAIR, np.zeros(2), errors.StructureError, r"a batch of arm, grip is expected, got f64\[2\]"),
-        (PAIR, Batch(arm=np.zeros((2, 2))), errors.StructureError, "a batch of arm, grip is expected, got arm"),
-        (PAIR, Batch(arm=np.zeros((2, 3)), grip=np.zeros(2, int)), errors.StructureError, "'act.arm': shape"),
+        (PAIR, np.zeros(2), errors.StructureError, r"expected a batch of arm, grip, got f64\[2\]"),
+        (PAIR, Batch(arm=np.zeros((2, 2))), errors.StructureError, "expected a batch of arm, grip, got arm"),
+        (PAIR, Batch(arm=np.zeros((2, 3)), grip=np.zeros(2, int)), errors.StructureError, "'act.arm': expected shape"),
     ],
 )
 def test_actions_that_are_not_those_of_the_environments_are_refused_before_a_step(space, act, error, text):
@@ -471,7 +474,7 @@ def test_what_a_policy_gives_stays_of_one_kind():
 
     with pytest.raises(
         errors.StructureError,
-        match=r"'value': shape \[2, 2\] was here in the steps before, got f64\[2,3\]; this is step 2",
+        match=r"'value': expected shape \[2, 2\] as in the steps before, got f64\[2,3\]; this is step 2",
     ):
         Collector(sync(Count(3), Count(3)), policy, lambda rollout, out: rollout).rollout(4)
 

@@ -90,10 +90,10 @@ def test_rows_of_a_collection_of_which_the_first_block_has_nothing():
 def test_a_name_that_never_comes():
     collector = Collector(sync(Says(3), Says(5)), zeros, infos=["step", "succes"])
     assert collector.rollout(4).info.succes.tolist() == [0, 0, 0, 0], "no episode has ended yet"
-    text = r"^infos= asks for 'succes', an episode has ended, and no .* they say step, begins, mask, end, success$"
+    text = r"^infos= names 'succes', which no environment has reported .* they report step, begins, mask, end, success$"
     with pytest.raises(errors.SettingError, match=text):
         collector.rollout(20)
-    with pytest.raises(errors.SettingError, match="they say nothing"):
+    with pytest.raises(errors.SettingError, match="they report nothing"):
         Collector(gym.make_vec("CartPole-v1", 2), zeros, infos=["lives"]).collect(VectorReplayBuffer(900, 2), 400)
 
 
@@ -153,7 +153,7 @@ def test_without_infos_a_policy_is_handed_none():
 
 @pytest.mark.parametrize("names", ["lives", [1], [None]])
 def test_names_that_are_none(names):
-    with pytest.raises(errors.SettingError, match=r"^infos= is a list of names in the info, as \['lives'\], got "):
+    with pytest.raises(errors.SettingError, match=r"^infos= must be a list of names in the info, as \['lives'\], got "):
         Collector(sync(Count(3)), zeros, infos=names)
 
 

@@ -176,5 +176,5 @@ def test_random_actions_of_spaces_in_spaces():
     rollout = Collector(envs, random_policy(envs, 0)).rollout(4)
     assert rollout.act.arm.grip.shape == (4,)
     assert rollout.act.arm.turn["1"].shape == (4, 2)
-    with pytest.raises(errors.StructureError, match=r"act\.arm.*grip, turn is expected, got grip"):
+    with pytest.raises(errors.StructureError, match=r"act\.arm.*expected a batch of grip, turn, got grip"):
         Collector(envs, lambda _: ActBatch(act={"arm": {"grip": np.zeros(2, int)}, "leg": np.zeros(2, int)})).rollout(2)

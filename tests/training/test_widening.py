@@ -86,13 +86,13 @@ def test_where_no_dtype_holds_all_steps_the_field_and_the_step_are_named(name):
 
 
 MISFITS = {
-    "one row for all": ([np.ones((2, 3)), np.ones((1, 3))], r"'x': shape \[2, 3\] was here .*, got f64\[1,3\]"),
-    "a number for all": ([np.ones(2), np.float64(1)], r"'x': shape \[2\] was here .*, got f64"),
-    "None, then a value": ([None, np.ones(2)], r"'x': None was here .*, got f64\[2\]"),
-    "a value, then None": ([np.ones(2), None], r"'x': f64\[2\] was here .*, got None"),
-    "an array, then a tensor": ([np.ones(2), torch.ones(2)], r"'x': f64\[2\] was here .*, got torch f32\[2\]"),
-    "an array, then a batch": ([np.ones(2), Batch(a=np.ones(2))], r"'x': f64\[2\] was here .*, got Batch\(a\)"),
-    "a batch, then an array": ([Batch(a=np.ones(2)), np.ones(2)], r"'x': a batch of a was here .*, got f64\[2\]"),
+    "one row for all": ([np.ones((2, 3)), np.ones((1, 3))], r"'x': expected shape \[2, 3\] as in .*, got f64\[1,3\]"),
+    "a number for all": ([np.ones(2), np.float64(1)], r"'x': expected shape \[2\] as in .*, got f64"),
+    "None, then a value": ([None, np.ones(2)], r"'x': expected None as in .*, got f64\[2\]"),
+    "a value, then None": ([np.ones(2), None], r"'x': expected f64\[2\] as in .*, got None"),
+    "an array, then a tensor": ([np.ones(2), torch.ones(2)], r"'x': expected f64\[2\] as in .*, got torch f32\[2\]"),
+    "an array, then a batch": ([np.ones(2), Batch(a=np.ones(2))], r"'x': expected f64\[2\] as in .*, got Batch\(a\)"),
+    "a batch, then an array": ([Batch(a=np.ones(2)), np.ones(2)], r"'x': expected a batch of a as in .*, got f64\[2\]"),
     "a field less": ([Batch(a=np.ones(2), b=np.ones(2)), Batch(a=np.ones(2))], r"'x\.b': it was there in the steps be"),
     "a field more": ([Batch(a=np.ones(2)), Batch(a=np.ones(2), b=np.ones(2))], r"'x\.b': it was not there in the step"),
 }
@@ -152,7 +152,7 @@ def test_an_observation_that_lacks_a_part_leaves_no_memory_that_nobody_wrote(n_s
     collector = Collector(Forgets(sync(Sensors(), Sensors())), zeros)
     if n_step == 2:
         collector.collect(buffer, n_step)
-    with pytest.raises(errors.StructureError, match=r"^field 'obs.far': the space of the observations has it, and"):
+    with pytest.raises(errors.StructureError, match=r"^field 'obs.far': the observation space has it, but"):
         collector.collect(buffer, n_step)
     assert len(buffer) == 2
 

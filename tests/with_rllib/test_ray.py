@@ -141,7 +141,7 @@ def test_episodes_in_equal_shares(collectors):
     assert (stats.episodes, sorted(stats.lengths.tolist()), stats.steps) == (7, [3] * 4 + [5] * 3, len(buffer))
     assert [len(ring) for ring in buffer.buffers] == [6, 10, 6, 5]
     assert collectors.collect(buffer, n_episode=1).episodes == 1
-    with pytest.raises(errors.SettingError, match="either n_step or n_episode is given"):
+    with pytest.raises(errors.SettingError, match="pass either n_step or n_episode"):
         collectors.collect(buffer, 4, 4)
 
 
@@ -242,7 +242,7 @@ def broken_envs():
 def test_environments_that_cannot_be_made(tmp_path):
     with pytest.raises(errors.EnvironmentFailedError, match=r"^make_envs\(\) raised OSError: no display$"):
         RayCollectors(broken_envs, Net().act, 2)
-    with pytest.raises(errors.SettingError, match=r"^a gymnasium.vector.VectorEnv is expected, got None"):
+    with pytest.raises(errors.SettingError, match=r"^expected a gymnasium.vector.VectorEnv, got None"):
         RayCollectors(lambda: None, Net().act, 1)
     taken = tmp_path / "taken"
 
@@ -264,7 +264,7 @@ def test_environments_that_cannot_be_made(tmp_path):
 
 
 def test_a_seed_that_is_none(collectors):
-    with pytest.raises(errors.SettingError, match=r"^seed= is a whole number from 0 on, or None, got 'x'$"):
+    with pytest.raises(errors.SettingError, match=r"^seed= must be a whole number >= 0 or None, got 'x'$"):
         collectors.reset("x")
 
 

@@ -1,4 +1,4 @@
-"""From environments to updates: collectors, evaluation, epochs. No base class; what each function takes is its type."""
+"""Training without base classes: collectors, evaluation and epochs, typed by protocols."""
 
 from typedbatch.training.collector import Collector, evaluate
 from typedbatch.training.epochs import BufferSource, Epoch, Losses, Source, Training, Writer, off_policy, on_policy

@@ -1,4 +1,4 @@
-"""A bar that shows how far a training is."""
+"""The progress bar of a training."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typedbatch.errors import MissingDependencyError
 
 
 class Bar:
-    """A bar in the terminal, of rich's; it goes when nobody holds it any more.
+    """A progress bar of rich in the terminal. It stops when the object is deleted.
 
     Args:
-        steps: environment steps in all.
+        steps: Total number of environment steps.
 
     Raises:
         MissingDependencyError: rich is not installed.
@@ -28,13 +28,13 @@ class Bar:
         self._task = self._progress.add_task("steps", total=steps)
 
     def show(self, step: int) -> None:
-        """Show that so many steps are done."""
+        """Show that ``step`` steps are done."""
         self._progress.start()
         self._progress.update(self._task, completed=step)
         self._progress.refresh()
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Stop updating the bar, which remains visible as it is."""
         self._progress.stop()
 
     def __del__(self) -> None:

@@ -1,4 +1,4 @@
-"""A block of steps, as they are gathered: all of the first environment in the order of time, then the second, ...."""
+"""Blocks of steps: all steps of the first environment in time order, then those of the second, and so on."""
 
 from __future__ import annotations
 
@@ -17,54 +17,57 @@ from typedbatch.training.columns import Columns
 from typedbatch.training.infos import Infos
 from typedbatch.training.vector import Mask, Step, copied
 
-_AFTER = ("obs_next", "rew", "terminated", "truncated")
-"""What a step has, in its order."""
+_OUTCOMES = ("obs_next", "rew", "terminated", "truncated")
+"""The fields of a ``Step`` that are stored, in the order in which it has them."""
 
 
 class Rows(NamedTuple):
-    """What a block holds."""
+    """The rows of a block."""
 
     rollout: Any
-    """A ``RolloutBatch``; None without rows."""
+    """A ``RolloutBatch``, or None without rows."""
     out: Any
-    """What the policy gave for each row; None if nobody wants it."""
+    """Policy output per row, or None if not recorded."""
     envs: NDArray[np.intp]
-    """The environment of each row."""
+    """Index of the environment of each row."""
 
 
 class Block:
-    """Room for some steps of each environment.
+    """Storage for a number of steps of each environment.
 
     Args:
-        envs: how many environments.
-        steps: how many steps.
-        infos: what is kept of the info.
-        keeps_out: whether all that the policy gives is kept.
+        envs: Number of environments.
+        steps: Largest number of steps per environment.
+        infos: Names in the info that are stored.
+        keeps_out: Whether the whole policy output is stored.
     """
 
     def __init__(self, envs: int, steps: int, infos: Infos, *, keeps_out: bool) -> None:
         self.count: int = 0
-        """Whole steps so far."""
+        """Number of complete steps so far."""
         self.steps: int = steps
         self.position: int = 0
-        """That of the environments before the first step."""
+        """Position of the environments before the first step."""
         self.before: int = 0
-        """Steps of the same call that are in blocks before this one."""
+        """Number of steps of the same call in earlier blocks."""
         self._envs = envs
-        self._columns: dict[str, Columns] = {name: Columns(envs, steps) for name in ("obs", "act", *_AFTER)}
-        self._after = [self._columns[name] for name in _AFTER]
+        self._columns: dict[str, Columns] = {name: Columns(envs, steps) for name in ("obs", "act", *_OUTCOMES)}
+        self._outcome_columns = [self._columns[name] for name in _OUTCOMES]
         self._infos = infos
-        self._said = {name: Columns(envs, steps, late=True) for name in infos.names}
+        self._info_columns = {name: Columns(envs, steps, late=True) for name in infos.names}
         self._out = Columns(envs, steps) if keeps_out else None
-        self._live: NDArray[np.bool_] | None = None
+        self._included: NDArray[np.bool_] | None = None
         self._numbers: NDArray[np.intp] = np.repeat(np.arange(envs), steps)
 
     def begin(self) -> None:
-        """Forget the steps so far; those that come are written over them."""
-        self.count, self._live = 0, None
+        """Discard the steps so far, which new steps will overwrite."""
+        self.count, self._included = 0, None
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
-        """Take over what the next step begins with, before it is made: environments may write into what they gave."""
+        """Store the observation, action and policy output of the next step.
+
+        This must happen before the environments step, since they may write into the observations that they returned.
+        """
         name, columns, step = "obs", self._columns, self.count
         try:
             columns["obs"].write(step, obs)
@@ -74,49 +77,50 @@ class Block:
                 name = ""
                 self._out.write(step, out)
         except TypedBatchError as error:
-            raise self._placed(error, name) from error.__cause__
+            raise self._with_step(error, name) from error.__cause__
 
     def add(self, step: Step, left_out: Mask | None) -> None:
-        """Take over a step.
+        """Store the outcome of a step.
 
         Args:
-            step: what it led to.
-            left_out: environments whose row is not kept; None if all are.
+            step: Outcome of the step.
+            left_out: Mask of the environments whose row is not stored; None if all are stored.
         """
         name = ""
         try:
-            for place, column in enumerate(self._after):
-                name = _AFTER[place]
-                column.write(self.count, step[place])
-            if self._said:
+            for i, column in enumerate(self._outcome_columns):
+                name = _OUTCOMES[i]
+                column.write(self.count, step[i])
+            if self._info_columns:
                 name = ""
-                for said, value in self._infos.of(step.info, step.last_info, step.ended).items():
-                    name = f"info.{said}"
-                    self._said[said].write(self.count, value)
+                for key, value in self._infos.of(step.info, step.last_info, step.ended).items():
+                    name = f"info.{key}"
+                    self._info_columns[key].write(self.count, value)
         except TypedBatchError as error:
-            raise self._placed(error, name) from error.__cause__
+            raise self._with_step(error, name) from error.__cause__
         if left_out is not None:
-            if self._live is None:
-                self._live = np.ones((self._envs, self.steps), bool)
-            self._live[:, self.count] = ~left_out
+            if self._included is None:
+                self._included = np.ones((self._envs, self.steps), bool)
+            self._included[:, self.count] = ~left_out
         self.count += 1
 
-    def _placed(self, error: TypedBatchError, name: str) -> TypedBatchError:
-        """An error with the field and the step that it is about."""
+    def _with_step(self, error: TypedBatchError, name: str) -> TypedBatchError:
+        """Add the field and the number of the step to an error, and return it."""
         error.reason = f"{error.reason}; this is step {self.before + self.count + 1} of the call"
         error.args = (error.reason, error.path)
         return error.under(name) if name else error
 
     def rows(self, *, cut: bool = False) -> Rows:
-        """What was gathered.
+        """Return the rows gathered so far.
 
         Args:
-            cut: whether the rows stand for themselves: episodes that go on count as truncated where the block ends, and
-                infos that have not come are zeros, where a buffer would fill in zeros of their dtype later.
+            cut: Whether the rows must be complete by themselves. Unfinished episodes are then marked as truncated at
+                the end of the block, and infos that were never reported are zeros. Otherwise the buffer fills in zeros
+                later, when it knows the dtype.
         """
         if not self.count:
             return Rows(None, None, self._numbers[:0])
-        live = None if self._live is None else self._live[:, : self.count]
+        live = None if self._included is None else self._included[:, : self.count]
         kept = None if live is None else np.flatnonzero(live.reshape(-1))
         fields = {name: column.flat(self.count, kept) for name, column in self._columns.items()}
         envs = self._numbers if self.count == self.steps else np.repeat(np.arange(self._envs), self.count)
@@ -124,18 +128,20 @@ class Block:
         if cut and len(envs):
             last = np.append(envs[1:] != envs[:-1], True)
             fields["truncated"][last] |= ~fields["terminated"][last]
-        info = {name: column.flat(self.count, kept) for name, column in self._said.items() if column.laid_out}
+        info = {name: column.flat(self.count, kept) for name, column in self._info_columns.items() if column.laid_out}
         if cut:
-            info |= {name: np.zeros(len(envs)) for name in self._said.keys() - info.keys()}
+            info |= {name: np.zeros(len(envs)) for name in self._info_columns.keys() - info.keys()}
         rollout = RolloutBatch(info=new_tree(Batch, info), **fields)
         return Rows(rollout, None if self._out is None else self._out.flat(self.count, kept), envs)
 
 
 class OneStep:
-    """A block of a single step. What it begins with is copied, since environments write into what they gave.
+    """A block of a single step, with the interface of :class:`Block`.
+
+    Observations and actions are copied, since environments may write into the observations that they returned.
 
     Args:
-        envs: how many environments.
+        envs: Number of environments.
     """
 
     steps: int = 1
@@ -151,21 +157,21 @@ class OneStep:
         self._left_out: Mask | None = None
 
     def begin(self) -> None:
-        """Forget the step."""
+        """Discard the step."""
         self.count, self._step = 0, None
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
-        """As :meth:`Block.choose`."""
+        """Store the observation and action of the step, like :meth:`Block.choose`."""
         self._obs = obs.copy() if type(obs) is ndarray else copied(obs)
         self._act = act.copy() if type(act) is ndarray else copied(act)
 
     def add(self, step: Step, left_out: Mask | None) -> None:
-        """As :meth:`Block.add`."""
+        """Store the outcome of the step, like :meth:`Block.add`."""
         self._step, self._left_out = step, left_out
-        self.count = 1  # last, as the step is there from now on
+        self.count = 1  # set last: from here on, the step counts as stored even after Ctrl-C
 
     def rows(self) -> Rows:
-        """As :meth:`Block.rows`."""
+        """Return the rows of the step, like :meth:`Block.rows`."""
         if self._step is None or not self.count:
             return Rows(None, None, self._numbers[:0])
         obs_next, rew, terminated, truncated = self._step[:4]
@@ -178,7 +184,7 @@ class OneStep:
             "terminated": terminated,
             "truncated": truncated,
         }
-        rollout: RolloutBatch = new_tree(RolloutBatch, fields)  # the constructor would find nothing to convert
+        rollout: RolloutBatch = new_tree(RolloutBatch, fields)  # the values need no conversion by the constructor
         if self._left_out is None:
             return Rows(rollout, None, self._numbers)
         kept = np.flatnonzero(~self._left_out)

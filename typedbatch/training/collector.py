@@ -1,4 +1,4 @@
-"""``Collector``: steps environments with a policy, and hands out what happened."""
+"""``Collector``, which steps environments with a policy and returns or stores the rows, and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -41,34 +41,37 @@ R = TypeVar("R", bound=BatchProtocol)
 R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
 
 _BLOCK = 128
-"""Steps that are gathered before they go into a buffer together."""
+"""Number of steps per environment that are added to a buffer at once."""
 
 
 class Collector(Generic[R_co]):
-    """Steps environments with a policy. What it hands out is a ``RolloutBatch``, or what ``record`` makes of it.
+    """A collector of rows, which steps environments with a policy.
 
-    Each call goes on where the last one stopped. Steps on which gymnasium resets an environment
-    (``AutoresetMode.NEXT_STEP``) are left out, and ``obs_next`` is what a step led to, also where an episode ended. The
-    policy is called without gradients. Arrays have the dtypes of the environments, or wider ones where a later step
-    needs them. All of them are copies, also those that the policy is handed, which may write into them.
+    The rows are a ``RolloutBatch``, or the result of ``record``.
 
-    After an error, or Ctrl-C, at whichever moment, rows that go on in a buffer are steps that followed each other:
-    where some are missing, new episodes begin, or the rows before them count as ``truncated`` once others follow.
+    Each call continues where the last one stopped. Steps on which gymnasium resets an environment
+    (``AutoresetMode.NEXT_STEP``) are left out. ``obs_next`` is the observation after the step, also at the end of an
+    episode. The policy is called without gradients. Arrays have the dtypes of the environments, or wider ones if a
+    later step needs them. All arrays are copies. The policy may write into the arrays that it is called with.
+
+    An error or Ctrl-C may come at any moment. Rows of an episode in a buffer are still consecutive steps: if any are
+    missing, new episodes begin, or the rows before the gap are marked as ``truncated`` when rows are added after it.
 
     Args:
-        envs: a vector of environments, in whichever mode of resetting; or a function that makes one, which is called
-            again when a process of it has died or hangs.
-        policy: what chooses the actions; with ``state=`` a recurrent one.
-        record: called once for each collection with all its rows, and with all that the policy gave beside the actions:
-            ``record(rollout, out)``; gives what is to be handed out.
-        state: what a recurrent policy is handed at the beginning of an episode: one row, without a row dimension.
-        infos: names in the environments' info to be kept, in ``batch.info``; zero where one says nothing. Rows in a
-            buffer have those that have come so far. The policy is handed those of the step before, or of the reset.
-        timeout: seconds that a step or a reset of environments in other processes may take; None for ever.
+        envs: Vector of environments, in any autoreset mode, or a function that creates one. The function is called
+            again if a process of the vector has died or hangs.
+        policy: Policy that chooses the actions; a recurrent one with ``state=``.
+        record: Function that is called as ``record(rollout, out)``, once per collected block of rows, with the whole
+            output of the policy. Its result is returned or stored in place of ``rollout``.
+        state: Initial state of a recurrent policy in each episode, without a row dimension.
+        infos: Names in the info of the environments to store in ``batch.info``; zero for an environment that does not
+            report a name. Rows in a buffer have the names that were reported so far. The policy gets the infos of the
+            previous step or of the reset.
+        timeout: Seconds that a step or a reset of environments in other processes may take; None for no limit.
 
     Raises:
-        SettingError: a single environment, a vector that does not say how it resets its environments or what their
-            spaces are, observations that arrays cannot be made of, or a timeout that is not above 0.
+        SettingError: ``envs`` is a single environment, or does not declare its autoreset mode or its spaces, or has
+            observations that cannot be stored as arrays; or ``policy`` is not callable; or ``timeout`` is not above 0.
     """
 
     @overload
@@ -131,41 +134,41 @@ class Collector(Generic[R_co]):
         timeout: float | None = None,
     ) -> None:
         if not callable(policy):
-            raise SettingError(f"a policy is called with observations, got {describe(policy)}")
+            raise SettingError(f"a policy must be callable with observations, got {describe(policy)}")
         self._vector = Vector(envs, timeout)
         require_rows(self._vector.envs.single_observation_space)
         self._policy = policy
         self._record: Callable[[Any, Any], Any] | None = record
         self._infos = Infos(infos)
-        self._said: Any = None
-        self._first: Any = None if state is None else _rows_of(state, self.num_envs)
+        self._info: Any = None
+        self._initial_state: Any = None if state is None else _rows_of(state, self.num_envs)
         self._state: Any = None
         self._episodes = Episodes(self.num_envs)
         self._following = Following()
-        self._given_up_to = -1
-        """The position behind the last row that :meth:`rows` gave."""
-        self._fits: Any = None
-        """The dtypes and shapes of actions that fit."""
+        self._last_position = -1
+        """The position after the last row that :meth:`rows` returned."""
+        self._checked_kind: Any = None
+        """The dtypes and shapes of actions that have passed the check against the action space."""
         self._act_dtype = self._vector.envs.single_action_space.dtype
         self._spare: Block | OneStep | None = None
         self._random: Policy[Any] | None = None
         self.seed: int | None = None
-        """The seed that environments were reset with last; None before."""
+        """The seed of the last seeded reset, or None before the first reset."""
         self.last_stats: CollectStats = CollectStats()
-        """What the last call has brought; an epoch has those of all its calls, as ``epoch.collected``."""
+        """Statistics of the last call. ``epoch.collected`` has those of all calls of an epoch."""
         self.steps: int = 0
-        """Steps of all calls."""
+        """Total number of environment steps so far."""
         self.continues: bool = False
-        """Whether what :meth:`rows` gave last goes on where what it had given before ended."""
+        """Whether the rows of the last call of :meth:`rows` follow those of the call before."""
 
     @property
     def num_envs(self) -> int:
-        """How many environments."""
+        """The number of environments."""
         return self._vector.num_envs
 
     @property
     def envs(self) -> VectorEnv[Any, Any, Any]:
-        """The environments."""
+        """The vector of environments."""
         return self._vector.envs
 
     @property
@@ -174,20 +177,20 @@ class Collector(Generic[R_co]):
         warn_of_stats()
         return self.last_stats
 
-    # ---- what happens ---------------------------------------------------------------------------------------------
+    # ---- collecting -----------------------------------------------------------------------------------------------
 
     def reset(self, seed: int | None = None) -> None:
         """Begin an episode in each environment.
 
         Args:
-            seed: of the first environment; the others have the next ones. Random actions have it too. None for others
-                each time.
+            seed: Seed of the first environment and of random actions; the other environments get ``seed + 1`` and so
+                on. With None, episodes differ at each reset.
 
         Raises:
-            SettingError: a seed that is not a whole number from 0 on.
+            SettingError: ``seed`` is not a whole number >= 0.
             EnvironmentFailedError: an environment has raised an error.
-            LeafError: observations that have no rows.
-            StructureError: observations that have not a row for each environment.
+            LeafError: the observations have no rows.
+            StructureError: the observations do not have a row for each environment.
         """
         seed = None if seed is None else require_seed(seed)
         if seed is not None or self.seed is None:
@@ -195,26 +198,26 @@ class Collector(Generic[R_co]):
             self._random = random_policy(self.envs, seed)
             self.seed = seed
         obs, info = self._vector.reset(seed)
-        self._hear(info)
+        self._set_info(info)
         self._episodes.forget()
-        self._state = deepcopy(self._first)  # a policy may write into what it is handed
-        self._vector.obs = obs  # last, so that whatever ends this in between leaves nothing that goes on
+        self._state = deepcopy(self._initial_state)  # the policy may write into its state
+        self._vector.obs = obs  # set last: after an interruption before this line, the next call resets again
 
     def rollout(self, n_step: int) -> R_co:
-        """So many steps: all of the first environment in the order of time, then those of the second, and so on.
+        """Collect ``n_step`` steps, grouped by environment, in time order.
 
-        An episode that goes on behind them counts as ``truncated`` at its last row, as nothing is to be summed across
-        the border to the next environment; the next call goes on with it. The arrays are new.
+        The last row of an unfinished episode is marked as ``truncated``, so that no sum over rows crosses into the next
+        environment. The next call continues the episode. The arrays are new.
 
         Args:
-            n_step: steps of all environments together; rounded up to the same number for each.
+            n_step: Number of steps in all environments together, rounded up to the same number for each.
 
         Raises:
-            SizeError: fewer than 1.
-            EnvironmentFailedError: an environment has raised an error; nothing is kept of this call.
-            StructureError: the policy's actions are not those of the environments, or not one for each; what
-                environments or the policy give has another shape, or other fields, than in the steps before.
-            LeafError: something else than arrays and tensors; no dtype holds the values of two steps unchanged.
+            SizeError: ``n_step`` is below 1.
+            EnvironmentFailedError: an environment has raised an error. The steps of this call are discarded.
+            StructureError: the policy's actions do not match the action space or the number of environments, or the
+                shape or the fields of a value differ from those in earlier steps.
+            LeafError: a value is not an array or tensor, or no dtype holds the values of two steps unchanged.
         """
         steps = -(-count_of(n_step, "n_step") // self.num_envs)
         block = self._block(steps)
@@ -223,7 +226,7 @@ class Collector(Generic[R_co]):
             self._gather(block, steps, self._policy)
         finally:
             rows = block.rows(cut=True)
-            self._count(len(rows.envs), begun)
+            self._record_stats(len(rows.envs), begun)
         self._require_infos()
         batch: R_co = self._recorded(rows)
         return batch
@@ -236,62 +239,62 @@ class Collector(Generic[R_co]):
         *,
         random: bool = False,
     ) -> CollectStats:
-        """Add so many steps, or episodes, to a buffer, each environment's to its ring. Nothing is cut.
+        """Add a number of steps or episodes to a buffer, those of each environment to its own ring.
 
-        If what is added does not go on where this collector has ended in the buffer, the last rows there count as
-        ``truncated`` from then on, so that no episode goes on into another one. What was gathered before an error, or
-        before Ctrl-C, is in the buffer.
+        Unfinished episodes are not marked as truncated, since the next call continues them. If the new rows do not
+        follow this collector's last rows in the buffer, the last rows there are marked as ``truncated``, so that no two
+        episodes are joined. Steps that were gathered before an error or Ctrl-C are in the buffer.
 
         Args:
-            into: a buffer with a ring for each environment.
-            n_step: steps of all environments together; rounded up to the same number for each.
-            n_episode: whole episodes. All environments begin anew, each brings its share, the first ones one more where
-                it does not divide; so short episodes are not more likely than long ones.
-            random: choose random actions instead of the policy's; only without ``record``.
+            into: Buffer with a ring for each environment.
+            n_step: Number of steps in all environments together, rounded up to the same number for each.
+            n_episode: Number of whole episodes. All environments are reset, and each contributes an equal share; if it
+                does not divide, the first environments contribute one more. So short episodes are not overrepresented.
+            random: Whether to take random actions instead of the policy's; only without ``record``.
 
         Raises:
-            SettingError: ``n_step`` and ``n_episode``, or neither; a buffer with another number of rings; random
-                actions where ``record`` needs what the policy says.
-            SizeError: fewer than 1 of them.
+            SettingError: both or neither of ``n_step`` and ``n_episode`` are given, the buffer has another number of
+                rings, or actions are random although ``record`` needs the output of the policy.
+            SizeError: ``n_step`` or ``n_episode`` is below 1.
             EnvironmentFailedError: an environment has raised an error.
-            StructureError: the policy's actions are not those of the environments, or not one for each; what
-                environments or the policy give has another shape, or other fields, than in the steps before.
-            LeafError: something else than arrays and tensors; no dtype holds the values of two steps unchanged.
+            StructureError: the policy's actions do not match the action space or the number of environments, or the
+                shape or the fields of a value differ from those in earlier steps.
+            LeafError: a value is not an array or tensor, or no dtype holds the values of two steps unchanged.
         """
         require_rings(into, self.num_envs)
         added, begun = 0, time.perf_counter()
 
-        def keep(block: Block | OneStep) -> None:
+        def store(block: Block | OneStep) -> None:
             nonlocal added
             added += self._add(into, block)
 
         try:
-            self._fill(n_step, n_episode, random, self._reused, keep)
+            self._fill(n_step, n_episode, random, self._reusable_block, store)
         finally:
-            self._count(added, begun)
+            self._record_stats(added, begun)
         self._require_infos()
         return self.last_stats
 
     def rows(
         self, n_step: int | None = None, n_episode: int | None = None, *, random: bool = False
     ) -> tuple[R_co, NDArray[np.intp]]:
-        """What :meth:`collect` adds to a buffer, and the environment of each row; for who adds it elsewhere.
+        """Collect rows like :meth:`collect`, but return them, and the environment of each row, instead of storing them.
 
         Raises:
-            SettingError: ``n_step`` and ``n_episode``, or neither; random actions where ``record`` needs what the
-                policy says.
-            SizeError: fewer than 1 of them.
-            EnvironmentFailedError: an environment has raised an error; nothing is kept of this call.
-            StructureError: the policy's actions are not those of the environments, or not one for each; what
-                environments or the policy give has another shape, or other fields, than in the steps before.
-            LeafError: something else than arrays and tensors; no dtype holds the values of two steps unchanged.
+            SettingError: both or neither of ``n_step`` and ``n_episode`` are given, or actions are random although
+                ``record`` needs the output of the policy.
+            SizeError: ``n_step`` or ``n_episode`` is below 1.
+            EnvironmentFailedError: an environment has raised an error. The steps of this call are discarded.
+            StructureError: the policy's actions do not match the action space or the number of environments, or the
+                shape or the fields of a value differ from those in earlier steps.
+            LeafError: a value is not an array or tensor, or no dtype holds the values of two steps unchanged.
         """
         batches: list[Any] = []
         envs: list[NDArray[np.intp]] = []
         positions: list[int] = []
         begun = time.perf_counter()
 
-        def keep(block: Block | OneStep) -> None:
+        def store(block: Block | OneStep) -> None:
             if block.count:
                 rows = block.rows()
                 batches.append(self._recorded(rows))
@@ -299,20 +302,20 @@ class Collector(Generic[R_co]):
                 positions.extend((block.position, block.position + block.count))
 
         try:
-            self._fill(n_step, n_episode, random, self._block, keep)
+            self._fill(n_step, n_episode, random, self._block, store)
         finally:
-            self._count(sum(map(len, envs)), begun)
+            self._record_stats(sum(map(len, envs)), begun)
         self._require_infos()
         batch: R_co = batches[0] if len(batches) == 1 else Batch.cat(batches)
-        whole = batch, np.concatenate(envs)
-        self.continues = positions[0] == self._given_up_to
-        self._given_up_to = positions[-1]
-        return whole
+        result = batch, np.concatenate(envs)
+        self.continues = positions[0] == self._last_position
+        self._last_position = positions[-1]
+        return result
 
     def evaluate(self, n_episode: int, seed: int | None = None) -> CollectStats:
-        """The returns and lengths of so many whole episodes, in these environments; see :func:`evaluate`.
+        """Return statistics of ``n_episode`` whole episodes in these environments; see :func:`evaluate`.
 
-        All environments begin anew, and nothing is kept of the episodes.
+        All environments are reset, and no rows are stored.
         """
         quota = shares(count_of(n_episode, "n_episode"), self.num_envs)
         begun = time.perf_counter()
@@ -323,19 +326,19 @@ class Collector(Generic[R_co]):
         self.last_stats = replace(stats, steps=int(stats.lengths.sum()))
         return self.last_stats
 
-    # ---- how ------------------------------------------------------------------------------------------------------
+    # ---- stepping -------------------------------------------------------------------------------------------------
 
     def _fill(
         self,
         n_step: int | None,
         n_episode: int | None,
         random: bool,
-        room: Callable[[int], Block | OneStep],
-        keep: Callable[[Block | OneStep], None],
+        make_block: Callable[[int], Block | OneStep],
+        store: Callable[[Block | OneStep], None],
     ) -> None:
-        """Make so many steps, or episodes; each block is kept, also the one in which an error was raised."""
+        """Make a number of steps or episodes. Each block is stored, even if an error was raised in it."""
         require_one_of(n_step, n_episode)
-        policy = self._chosen(random)
+        policy = self._choose_policy(random)
         if n_step is not None:
             left, quota = -(-count_of(n_step, "n_step") // self.num_envs), None
         else:
@@ -343,21 +346,21 @@ class Collector(Generic[R_co]):
             self.reset()
         before = 0
         while left if quota is None else quota.any():
-            block = room(min(left, _BLOCK))
+            block = make_block(min(left, _BLOCK))
             block.before = before
             try:
                 self._gather(block, block.steps, policy, quota)
             finally:
-                keep(block)
+                store(block)
             before += block.steps
             left -= block.steps if quota is None else 0
 
-    def _chosen(self, random: bool) -> Any:
-        """What chooses the actions."""
+    def _choose_policy(self, random: bool) -> Any:
+        """Return the policy to call."""
         if not random:
             return self._policy
         if self._record is not None:
-            raise SettingError("record() needs what the policy gives, which random actions do not have")
+            raise SettingError("record() needs the output of the policy, which random actions do not have")
         if self._random is None:
             self.reset()
         return self._random
@@ -365,8 +368,8 @@ class Collector(Generic[R_co]):
     def _block(self, steps: int) -> Block:
         return Block(self.num_envs, steps, self._infos, keeps_out=self._record is not None)
 
-    def _reused(self, steps: int) -> Block | OneStep:
-        """Room for so many steps, the same as before if nobody else can have it."""
+    def _reusable_block(self, steps: int) -> Block | OneStep:
+        """Return an empty block, the last one if possible: ``record`` may have passed on the arrays of a block."""
         if self._spare is None or self._spare.steps != steps or self._record is not None:
             plain = self._record is None and not self._infos.names
             self._spare = OneStep(self.num_envs) if steps == 1 and plain else self._block(steps)
@@ -376,16 +379,16 @@ class Collector(Generic[R_co]):
     def _gather(
         self, block: Block | OneStep | None, steps: int, policy: Any, quota: NDArray[np.intp] | None = None
     ) -> None:
-        """Make steps; with ``quota``, until each environment has ended so many episodes."""
+        """Make at most ``steps`` steps, fewer if each environment has ended as many episodes as ``quota`` says."""
         vector, episodes = self._vector, self._episodes
-        values, asks = current_level() == "values", bool(self._infos.names)
+        values, has_infos = current_level() == "values", bool(self._infos.names)
         if not vector.goes_on:
             self.reset()
         if block is not None:
             block.position = vector.position
         with no_grad():
             for _ in range(steps):
-                out = policy(self._seen(vector.obs))
+                out = policy(self._policy_input(vector.obs))
                 act = self._action(out)
                 if block is not None:
                     block.choose(vector.obs, act, out)
@@ -397,43 +400,45 @@ class Collector(Generic[R_co]):
                     left_out = (quota == 0) if left_out is None else left_out | (quota == 0)
                 if block is not None:
                     block.add(step, left_out)
-                if asks:
-                    self._hear(step.info, step.first_info, step.ended)
+                if has_infos:
+                    self._set_info(step.info, step.first_info, step.ended)
                 episodes.add(step.rew, left_out, step.ended)
-                if self._first is not None:
-                    self._state = _next_state(out, self._first, step.begins)
+                if self._initial_state is not None:
+                    self._state = _next_state(out, self._initial_state, step.begins)
                 if quota is not None and step.ended is not None:
                     quota -= step.ended & (quota > 0)
                     if not quota.any():
-                        return  # the others are in the middle of episodes that nobody wants
-                vector.obs = step.obs  # last: whatever ends this before, nothing goes on after a step that is nowhere
+                        return  # obs stays None: the other environments are in episodes that must not be continued
+                # Set last. If anything interrupts the step before this line, the environments have advanced but nothing
+                # was recorded, so the next call must reset them.
+                vector.obs = step.obs
 
-    def _hear(self, info: Any, first: Any = None, begins: Any = None) -> None:
-        """Take note of what comes with the next observation, for the policy."""
+    def _set_info(self, info: Any, first: Any = None, begins: Any = None) -> None:
+        """Store the infos that come with the next observation, for the policy."""
         if self._infos.names:
-            self._said = Batch(self._infos.of(info, first, begins))
+            self._info = Batch(self._infos.of(info, first, begins))
 
-    def _seen(self, obs: Any) -> ObsBatch[Any, Any]:
-        """What the policy is handed, in memory of its own, as it may write into it."""
+    def _policy_input(self, obs: Any) -> ObsBatch[Any, Any]:
+        """Return the batch for the policy. It is a copy, since the policy may write into it."""
         obs = obs.copy() if type(obs) is ndarray else nested(copied(obs))
-        said: Any = object.__new__(Batch) if self._said is None else copied(self._said)
-        if self._first is None:  # nothing is to be converted, so not through the constructor
-            seen: ObsBatch[Any, Any] = new_tree(ObsBatch, {"obs": obs, "info": said})
-            return seen
-        return ObsStateBatch(obs=obs, info=said, state=self._state)
+        info: Any = object.__new__(Batch) if self._info is None else copied(self._info)
+        if self._initial_state is None:  # hot path: the values need no conversion by the constructor
+            batch: ObsBatch[Any, Any] = new_tree(ObsBatch, {"obs": obs, "info": info})
+            return batch
+        return ObsStateBatch(obs=obs, info=info, state=self._state)
 
     def _action(self, out: Any) -> Any:
         try:
             act = out.act
         except AttributeError:
-            raise LeafError(f"a policy gives a batch with act, got {describe(out)}") from None
-        if self._first is not None and getattr(out, "state", None) is None:
-            raise LeafError("a recurrent policy gives what it is to be handed in the next step, got none", "state")
+            raise LeafError(f"a policy must return a batch with act, got {describe(out)}") from None
+        if self._initial_state is not None and getattr(out, "state", None) is None:
+            raise LeafError("a recurrent policy must return its state for the next step, got None", "state")
         act = act if type(act) is ndarray else to_numpy(act)
         kind = (act.dtype, act.shape) if type(act) is ndarray else kind_of_actions(act)
-        if kind != self._fits:
+        if kind != self._checked_kind:
             require_fit(unnested(act), self.envs.single_action_space, self.num_envs)
-            self._fits = kind
+            self._checked_kind = kind
         if type(act) is not ndarray or act.dtype != self._act_dtype:
             return in_dtypes(act, self.envs.single_action_space)
         return act
@@ -445,9 +450,9 @@ class Collector(Generic[R_co]):
         rows = block.rows()
         if len(rows.envs):
             state, following = state_of(into), self._following
-            anew = None if following.follows(state, block.position) else np.arange(self.num_envs)
+            restarted = None if following.follows(state, block.position) else np.arange(self.num_envs)
             one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
-            add_rows(into, self._recorded(rows), rows.envs, one_each=one_each, anew=anew)
+            add_rows(into, self._recorded(rows), rows.envs, one_each=one_each, new_episodes=restarted)
             following.taken(state, block.position + block.count)
         return len(rows.envs)
 
@@ -455,7 +460,7 @@ class Collector(Generic[R_co]):
         if self._infos.names and self.last_stats.episodes:
             self._infos.require()
 
-    def _count(self, steps: int, begun: float) -> None:
+    def _record_stats(self, steps: int, begun: float) -> None:
         self.steps += steps
         self.last_stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
 
@@ -468,44 +473,44 @@ def evaluate(
     seed: int | None = None,
     infos: Sequence[str] = (),
 ) -> CollectStats:
-    """The returns and lengths of so many whole episodes, in environments that begin anew.
+    """Reset environments, run ``n_episode`` whole episodes and return their returns and lengths.
 
-    Each environment brings its share of them, so short episodes are not more likely than long ones. A Collector of the
-    same environments begins new episodes when it is called next.
+    Each environment contributes an equal share, so short episodes are not overrepresented. A Collector of the same
+    environments begins new episodes at its next call.
 
     Args:
-        envs: a vector of environments, or a function that makes one.
-        policy: what chooses the actions; called without gradients.
-        n_episode: how many.
-        seed: of the first environment; the others have the next ones.
-        infos: names in the environments' info that the policy is handed, in ``batch.info``.
+        envs: Vector of environments, or a function that creates one.
+        policy: Policy that chooses the actions; it is called without gradients.
+        n_episode: Number of episodes.
+        seed: Seed of the first environment; the others get ``seed + 1`` and so on.
+        infos: Names in the info of the environments that the policy gets in ``batch.info``.
 
     Raises:
-        SizeError: fewer than 1.
+        SizeError: ``n_episode`` is below 1.
         EnvironmentFailedError: an environment has raised an error.
     """
     return Collector(envs, policy, infos=infos).evaluate(n_episode, seed)
 
 
 def warn_of_stats() -> None:
-    """Warn that ``stats`` of a collector has another name now."""
+    """Warn that ``stats`` of a collector has been renamed."""
     warnings.warn(
-        "collector.stats is called last_stats, as it is about the last call; an epoch has epoch.collected",
+        "collector.stats has been renamed to last_stats, since it is about the last call; an epoch has epoch.collected",
         DeprecationWarning,
         stacklevel=3,
     )
 
 
 def require_seed(seed: Any) -> int:
-    """Return a seed that gymnasium's environments take.
+    """Return the seed, after checking that gymnasium's environments accept it.
 
     Raises:
-        SettingError: it is not a whole number, or below 0.
+        SettingError: ``seed`` is not a whole number >= 0.
     """
     try:
         return at_least(0, seed, "seed")
     except SizeError:
-        raise SettingError(f"seed= is a whole number from 0 on, or None, got {seed!r}") from None
+        raise SettingError(f"seed= must be a whole number >= 0 or None, got {seed!r}") from None
 
 
 def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
@@ -518,27 +523,27 @@ def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
 
 
 def count_of(value: object, name: str) -> int:
-    """Return how many steps or episodes to collect.
+    """Return the number of steps or episodes to collect, after checking it.
 
     Raises:
-        SizeError: it is not a whole number from 1 to what an array can hold.
+        SizeError: ``value`` is not a whole number, or is below 1 or above the number of rows that an array can hold.
     """
     return at_most(MOST_ROWS, at_least(1, value, name), name)
 
 
 def require_one_of(n_step: int | None, n_episode: int | None) -> None:
-    """Raise an error unless one of them is given."""
+    """Raise an error unless exactly one of ``n_step`` and ``n_episode`` is given."""
     if (n_step is None) == (n_episode is None):
-        raise SettingError("either n_step or n_episode is given, the steps or the episodes to collect")
+        raise SettingError("pass either n_step or n_episode: the number of steps or of episodes to collect")
 
 
 def shares(count: int, envs: int) -> NDArray[np.intp]:
-    """So many episodes among environments, as evenly as can be."""
+    """Return the number of episodes for each environment, distributed as evenly as possible."""
     return (count + np.arange(envs)[::-1]) // envs
 
 
 def _rows_of(state: Any, envs: int) -> Any:
-    """The state of one row, for each environment."""
+    """Repeat a state without a row dimension for each environment."""
     return Batch.stack([Batch(state=state)] * envs)["state"]
 
 

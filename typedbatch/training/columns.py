@@ -1,4 +1,4 @@
-"""Columns: room for the values of some steps of several environments, which lie as a rollout has them."""
+"""``Columns``: storage for the values of several steps and environments, in the order of a rollout."""
 
 from __future__ import annotations
 
@@ -16,77 +16,80 @@ from typedbatch.training.widening import common_dtype, require_same_shape
 
 
 class _Nothing:
-    """Stands where ``None`` came in every step."""
+    """The storage of a field whose value has been ``None`` in every step."""
 
 
 _NOTHING: Final = _Nothing()
 
 
 class Columns:
-    """The values of one field, or of a batch of fields, in each step: ``(environments, steps, ...)``.
+    """The values of a field, or of a batch of fields, in each step: ``(environments, steps, ...)``.
 
-    Laid out by the first step; what is written is copied. A column gets a wider dtype where a later step needs one.
+    The first step determines shapes and dtypes. Values are copied. If a later step needs a wider dtype, the column is
+    converted.
 
     Args:
-        envs: how many environments.
-        steps: how many steps there is room for.
-        late: whether values, or fields of them, may come in later steps only; they are zero before.
+        envs: Number of environments.
+        steps: Capacity in steps.
+        late: Whether values, or fields in them, may first appear in a later step. They are zero in earlier steps.
     """
 
     def __init__(self, envs: int, steps: int, *, late: bool = False) -> None:
         self._envs, self._steps, self._late = envs, steps, late
-        self._room: Any = None
+        self._storage: Any = None
         self._shape: tuple[int, ...] = ()
-        """That of the values of a step, where the room is a single array."""
+        """The shape of the values of a step, if the storage is a single array."""
 
     def write(self, step: int, value: Any) -> None:
-        """Take over the values of one step.
+        """Store the values of a step.
 
         Raises:
-            StructureError: there is not a row for each environment, or other shapes or fields than in the steps before.
-            LeafError: there are no columns for such a value, or no dtype holds it and the values of before unchanged.
+            StructureError: there is not a row for each environment, or shapes or fields differ from earlier steps.
+            LeafError: the value is not an array or tensor, or no dtype holds it and the earlier values unchanged.
         """
-        room = self._room
+        # Hot path: an array of the same dtype and shape as before.
+        storage = self._storage
         if (
             type(value) is ndarray
-            and type(room) is ndarray
-            and value.dtype is room.dtype
+            and type(storage) is ndarray
+            and value.dtype is storage.dtype
             and value.shape == self._shape
         ):
-            room[:, step] = value
+            storage[:, step] = value
             return
-        if room is None or (room is _NOTHING and self._late):
-            room = self._made(value)
-        self._room = room = self._written(room, step, value)
-        if type(room) is ndarray:
-            self._shape = (self._envs, *room.shape[2:])
+        if storage is None or (storage is _NOTHING and self._late):
+            storage = self._allocate(value)
+        self._storage = storage = self._store(storage, step, value)
+        if type(storage) is ndarray:
+            self._shape = (self._envs, *storage.shape[2:])
 
     @property
     def laid_out(self) -> bool:
-        """Whether anything was written."""
-        return self._room is not None and self._room is not _NOTHING
+        """Whether any value other than None was written."""
+        return self._storage is not None and self._storage is not _NOTHING
 
     def flat(self, steps: int, rows: Any = None) -> Any:
-        """Return what was written in the first so many steps, all rows of it, or some.
+        """Return the values of the first ``steps`` steps as rows.
 
         Args:
-            steps: how many steps.
-            rows: which rows of ``(environments * steps, ...)``; None for all.
+            steps: Number of steps.
+            rows: Indices of the rows of ``(environments * steps, ...)`` to return; None for all.
         """
-        room = self._room
-        if type(room) is ndarray and rows is None and steps == self._steps:
-            return room.reshape(-1, *room.shape[2:])
-        return _flat(room, steps, rows)
+        storage = self._storage
+        if type(storage) is ndarray and rows is None and steps == self._steps:
+            return storage.reshape(-1, *storage.shape[2:])
+        return _flat(storage, steps, rows)
 
-    def _made(self, value: Any) -> Any:
+    def _allocate(self, value: Any) -> Any:
+        """Return empty storage for values like this one."""
         if isinstance(value, (tuple, Mapping, Tree)):
-            made: dict[str, Any] = {}
+            fields: dict[str, Any] = {}
             for name, part in _parts(value):
                 try:
-                    made[name] = self._made(part)
+                    fields[name] = self._allocate(part)
                 except TypedBatchError as error:
                     raise error.under(name) from error.__cause__
-            return new_tree(type(value) if isinstance(value, Tree) else Batch, made)
+            return new_tree(type(value) if isinstance(value, Tree) else Batch, fields)
         leaf = to_leaf(value)
         kind = KINDS[type(leaf)]
         if kind is NONE:
@@ -102,44 +105,44 @@ class Columns:
             return zeros_of(leaf, shape)
         return leaf.new_empty(shape) if kind is TENSOR else np.empty(shape, leaf.dtype)
 
-    def _written(self, room: Any, step: int, value: Any) -> Any:
-        """Return the room with the values of a step in it; another one, if it has to be wider."""
-        if isinstance(room, Tree):
-            self._write_parts(room, step, value)
-            return room
-        if type(value) is ndarray and type(room) is ndarray and value.dtype is room.dtype:
-            require_same_shape((self._envs, *room.shape[2:]), value)
-            room[:, step] = value
-            return room
+    def _store(self, storage: Any, step: int, value: Any) -> Any:
+        """Store the values of a step, and return the storage, which is a new one if the dtype had to be widened."""
+        if isinstance(storage, Tree):
+            self._write_parts(storage, step, value)
+            return storage
+        if type(value) is ndarray and type(storage) is ndarray and value.dtype is storage.dtype:
+            require_same_shape((self._envs, *storage.shape[2:]), value)
+            storage[:, step] = value
+            return storage
         leaf = None if value is None or isinstance(value, (tuple, Mapping, Tree)) else to_leaf(value)
-        if room is _NOTHING and value is None:
-            return room
-        if room is _NOTHING or KINDS[type(leaf)] is not KINDS[type(room)]:
-            before = "None" if room is _NOTHING else describe(room[:, 0])
-            raise StructureError(f"{before} was here in the steps before, got {describe(value)}")
-        require_same_shape((self._envs, *room.shape[2:]), leaf)
-        dtype = common_dtype(room[:, :step], leaf)
-        if dtype != room.dtype:
-            room = _widened(room, step, dtype)
-        room[:, step] = leaf
-        return room
+        if storage is _NOTHING and value is None:
+            return storage
+        if storage is _NOTHING or KINDS[type(leaf)] is not KINDS[type(storage)]:
+            before = "None" if storage is _NOTHING else describe(storage[:, 0])
+            raise StructureError(f"expected {before} as in the steps before, got {describe(value)}")
+        require_same_shape((self._envs, *storage.shape[2:]), leaf)
+        dtype = common_dtype(storage[:, :step], leaf)
+        if dtype != storage.dtype:
+            storage = _widened(storage, step, dtype)
+        storage[:, step] = leaf
+        return storage
 
-    def _write_parts(self, room: Tree, step: int, value: Any) -> None:
+    def _write_parts(self, storage: Tree, step: int, value: Any) -> None:
         if not isinstance(value, (tuple, Mapping, Tree)):
             raise StructureError(
-                f"a batch of {', '.join(room.__dict__)} was here in the steps before, got {describe(value)}"
+                f"expected a batch of {', '.join(storage.__dict__)} as in the steps before, got {describe(value)}"
             )
         parts = dict(_parts(value))
-        for name in room.__dict__:
+        for name in storage.__dict__:
             if name not in parts:
-                raise StructureError("it was there in the steps before, and is not in this one", name)
+                raise StructureError("it was there in the steps before, but is missing in this one", name)
         for name, part in parts.items():
-            if name not in room.__dict__ and not self._late:
+            if name not in storage.__dict__ and not self._late:
                 raise StructureError("it was not there in the steps before", name)
             try:
-                if name not in room.__dict__:
-                    room.__dict__[name] = self._made(part)
-                room.__dict__[name] = self._written(room.__dict__[name], step, part)
+                if name not in storage.__dict__:
+                    storage.__dict__[name] = self._allocate(part)
+                storage.__dict__[name] = self._store(storage.__dict__[name], step, part)
             except TypedBatchError as error:
                 raise error.under(name) from error.__cause__
 
@@ -151,27 +154,27 @@ def zeros_of(leaf: Any, shape: tuple[int, ...]) -> Any:
     return np.full(shape, None, object) if leaf.dtype.hasobject else np.zeros(shape, leaf.dtype)
 
 
-def _widened(room: Any, steps: int, dtype: Any) -> Any:
-    """Return the same room of another dtype; what is behind the steps so far is zero."""
-    if KINDS[type(room)] is TENSOR:
-        wide = room.new_zeros(room.shape, dtype=dtype)
+def _widened(storage: Any, steps: int, dtype: Any) -> Any:
+    """Return a copy of the first ``steps`` steps in storage of another dtype. The remaining steps are zero."""
+    if KINDS[type(storage)] is TENSOR:
+        wide = storage.new_zeros(storage.shape, dtype=dtype)
     else:
-        wide = np.zeros(room.shape, dtype)
-    wide[:, :steps] = room[:, :steps]
+        wide = np.zeros(storage.shape, dtype)
+    wide[:, :steps] = storage[:, :steps]
     return wide
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, tuple):
-        value = {str(place): part for place, part in enumerate(value)}
+        value = {str(i): part for i, part in enumerate(value)}
     return iter((value.__dict__ if isinstance(value, Tree) else value).items())
 
 
-def _flat(room: Any, steps: int, rows: Any) -> Any:
-    kind = KINDS[type(room)]
+def _flat(storage: Any, steps: int, rows: Any) -> Any:
+    kind = KINDS[type(storage)]
     if kind is BATCH:
-        return new_tree(type(room), {name: _flat(part, steps, rows) for name, part in room.__dict__.items()})
-    if room is None or room is _NOTHING:
+        return new_tree(type(storage), {name: _flat(part, steps, rows) for name, part in storage.__dict__.items()})
+    if storage is None or storage is _NOTHING:
         return None
-    whole = room[:, :steps].reshape(room.shape[0] * steps, *room.shape[2:])
-    return whole if rows is None else whole[rows]
+    values = storage[:, :steps].reshape(storage.shape[0] * steps, *storage.shape[2:])
+    return values if rows is None else values[rows]

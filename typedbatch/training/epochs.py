@@ -29,54 +29,54 @@ R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
 
 Slots: TypeAlias = NDArray[np.intp]
 Losses: TypeAlias = Mapping[str, float]
-"""What an update says of itself: numbers by name."""
+"""Metrics returned by an update: numbers by name."""
 
 
 class Source(Protocol[R_co]):
-    """Where rollouts come from: a :class:`Collector`, or several in other processes."""
+    """A source of rollouts: a :class:`Collector`, or several in other processes."""
 
     @property
     def last_stats(self) -> CollectStats:
-        """What the last call has brought."""
+        """Statistics of the last call."""
         ...
 
     def rollout(self, n_step: int) -> R_co:
-        """So many steps."""
+        """Collect ``n_step`` steps."""
         ...
 
 
 class BufferSource(Protocol[R_co]):
-    """What fills a buffer: a :class:`Collector`, or several in other processes."""
+    """A source of rows for a buffer: a :class:`Collector`, or several in other processes."""
 
     @property
     def num_envs(self) -> int:
-        """How many environments."""
+        """The number of environments."""
         ...
 
     def collect(self, into: ReplayBuffer[R_co, Any], n_step: int, *, random: bool = ...) -> CollectStats:
-        """Add so many steps."""
+        """Add ``n_step`` steps to a buffer."""
         ...
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What happened in an epoch."""
+    """The results of an epoch."""
 
     number: int
-    """From 1 on."""
+    """Number of the epoch, from 1."""
     step: int
     """Environment steps so far in all epochs and environments, which is the number of rows."""
     updates: int
-    """Calls of ``update`` so far, of all epochs, without those that gave None."""
+    """Calls of ``update`` so far in all epochs, without those that returned None."""
     collected: CollectStats
     """Steps and episodes of this epoch in all its collections, as in ``epoch.collected.returns``."""
     losses: dict[str, float]
-    """Means over the updates of this epoch."""
+    """Means of the metrics over the updates of this epoch."""
     seconds: dict[str, float]
-    """Time for ``"collect"`` and for ``"update"``."""
+    """Seconds spent in ``"collect"`` and in ``"update"``."""
 
     def metrics(self) -> dict[str, float]:
-        """All of it as numbers by name, for a logger: ``"collect/return"``, ``"loss/td"``, ``"seconds/update"``."""
+        """Return all results as numbers by name: ``"collect/return"``, ``"loss/td"``, ``"seconds/update"``."""
         out = {f"loss/{name}": value for name, value in self.losses.items()}
         out |= {f"seconds/{name}": value for name, value in self.seconds.items()}
         out |= {"collect/steps": float(self.collected.steps), "collect/episodes": float(self.collected.episodes)}
@@ -86,26 +86,27 @@ class Epoch:
 
 
 class Writer(Protocol):
-    """What takes numbers by name, as TensorBoard's ``SummaryWriter`` does."""
+    """A logger of numbers by name, such as TensorBoard's ``SummaryWriter``."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> object:
-        """Take a number."""
+        """Log a number."""
         ...
 
 
 class Training(Iterator[Epoch]):
-    """Epochs, one after the other. Between two of them everything may be done: test, log, save, anneal, stop.
+    """An iterator of epochs. The body of the loop may do anything between them: test, log, save, anneal, stop.
 
-    Made by :func:`on_policy` and :func:`off_policy`.
+    It is created by :func:`on_policy` and :func:`off_policy`.
 
     Args:
-        kind: what is trained in which way; a state of another one is not loaded.
-        collect_and_update: does so once; it is called with this and with the steps that the epoch still has.
-        epoch_steps: environment steps of an epoch.
-        total_steps: environment steps of all epochs, of which the last one may have fewer.
-        parts: what has random numbers that belong to the training: a collector, a buffer.
-        log: what takes :meth:`Epoch.metrics` after each epoch.
-        progress: whether a bar shows how far it is. Needs the extra ``cli``.
+        kind: Settings of the training. States of a training with other settings are refused.
+        collect_and_update: Function that collects and updates once. It is called with this object and the number of
+            steps left in the epoch.
+        epoch_steps: Number of environment steps of an epoch.
+        total_steps: Number of environment steps of all epochs. The last epoch may have fewer than the others.
+        parts: Random states that belong to the training.
+        log: Logger that gets :meth:`Epoch.metrics` after each epoch, or None.
+        progress: Whether to show a progress bar, which needs the extra ``cli``.
     """
 
     def __init__(
@@ -122,21 +123,21 @@ class Training(Iterator[Epoch]):
         self._kind = kind
         self._collect_and_update = collect_and_update
         self.total_steps: int = total_steps
-        """Environment steps that were asked for."""
+        """Requested number of environment steps."""
         self.epochs: int = -(-total_steps // epoch_steps)
-        """How many epochs they are, or fewer if a rollout is longer than an epoch."""
+        """Number of epochs. There are fewer if a rollout is longer than an epoch."""
         self._epoch_steps = epoch_steps
         self._random = parts
         self._log = log
         self._bar = Bar(total_steps) if progress else None
         self.number: int = 0
-        """Epochs so far."""
+        """Number of epochs so far."""
         self.step: int = 0
-        """Environment steps so far."""
+        """Number of environment steps so far."""
         self.updates: int = 0
-        """Calls of ``update`` so far."""
+        """Number of calls of ``update`` so far, without those that returned None."""
         self.due: float = 0.0
-        """Updates that are still to be made for steps so far, less than one."""
+        """Fraction of an update that is still due for the steps so far, below 1."""
         self._clear()
 
     def _clear(self) -> None:
@@ -145,10 +146,10 @@ class Training(Iterator[Epoch]):
         self._seconds = 0.0
 
     def __next__(self) -> Epoch:
-        """The next epoch.
+        """Run the next epoch and return it.
 
         Raises:
-            StopIteration: there were as many as there are to be.
+            StopIteration: all steps have been made.
         """
         if self.step >= self.total_steps:
             if self._bar is not None:
@@ -161,30 +162,25 @@ class Training(Iterator[Epoch]):
             if self._bar is not None:
                 self._bar.show(self.step)
         self.number += 1
-        return self._logged(self._epoch())
-
-    def _epoch(self) -> Epoch:
         collected = CollectStats.sum(self._collected)
         losses = {name: float(np.mean(values)) for name, values in self._losses.items()}
         seconds = {"collect": collected.seconds, "update": self._seconds}
-        return Epoch(self.number, self.step, self.updates, collected, losses, seconds)
-
-    def _logged(self, epoch: Epoch) -> Epoch:
+        epoch = Epoch(self.number, self.step, self.updates, collected, losses, seconds)
         if self._log is not None:
             for name, value in epoch.metrics().items():
                 self._log.add_scalar(name, value, epoch.step)
         return epoch
 
     def collected(self, stats: CollectStats) -> None:
-        """Count in what was collected."""
+        """Add the statistics of a collection to the epoch."""
         self.step += stats.steps
         self._collected.append(stats)
 
     def update(self, update: Callable[..., Losses | None], *args: Any) -> None:
-        """Call an update, and count it in unless it gives None, which says that there was none.
+        """Call an update and add its metrics to the epoch. If it returns None, it does not count.
 
         Raises:
-            LeafError: it gives something else than numbers by name.
+            LeafError: the update does not return a mapping of numbers by name, or None.
         """
         begun = time.perf_counter()
         losses: Any = update(*args)
@@ -193,41 +189,44 @@ class Training(Iterator[Epoch]):
             return
         self.updates += 1
         if not isinstance(losses, Mapping):
-            raise LeafError(f"update() gives numbers by name, as {{'loss': 0.5}}, got {describe(losses)}")
+            raise LeafError(f"update() must return a dict of numbers, as {{'loss': 0.5}}, got {describe(losses)}")
         for name, value in losses.items():
             try:
                 self._losses[name].append(float(value))
             except (TypeError, ValueError, RuntimeError):
-                raise LeafError(f"update() gives numbers by name, got {describe(value)}", str(name)) from None
+                raise LeafError(f"update() must return numbers, got {describe(value)}", str(name)) from None
 
     # ---- resuming -------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """How far the training has come, in numbers, text and tensors, as ``torch.save`` takes it.
+        """Return the progress of the training as numbers, text and tensors, ready for ``torch.save``.
 
-        What the policy, the optimizer and the buffer hold is theirs to save. Environments cannot be saved, so they all
-        begin a new episode when this is called, with a seed that is in the state: a training that goes on and one that
-        is resumed do the same then. Random numbers of torch and of the buffer are in the state too.
+        The policy, the optimizer and the buffer must be saved separately. Environments cannot be saved. All of them are
+        therefore reset by this call, with a seed that is part of the state, so that this training and a resumed one do
+        the same from here. The random states of torch and of the buffer are included.
         """
         counts = {name: getattr(self, name) for name in _COUNTS}
         return {"kind": self._kind, **counts, "due": self.due, "random": self._random.state(self.step)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where another training was when its :meth:`state_dict` was asked.
+        """Continue from the state that another training returned from :meth:`state_dict`.
 
         Raises:
-            SettingError: it is that of something else, or of a training with other settings. Nothing was changed.
-            EnvironmentFailedError: the environments, which begin new episodes, have failed. Nothing else was changed.
+            SettingError: ``state_dict`` is not a state, or is one of a training with other settings. Nothing was
+                changed.
+            EnvironmentFailedError: the environments, which are reset, have failed. Nothing else was changed.
         """
         if not isinstance(state_dict, Mapping):
-            raise SettingError(f"a dict is expected, as state_dict() gives it, got {describe(state_dict)}")
+            raise SettingError(f"expected a dict from state_dict(), got {describe(state_dict)}")
         kind = state_dict.get("kind")
         if kind != self._kind:
-            raise SettingError(f"a state of {self._kind} is expected, got one of {kind}")
+            raise SettingError(f"expected a state of {self._kind}, got one of {kind}")
         counts = {name: _count(state_dict, name) for name in _COUNTS}
-        due = _part(state_dict)
+        due = state_dict.get("due")
+        if not isinstance(due, (int, float)) or not 0 <= due < 1:
+            raise SettingError(f"the state's 'due' must be a number >= 0 and < 1, got {due!r}")
         self._random.load(state_dict.get("random"))
-        vars(self).update(counts, due=due)
+        vars(self).update(counts, due=float(due))
 
 
 _COUNTS = ("number", "step", "updates")
@@ -240,17 +239,10 @@ def _count(state: Mapping[str, Any], name: str) -> int:
         raise SettingError(str(error)) from None
 
 
-def _part(state: Mapping[str, Any]) -> float:
-    due = state.get("due")
-    if not isinstance(due, (int, float)) or not 0 <= due < 1:
-        raise SettingError(f"the state's 'due' is a number from 0 to below 1, got {due!r}")
-    return float(due)
-
-
 def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> dict[str, int]:
-    """Return how many steps an epoch has, and all of them."""
+    """Return the steps of an epoch and the total, as arguments of :class:`Training`."""
     if (epochs is None) == (total_steps is None):
-        raise SettingError("either epochs or total_steps is given, how many epochs or how many steps in all")
+        raise SettingError("pass either epochs or total_steps: the number of epochs or of steps in all")
     each = at_least(1, epoch_steps, "epoch_steps")
     if epochs is not None:
         return {"epoch_steps": each, "total_steps": each * at_least(1, epochs, "epochs")}
@@ -260,7 +252,7 @@ def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> 
 def _rate(updates_per_step: Any) -> float:
     number = isinstance(updates_per_step, (int, float, np.integer, np.floating))
     if not number or not 0 <= updates_per_step < float("inf"):
-        raise SettingError(f"updates_per_step is 0 or more, a number, got {updates_per_step!r}")
+        raise SettingError(f"updates_per_step must be a number >= 0, got {updates_per_step!r}")
     return float(updates_per_step)
 
 
@@ -276,27 +268,28 @@ def on_policy(
     log: Writer | None = None,
     progress: bool = False,
 ) -> Training:
-    """Collect, update on all of it, forget it.
+    """Return a training that repeatedly collects a rollout, updates on all of it and discards it.
 
-    Steps are rows, of all environments together; those on which gymnasium resets an environment are none. Rollouts stay
-    whole, so an epoch ends with the rollout that brings the sum to the next multiple of ``epoch_steps``, or to
-    ``total_steps``: in all it is less than a rollout more than what was asked for, in however many epochs. There are
-    fewer epochs if a rollout is longer than one.
+    Steps are rows, counted over all environments. Steps on which gymnasium resets an environment do not count. Rollouts
+    are never divided, so an epoch ends with the rollout that reaches the next multiple of ``epoch_steps``, or
+    ``total_steps``. The total exceeds the requested one by less than a rollout, whatever the number of epochs. There
+    are fewer epochs if a rollout is longer than an epoch.
 
     Args:
-        source: a collector.
-        update: takes a rollout, and gives numbers by name, as losses; or None, for an update that is not to count.
-        n_step: steps of each rollout, of all environments together; rounded up to the same number for each.
-        epoch_steps: steps of an epoch; what one has made too many, the next one makes fewer.
-        epochs: how many epochs.
-        total_steps: how many steps in all, instead of ``epochs``; the last epoch has what is left of them.
-        before: called with the steps so far before each collection, to anneal something.
-        log: what takes the metrics of each epoch, as TensorBoard's ``SummaryWriter``.
-        progress: show a bar.
+        source: Source of rollouts, usually a collector.
+        update: Function that takes a rollout and returns metrics by name, such as losses; None if the update is not to
+            be counted.
+        n_step: Number of steps of a rollout in all environments together, rounded up to the same number for each.
+        epoch_steps: Number of steps of an epoch. If an epoch has more, the next one has fewer.
+        epochs: Number of epochs.
+        total_steps: Total number of steps, instead of ``epochs``. The last epoch has the remaining steps.
+        before: Function that is called with the number of steps so far before each collection, for annealing.
+        log: Logger of the metrics of each epoch, such as TensorBoard's ``SummaryWriter``.
+        progress: Whether to show a progress bar.
 
     Raises:
-        SizeError: a number of steps or epochs below 1.
-        SettingError: ``epochs`` and ``total_steps``, or neither.
+        SizeError: a number of steps or epochs is below 1.
+        SettingError: both or neither of ``epochs`` and ``total_steps`` are given.
     """
 
     def once(training: Training, _left: int) -> None:
@@ -329,36 +322,36 @@ def off_policy(
     log: Writer | None = None,
     progress: bool = False,
 ) -> Training:
-    """Collect into a buffer, then so many updates on samples of it.
+    """Return a training that repeatedly collects steps into a buffer and updates on samples from it.
 
-    Steps are rows, of all environments together; those on which gymnasium resets an environment are none. An epoch ends
-    when the sum is at the next multiple of ``epoch_steps``, or at ``total_steps``; its last collection is as short as
-    that takes, rounded up to the same number for each environment. So in all at most ``num_envs - 1`` steps are made
-    above what was asked for. ``warmup`` and ``learning_starts`` are among them: epochs within these have no updates,
-    and no losses.
+    Steps are rows, counted over all environments. Steps on which gymnasium resets an environment do not count. An epoch
+    ends at the next multiple of ``epoch_steps``, or at ``total_steps``. Its last collection is shortened accordingly,
+    rounded up to the same number for each environment, so that the total exceeds the requested one by at most
+    ``num_envs - 1``. The steps of ``warmup`` and ``learning_starts`` are included in the total. Epochs within them have
+    no updates and no losses.
 
     Args:
-        collector: what fills the buffer, a collector.
-        buffer: with a ring for each environment.
-        update: takes what was sampled, and its slots, and gives numbers by name, as losses; or None, for an update that
-            is not to count.
-        n_step: steps of each collection, of all environments together; rounded up to the same number for each.
-        updates_per_step: updates for each step, 0.25 is one for every four.
-        batch_size: transitions of a sample.
-        epoch_steps: steps of an epoch; what one has made too many, the next one makes fewer.
-        epochs: how many epochs.
-        total_steps: how many steps in all, instead of ``epochs``; the last epoch has what is left of them.
-        learning_starts: there is no update for the first so many steps.
-        warmup: the first so many steps are random, and there is no update for them; only without ``record``. The
-            policy acts in those from there to ``learning_starts``, if that is more.
-        before: called with the steps so far before each collection, to anneal something.
-        log: what takes the metrics of each epoch, as TensorBoard's ``SummaryWriter``.
-        progress: show a bar.
+        collector: Source of rows for the buffer, usually a collector.
+        buffer: Buffer with a ring for each environment.
+        update: Function that takes a sample and its slots, and returns metrics by name, such as losses; None if the
+            update is not to be counted.
+        n_step: Number of steps of a collection in all environments together, rounded up to the same number for each.
+        updates_per_step: Number of updates for each step; 0.25 means an update for every four steps.
+        batch_size: Number of transitions in a sample.
+        epoch_steps: Number of steps of an epoch. If an epoch has more, the next one has fewer.
+        epochs: Number of epochs.
+        total_steps: Total number of steps, instead of ``epochs``. The last epoch has the remaining steps.
+        learning_starts: Number of steps at the beginning without updates.
+        warmup: Number of steps at the beginning with random actions and without updates; only without ``record``. If
+            ``learning_starts`` is larger, the policy acts in the steps between.
+        before: Function that is called with the number of steps so far before each collection, for annealing.
+        log: Logger of the metrics of each epoch, such as TensorBoard's ``SummaryWriter``.
+        progress: Whether to show a progress bar.
 
     Raises:
-        SizeError: a number of steps or epochs below 1, or of ``warmup`` or ``learning_starts`` below 0.
-        SettingError: ``epochs`` and ``total_steps``, or neither; ``updates_per_step`` that is not a number, or below 0;
-            no steps left to learn from; a buffer with another number of rings.
+        SizeError: a number of steps or epochs is below 1, or ``warmup`` or ``learning_starts`` is below 0.
+        SettingError: both or neither of ``epochs`` and ``total_steps`` are given, ``updates_per_step`` is not a number
+            >= 0, no steps are left to learn from, or the buffer has another number of rings.
     """
     require_rings(buffer, collector.num_envs)
     rate = _rate(updates_per_step)
@@ -384,8 +377,8 @@ def off_policy(
             training.collected(collector.collect(buffer, min(warmup - begun, left), random=True))
             return
         training.collected(collector.collect(buffer, min(n_step, left)))
-        whole, training.due = divmod(training.due + max(0, training.step - max(begun, starts)) * rate, 1)
-        for _ in range(int(whole)):
+        count, training.due = divmod(training.due + max(0, training.step - max(begun, starts)) * rate, 1)
+        for _ in range(int(count)):
             training.update(update, *buffer.sample(batch_size))
 
     random = Random(collector if isinstance(collector, Collector) else None, buffer)

@@ -1,4 +1,4 @@
-"""What environments say besides: the values of some names in their infos, with a row for each environment."""
+"""Infos: the values of selected names in the infos of environments, with a row for each environment."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from typedbatch.training.vector import copied
 from typedbatch.training.widening import common_dtype
 
 _OF_EPISODES = ("final_info", "final_obs")
-"""What gymnasium adds of episodes that have ended."""
+"""The names that gymnasium adds for episodes that have ended."""
 
 
 class Infos:
-    """The values of some names. Where nothing is said they are zero, of the dtype of what is said elsewhere.
+    """The values of selected names. If an environment does not report a name, its value is zero, of the same dtype.
 
     Args:
-        names: which.
+        names: Names in the info.
 
     Raises:
-        SettingError: they are not a list of text.
+        SettingError: ``names`` is not a list of strings.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise SettingError(f"infos= is a list of names in the info, as ['lives'], got {names!r}")
+            raise SettingError(f"infos= must be a list of names in the info, as ['lives'], got {names!r}")
         self.names: tuple[str, ...] = tuple(names)
         self._zeros: dict[str, Any] = {}
-        """What there is where nothing is said, for each name that has come so far."""
-        self._others: dict[str, None] = {}
-        """Other names, as long as some have not come."""
+        """The value of an environment that does not report a name, for each name that was reported so far."""
+        self._other_names: dict[str, None] = {}
+        """The other names in infos, for an error text. They are collected until all selected names were reported."""
 
     def of(
         self, info: Mapping[str, Any], other: Mapping[str, Any] | None = None, rows: NDArray[np.bool_] | None = None
     ) -> dict[str, Any]:
-        """The values of each name that has come so far.
+        """Return the values of each name that was reported so far.
 
         Args:
-            info: as a vector gives it.
-            other: what counts instead for some environments, as far as a name is in it; None for none.
-            rows: those environments.
+            info: Info that the vector returned.
+            other: Info that replaces it for some environments, for the names in it, or None.
+            rows: Mask of those environments.
         """
         self._learn(info)
         if other is not None:
@@ -68,18 +68,19 @@ class Infos:
                 self._zeros[name] = _zeros(named(info[name]), self._zeros.get(name))
         if len(self._zeros) < len(self.names):
             names = [name for name in info if name not in self.names and name not in _OF_EPISODES]
-            self._others |= dict.fromkeys(name for name in names if name[:1] != "_")
+            self._other_names |= dict.fromkeys(name for name in names if name[:1] != "_")
 
     def require(self) -> None:
-        """Raise an error unless each name has come.
+        """Raise an error unless each name was reported.
 
         Raises:
-            SettingError: one has not.
+            SettingError: a name was not reported by any environment.
         """
         if missing := [name for name in self.names if name not in self._zeros]:
-            said = ", ".join([*self._zeros, *self._others]) or "nothing"
+            reported = ", ".join([*self._zeros, *self._other_names]) or "nothing"
             raise SettingError(
-                f"infos= asks for {missing[0]!r}, an episode has ended, and no environment has said it; they say {said}"
+                f"infos= names {missing[0]!r}, which no environment has reported in a whole episode; "
+                f"they report {reported}"
             )
 
 
@@ -94,7 +95,7 @@ def _zeros(value: Any, before: Any) -> Any:
 
 
 def _filled(value: Any, zeros: Any) -> Any:
-    """A value, with zeros of its own for what is not in it."""
+    """Return a value, with new zeros for the parts that it lacks."""
     if isinstance(zeros, dict) and (value is None or isinstance(value, Mapping)):
         given = {} if value is None else value
         return {name: _filled(given.get(name), part) for name, part in zeros.items()}
@@ -102,10 +103,10 @@ def _filled(value: Any, zeros: Any) -> Any:
 
 
 def _put(value: Any, other: Any, rows: Any) -> Any:
-    """A value, with that of another one in some rows, in a dtype that holds both.
+    """Return a copy of a value with some rows of another, in a dtype that holds both.
 
     Raises:
-        StructureError: they are of other shapes, or one is a dict and the other one is not.
+        StructureError: the shapes differ, or only one of the two is a dict.
         LeafError: no dtype holds both.
     """
     if isinstance(value, dict) and isinstance(other, dict):
@@ -121,7 +122,8 @@ def _put_leaf(value: Any, other: Any, rows: Any) -> Any:
     kind = KINDS[type(value)]
     if kind not in (ARRAY, TENSOR) or kind is not KINDS[type(other)] or value.shape != other.shape:
         raise StructureError(
-            f"environments that go on say {describe(value)}, those whose episode has ended {describe(other)}"
+            f"the info of all environments must have the same shape, got {describe(value)} from those that go on and "
+            f"{describe(other)} from those whose episode has ended"
         )
     dtype = common_dtype(value, other)
     if dtype == value.dtype:

@@ -1,4 +1,4 @@
-"""Outcomes: what environments give for a step, and whether it has a row for each of them."""
+"""Checks of step outcomes: observations, rewards and flags must have a row for each environment."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _FLOAT, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
 
 def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs") -> None:
-    """Raise an error unless observations have a row for each environment, and all parts that their space has.
+    """Raise an error unless observations have a row for each environment, and all parts of their space.
 
     Args:
-        obs: arrays or tensors, as nested as the space.
-        envs: how many environments.
-        space: that of one environment.
-        path: what an error names.
+        obs: Arrays or tensors, nested like the space.
+        envs: Number of environments.
+        space: Observation space of a single environment.
+        path: Path of the field in errors.
 
     Raises:
-        LeafError: something that has no rows, such as None.
-        StructureError: more rows, or fewer, or a part is not there.
+        LeafError: a value has no rows, such as None.
+        StructureError: the number of rows is wrong, or a part is missing.
     """
     if type(obs) is ndarray and obs.ndim and len(obs) == envs:
         return
@@ -34,10 +34,10 @@ def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs
         given: Mapping[Any, Any] = obs if isinstance(obs, Mapping) else dict(enumerate(obs))
         for name, part in _parts(space, given):
             if name not in given:
-                raise StructureError("the space of the observations has it, and they have not", f"{path}.{name}")
+                raise StructureError("the observation space has it, but the observations do not", f"{path}.{name}")
             require_rows_of_obs(given[name], envs, part, f"{path}.{name}")
         return
-    expected = f"the environments' observations have a row for each of {envs} environments"
+    expected = f"observations of environments must have a row for each of {envs} environments"
     if KINDS[type(obs)] not in (ARRAY, TENSOR):
         raise LeafError(f"{expected}, got {describe(obs)}", path)
     if not obs.ndim or len(obs) != envs:
@@ -54,8 +54,8 @@ def require_outcome(rew: Any, terminated: Any, truncated: Any, envs: int) -> Non
     """Raise an error unless there are a reward and two flags for each environment.
 
     Raises:
-        LeafError: they are not arrays of numpy, of real numbers and of flags.
-        StructureError: their shape is another one than ``(environments,)``.
+        LeafError: rewards are not a numpy array of real numbers, or flags are not a numpy array of bools.
+        StructureError: the shape of one of these is not ``(environments,)``.
     """
     shape = (envs,)
     if not (type(rew) is ndarray and rew.dtype is _FLOAT and rew.shape == shape):
@@ -67,19 +67,19 @@ def require_outcome(rew: Any, terminated: Any, truncated: Any, envs: int) -> Non
 
 
 def _require_rewards(rew: Any, shape: tuple[int, ...]) -> None:
-    _require_array(rew, "rew", "iuf", "real numbers of numpy are expected as rewards")
-    hint = "; rew[:, 0] takes a dimension of size 1 away" if rew.shape == (*shape, 1) else ""
+    _require_array(rew, "rew", "iuf", "rewards must be a numpy array of real numbers")
+    hint = "; rew[:, 0] removes the dimension of size 1" if rew.shape == (*shape, 1) else ""
     _require_shape(rew, shape, "rew", f"one reward for each of {shape[0]} environments", hint)
 
 
 def _require_flags(flags: Any, shape: tuple[int, ...], name: str) -> None:
-    _require_array(flags, name, "b", "flags of numpy are expected, which .astype(bool) makes of numbers")
+    _require_array(flags, name, "b", "flags must be a numpy array of bools, as .astype(bool) returns")
     _require_shape(flags, shape, name, f"one flag for each of {shape[0]} environments", "")
 
 
 def _require_array(value: Any, name: str, kinds: str, expected: str) -> None:
     if not isinstance(value, ndarray) or value.dtype.kind not in kinds:
-        hint = "; .numpy() makes an array of a tensor" if KINDS[type(value)] is TENSOR else ""
+        hint = "; .numpy() converts a tensor" if KINDS[type(value)] is TENSOR else ""
         raise LeafError(f"{expected}, got {describe(value)}{hint}", name)
     if obstacle := mask_obstacle(value):
         raise LeafError(obstacle, name)

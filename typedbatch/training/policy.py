@@ -1,4 +1,4 @@
-"""Policies: what chooses actions for observations."""
+"""Policies: protocols for functions that choose actions, a random policy, and actions for single observations."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ AS_co = TypeVar("AS_co", bound=ActStateBatchProtocol[Any, Any], covariant=True)
 
 
 class ObsStateBatch(ObsBatch):
-    """Observations with the state that a recurrent policy has kept of the steps before."""
+    """Observations with the state of a recurrent policy."""
 
     state: Any
-    """What the policy gave as ``state`` one step before, ``(N, ...)``; where an episode begins, the first state."""
+    """The ``state`` that the policy returned in the previous step, ``(N, ...)``; the initial state in new episodes."""
 
 
 class Policy(Protocol[A_co, Obs_contra]):
-    """What chooses actions: a function, or a method of an object, from observations to a batch with ``act``.
+    """A function or method that chooses actions: it takes observations, and returns a batch with ``act``.
 
-    The second parameter is what it takes: an ``ObsBatch``. Where that says which nested observations it has, so do the
-    rollouts that are collected with it.
+    The second type parameter is the type of its argument, an ``ObsBatch``. If that declares nested observations, so do
+    the rollouts that are collected with the policy.
 
-    It has a ``__name__``, as functions and methods have. A torch module is not one: its ``__call__`` takes and gives
-    anything, and nothing could be checked; hand on a method of it.
+    The protocol requires a ``__name__``, which functions and methods have. This excludes torch modules, whose
+    ``__call__`` has no useful types, so that nothing could be checked. Pass a method of the module instead.
     """
 
     @property
@@ -45,11 +45,11 @@ class Policy(Protocol[A_co, Obs_contra]):
 
 
 ArrayPolicy: TypeAlias = Policy[A, ObsBatch[Array, Obs]] | Policy[A, ObsBatchProtocol[Array, Obs]]
-"""A policy for observations of numpy, arrays or nested batches of a type; it may ask for the record or the protocol."""
+"""A policy for numpy observations, which are arrays or nested batches; it may take the record or the protocol."""
 
 
 class RecurrentPolicy(Protocol[AS_co]):
-    """A policy that gives a ``state`` besides, and is handed it in the next step, as ``batch.state``."""
+    """A policy that also returns a ``state``, which it gets back in the next step as ``batch.state``."""
 
     @property
     def __name__(self) -> str: ...
@@ -57,11 +57,11 @@ class RecurrentPolicy(Protocol[AS_co]):
 
 
 def random_policy(envs: VectorEnv[Any, Any, Any], seed: int | None = None) -> Policy[ActBatch]:
-    """Actions of environments, each as likely as the other where the space has bounds.
+    """Return a policy that samples actions from the action space, uniformly if the space is bounded.
 
     Args:
-        envs: what the actions are for.
-        seed: of the actions; None for different ones each time.
+        envs: Environments to act in.
+        seed: Seed of the actions; None for different actions each time.
     """
     spaces = [deepcopy(envs.single_action_space) for _ in range(envs.num_envs)]
     for number, space in enumerate(spaces):
@@ -81,26 +81,26 @@ def compute_action(
     policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]], obs: Any, info: dict[str, Any] | None = ..., *, state: Any
 ) -> tuple[Any, Any]: ...
 def compute_action(policy: Any, obs: Any, info: dict[str, Any] | None = None, *, state: Any = None) -> Any:
-    """The action for a single observation, as one environment takes it.
+    """Compute the action for a single observation, in the form that a single environment takes.
 
     Args:
-        policy: what chooses.
-        obs: an observation without a row dimension, as ``env.step()`` gives it: an array, a dict or a tuple of these.
-        info: what came with it.
-        state: what a recurrent policy gave in the step before, or its state at the beginning of an episode: one row,
-            without a row dimension.
+        policy: Policy to call.
+        obs: Observation without a row dimension, as ``env.step()`` returns it: an array, or a dict or tuple of arrays.
+        info: Info that came with the observation.
+        state: State that a recurrent policy returned in the previous step, or its initial state, without a row
+            dimension.
 
     Returns:
-        An array without a row dimension, a numpy scalar, a dict or a tuple of these. With ``state``, that and the
-        state to be handed on in the next step.
+        The action, without a row dimension: an array, a numpy scalar, or a dict or tuple of these. With ``state``, a
+        pair of the action and the state for the next step.
     """
     given = {"obs": nested(obs)} if state is None else {"obs": nested(obs), "state": state}
     row = Batch.stack([Batch(given)])
-    said = Batch() if not info else Batch.stack([Batch(info)])
+    infos = Batch() if not info else Batch.stack([Batch(info)])
     with no_grad():
         if state is None:
-            out = policy(ObsBatch(obs=row["obs"], info=said))
+            out = policy(ObsBatch(obs=row["obs"], info=infos))
         else:
-            out = policy(ObsStateBatch(obs=row["obs"], info=said, state=row["state"]))
+            out = policy(ObsStateBatch(obs=row["obs"], info=infos, state=row["state"]))
     act = unnested(to_numpy(Batch(act=out.act))[0]["act"])
     return act if state is None else (act, Batch(state=out.state)[0]["state"])

@@ -1,4 +1,4 @@
-"""Processes that environments run in, as gymnasium's ``AsyncVectorEnv`` has them: how long they may take, their end."""
+"""Processes of environments in gymnasium's ``AsyncVectorEnv``: time limits, failures, and termination."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from queue import Empty
 from typing import Any
 
 _FOR_ERRORS = 3.0
-"""Seconds for an error to arrive that a process has announced; one that cannot be pickled never does."""
+"""Seconds to wait for an error that a process has announced. An error that cannot be pickled never arrives."""
 
 
 def has_processes(envs: Any) -> bool:
-    """Return whether environments run in processes of gymnasium's."""
+    """Return whether environments run in processes of gymnasium."""
     return hasattr(envs.unwrapped, "parent_pipes") and hasattr(envs.unwrapped, "processes")
 
 
 def is_timeout(error: BaseException) -> bool:
-    """Return whether an error says that a process has taken too long."""
+    """Return whether an error means that a process has taken too long."""
     return isinstance(error, PoolTimeoutError)
 
 
 class Answering:
-    """A block, ``with Answering(envs, 2.0):``, in which a process that takes longer is an error.
+    """A context manager, ``with Answering(envs, 2.0):``, that limits the time that processes may take.
 
-    The waiting is inside of the vector, below whatever wraps it, and can be given a limit nowhere else.
+    The vector itself waits for its processes, below any wrappers. Its methods are therefore replaced inside the block.
 
     Args:
-        envs: what runs in processes.
-        seconds: how long they may take to answer; None for ever.
+        envs: Vector of environments in processes.
+        seconds: Seconds that the processes may take to answer; None for no limit.
     """
 
     def __init__(self, envs: Any, seconds: float | None) -> None:
@@ -42,51 +42,51 @@ class Answering:
         self._reset: Callable[..., Any] = lambda timeout=seconds: reset(timeout)
 
     def __enter__(self) -> None:
-        """Put the limits in."""
+        """Install the limits."""
         self._begun = time.monotonic()
         if self._seconds is not None:
             self._envs.step_wait, self._envs.reset_wait = self._step, self._reset
-        self._envs.error_queue = _Errors(self._queue, self._left)
+        self._envs.error_queue = _Errors(self._queue, self._remaining)
 
     def __exit__(self, *_: object) -> None:
-        """Take them out."""
+        """Remove the limits."""
         self._envs.error_queue = self._queue
         for name in ("step_wait", "reset_wait"):
             vars(self._envs).pop(name, None)
 
-    def _left(self) -> float:
-        """Return how many seconds an error may take, which was raised in time."""
+    def _remaining(self) -> float:
+        """Return the seconds to wait for an error that was raised within the limit."""
         if self._seconds is None:
             return _FOR_ERRORS
         return max(self._seconds - (time.monotonic() - self._begun), min(self._seconds, 1.0))
 
 
 class _Errors:
-    """The queue that processes put their errors into, which is not waited for without end.
+    """The queue of errors from the processes, with a limit on the time that ``get`` waits.
 
     Args:
-        queue: gymnasium's.
-        left: how many seconds it may take.
+        queue: Queue of gymnasium.
+        left: Function that returns the remaining seconds.
     """
 
     def __init__(self, queue: Any, left: Callable[[], float]) -> None:
         self._queue: Any = queue
-        self._left = left
+        self._remaining = left
 
     def get(self) -> Any:
         """Return the next error.
 
         Raises:
-            RuntimeError: it does not come.
+            RuntimeError: no error arrives in time.
         """
         try:
-            return self._queue.get(timeout=self._left())
+            return self._queue.get(timeout=self._remaining())
         except Empty:
             raise RuntimeError("an error that cannot be pickled, so that only its process could print it") from None
 
 
 def gone(envs: Any, *, late: bool = False) -> list[int]:
-    """Return the environments whose process has ended, and with ``late`` those that have not answered."""
+    """Return the indices of environments whose process has ended; with ``late``, also of those without an answer."""
     inner = envs.unwrapped
     return [
         number
@@ -96,12 +96,12 @@ def gone(envs: Any, *, late: bool = False) -> list[int]:
 
 
 def is_waiting(envs: Any) -> bool:
-    """Return whether a vector waits for an answer that nobody has taken."""
+    """Return whether a vector still waits for the answer to an earlier call."""
     return getattr(getattr(envs.unwrapped, "_state", None), "value", "default") not in ("default", None)
 
 
 def end(envs: Any) -> None:
-    """End processes, also such that hang, and close what is around them."""
+    """Kill all processes, even if they hang, and close their pipes and the vector."""
     inner = envs.unwrapped
     for process in inner.processes:
         process.kill()

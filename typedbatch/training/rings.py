@@ -1,4 +1,4 @@
-"""Buffers with a ring for each environment: which ones fit, and how rows get into them."""
+"""Adding rows to buffers with a ring for each environment."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def require_rings(into: Any, num_envs: int) -> None:
     """Raise an error unless a buffer has a ring for each environment.
 
     Raises:
-        LeafError: it is not a buffer.
-        SettingError: it has more rings, or fewer.
+        LeafError: ``into`` is not a buffer.
+        SettingError: the number of rings is not ``num_envs``.
     """
     if not isinstance(into, ReplayBuffer):
         raise LeafError(f"collect() takes a buffer, got {describe(into)}")
@@ -37,24 +37,25 @@ def add_rows(
     envs: NDArray[np.intp],
     *,
     one_each: bool = False,
-    anew: NDArray[np.intp] | None = None,
+    new_episodes: NDArray[np.intp] | None = None,
 ) -> None:
-    """Add rows to the rings of their environments; all of them, or none if one does not fit.
+    """Add rows to the rings of their environments: all rows, or none if a row does not fit.
 
-    The buffer has no mark after it, until whoever adds them says that they are there.
+    The buffer has no continuity mark afterwards. The caller sets it with ``Following.taken``.
 
     Args:
-        into: that :func:`require_rings` lets pass.
-        batch: the rows, those of one environment in the order of time.
-        envs: the environment of each row.
-        one_each: they are one row of each environment, in order.
-        anew: environments whose rows do not follow the last ones in their rings; those count as truncated then.
+        into: Buffer that has passed :func:`require_rings`.
+        batch: Rows, in time order for each environment.
+        envs: Index of the environment of each row.
+        one_each: Whether there is exactly one row for each environment, in order.
+        new_episodes: Indices of the environments whose rows do not follow the last ones in their rings, which are then
+            marked as truncated; None if all rows follow.
     """
     state = state_of(into)
     state.mark = None
-    if anew is not None:
+    if new_episodes is not None:
         with held_for_changes(state.guard, "collect"):
-            state.cut_episodes(anew)
+            state.cut_episodes(new_episodes)
             _add(into, batch, envs, one_each)
     else:
         _add(into, batch, envs, one_each)
@@ -64,7 +65,8 @@ def _add(into: ReplayBuffer[Any, Any], batch: Any, envs: NDArray[np.intp], one_e
     if not isinstance(into, CachedReplayBuffer):
         into.add(batch, None if one_each else envs)
         return
-    place = np.arange(len(envs)) - np.searchsorted(envs, envs)
-    for step in range(place.max() + 1):  # a cache takes one row at a time, as its episode may end and move
-        now = np.flatnonzero(place == step)
-        into.add(batch[now], envs[now])
+    # A cache takes one row at a time: an episode that ends is moved to the main buffer before the next row.
+    step_of_row = np.arange(len(envs)) - np.searchsorted(envs, envs)
+    for step in range(step_of_row.max() + 1):
+        rows = np.flatnonzero(step_of_row == step)
+        into.add(batch[rows], envs[rows])

@@ -1,4 +1,4 @@
-"""The random numbers that belong to a training, so that one that is resumed goes on as it would have."""
+"""Random states of a training, saved so that a resumed training continues as it would have."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typedbatch.training.collector import Collector, require_seed
 
 
 class Random:
-    """Random numbers of a collector's environments, of a buffer, of torch.
+    """The random states of a collector's environments, of a buffer and of torch.
 
     Args:
-        collector: whose environments are random; None for none.
-        buffer: what is sampled from; None for none.
+        collector: Collector whose environments are seeded, or None.
+        buffer: Buffer that is sampled from, or None.
     """
 
     def __init__(self, collector: Collector[Any] | None, buffer: Any) -> None:
@@ -27,7 +27,7 @@ class Random:
         self._buffer = buffer
 
     def state(self, step: int) -> dict[str, Any]:
-        """Where they are. The environments begin anew, with a seed that follows from that of before and the step."""
+        """Return the random states. The environments are reset, with a seed derived from the last one and the step."""
         out: dict[str, Any] = {}
         if self._collector is not None:
             before = self._collector.seed or 0
@@ -40,22 +40,22 @@ class Random:
         return out
 
     def load(self, state: Any) -> None:
-        """Go on from there.
+        """Restore the random states.
 
         Raises:
-            SettingError: it is not what :meth:`state` gave. Nothing was changed.
-            EnvironmentFailedError: the environments have failed. No random numbers were changed.
+            SettingError: ``state`` is not from :meth:`state`. Nothing was changed.
+            EnvironmentFailedError: the environments have failed. No random state was changed.
         """
         if not isinstance(state, Mapping):
-            raise SettingError(f"the state's 'random' is a dict, got {describe(state)}")
+            raise SettingError(f"the state's 'random' must be a dict, got {describe(state)}")
         torch: Any = sys.modules.get("torch") if "torch" in state else None
         if self._collector is not None:
             require_seed(state.get("seed", ""))
         own: Any = None if self._buffer is None else state_of(self._buffer).rng.bit_generator
         if own is not None:
-            _require(lambda: setattr(type(own)(), "state", state["buffer"]), "buffer")
+            _require_loadable(lambda: setattr(type(own)(), "state", state["buffer"]), "buffer")
         if torch is not None:
-            _require(lambda: torch.Generator().set_state(state["torch"]), "torch")
+            _require_loadable(lambda: torch.Generator().set_state(state["torch"]), "torch")
         if self._collector is not None:
             self._collector.reset(state["seed"])
         if own is not None:
@@ -64,15 +64,15 @@ class Random:
             torch.set_rng_state(state["torch"])
 
 
-def _require(load: Callable[[], object], name: str) -> None:
-    """Raise an error unless random numbers can be loaded, which is tried on others.
+def _require_loadable(load: Callable[[], object], name: str) -> None:
+    """Raise an error unless a random state can be loaded, which ``load`` tries on a spare generator.
 
     Raises:
-        SettingError: they cannot.
+        SettingError: the state cannot be loaded.
     """
     try:
         load()
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
         raise SettingError(
-            f"the random numbers of {name!r} are not what state_dict() gave: {type(error).__name__}: {error}"
+            f"the random state of {name!r} is not one that state_dict() returned: {type(error).__name__}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Whether observations can be rows, and what a policy chooses is an action of the environments."""
+"""Checks of spaces: observations must be storable as rows, and actions must match the action space."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from typedbatch.errors import LeafError, SettingError, StructureError
 
 
 def require_rows(space: Space[Any], path: str = "obs") -> None:
-    """Raise an error unless observations of a space are arrays of one shape.
+    """Raise an error unless all observations of a space are arrays of the same shape.
 
     Args:
-        space: that of one environment.
-        path: what an error names.
+        space: Observation space of a single environment.
+        path: Path of the field in errors.
 
     Raises:
-        SettingError: they are text, or of different sizes.
+        SettingError: the observations are text, or of different sizes.
     """
     if isinstance(space, (Dict, Tuple)):
-        spaces = space.spaces if isinstance(space, Dict) else {str(i): one for i, one in enumerate(space.spaces)}
+        spaces = space.spaces if isinstance(space, Dict) else {str(i): part for i, part in enumerate(space.spaces)}
         for name, part in spaces.items():
             require_rows(part, f"{path}.{name}")
     elif isinstance(space, (Text, Sequence, Graph, OneOf)):
         raise SettingError(
-            f"{path} is of {type(space).__name__}, which arrays with a row for each environment cannot be made of; "
-            "gymnasium.wrappers.FilterObservation leaves it out of a Dict, TransformObservation makes a Box of it"
+            f"{path} is a {type(space).__name__} space, whose values cannot be stored in an array with a row for each "
+            "environment; gymnasium.wrappers.FilterObservation removes it from a Dict, and TransformObservation "
+            "converts it to a Box"
         )
 
 
@@ -40,68 +41,64 @@ def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> No
     """Raise an error unless there is an action of a space for each environment.
 
     Args:
-        act: arrays, as nested as the space.
-        space: that of one environment.
-        envs: how many environments.
-        path: what an error names.
+        act: Arrays, nested like the space.
+        space: Action space of a single environment.
+        envs: Number of environments.
+        path: Path of the field in errors.
 
     Raises:
-        LeafError: an action of another dtype.
-        StructureError: of another shape, or out of range.
+        LeafError: the dtype of an action does not match the space.
+        StructureError: the shape of an action does not match the space, or a value is out of range.
     """
     if isinstance(space, (Dict, Tuple)):
-        # not named(): a Dict of spaces is a mapping itself, and would be taken apart all the way down
-        spaces = {str(i): one for i, one in enumerate(space.spaces)} if isinstance(space, Tuple) else space.spaces
+        # named() cannot be used here: a Dict space is a mapping itself, so it would convert nested spaces too.
+        spaces = {str(i): part for i, part in enumerate(space.spaces)} if isinstance(space, Tuple) else space.spaces
         parts = named(act)
         if not isinstance(parts, dict) or parts.keys() != spaces.keys():
             given = ", ".join(parts) if isinstance(parts, dict) else describe(act)
-            raise StructureError(f"a batch of {', '.join(spaces)} is expected, got {given}", path)
+            raise StructureError(f"expected a batch of {', '.join(spaces)}, got {given}", path)
         for name, part in parts.items():
             require_fit(part, spaces[name], envs, f"{path}.{name}")
         return
     if not isinstance(act, ndarray):
-        raise LeafError(f"an array is expected, got {describe(act)}", path)
+        raise LeafError(f"expected an array, got {describe(act)}", path)
     if act.shape != (envs, *(space.shape or ())):
         shape = [envs, *(space.shape or ())]
-        raise StructureError(
-            f"shape {shape} is expected, for {envs} environments of {space}, got {describe(act)}", path
-        )
+        raise StructureError(f"expected shape {shape} for {envs} environments of {space}, got {describe(act)}", path)
     if act.dtype == bool and isinstance(space, (Discrete, MultiDiscrete)):
-        raise LeafError(
-            f"{space} takes {space.dtype}, got {describe(act)}; .astype(np.int64) makes numbers of it", path
-        )
+        raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}; .astype(np.int64) converts it", path)
     if space.dtype is not None and not np.can_cast(act.dtype, space.dtype, "same_kind"):
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}", path)
     _require_range(act, space, path)
 
 
 def in_dtypes(act: Any, space: Space[Any]) -> Any:
-    """Actions that fit, in the dtypes that the space says: what environments are given is what is kept.
+    """Convert actions to the dtypes of the space, so that the stored actions are those that the environments get.
 
     Args:
-        act: arrays, as nested as the space.
-        space: that of one environment.
+        act: Arrays that match the space, nested like it.
+        space: Action space of a single environment.
 
     Raises:
         RowAssignmentError: a number is too large for the dtype.
     """
     if isinstance(act, Batch):
-        spaces: Any = space  # of a Dict by its names, of a Tuple by its places
+        spaces: Any = space  # a Dict is indexed by name, a Tuple by position
         keys = act.__dict__ if isinstance(space, Dict) else range(len(act.__dict__))
         return new_tree(Batch, {str(key): in_dtypes(act[str(key)], spaces[key]) for key in keys})
     dtype = space.dtype
     if dtype is None or act.dtype == dtype:
         return act
-    if act.dtype.kind in "iu":  # a larger number would become another one
+    if act.dtype.kind in "iu":  # astype() would let integers overflow
         return fitted(np.empty(0, dtype), act)
     return act.astype(dtype)
 
 
 def kind_of_actions(act: Any) -> Any:
-    """Return what has to be the same for actions to fit as others have: names, dtypes and shapes.
+    """Return the names, dtypes and shapes of actions. If they equal those of checked actions, no new check is needed.
 
     Args:
-        act: an array, or nested ones.
+        act: Array, or batch of arrays.
     """
     if isinstance(act, Batch):
         return {name: kind_of_actions(part) for name, part in act.__dict__.items()}
@@ -113,8 +110,8 @@ def _require_range(act: Any, space: Space[Any], path: str) -> None:
         low, high, hint = space.start, space.start + space.n - 1, ""
     elif isinstance(space, Box):
         low, high = space.low, space.high
-        hint = "; gymnasium.wrappers.vector.ClipAction and RescaleAction fit them"
+        hint = "; gymnasium.wrappers.vector.ClipAction and RescaleAction bring them into range"
     else:
         return
     if not ((act >= low) & (act <= high)).all():
-        raise StructureError(f"actions out of {space}: they reach from {act.min()} to {act.max()}{hint}", path)
+        raise StructureError(f"expected actions in {space}, got values from {act.min()} to {act.max()}{hint}", path)

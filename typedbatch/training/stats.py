@@ -1,4 +1,4 @@
-"""What collecting has brought: steps, and the episodes that ended."""
+"""Statistics of collected steps and of the episodes that ended."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class CollectStats:
-    """Steps, and the episodes that ended within them.
+    """Number of collected steps, and the episodes that ended within them.
 
     ``returns`` and ``lengths`` have an entry for each of those episodes, in the order in which they ended.
     """
 
     steps: int = 0
     returns: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    """Sum of the rewards of each episode, from its first step on; ``(episodes,)``."""
+    """Sum of the rewards of each episode from its first step on, ``(episodes,)``."""
     lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Steps of each episode, ``(episodes,)``."""
+    """Number of steps of each episode, ``(episodes,)``."""
     seconds: float = 0.0
-    """Time that it took."""
+    """Duration of the collection."""
     lost: int = 0
-    """Steps of a worker that died, which are not there; or episodes, where so many of those were asked for."""
+    """Number of steps that are missing because a worker died; of episodes, if a number of episodes was requested."""
 
     @property
     def episodes(self) -> int:
-        """How many episodes ended."""
+        """Number of episodes that ended."""
         return len(self.returns)
 
     @property
@@ -38,25 +38,25 @@ class CollectStats:
 
     @staticmethod
     def sum(parts: Iterable[CollectStats]) -> CollectStats:
-        """Several as one."""
+        """Combine the statistics of several collections."""
         every = [CollectStats(), *parts]
         return CollectStats(
-            sum(one.steps for one in every),
-            np.concatenate([one.returns for one in every]),
-            np.concatenate([one.lengths for one in every]),
-            sum(one.seconds for one in every),
-            sum(one.lost for one in every),
+            sum(part.steps for part in every),
+            np.concatenate([part.returns for part in every]),
+            np.concatenate([part.lengths for part in every]),
+            sum(part.seconds for part in every),
+            sum(part.lost for part in every),
         )
 
 
-_NO_RETURNS, _NO_LENGTHS = np.zeros(0), np.zeros(0, np.int64)  # nothing can be written into them
+_NO_RETURNS, _NO_LENGTHS = np.zeros(0), np.zeros(0, np.int64)  # safe to share, since empty arrays cannot be changed
 
 
 class Episodes:
-    """The episodes that environments are in, and those that ended.
+    """The current episode of each environment, and the episodes that have ended.
 
     Args:
-        num_envs: how many environments.
+        num_envs: Number of environments.
     """
 
     def __init__(self, num_envs: int) -> None:
@@ -67,18 +67,18 @@ class Episodes:
         self._lengths: list[int] = []
 
     def length(self, env: int) -> int:
-        """Steps of the episode that an environment is in."""
+        """Return the number of steps so far in the current episode of an environment."""
         return self._steps - self._began[env]
 
     def add(
         self, rew: NDArray[np.float64], left_out: NDArray[np.bool_] | None, ended: NDArray[np.bool_] | None
     ) -> None:
-        """Count in a step of each environment.
+        """Add a step of each environment.
 
         Args:
-            rew: rewards.
-            left_out: whose step does not count; None if all do.
-            ended: whose episode ended with it; None if none did.
+            rew: Rewards, ``(environments,)``.
+            left_out: Mask of the environments whose step does not count; None if all steps count.
+            ended: Mask of the environments whose episode ended with the step; None if no episode ended.
         """
         self._steps += 1
         if left_out is None:
@@ -89,19 +89,19 @@ class Episodes:
                 self._began[env] += 1
             ended = None if ended is None else ended & ~left_out
         if ended is not None:
-            for env in ended.nonzero()[0].tolist():  # mostly one, for which numpy takes longer
+            for env in ended.nonzero()[0].tolist():  # usually a single index; a Python loop beats numpy here
                 self._returns.append(self._return.item(env))
                 self._lengths.append(self._steps - self._began[env])
                 self._return[env] = 0
                 self._began[env] = self._steps
 
     def forget(self) -> None:
-        """Begin anew with those that the environments are in."""
+        """Discard the current episodes, so that new ones begin."""
         self._return[:] = 0
         self._began[:] = [self._steps] * len(self._began)
 
     def taken(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Returns and lengths of those that ended since this was asked last."""
+        """Return the returns and lengths of the episodes that ended since the last call."""
         if not self._returns:
             return _NO_RETURNS, _NO_LENGTHS
         out = np.array(self._returns), np.array(self._lengths)

@@ -1,4 +1,4 @@
-"""Vectors of gymnasium's environments, in whichever way they reset themselves."""
+"""``Vector``: a common interface to gymnasium's vectors of environments in all autoreset modes."""
 
 from __future__ import annotations
 
@@ -26,69 +26,70 @@ _PARTS = ("num_envs", "single_observation_space", "single_action_space", "action
 
 
 class Step(NamedTuple):
-    """A step of all environments; masks are None where no environment is in them."""
+    """A step of all environments. A mask is None if it would be False for all environments."""
 
     obs_next: Any
-    """What each step led to: of an episode that ended, its last observation."""
+    """The observation after the step; at the end of an episode, its last observation."""
     rew: NDArray[np.float64]
     terminated: Mask
     truncated: Mask
     obs: Any
-    """What the next action is chosen for."""
+    """The observation for which the next action is chosen."""
     info: Mapping[str, Any]
-    """What comes with ``obs``."""
+    """The info that came with ``obs``."""
     skipped: Mask | None
     """Environments that were reset instead of stepped."""
     ended: Mask | None
     """Environments whose episode ended."""
     begins: Mask | None
-    """Environments whose next observation is the first of an episode."""
+    """Environments for which ``obs`` is the first observation of an episode."""
     last_info: Mapping[str, Any] | None
-    """What came with ``obs_next`` where episodes ended, if that is not in ``info``."""
+    """The info of ``obs_next`` for environments whose episode ended, unless ``info`` has it."""
     first_info: Mapping[str, Any] | None
-    """What came with ``obs`` where they ended, if that is not in ``info``."""
+    """The info of ``obs`` for environments whose episode ended, unless ``info`` has it."""
 
 
-_steps_last: WeakKeyDictionary[Envs, list[object]] = WeakKeyDictionary()
-"""What has reset each vector last: several may step the same one."""
+_last_user: WeakKeyDictionary[Envs, list[object]] = WeakKeyDictionary()
+"""The token of the ``Vector`` that last reset each vector of environments, which several may share."""
 
 
 class Vector:
-    """Environments that are stepped together, behind one way to end and begin episodes.
+    """Environments that are stepped together, with the same interface in all autoreset modes.
 
-    Who steps them sets :attr:`obs` once a step is recorded, and not before. So whatever ends a call in between, Ctrl-C
-    for one, new episodes begin after it.
+    The caller sets :attr:`obs` after it has recorded a step, and not before. If anything interrupts a call in between,
+    for example Ctrl-C, new episodes begin afterwards.
 
     Args:
-        envs: them, or a function that makes them; with a function they are made anew after one of them has failed.
-        timeout: seconds that a step or a reset of environments in other processes may take; None for ever.
+        envs: Vector of environments, or a function that creates one. The function is called again if the processes of
+            the vector have failed.
+        timeout: Seconds that a step or a reset of environments in other processes may take; None for no limit.
 
     Raises:
-        SettingError: a single environment, or a vector that does not say how it resets its environments, or what their
-            spaces are; or a timeout that is not a number above 0.
+        SettingError: ``envs`` is a single environment, or a vector that does not declare its autoreset mode or its
+            spaces; or ``timeout`` is not a number above 0.
     """
 
     def __init__(self, envs: Envs | Callable[[], Envs], timeout: float | None = None) -> None:
         self._make: Callable[[], Envs] | None = None
-        self._timeout = _seconds(timeout)
+        self._timeout = _require_seconds(timeout)
         if not isinstance(envs, VectorEnv) and callable(envs):
             self._make = envs
             envs = envs()
-        self._me = object()
-        self._take(_required(envs))
+        self._token = object()
+        self._use(_require_vector(envs))
         self.obs: Any = None
-        """What the next action is for; None before the first reset, in the middle of a step, and after a failure."""
+        """The current observation; None before the first reset, in the middle of a step, and after a failure."""
         self.position: int = 0
-        """Steps and resets that have begun; two steps follow each other if it is one more in the second."""
+        """Number of steps and resets so far. Two steps are consecutive if it differs by one."""
 
-    def _take(self, envs: Envs) -> None:
+    def _use(self, envs: Envs) -> None:
         self.envs: Envs = envs
         """The vector that is stepped."""
         self.num_envs: int = envs.num_envs
         self._space = envs.single_observation_space
         self._mode = _mode(envs)
-        self._steps_last = _steps_last.setdefault(envs.unwrapped, [])
-        self._over: Mask | None = None
+        self._last_user = _last_user.setdefault(envs.unwrapped, [])
+        self._to_reset: Mask | None = None
         self._has_processes = processes.has_processes(envs)
         self._broken: bool = False
         self._answering: AbstractContextManager[None] = (
@@ -97,23 +98,23 @@ class Vector:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the environments are where this has left them, as far as it can tell."""
-        return self.obs is not None and self._steps_last[0] is self._me
+        """Whether the environments can be stepped on: they were reset here, and no step failed or was interrupted."""
+        return self.obs is not None and self._last_user[0] is self._token
 
     def reset(self, seed: int | None = None) -> tuple[Any, Mapping[str, Any]]:
-        """Begin an episode in each environment, those with the seeds ``seed``, ``seed + 1``, ....
+        """Begin an episode in each environment, with the seeds ``seed``, ``seed + 1``, ....
 
         Raises:
-            EnvironmentFailedError: one of them has raised an error, does not answer, or has done so before and cannot
-                be made anew.
+            EnvironmentFailedError: an environment has raised an error or does not answer, or has failed before and
+                cannot be created again.
             LeafError: the observations have no rows.
-            StructureError: they have not one for each environment.
+            StructureError: the observations do not have a row for each environment.
         """
         self.obs = None
         self.position += 1
         if self._broken:
-            self._make_anew()
-        self._steps_last[:] = [self._me]
+            self._recreate()
+        self._last_user[:] = [self._token]
         self._broken = self._has_processes
         try:
             with self._answering:
@@ -122,40 +123,41 @@ class Vector:
             raise self._failure(error) from error
         self._broken = False
         require_rows_of_obs(obs, self.num_envs, self._space)
-        self._over = None
+        self._to_reset = None
         if seed is not None:
             self.envs.action_space.seed(seed)
         return obs, info
 
     def step(self, act: Any) -> Step:
-        """Step each environment.
+        """Step each environment. After any error, new episodes begin in all environments.
 
         Raises:
-            EnvironmentFailedError: one of them has raised an error, or takes too long. All begin anew after that.
-            StructureError: what they gave has not a row for each environment, or the last observation of an episode is
-                not there. All begin anew after that too.
-            LeafError: rewards are not numbers, or flags are not flags; likewise.
+            EnvironmentFailedError: an environment has raised an error, or takes too long.
+            StructureError: an outcome does not have a row for each environment, or the last observation of an episode
+                is missing.
+            LeafError: rewards are not numbers, or flags are not bools.
         """
-        skipped = self._over
+        skipped = self._to_reset
         self.obs = None
         self.position += 1
-        obs, rew, terminated, truncated, info = self._stepped(act if type(act) is ndarray else unnested(act))
+        obs, rew, terminated, truncated, info = self._step_envs(act if type(act) is ndarray else unnested(act))
         require_rows_of_obs(obs, self.num_envs, self._space)
         require_outcome(rew, terminated, truncated, self.num_envs)
         ended = terminated | truncated
-        done = ended if True in ended.tolist() else None  # quicker than numpy for few
+        done = ended if True in ended.tolist() else None  # faster than numpy for a few environments
         obs_next = begins = last = first = None
         if self._mode is AutoresetMode.NEXT_STEP:
-            self._over, begins = done, skipped
+            self._to_reset, begins = done, skipped
         elif done is not None and self._mode is AutoresetMode.DISABLED:
             obs_next, begins = copied(obs), done
             obs, first = self._reset_some(done)
         elif done is not None:
             obs_next, begins, last = _with_final(obs, info, done), done, info.get("final_info")
-        led_to = obs if obs_next is None else obs_next
-        return Step(led_to, rew, terminated, truncated, obs, info, skipped, done, begins, last, first)
+        if obs_next is None:
+            obs_next = obs
+        return Step(obs_next, rew, terminated, truncated, obs, info, skipped, done, begins, last, first)
 
-    def _stepped(self, act: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def _step_envs(self, act: Any) -> tuple[Any, Any, Any, Any, Any]:
         try:
             if not self._has_processes:
                 obs, rew, terminated, truncated, info = self.envs.step(act)
@@ -179,18 +181,18 @@ class Vector:
         require_rows_of_obs(obs, self.num_envs, self._space)
         return obs, info
 
-    def _make_anew(self) -> None:
+    def _recreate(self) -> None:
         if self._make is None:
             raise EnvironmentFailedError(f"environments in processes have failed before{_CANNOT_GO_ON}")
         processes.end(self.envs)
-        self._take(_required(self._make()))
+        self._use(_require_vector(self._make()))
 
     def _failure(self, error: Exception) -> Exception:
-        """What to raise for what an environment has raised; with a function, the vector is made anew."""
+        """Return the error to raise for an error of an environment, and note whether the processes are broken."""
         late = self._has_processes and processes.is_timeout(error)
         if self._has_processes:
             self._broken = late or processes.is_waiting(self.envs) or bool(processes.gone(self.envs))
-        number = _number_of(self.envs, error, late)
+        number = _failed_env(self.envs, error, late)
         which = "an environment" if number is None else f"environment {number}"
         reason = f"{which} raised {type(error).__name__}: {error}"
         if late:
@@ -199,26 +201,26 @@ class Vector:
         return EnvironmentFailedError(reason + (_CANNOT_GO_ON if cannot else "; the next call begins new episodes"))
 
 
-_CANNOT_GO_ON = "; these environments cannot go on: give the Collector a function that makes them, to be called again"
+_CANNOT_GO_ON = "; these environments cannot go on: pass the Collector a function that creates them"
 
 
 def _require_final(info: Mapping[str, Any], ended: Mask) -> None:
     there = np.asarray(info.get("_final_obs", False)) & ("final_obs" in info)
     if (lacking := np.flatnonzero(ended & ~there)).size:
         raise StructureError(
-            f"the episode of environment {lacking[0]} has ended, and its last observation is not in the info; with "
-            "AutoresetMode.SAME_STEP a vector puts it there, and its mask as '_final_obs'. A vector or a wrapper that "
-            "drops it has to hand it on, or is to be made with AutoresetMode.NEXT_STEP",
+            f"the episode of environment {lacking[0]} has ended, but its last observation is not in the info; with "
+            "AutoresetMode.SAME_STEP a vector puts it there, with its mask as '_final_obs'. If a wrapper drops it, let "
+            "the wrapper pass it on, or create the vector with AutoresetMode.NEXT_STEP",
             "final_obs",
         )
 
 
 def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
-    """Observations with the last ones of episodes that ended put in."""
+    """Return a copy of the observations with the last observations of the episodes that ended."""
     last, there = info.get("final_obs"), info.get("_final_obs")
     if type(obs) is ndarray and obs.dtype != object and type(last) is ndarray and type(there) is ndarray:
         numbers: list[int] = there.nonzero()[0].tolist()
-        if numbers == ended.nonzero()[0].tolist():  # quicker than for nested ones
+        if numbers == ended.nonzero()[0].tolist():  # hot path for plain arrays
             rows = obs.copy()
             for row in numbers:
                 rows[row] = last[row]
@@ -228,7 +230,7 @@ def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Return observations, actions or infos in memory of their own; objects in an array are not copied."""
+    """Return a deep copy of observations, actions or infos. Objects in an array are not copied."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, Tree):
@@ -240,37 +242,39 @@ def copied(value: Any) -> Any:
     return tuple(map(copied, value)) if isinstance(value, tuple) else value
 
 
-def _seconds(timeout: Any) -> float | None:
+def _require_seconds(timeout: Any) -> float | None:
     if timeout is None or (isinstance(timeout, (int, float)) and timeout > 0):
         return timeout
-    raise SettingError(f"timeout= is a number of seconds above 0, or None, got {timeout!r}")
+    raise SettingError(f"timeout= must be a number of seconds above 0 or None, got {timeout!r}")
 
 
-def _required(envs: Any) -> Envs:
+def _require_vector(envs: Any) -> Envs:
     if not isinstance(envs, VectorEnv):
         raise SettingError(
-            f"a gymnasium.vector.VectorEnv is expected, got {describe(envs)}; gymnasium.make_vec(id, num_envs=8) makes "
-            "one, gymnasium.vector.SyncVectorEnv([lambda: env]) one of an environment"
+            f"expected a gymnasium.vector.VectorEnv, got {describe(envs)}; gymnasium.make_vec(id, num_envs=8) creates "
+            "one, and gymnasium.vector.SyncVectorEnv([lambda: env]) wraps a single environment"
         )
     if lacking := [name for name in _PARTS if not hasattr(envs, name)]:
-        raise SettingError(f"{type(envs).__name__} has no {lacking[0]}, which each vector has: {', '.join(_PARTS)}")
+        raise SettingError(f"{type(envs).__name__} has no {lacking[0]}; a vector must have {', '.join(_PARTS)}")
     return envs
 
 
 def _mode(envs: Envs) -> AutoresetMode:
-    said = (envs.metadata or {}).get("autoreset_mode")
     try:
-        return AutoresetMode(said)
+        return AutoresetMode((envs.metadata or {}).get("autoreset_mode"))
     except ValueError:
         modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
         raise SettingError(
-            f"{type(envs).__name__} does not say how it resets its environments: set "
+            f"{type(envs).__name__} does not declare how it resets its environments: set "
             f"envs.metadata['autoreset_mode'] to one of {modes}"
         ) from None
 
 
-def _number_of(envs: Any, error: BaseException, late: bool) -> int | None:
-    """Which environment raised: the one whose process is gone, or late, or whose code is in the traceback."""
+def _failed_env(envs: Any, error: BaseException, late: bool) -> int | None:
+    """Return the index of the environment that failed, or None if it is unknown.
+
+    Its process has ended or is late, or its code is in the traceback.
+    """
     if processes.has_processes(envs):
         return next(iter(processes.gone(envs, late=late)), None)
     inner = envs.unwrapped

@@ -1,4 +1,4 @@
-"""Widening: the dtype that holds the values of two steps unchanged, where there is one."""
+"""Widening: the dtype that holds the values of two steps unchanged, if there is one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NUMBERS = "biufc"
 
 
 def common_dtype(before: Any, value: Any) -> Any:
-    """Return the dtype for values of before and a new one, both arrays or both tensors.
+    """Return the dtype for earlier values and a new one, both arrays or both tensors.
 
-    A column of objects takes any array as it is.
+    A column of objects takes any array unchanged.
 
     Raises:
         LeafError: no dtype holds them all unchanged, as none does for ``2**53 + 1`` beside ``0.5``, or for dates beside
@@ -29,8 +29,8 @@ def common_dtype(before: Any, value: Any) -> Any:
     made = _of_tensors(before, value) if KINDS[type(before)] is TENSOR else _of_arrays(before, value)
     if made is None:
         raise LeafError(
-            f"{short_dtype(before)} was here in the steps before, and no dtype holds those values and "
-            f"{describe(value)} unchanged; give one dtype in every step"
+            f"expected {short_dtype(before)} as in the steps before, got {describe(value)}, and no dtype holds the "
+            "values of both unchanged; use the same dtype in every step"
         )
     return made
 
@@ -42,18 +42,18 @@ def _of_arrays(before: NDArray[Any], value: NDArray[Any]) -> Any:
     if not (set(kinds) <= set(_NUMBERS) or kinds in ("mm", "MM")):
         return None
     made = np.result_type(before.dtype, value.dtype)
-    return made if _is_kept(before, made) and _is_kept(value, made) else None
+    return made if _is_preserved(before, made) and _is_preserved(value, made) else None
 
 
-def _is_kept(values: NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Return whether each value is the same in a dtype that numpy widens to."""
-    if values.dtype.kind in "iu" and dtype.kind in "fc":  # numpy takes 64 bits into a float64
+def _is_preserved(values: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Return whether each value is unchanged in a dtype that numpy widens to."""
+    if values.dtype.kind in "iu" and dtype.kind in "fc":  # numpy widens int64 to float64, which has 53 bits
         limit = 2 ** (np.finfo(dtype).nmant + 1)
         return not values.size or (int(values.max()) <= limit and int(values.min()) >= -limit)
     if values.dtype.kind in "mM":
         try:
             return bool(values.astype(dtype).astype(values.dtype).tobytes() == values.tobytes())
-        except OverflowError:  # since numpy 2.5; before, dates came out as others
+        except OverflowError:  # raised since numpy 2.5; before that, dates wrapped around
             return False
     return True
 
@@ -62,12 +62,14 @@ def _of_tensors(before: Any, value: Any) -> Any:
     torch = sys.modules["torch"]
     usual = torch.promote_types(before.dtype, value.dtype)
     wide = torch.complex128 if usual.is_complex else torch.float64
-    kept = [dtype for dtype in (usual, wide) if _tensor_is_kept(before, dtype) and _tensor_is_kept(value, dtype)]
-    return next(iter(kept), None)
+    for dtype in (usual, wide):
+        if _is_tensor_preserved(before, dtype) and _is_tensor_preserved(value, dtype):
+            return dtype
+    return None
 
 
-def _tensor_is_kept(values: Any, dtype: Any) -> bool:
-    """Return whether each number is the same in a dtype that torch widens to, which for integers may be a float16."""
+def _is_tensor_preserved(values: Any, dtype: Any) -> bool:
+    """Return whether each number is unchanged in a dtype that torch widens to, which for integers may be float16."""
     torch = sys.modules["torch"]
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool or not values.numel():
         return True
@@ -81,10 +83,10 @@ def require_same_shape(shape: tuple[int, ...], value: Any) -> None:
     """Raise an error unless the values of a step have the shape of those before, and no mask that would be lost.
 
     Raises:
-        StructureError: another shape.
+        StructureError: the shape differs.
         LeafError: some values are masked.
     """
     if tuple(value.shape) != shape:
-        raise StructureError(f"shape {list(shape)} was here in the steps before, got {describe(value)}")
+        raise StructureError(f"expected shape {list(shape)} as in the steps before, got {describe(value)}")
     if type(value) is not ndarray and (obstacle := mask_obstacle(value)):
         raise LeafError(obstacle)
