@@ -119,7 +119,7 @@ def test_fields_of_the_same_tokens_have_as_many_in_each_row():
                 {"input_ids": [1], "attention_mask": [1, 1]} | {"labels": [1]},
             ]
         )
-    with pytest.raises(SettingError, match="'response_ids' and 'loss_mask' are of the same tokens.* on one side"):
+    with pytest.raises(SettingError, match="'response_ids' and 'loss_mask' have the same tokens.* on the same side"):
         CollateTokens(Rollouts, left=["prompt_ids", "loss_mask"], right=["response_ids"], pad_token_id=0)
 
 
