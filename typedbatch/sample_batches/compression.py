@@ -135,7 +135,7 @@ def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
             raise LeafError(f"{what}: {error}") from error
     numeric = KINDS[type(array)] is ARRAY and array.dtype.kind in "biufcmM" and not isinstance(array, np.ma.MaskedArray)
     if not numeric or not array.ndim:
-        raise LeafError(f"only plain columns of numbers can be compressed, got {describe(value)}")
+        raise LeafError(f"{describe(value)} cannot be compressed; only plain columns of numbers can")
     arrays.append(array)
     return Form(array.shape, array.dtype.str, torch_dtype)
 

@@ -83,7 +83,7 @@ def layout_of(fields: dict[str, Any]) -> Layout:
     rows = count_steps(columns)
     uncompressed = {name: value for name, value in columns.items() if type(value) is not Compressed}
     if not rows and count_rows(uncompressed) is None:
-        rows = steps  # no field has rows, as each is None or reserved
+        rows = steps  # no field has rows, only None and reserved values exist
     layout = Layout(steps, rows, seq_lens, per_sequence)
     if not layout.is_flat and layout.padded_to is None:
         raise StructureError(f"the lengths sum to {steps}, but there are {layout.rows} rows", SEQ_LENS)
