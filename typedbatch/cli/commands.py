@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,27 +88,24 @@ def show(file: File, unsafe_pickle: Unsafe = False) -> None:
     """Show the fields of a file as a tree: dtypes, shapes, sizes, first values."""
     with _or_stop():
         batch = read(file, unsafe_pickle)
-    Console(highlight=False, markup=False).print(_tree(batch, TextTree(f"{file}  {type(batch).__name__}")))
+    tree = TextTree(f"{file}  {type(batch).__name__}")
+    _add_fields(tree, batch)
+    Console(highlight=False, markup=False).print(tree)
 
 
-def _tree(batch: Batch, tree: TextTree) -> TextTree:
+def _add_fields(tree: TextTree, batch: Batch) -> None:
+    """Add the fields of a batch to a tree, one line each, and those of nested batches below them."""
     for name, value in batch.__dict__.items():
-        if kind_of(value) is BATCH and value.__dict__:
-            _tree(value, tree.add(printable(name)))
-        else:
-            tree.add(f"{printable(name)}  {describe(value)}{_details(value)}")
-    return tree
-
-
-def _details(value: Any) -> str:
-    """The size and the first values of an array or tensor."""
-    if kind_of(value) not in (ARRAY, TENSOR):
-        return ""
-    values = printable(first_values(value))
-    try:
-        return f"  {value.nbytes:,} bytes  {values}".rstrip()
-    except RuntimeError:  # a sparse tensor, a nested one
-        return f"  {values}".rstrip()
+        kind, parts = kind_of(value), [printable(name)]
+        if kind is BATCH and value.__dict__:
+            _add_fields(tree.add(parts[0]), value)
+            continue
+        parts.append(describe(value))
+        if kind in (ARRAY, TENSOR):
+            with suppress(RuntimeError):  # Sparse and nested tensors have no size in bytes.
+                parts.append(f"{value.nbytes:,} bytes")
+            parts.append(printable(first_values(value)))
+        tree.add("  ".join(parts).rstrip())
 
 
 @app.command()
@@ -117,16 +114,12 @@ def protocols(
 ) -> None:
     """Show the hierarchy of the protocols: what each adds to which others."""
     lines = ["classDiagram"] if mermaid else []
-    for protocol, bases in hierarchy():
-        inherited = {name for base in bases for name in dir(base)}
-        properties = [name for name, value in vars(protocol).items() if isinstance(value, property)]
-        own = [name for name in properties if bases and name not in inherited]  # the first one declares no field
+    for name, bases, fields in hierarchy():
         if mermaid:
-            lines += [f"    {base.__name__} <|-- {protocol.__name__}" for base in bases]
-            lines += [f"    {protocol.__name__} : {name}" for name in own]
+            lines += [f"    {base} <|-- {name}" for base in bases] + [f"    {name} : {field}" for field in fields]
         else:
-            of = f"({', '.join(base.__name__ for base in bases)})" if bases else ""
-            lines.append(f"{protocol.__name__}{of}" + (f": {', '.join(own)}" if own else ""))
+            heading = f"{name}({', '.join(bases)})" if bases else name
+            lines.append(f"{heading}: {', '.join(fields)}" if fields else heading)
     typer.echo("\n".join(lines))
 
 
@@ -144,11 +137,9 @@ def explain(
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False) -> None:
     """Print versions and settings, for the report of a bug."""
     found = examine()
-    if as_json:
-        typer.echo(json.dumps(dict(found)))
-        return
-    width = max(len(one.what) for one in found)
-    typer.echo("\n".join(f"{one.what:{width}}  {one.found}" for one in found))
+    width = max(map(len, found))
+    lines = [f"{name:{width}}  {value}" for name, value in found.items()]
+    typer.echo(json.dumps(found) if as_json else "\n".join(lines))
 
 
 @contextmanager

@@ -46,14 +46,9 @@ def schema_named(text: str) -> Any:
         raise DeclarationError(f"{text} is not a schema: {error}") from error
     if match["module"]:
         raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
-    near = did_you_mean(match["name"], [name for name in dir(typedbatch) if _is_declared(name)])
-    says = f"typedbatch has no {match['name']!r}, and a schema of your own is written as module:Name"
-    raise DeclarationError(f"{says}{near}")
-
-
-def _is_declared(name: str) -> bool:
-    value = getattr(typedbatch, name)
-    return isinstance(value, type) and is_schema(value)
+    schemas = [name for name, value in vars(typedbatch).items() if isinstance(value, type) and is_schema(value)]
+    reason = f"typedbatch has no {match['name']!r}, and a schema of your own is written as module:Name"
+    raise DeclarationError(reason + did_you_mean(match["name"], schemas))
 
 
 def _module(name: str) -> Any:
@@ -78,12 +73,14 @@ def _kind(name: str) -> Any:
     return known[name]
 
 
-def hierarchy() -> Iterator[tuple[type, tuple[type, ...]]]:
-    """Every protocol of typedbatch, each after those that it inherits from, and these."""
+def hierarchy() -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield, for each protocol of typedbatch, its name, its bases and the fields that it adds; bases come first."""
     protocols = [
-        value
-        for value in vars(typedbatch).values()
-        if isinstance(value, type) and value.__module__ == BatchProtocol.__module__ and BatchProtocol in value.__mro__
+        value for value in vars(typedbatch.protocols).values() if BatchProtocol in getattr(value, "__mro__", ())
     ]
-    for protocol in sorted(protocols, key=lambda one: (len(one.__mro__), one.__name__)):
-        yield protocol, tuple(base for base in protocol.__bases__ if base in protocols)
+    for protocol in sorted(protocols, key=lambda protocol: (len(protocol.__mro__), protocol.__name__)):
+        bases = [base for base in protocol.__bases__ if base in protocols]
+        properties = [name for name, value in vars(protocol).items() if isinstance(value, property)]
+        # BatchProtocol itself has properties, such as shape, but declares no field.
+        fields = [name for name in properties if bases and not any(hasattr(base, name) for base in bases)]
+        yield protocol.__name__, [base.__name__ for base in bases], fields
