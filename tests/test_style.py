@@ -29,7 +29,6 @@ NOT_YET: tuple[str, ...] = (
     "batch",
     "bridges",
     "buffers",
-    "cli",
     "conversion",
     "distributions",
     "episodes",

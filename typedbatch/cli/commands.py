@@ -1,4 +1,4 @@
-"""What the command does: ``validate``, ``infer``, ``show``, ``protocols``, ``explain``, ``doctor``."""
+"""Subcommands: ``validate``, ``infer``, ``show``, ``protocols``, ``explain`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ app: typer.Typer = typer.Typer(
 def validate(
     files: Files,
     schema: Annotated[
-        str, typer.Option("--as", help="module:Name of a protocol or record; without module typedbatch's")
+        str, typer.Option("--as", help="protocol or record as module:Name, or the name of one of typedbatch's own")
     ],
-    level: Annotated[Checked, typer.Option(help="structure, or values: rules on values too")] = Checked.STRUCTURE,
-    format: Annotated[Format, typer.Option(help="how problems are reported")] = Format.TEXT,
+    level: Annotated[
+        Checked, typer.Option(help="check the structure only, or also the rules on values")
+    ] = Checked.STRUCTURE,
+    format: Annotated[Format, typer.Option(help="format of the report")] = Format.TEXT,
     unsafe_pickle: Unsafe = False,
 ) -> None:
-    """Check files against a protocol or record. Ends with 0 if all match, 1 if one does not, 2 if one is unreadable."""
+    """Check files against a protocol or record. Exit with 0 if all match, 1 if any does not, 2 if any is unreadable."""
     with _or_stop():
         target = schema_named(schema)
     outcomes = []
@@ -73,14 +75,16 @@ def _outcome(path: Path, target: Any, level: Level, unsafe_pickle: bool) -> Outc
 @app.command()
 def infer(
     file: File,
-    name: Annotated[str, typer.Option(help="the name of the class")] = "Inferred",
+    name: Annotated[str, typer.Option(help="name of the class")] = "Inferred",
     style: Annotated[str, typer.Option(help="protocol or record")] = "protocol",
-    sizes: Annotated[bool, typer.Option("--sizes", help="numbers behind the rows, instead of names")] = False,
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="declare the sizes after the rows as numbers instead of names")
+    ] = False,
     unsafe_pickle: Unsafe = False,
 ) -> None:
-    """Write the protocol or record that a file fulfils."""
+    """Print a protocol or record that a file matches."""
     with _or_stop():
-        typer.echo(infer_schema(read(file, unsafe_pickle), name, style, sizes=sizes), nl=False)  # type: ignore[arg-type]  # it is checked there
+        typer.echo(infer_schema(read(file, unsafe_pickle), name, style, sizes=sizes), nl=False)  # type: ignore[arg-type]  # infer_schema checks style
 
 
 @app.command()
@@ -112,7 +116,7 @@ def _add_fields(tree: TextTree, batch: Batch) -> None:
 def protocols(
     mermaid: Annotated[bool, typer.Option("--mermaid", help="as a mermaid diagram")] = False,
 ) -> None:
-    """Show the hierarchy of the protocols: what each adds to which others."""
+    """Show the hierarchy of the protocols, with the fields that each one adds."""
     lines = ["classDiagram"] if mermaid else []
     for name, bases, fields in hierarchy():
         if mermaid:
@@ -125,7 +129,7 @@ def protocols(
 
 @app.command()
 def explain(
-    code: Annotated[str, typer.Argument(help="of a report, as TB302, or of the mypy plugin, as batch-shape")],
+    code: Annotated[str, typer.Argument(help="code of a report, as TB302, or of the mypy plugin, as batch-shape")],
 ) -> None:
     """Print the page of an error code, and its address."""
     with _or_stop():
@@ -134,8 +138,8 @@ def explain(
 
 
 @app.command()
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False) -> None:
-    """Print versions and settings, for the report of a bug."""
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
+    """Print versions and settings for a bug report."""
     found = examine()
     width = max(map(len, found))
     lines = [f"{name:{width}}  {value}" for name, value in found.items()]
@@ -144,7 +148,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="for programs")]
 
 @contextmanager
 def _or_stop() -> Generator[None]:
-    """The command ends where there is an error of ours."""
+    """Exit with the error text if the block raises an error of typedbatch."""
     try:
         yield
     except TypedBatchError as error:
