@@ -168,7 +168,7 @@ OWN = "typedbatch has no '{}', and a schema of your own is written as module:Nam
     [
         ("RolloutBatchProtocl", f"{OWN.format('RolloutBatchProtocl')}; did you mean 'RolloutBatchProtocol'?\n"),
         ("mine", f"{OWN.format('mine')}\n"),
-        ("nowhere:Rollout", "there is no module 'nowhere'"),
+        ("nowhere:Rollout", "cannot find the module 'nowhere'"),
         ("typedbatch:cat", "typedbatch:cat is not a schema: "),
         ("a b", "a schema is written as module:Name or module:Name[Tensor], got 'a b'"),
         (
@@ -245,9 +245,9 @@ def test_damage_is_an_error_of_the_librarys_own(name, tmp_path):
 
 def test_what_holds_no_batch(tmp_path):
     torch.save(torch.zeros(3), tmp_path / "a.pt")
-    with pytest.raises(StorageError, match=r"holds no names and arrays, but torch f32\[3\]"):
+    with pytest.raises(StorageError, match=r"does not contain arrays by name, but torch f32\[3\]"):
         read(tmp_path / "a.pt", unsafe_pickle=False)
-    with pytest.raises(StorageError, match=r"is not a file that can be read: those end in \.safetensors, "):
+    with pytest.raises(StorageError, match=r"a\.txt cannot be read: expected a file that ends in \.safetensors, "):
         read(tmp_path / "a.txt", unsafe_pickle=False)
 
 
@@ -449,7 +449,8 @@ def test_every_code_has_a_page_and_a_slip_is_pointed_out(tmp_path):
         assert run("explain", code, cwd=tmp_path).stdout.startswith(f"# {code}")
     done = run("explain", "batch-shpe", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no code 'batch-shpe', only TB101" in done.stderr
+    assert "expected one of the codes TB101" in done.stderr
+    assert "got 'batch-shpe'" in done.stderr
     assert "did you mean 'batch-shape'" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""The command ``typedbatch``. Needs the extra ``cli``."""
+"""The command ``typedbatch``. It needs the extra ``cli``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command, or say what it needs."""
+    """Run the command, or exit with an error text if typer or rich is not installed."""
     try:
         from typedbatch.cli.commands import app
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""``python -m typedbatch.cli``, which is the command ``typedbatch``."""
+"""Entry point of ``python -m typedbatch.cli``, which runs the command ``typedbatch``."""
 
 from typedbatch.cli import main
 

@@ -1,10 +1,10 @@
-"""What the command does: ``validate``, ``infer``, ``show``, ``protocols``, ``explain``, ``doctor``."""
+"""Subcommands: ``validate``, ``infer``, ``show``, ``protocols``, ``explain`` and ``doctor``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,13 +40,15 @@ app: typer.Typer = typer.Typer(
 def validate(
     files: Files,
     schema: Annotated[
-        str, typer.Option("--as", help="module:Name of a protocol or record; without module typedbatch's")
+        str, typer.Option("--as", help="protocol or record as module:Name, or the name of one of typedbatch's own")
     ],
-    level: Annotated[Checked, typer.Option(help="structure, or values: rules on values too")] = Checked.STRUCTURE,
-    format: Annotated[Format, typer.Option(help="how problems are reported")] = Format.TEXT,
+    level: Annotated[
+        Checked, typer.Option(help="check the structure only, or also the rules on values")
+    ] = Checked.STRUCTURE,
+    format: Annotated[Format, typer.Option(help="format of the report")] = Format.TEXT,
     unsafe_pickle: Unsafe = False,
 ) -> None:
-    """Check files against a protocol or record. Ends with 0 if all match, 1 if one does not, 2 if one is unreadable."""
+    """Check files against a protocol or record. Exit with 0 if all match, 1 if any does not, 2 if any is unreadable."""
     with _or_stop():
         target = schema_named(schema)
     outcomes = []
@@ -73,14 +75,16 @@ def _outcome(path: Path, target: Any, level: Level, unsafe_pickle: bool) -> Outc
 @app.command()
 def infer(
     file: File,
-    name: Annotated[str, typer.Option(help="the name of the class")] = "Inferred",
+    name: Annotated[str, typer.Option(help="name of the class")] = "Inferred",
     style: Annotated[str, typer.Option(help="protocol or record")] = "protocol",
-    sizes: Annotated[bool, typer.Option("--sizes", help="numbers behind the rows, instead of names")] = False,
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="declare the sizes after the rows as numbers instead of names")
+    ] = False,
     unsafe_pickle: Unsafe = False,
 ) -> None:
-    """Write the protocol or record that a file fulfils."""
+    """Print a protocol or record that a file matches."""
     with _or_stop():
-        typer.echo(infer_schema(read(file, unsafe_pickle), name, style, sizes=sizes), nl=False)  # type: ignore[arg-type]  # it is checked there
+        typer.echo(infer_schema(read(file, unsafe_pickle), name, style, sizes=sizes), nl=False)  # type: ignore[arg-type]  # infer_schema checks style
 
 
 @app.command()
@@ -88,51 +92,44 @@ def show(file: File, unsafe_pickle: Unsafe = False) -> None:
     """Show the fields of a file as a tree: dtypes, shapes, sizes, first values."""
     with _or_stop():
         batch = read(file, unsafe_pickle)
-    Console(highlight=False, markup=False).print(_tree(batch, TextTree(f"{file}  {type(batch).__name__}")))
+    tree = TextTree(f"{file}  {type(batch).__name__}")
+    _add_fields(tree, batch)
+    Console(highlight=False, markup=False).print(tree)
 
 
-def _tree(batch: Batch, tree: TextTree) -> TextTree:
+def _add_fields(tree: TextTree, batch: Batch) -> None:
+    """Add the fields of a batch to a tree, one line each, and those of nested batches below them."""
     for name, value in batch.__dict__.items():
-        if kind_of(value) is BATCH and value.__dict__:
-            _tree(value, tree.add(printable(name)))
-        else:
-            tree.add(f"{printable(name)}  {describe(value)}{_details(value)}")
-    return tree
-
-
-def _details(value: Any) -> str:
-    """The size and the first values of an array or tensor."""
-    if kind_of(value) not in (ARRAY, TENSOR):
-        return ""
-    values = printable(first_values(value))
-    try:
-        return f"  {value.nbytes:,} bytes  {values}".rstrip()
-    except RuntimeError:  # a sparse tensor, a nested one
-        return f"  {values}".rstrip()
+        kind, parts = kind_of(value), [printable(name)]
+        if kind is BATCH and value.__dict__:
+            _add_fields(tree.add(parts[0]), value)
+            continue
+        parts.append(describe(value))
+        if kind in (ARRAY, TENSOR):
+            with suppress(RuntimeError):  # Sparse and nested tensors have no size in bytes.
+                parts.append(f"{value.nbytes:,} bytes")
+            parts.append(printable(first_values(value)))
+        tree.add("  ".join(parts).rstrip())
 
 
 @app.command()
 def protocols(
     mermaid: Annotated[bool, typer.Option("--mermaid", help="as a mermaid diagram")] = False,
 ) -> None:
-    """Show the hierarchy of the protocols: what each adds to which others."""
+    """Show the hierarchy of the protocols, with the fields that each one adds."""
     lines = ["classDiagram"] if mermaid else []
-    for protocol, bases in hierarchy():
-        inherited = {name for base in bases for name in dir(base)}
-        properties = [name for name, value in vars(protocol).items() if isinstance(value, property)]
-        own = [name for name in properties if bases and name not in inherited]  # the first one declares no field
+    for name, bases, fields in hierarchy():
         if mermaid:
-            lines += [f"    {base.__name__} <|-- {protocol.__name__}" for base in bases]
-            lines += [f"    {protocol.__name__} : {name}" for name in own]
+            lines += [f"    {base} <|-- {name}" for base in bases] + [f"    {name} : {field}" for field in fields]
         else:
-            of = f"({', '.join(base.__name__ for base in bases)})" if bases else ""
-            lines.append(f"{protocol.__name__}{of}" + (f": {', '.join(own)}" if own else ""))
+            heading = f"{name}({', '.join(bases)})" if bases else name
+            lines.append(f"{heading}: {', '.join(fields)}" if fields else heading)
     typer.echo("\n".join(lines))
 
 
 @app.command()
 def explain(
-    code: Annotated[str, typer.Argument(help="of a report, as TB302, or of the mypy plugin, as batch-shape")],
+    code: Annotated[str, typer.Argument(help="code of a report, as TB302, or of the mypy plugin, as batch-shape")],
 ) -> None:
     """Print the page of an error code, and its address."""
     with _or_stop():
@@ -141,19 +138,17 @@ def explain(
 
 
 @app.command()
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False) -> None:
-    """Print versions and settings, for the report of a bug."""
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
+    """Print versions and settings for a bug report."""
     found = examine()
-    if as_json:
-        typer.echo(json.dumps(dict(found)))
-        return
-    width = max(len(one.what) for one in found)
-    typer.echo("\n".join(f"{one.what:{width}}  {one.found}" for one in found))
+    width = max(map(len, found))
+    lines = [f"{name:{width}}  {value}" for name, value in found.items()]
+    typer.echo(json.dumps(found) if as_json else "\n".join(lines))
 
 
 @contextmanager
 def _or_stop() -> Generator[None]:
-    """The command ends where there is an error of ours."""
+    """Exit with the error text if the block raises an error of typedbatch."""
     try:
         yield
     except TypedBatchError as error:

@@ -1,4 +1,4 @@
-"""What a report of a bug needs to say: versions, settings, and whether mypy runs with the plugin."""
+"""Facts for a bug report: versions, settings, and whether mypy runs with the plugin."""
 
 from __future__ import annotations
 
@@ -6,33 +6,22 @@ import platform
 import subprocess
 import sys
 from importlib import metadata
-from typing import NamedTuple
 
 from typedbatch._level import current_level
 
 LIBRARIES = ("numpy", "torch", "typing-extensions", "mypy", "jaxtyping", "pydantic")
 
 
-class Finding(NamedTuple):
-    """One line of the report."""
-
-    what: str
-    found: str
-
-
-def examine() -> list[Finding]:
-    """The versions of what matters, the level of checking, and the state of the plugin in the current folder."""
-    return [
-        Finding("typedbatch", _version("typedbatch")),
-        Finding("Python", f"{platform.python_version()} ({platform.python_implementation()}), {_system()}"),
-        *(Finding(name, _version(name)) for name in LIBRARIES),
-        Finding("checking", current_level()),
-        Finding("mypy plugin", _plugin()),
-    ]
-
-
-def _system() -> str:
-    return f"{platform.system()} {platform.machine()}"
+def examine() -> dict[str, str]:
+    """Return versions, the level of checking, and whether the mypy plugin is on in the current folder, by name."""
+    system = f"{platform.system()} {platform.machine()}"
+    return {
+        "typedbatch": _version("typedbatch"),
+        "Python": f"{platform.python_version()} ({platform.python_implementation()}), {system}",
+        **{name: _version(name) for name in LIBRARIES},
+        "checking": current_level(),
+        "mypy plugin": _plugin(),
+    }
 
 
 def _version(name: str) -> str:
@@ -44,12 +33,12 @@ def _version(name: str) -> str:
 
 def _plugin() -> str:
     if _version("mypy") == "not installed":
-        return "there is no mypy here"
+        return "mypy is not installed"
     command = [sys.executable, "-m", "typedbatch.mypy", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return "on, in the settings that mypy finds in this folder"
     if done.returncode == 1:
         return "off in this folder; python -m typedbatch.mypy prints the line to add"
-    reason = (done.stderr or done.stdout).strip().splitlines()
-    return f"mypy could not be run: {reason[-1] if reason else 'it says nothing'}"
+    output = (done.stderr or done.stdout).strip().splitlines()
+    return f"mypy could not be run: {output[-1] if output else 'it printed no reason'}"

@@ -1,4 +1,4 @@
-"""Batches from files of several sorts. Nothing in a file is executed, unless that is asked for in so many words."""
+"""Loading of batches from files of several formats. Nothing in a file is executed without ``--unsafe-pickle``."""
 
 from __future__ import annotations
 
@@ -21,39 +21,40 @@ Loader = Callable[[Path, IO[bytes], bool], Any]
 
 
 def read(path: Path, unsafe_pickle: bool) -> Batch:
-    """The batch that a file holds: one that was saved, or names and arrays.
+    """Return the batch in a file, which was saved as a batch or as arrays by name.
 
     Args:
-        path: an .npz, .pt, .pth, .safetensors, .h5, .hdf5, .pkl or .pickle file.
-        unsafe_pickle: load pickles, which may execute anything.
+        path: An .npz, .pt, .pth, .safetensors, .h5, .hdf5, .pkl or .pickle file.
+        unsafe_pickle: Whether to load pickles, which may execute anything.
 
     Raises:
-        StorageError: it is no such file, is not a regular one, is damaged, or needs pickles to be loaded.
+        StorageError: The file has another ending, is not a regular file, is damaged, does not contain a batch, or
+            contains a pickle that is not allowed.
     """
     loader = _LOADERS.get(path.suffix)
     if loader is None:
-        raise StorageError(f"{path} is not a file that can be read: those end in {', '.join(_LOADERS)}")
+        raise StorageError(f"{path} cannot be read: expected a file that ends in {', '.join(_LOADERS)}")
     try:
-        with open_regular(path) as file:  # a folder, or a file that may not be read, says so itself
-            found = loader(path, file, unsafe_pickle)
-        return found if isinstance(found, Batch) else _as_batch(found, path)
+        with open_regular(path) as file:
+            content = loader(path, file, unsafe_pickle)
+        return content if isinstance(content, Batch) else _as_batch(content, path)
     except StorageError as error:
         if str(path) in str(error):
             raise
         raise StorageError(f"{path} cannot be read: {error}") from error
     except TypedBatchError as error:
-        raise StorageError(f"{path} holds no batch: {error}") from error
-    except Exception as error:  # whatever it is, what was read is the reason for it
+        raise StorageError(f"{path} does not contain a batch: {error}") from error
+    except Exception as error:  # Invalid content can raise any error in the loaders.
         if isinstance(error, OSError) and not is_from_system(error):
             raise
-        said = (str(error) or type(error).__name__).partition("\n")[0]
-        raise StorageError(f"{path} cannot be read: {said}") from error
+        reason = (str(error) or type(error).__name__).partition("\n")[0]
+        raise StorageError(f"{path} cannot be read: {reason}") from error
 
 
-def _as_batch(found: Any, path: Path) -> Batch:
-    if not isinstance(found, (Mapping, Tree)):
-        raise StorageError(f"{path} holds no names and arrays, but {describe(found)}")
-    return Batch(found)
+def _as_batch(content: Any, path: Path) -> Batch:
+    if not isinstance(content, (Mapping, Tree)):
+        raise StorageError(f"{path} does not contain arrays by name, but {describe(content)}")
+    return Batch(content)
 
 
 def _npz(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
@@ -66,7 +67,7 @@ def _npz(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
         except ValueError as error:
             if "allow_pickle" not in str(error):
                 raise
-            raise StorageError(f"{path} holds objects, which are pickles; {_HINT}") from error
+            raise StorageError(f"{path} contains arrays of objects, which are pickles; {_HINT}") from error
 
 
 def _torch(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
@@ -74,7 +75,7 @@ def _torch(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
     try:
         return torch.load(file, map_location="cpu", weights_only=not unsafe_pickle)
     except pickle.UnpicklingError as error:
-        raise StorageError(f"{path} holds other objects than tensors, which are pickles; {_HINT}") from error
+        raise StorageError(f"{path} contains objects other than tensors, which are pickles; {_HINT}") from error
 
 
 def _hdf5(path: Path, _: IO[bytes], unsafe_pickle: bool) -> Any:
@@ -89,7 +90,7 @@ def _pickle(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
     return pickle.load(file)
 
 
-_HINT: Final = "loading it could execute anything: --unsafe-pickle, if you trust it"
+_HINT: Final = "loading it could execute anything; pass --unsafe-pickle if you trust it"
 _LOADERS: Final[dict[str, Loader]] = {
     ".safetensors": lambda path, _, unsafe_pickle: load(path, allow_pickle=unsafe_pickle),
     ".h5": _hdf5,

@@ -1,4 +1,4 @@
-"""What ``typedbatch validate`` prints, for people, for programs and for GitHub."""
+"""Output of ``typedbatch validate`` as text, as JSON and as annotations for GitHub."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typedbatch._report import in_a_line, page_address
 from typedbatch.errors import Problem
 
 MATCHES, FAILED, UNREADABLE = 0, 1, 2
-"""How a file, and with the worst of them the command, ends."""
+"""Status of a file. The exit status of the command is the highest status of all files."""
 
 
 class Format(StrEnum):
-    """How it is printed."""
+    """Format of the output."""
 
     TEXT = "text"
     JSON = "json"
@@ -25,20 +25,20 @@ class Format(StrEnum):
 
 
 class Checked(StrEnum):
-    """What is checked."""
+    """Level of the check."""
 
     STRUCTURE = "structure"
     VALUES = "values"
 
 
 class Outcome(NamedTuple):
-    """What became of one file.
+    """Result of the check of one file.
 
     Attributes:
-        file: its path.
+        file: Path of the file.
         status: MATCHES, FAILED or UNREADABLE.
-        text: the report, the reason, or the fields.
-        problems: every difference.
+        text: The fields if the file matches, the report if it does not, the error text if it is unreadable.
+        problems: All problems of the report.
     """
 
     file: str
@@ -48,26 +48,28 @@ class Outcome(NamedTuple):
 
 
 def as_text(outcomes: list[Outcome], format: Format) -> str:
-    """All outcomes in one text."""
+    """Return the output for all files."""
     if format is Format.JSON:
         return json.dumps([_as_json(outcome) for outcome in outcomes], indent=2)
     if format is Format.GITHUB:
         return "\n".join(line for outcome in outcomes for line in _for_github(outcome)) or _summary(outcomes)
     words = {MATCHES: "ok", FAILED: "FAILED", UNREADABLE: "UNREADABLE"}
-    blocks = [f"{words[one.status]}  {one.file}{chr(10) if one.status else '  '}{one.text}" for one in outcomes]
+    blocks = [
+        f"{words[status]}  {file}{'  ' if status == MATCHES else chr(10)}{text}" for file, status, text, _ in outcomes
+    ]
     return "\n".join([*blocks, _summary(outcomes)])
 
 
 def linked(text: str) -> Text:
-    """A text in which each code is a link to its page, on terminals that have links."""
+    """Return a text in which each code is a link to its page, for terminals that support links."""
     out = Text(text)
     out.highlight_regex(r"TB\d{3}(?= [a-z-]+\])", lambda code: Style(link=page_address(code)))
     return out
 
 
 def _summary(outcomes: list[Outcome]) -> str:
-    fine = sum(outcome.status == MATCHES for outcome in outcomes)
-    return f"{fine} of {len(outcomes)} {'file matches' if len(outcomes) == 1 else 'files match'}"
+    count = sum(outcome.status == MATCHES for outcome in outcomes)
+    return f"{count} of {len(outcomes)} {'file matches' if len(outcomes) == 1 else 'files match'}"
 
 
 def _as_json(outcome: Outcome) -> dict[str, object]:
@@ -93,7 +95,7 @@ def _for_github(outcome: Outcome) -> list[str]:
 
 
 def _annotation(file: str, title: str, text: str) -> str:
-    """A workflow command; https://docs.github.com/actions describes how it is escaped."""
+    """Return a workflow command, which is escaped as https://docs.github.com/actions describes."""
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     file = file.replace("%", "%25").replace(":", "%3A").replace(",", "%2C").replace("\n", "%0A")
     return f"::error file={file},title={title}::{text}"

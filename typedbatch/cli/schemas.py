@@ -1,4 +1,4 @@
-"""From ``package.module:Name``, as a user writes it, to a protocol or record; and the hierarchy of those there are."""
+"""Look-up of a protocol or record by ``package.module:Name``, and the hierarchy of the protocols."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import typedbatch
+from typedbatch import protocols
 from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import DeclarationError, did_you_mean
-from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
 from typedbatch.schema.read import is_schema
 
@@ -22,14 +22,14 @@ _NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<kinds
 
 
 def schema_named(text: str) -> Any:
-    """The protocol or record that is called so.
+    """Return the protocol or record with a name.
 
     Args:
-        text: ``"mine.batches:GoalRollout"``; without a module one of typedbatch's own. ``[Tensor]`` behind it is
-            for tensors.
+        text: A name such as ``"mine.batches:GoalRollout"``; without a module, the name of one of typedbatch's own.
+            ``[Tensor]`` after the name selects the variant for tensors.
 
     Raises:
-        DeclarationError: there is no such module, no such name in it, or it is not a schema.
+        DeclarationError: The module or the name in it does not exist, or it is not a schema.
     """
     match = _NAMED.fullmatch(text)
     if match is None:
@@ -42,30 +42,25 @@ def schema_named(text: str) -> Any:
             found = found[tuple(kinds)] if kinds else found
             schema_of(found)
             return found
-    except Exception as error:  # a module, and a class, may answer with anything
+    except Exception as error:  # A user's module or class can raise anything when it is read.
         raise DeclarationError(f"{text} is not a schema: {error}") from error
     if match["module"]:
         raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
-    near = did_you_mean(match["name"], [name for name in dir(typedbatch) if _is_declared(name)])
-    says = f"typedbatch has no {match['name']!r}, and a schema of your own is written as module:Name"
-    raise DeclarationError(f"{says}{near}")
-
-
-def _is_declared(name: str) -> bool:
-    value = getattr(typedbatch, name)
-    return isinstance(value, type) and is_schema(value)
+    schemas = [name for name, value in vars(typedbatch).items() if isinstance(value, type) and is_schema(value)]
+    reason = f"typedbatch has no {match['name']!r}, and a schema of your own is written as module:Name"
+    raise DeclarationError(reason + did_you_mean(match["name"], schemas))
 
 
 def _module(name: str) -> Any:
     if "" not in sys.path:
-        # A command has the folder of its script there, not the one that it is called in. That one comes last: what
-        # lies beside the data must not stand in for a library.
+        # For a command, Python adds the folder of its script to the path, and not the current folder. The current
+        # folder is added at the end, so that a file beside the data cannot replace a library.
         sys.path.append("")
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # it is the user's own code
+    except (Exception, SystemExit) as error:  # A user's module can raise anything, or exit, when it is imported.
         if isinstance(error, ModuleNotFoundError) and error.name == name:
-            raise DeclarationError(f"there is no module {name!r}") from error
+            raise DeclarationError(f"cannot find the module {name!r}") from error
         raise DeclarationError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
@@ -78,12 +73,12 @@ def _kind(name: str) -> Any:
     return known[name]
 
 
-def hierarchy() -> Iterator[tuple[type, tuple[type, ...]]]:
-    """Every protocol of typedbatch, each after those that it inherits from, and these."""
-    protocols = [
-        value
-        for value in vars(typedbatch).values()
-        if isinstance(value, type) and value.__module__ == BatchProtocol.__module__ and BatchProtocol in value.__mro__
-    ]
-    for protocol in sorted(protocols, key=lambda one: (len(one.__mro__), one.__name__)):
-        yield protocol, tuple(base for base in protocol.__bases__ if base in protocols)
+def hierarchy() -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield, for each protocol of typedbatch, its name, its bases and the fields that it adds; bases come first."""
+    classes = [cls for cls in vars(protocols).values() if protocols.BatchProtocol in getattr(cls, "__mro__", ())]
+    for protocol in sorted(classes, key=lambda cls: (len(cls.__mro__), cls.__name__)):
+        bases = [base for base in protocol.__bases__ if base in classes]
+        properties = [name for name, value in vars(protocol).items() if isinstance(value, property)]
+        # BatchProtocol itself has properties, such as shape, but declares no field.
+        fields = [name for name in properties if bases and not any(hasattr(base, name) for base in bases)]
+        yield protocol.__name__, [base.__name__ for base in bases], fields
