@@ -28,7 +28,6 @@ NOT_YET: tuple[str, ...] = (
     "_validation",
     "batch",
     "bridges",
-    "buffers",
     "cli",
     "conversion",
     "distributions",
