@@ -232,7 +232,7 @@ def test_a_column_that_the_disk_has_no_room_for_is_refused_and_nothing_of_it_is_
     text = str(caught.value)
     assert re.fullmatch(
         rf"field '.*': {re.escape(str(path))}/\d+\.npy needs [\d,]+ more bytes, and [\d,]+ are free on its disk; "
-        r"make room there, or the buffer smaller, or give another path=", text,
+        r"free some space there, create a smaller buffer, or pass another path=", text,
     ), text  # fmt: skip
     assert sorted(os.listdir(path)) == before
     assert len(buffer) == 0

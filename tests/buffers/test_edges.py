@@ -83,7 +83,7 @@ class TestValues:
             buffer.add(rows)
         assert str(error.value) == (
             "field 'terminated': one flag, without dimensions, is expected, got bool[3]; "
-            "a batch of 3 is added with buffer_ids=[0] * 3"
+            "pass buffer_ids=[0] * 3 to add 3 rows"
         )
         assert buffer.add(rows, buffer_ids=[0] * 3).slots.tolist() == [0, 1, 2]
 

@@ -122,7 +122,7 @@ WRONG: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "flags of other lengths": (
         transitions(range(3), truncated=np.zeros(2, bool)), None, errors.RowAssignmentError, "field 'truncated'",
     ),
-    "too few rings": (transitions(range(3)), [0, 0], errors.StructureError, "got 2 for 3 rows"),
+    "too few rings": (transitions(range(3)), [0, 0], errors.StructureError, "for each of 3 rows, got 2"),
     "a ring that is not there": (transitions(range(3)), [0, 0, 1], errors.StructureError, "rings 0 to 0"),
 }  # fmt: skip
 
@@ -140,7 +140,9 @@ def test_what_does_not_fit_is_refused_and_nothing_is_added(what):
 @pytest.mark.parametrize("name", SEVERAL)
 def test_of_several_rings_one_is_given_for_each_row(name):
     buffer = SEVERAL[name](6, 2)
-    with pytest.raises(errors.StructureError, match="2 rings; buffer_ids= says which of them each of 3 rows"):
+    with pytest.raises(
+        errors.StructureError, match="2 rings needs the ring of each of 3 rows, got none; pass buffer_ids="
+    ):
         buffer.extend(transitions(range(3)))
     wrong = transitions(range(3), obs=np.zeros((2, 2)))
     with pytest.raises(errors.RowAssignmentError, match="field 'obs'"):

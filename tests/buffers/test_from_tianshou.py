@@ -150,7 +150,7 @@ def test_rows_of_one_environment_take_flags_of_one_column(shape):
 
 def test_what_could_be_one_row_or_several_is_refused():
     stacked = Batch.stack([row(3)])
-    with pytest.raises(errors.RowAssignmentError, match=r"a batch of 1 is added with buffer_ids=\[0\] \* 1"):
+    with pytest.raises(errors.RowAssignmentError, match=r"pass buffer_ids=\[0\] \* 1 to add 1 rows"):
         ReplayBuffer(4).add(stacked)
     with pytest.raises(errors.RowAssignmentError, match="one flag, without dimensions"):
         ReplayBuffer(4).add(row(3, terminated=[True, False]))

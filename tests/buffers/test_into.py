@@ -81,7 +81,7 @@ def test_what_does_not_match_is_refused():
 
 @pytest.mark.parametrize("more", [{"dtype": torch.float32}, {"device": "cpu"}])
 def test_a_dtype_or_device_alone_says_nothing(more):
-    with pytest.raises(errors.SettingError, match=r"device= and dtype= are for tensors; .*into=RolloutBatch\[Tensor\]"):
+    with pytest.raises(errors.SettingError, match=r"device= and dtype= need into=.*into=RolloutBatch\[Tensor\]"):
         filled("ring").sample(3, **more)
 
 

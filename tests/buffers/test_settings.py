@@ -100,7 +100,7 @@ def test_future_k_is_1_or_more(value):
 
 @pytest.mark.parametrize("value", [-1, 1.9, "x"])
 def test_a_seed_is_a_whole_number(value):
-    with pytest.raises(errors.SettingError, match="random_seed is None, or a whole number"):
+    with pytest.raises(errors.SettingError, match="random_seed must be None or a whole number"):
         ReplayBuffer(4, random_seed=value)
 
 

@@ -202,7 +202,7 @@ def test_slots_of_a_reader_mean_the_rows_that_they_held(tmp_path):
     _, slots = reader.sample(0)
     buffer.add(transition(10))
     assert reader[slots[2:]].act.tolist() == [2, 3]
-    gone = "overwritten since these slots were sampled; sample anew"
+    gone = "overwritten since these slots were sampled; sample again"
     for read in (
         lambda: reader[slots],
         lambda: reader.get(slots, "act"),
@@ -465,11 +465,11 @@ def test_a_process_that_is_killed_while_a_buffer_is_made_leaves_a_folder_to_begi
 
 def test_what_somebody_else_has_in_a_folder_is_not_taken_for_leftovers(tmp_path):
     (tmp_path / "1.npy").write_text("mine")
-    with pytest.raises(errors.StorageError, match=r"not empty, it holds 1\.npy, and no buffer"):
+    with pytest.raises(errors.StorageError, match=r"needs an empty folder, and .* holds 1\.npy"):
         ReplayBuffer(3, path=tmp_path)
     (tmp_path / "buffer.lock").touch()
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(errors.StorageError, match=r"not empty, it holds notes\.txt, and no buffer"):
+    with pytest.raises(errors.StorageError, match=r"needs an empty folder, and .* holds notes\.txt"):
         ReplayBuffer(3, path=tmp_path)
     assert (tmp_path / "1.npy").read_text() == "mine"
 

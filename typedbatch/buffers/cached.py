@@ -36,7 +36,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
     Raises:
         LeafError: ``main_buffer`` is not a plain ``ReplayBuffer``.
         StructureError: ``main_buffer`` holds rows already, or is on disk.
-        SizeError: There are no caches, or caches without slots.
+        SizeError: ``cached_buffer_num`` or ``max_episode_length`` is below 1, or too high.
     """
 
     def __init__(

@@ -88,15 +88,17 @@ def replace_column(state: State, name: str, value: Any) -> None:
 
     Raises:
         StorageError: The buffer is on disk.
-        StructureError: There is no such column, the new one does not have a row for each slot, or the buffer is a ring
-            of another buffer.
+        StructureError: The column does not exist, the new one does not have a row for each slot, or the buffer is a
+            ring of another buffer.
     """
     with state.guard.lock:
         if state.durable:
             raise StorageError("columns on disk cannot be replaced; set_array_at_key() writes into them")
         state.require_whole(f"replacing column {name!r}")
         if name not in state.columns.__dict__:
-            raise StructureError(f"there is no column {name!r} to replace; set_array_at_key() adds one")
+            raise StructureError(
+                f"only existing columns can be replaced, got {name!r}; set_array_at_key() adds a column"
+            )
         column = to_leaf(value)
         for path, leaf in leaves({name: column}):
             if not is_reserved(leaf) and leading_shape(leaf)[:1] != (state.rings.size,):

@@ -79,7 +79,7 @@ class Declared:
 
 
 def library_class(hint: Any) -> Any:
-    """Return the class of this package that a user's class derives from, or None if there is none.
+    """Return the class of this package that a user's class derives from, or None for any other class.
 
     Args:
         hint: Class, with or without type arguments.

@@ -105,7 +105,7 @@ class Disk(Memory):
         if write:
             try:
                 folder.require_no_link()
-                folder.identity()  # raises if there is no buffer, before the lock file is created
+                folder.identity()  # raises if the folder holds no buffer, before the lock file is created
                 folder.lock()
             except FileNotFoundError as error:
                 raise StorageError(_no_buffer(folder, DESCRIPTION)) from error

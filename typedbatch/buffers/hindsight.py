@@ -1,4 +1,4 @@
-"""``HERReplayBuffer``: goals that were missed, replaced by what was reached instead (arXiv:1707.01495)."""
+"""``HERReplayBuffer``: hindsight experience replay, with missed goals replaced by reached ones (arXiv:1707.01495)."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ from typedbatch.buffers.vector import capacities
 from typedbatch.errors import LeafError, RowAssignmentError
 
 RewardFn = Callable[[Array, Array], Array]
-"""Takes achieved and desired goals, ``(N, *goal)`` each, and gives rewards, ``(N,)``."""
+"""Function that takes achieved and desired goals, ``(N, *goal)`` each, and returns rewards, ``(N,)``."""
 
 
 class HERReplayBuffer(ReplayBuffer[R, S]):
-    """A replay buffer that samples episodes as if a goal that they reached later on had been theirs.
+    """A replay buffer that samples episodes as if their goal had been one that they reached later.
 
-    ``obs`` is a batch with ``achieved_goal`` and ``desired_goal``. Each time something is sampled, most of the episodes
-    it is from get another goal, that of a later step ("future", drawn for the last step that was sampled): their rows,
-    from the first one sampled to the end, read with that goal and its reward, in n-step returns too, until something is
-    sampled or added again. What is stored stays as it is.
+    ``obs`` is a batch with ``achieved_goal`` and ``desired_goal``. Whenever rows are sampled, most of the sampled
+    episodes get another goal. It is the goal achieved at a later step (strategy "future"), which is drawn for the last
+    sampled step of the episode. From the first sampled row to the end of the episode, rows are then read with that
+    goal and its reward, in n-step returns too, until rows are sampled or added again. Stored rows do not change.
 
     Args:
-        size: transitions to keep.
-        compute_reward_fn: takes achieved and desired goals, ``(N, *goal)`` each, and gives rewards, ``(N,)``.
-        horizon: steps of an episode at most; a goal is achieved less than so many steps later.
-        future_k: episodes with another goal for each one with its own, on average.
-        **options: as for :class:`ReplayBuffer`.
+        size: Number of transitions to store.
+        compute_reward_fn: Function that takes achieved and desired goals, ``(N, *goal)`` each, and returns rewards,
+            ``(N,)``.
+        horizon: Maximum number of steps of an episode; a new goal is achieved fewer than ``horizon`` steps later.
+        future_k: Average number of relabeled episodes for each one that keeps its goal.
+        **options: Options of :class:`ReplayBuffer`.
 
     Raises:
-        SizeError: a horizon or ``future_k`` below 1.
+        SizeError: ``horizon`` or ``future_k`` is below 1.
         LeafError: ``compute_reward_fn`` is not a function.
 
-    As Tianshou's ``HERReplayBuffer``, which rewrites what is stored.
+    Like Tianshou's ``HERReplayBuffer``, except that Tianshou's overwrites the stored rows.
     """
 
     def __init__(
@@ -67,20 +68,20 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     @property
     def horizon(self) -> int:
-        """Steps of an episode at most."""
+        """Maximum number of steps of an episode."""
         return self._state.horizon
 
     @property
     def future_k(self) -> float:
-        """Episodes with another goal for each one with its own, on average."""
+        """Average number of relabeled episodes for each one that keeps its goal."""
         return self._state.future_k
 
     @property
     def future_p(self) -> float:
-        """How likely an episode gets another goal, ``1 - 1 / future_k``. It may be set, and changes ``future_k``.
+        """Probability that an episode gets another goal, ``1 - 1 / future_k``. Setting it changes ``future_k``.
 
         Raises:
-            SettingError: it is not from 0 to 1.
+            SettingError: The value is not in [0, 1].
         """
         return self._state.future_p
 
@@ -91,7 +92,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
-        """As :meth:`ReplayBuffer.sample_indices`; goals are drawn anew for the episodes of these slots."""
+        """Return slots as :meth:`ReplayBuffer.sample_indices` does, and draw new goals for their episodes."""
         self._state.relabelled = None
         slots = super().sample_indices(batch_size)
         self.rewrite_transitions(slots)
@@ -99,11 +100,12 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     @exclusive_at
     def rewrite_transitions(self, indices: Slots) -> None:
-        """Give most of the episodes of some slots another goal, in place of those that had one till now.
+        """Relabel most of the episodes of some slots with another goal; episodes relabeled before get theirs back.
 
         Raises:
-            RowIndexError: a slot that does not exist, or holds no row.
-            RowAssignmentError: achieved goals do not fit desired ones, or there is not a reward for each.
+            RowIndexError: A slot does not exist, or holds no row.
+            RowAssignmentError: Achieved goals do not fit desired goals, or ``compute_reward_fn`` does not return one
+                reward for each row.
         """
         self._state.relabelled = None
         slots = self._in_order(np.atleast_1d(as_slots(self._state.rings, indices)))
@@ -112,7 +114,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         end, remaining = self._ends(slots)
         ends, first, episode = np.unique(end, return_index=True, return_inverse=True)
         latest = np.zeros_like(first)
-        latest[episode] = np.arange(len(slots))  # the last one written is the last in time
+        latest[episode] = np.arange(len(slots))  # slots are in time order, so the last assignment is the latest row
         chosen = self._state.rng.random(len(ends)) < self.future_p
         if chosen.any():
             start = self._state.frames(slots[first[chosen]], self._state.stack_num)
@@ -121,27 +123,33 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             self._relabel(begin, ends[chosen], self._ahead(slots[latest[chosen]], steps))
 
     def _in_order(self, slots: Slots) -> Slots:
-        """The slots, ring by ring, in the order of time."""
+        """Sort slots by ring, then by time."""
         ring = np.broadcast_to(self._state.rings.ring_of(slots), slots.shape)
         age = (slots - self._state.rings.oldest[ring]) % self._state.rings.capacity[ring]
         return slots[np.lexsort((age, ring))]
 
     def _ends(self, slots: Slots) -> tuple[Slots, Slots]:
-        """The last slot of the episode of each slot, and how many steps away it is."""
+        """Return the last slot of the episode of each slot, and the number of steps to it."""
         remaining = np.zeros_like(slots)
-        while (goes_on := (after := self._state.rings.next(slots, self._state.done)) != slots).any():
-            slots, remaining = after, remaining + goes_on
+        while (continues := (after := self._state.rings.next(slots, self._state.done)) != slots).any():
+            slots, remaining = after, remaining + continues
         return slots, remaining
 
     def _ahead(self, slots: Slots, steps: Slots) -> Slots:
-        """The slots so many steps ahead, in episodes that are that long."""
+        """Return the slots ``steps`` steps later in the same ring."""
         ring = self._state.rings.ring_of(slots)
         start = self._state.rings.offset[ring]
         ahead: Slots = (slots - start + steps) % self._state.rings.capacity[ring] + start
         return ahead
 
     def _relabel(self, begin: Slots, end: Slots, future: Slots) -> None:
-        """Let each episode, from one slot of it to its last, have the goal that was achieved at some slot."""
+        """Set the rows that are read with another goal.
+
+        Args:
+            begin: First slot to relabel of each episode.
+            end: Last slot of each episode.
+            future: Slot of each episode whose achieved goal becomes the desired goal.
+        """
         columns = self._state.columns.__dict__
         lengths = (end - begin) % self._state.rings.capacity[self._state.rings.ring_of(begin)] + 1
         episode = np.repeat(np.arange(len(begin)), lengths)
@@ -151,16 +159,20 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         slots, goal = slots[order], self._achieved_next(future)[episode[order]]
         desired = columns["obs"].__dict__["desired_goal"]
         if goal.shape[1:] != desired.shape[1:]:
-            raise RowAssignmentError(f"achieved goals {describe(goal)} for desired ones {describe(desired)}", "obs")
+            raise RowAssignmentError(
+                f"achieved goals must have the shape of desired goals {describe(desired)}, got {describe(goal)}", "obs"
+            )
         goal = fitted(desired, goal)
         rew = np.array(to_numpy(self.compute_reward_fn(self._achieved_next(slots), deep_leaf(goal, {}))))
         wanted = (len(slots), *columns["rew"].shape[1:])
         if rew.shape != wanted or rew.dtype.kind not in "biuf":
-            raise RowAssignmentError(f"compute_reward_fn gives {describe(rew)} for {list(wanted)} rewards", "rew")
+            raise RowAssignmentError(
+                f"compute_reward_fn must return rewards of shape {list(wanted)}, got {describe(rew)}", "rew"
+            )
         self._state.relabelled = Relabelled(slots, goal, fitted(columns["rew"], rew))
 
     def _achieved_next(self, slots: Slots) -> Array:
-        """The goal that each row reached with its action."""
+        """Return the goal that each row achieved in its ``obs_next``."""
         columns = self._state.columns.__dict__
         if self._state.save_obs_next:
             reached: Array = take_slots(columns["obs_next"].__dict__["achieved_goal"], slots)
@@ -179,7 +191,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         trusted: bool = False,
         compute_reward_fn: RewardFn | None = None,
     ) -> Self:
-        """As :meth:`ReplayBuffer.load_hdf5`; ``compute_reward_fn`` is not in the file, so it is given again."""
+        """Load a buffer as :meth:`ReplayBuffer.load_hdf5` does, with ``compute_reward_fn``, which is not saved."""
         from typedbatch.buffers import hdf5
 
         reward = _required(compute_reward_fn, "load_hdf5")
@@ -193,7 +205,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         *,
         compute_reward_fn: RewardFn | None = None,
     ) -> Self:
-        """As :meth:`ReplayBuffer.open`; ``compute_reward_fn`` is not in the folder, so it is given again."""
+        """Open a buffer as :meth:`ReplayBuffer.open` does, with ``compute_reward_fn``, which is not in the folder."""
         return restore.open_folder(cls, path, mode, compute_reward_fn=_required(compute_reward_fn, "open"))
 
 
@@ -201,12 +213,12 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
     """A :class:`HERReplayBuffer` with a ring for each of ``buffer_num`` environments.
 
     Args:
-        total_size: transitions to keep, of all environments; rounded up to a multiple of ``buffer_num``.
-        buffer_num: environments.
-        compute_reward_fn: as for :class:`HERReplayBuffer`, like the others.
-        horizon: likewise.
-        future_k: likewise.
-        **options: as for :class:`ReplayBuffer`.
+        total_size: Number of transitions to store, of all environments; rounded up to a multiple of ``buffer_num``.
+        buffer_num: Number of environments.
+        compute_reward_fn: Reward function, as for :class:`HERReplayBuffer`.
+        horizon: Maximum number of steps of an episode, as for :class:`HERReplayBuffer`.
+        future_k: Ratio of relabeled episodes, as for :class:`HERReplayBuffer`.
+        **options: Options of :class:`ReplayBuffer`.
     """
 
     def __init__(
@@ -224,13 +236,15 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
 
 
 def _function(compute_reward_fn: Any) -> Any:
+    """Return a reward function, or raise an error if it is not callable."""
     if not callable(compute_reward_fn):
         got = describe(compute_reward_fn)
         raise LeafError(f"compute_reward_fn is a function of achieved and desired goals, got {got}")
     return compute_reward_fn
 
 
-def _required(compute_reward_fn: RewardFn | None, who: str) -> RewardFn:
+def _required(compute_reward_fn: RewardFn | None, caller: str) -> RewardFn:
+    """Return a reward function, or raise an error if it was not passed to ``caller``."""
     if compute_reward_fn is None:
-        raise LeafError(f"functions are not saved; {who}(path, compute_reward_fn=...) takes it again")
+        raise LeafError(f"compute_reward_fn is not saved with a buffer; pass {caller}(path, compute_reward_fn=...)")
     return compute_reward_fn

@@ -1,4 +1,4 @@
-"""What is added to a buffer, on its way into the columns."""
+"""Checks and conversion of the rows that are added to a buffer."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ _TRUE, _FALSE, _BOOL = np.array(True), np.array(False), np.dtype(bool)
 
 
 def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
-    """The ring of each row, and how many rows that makes; one row for each ring if nothing is said.
+    """Return an index of the rings that get a row each, and the number of rows.
+
+    Without ``buffer_ids`` that is one row for each ring.
 
     Raises:
-        StructureError: a ring that does not exist.
+        StructureError: ``buffer_ids`` is not a list of integers, or names a ring that does not exist.
     """
     if buffer_ids is None:
         return slice(None), rings
@@ -54,13 +56,13 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
 
 
 def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
-    """The ring of each row of a batch of rows; the only one if nothing is said.
+    """Return the number of the ring of each row of a batch. In a buffer of one ring, ``buffer_ids`` is optional.
 
     Raises:
-        LeafError: it is not a Batch.
-        MissingFieldError: it has no rewards.
-        RowAssignmentError: it is one row, without a dimension for rows.
-        StructureError: a ring that does not exist, or not one for each row.
+        LeafError: ``batch`` is not a Batch.
+        MissingFieldError: ``batch`` has no rewards.
+        RowAssignmentError: ``batch`` is a single row without a row dimension.
+        StructureError: A ring does not exist, or ``buffer_ids`` does not name one for each row.
     """
     if not isinstance(batch, Tree):
         raise LeafError(f"extend() takes a Batch, got {describe(batch)}")
@@ -73,23 +75,28 @@ def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
     if buffer_ids is None:
         if rings > 1:
             raise StructureError(
-                f"this buffer has {rings} rings; buffer_ids= says which of them each of {rows} rows is for"
+                f"a buffer of {rings} rings needs the ring of each of {rows} rows, got none; pass buffer_ids="
             )
         return np.zeros(rows, np.intp)
     ids, count = ring_ids(rings, buffer_ids)
     if count != rows:
-        raise StructureError(f"buffer_ids says the ring of each row, got {count} for {rows} rows")
+        raise StructureError(f"buffer_ids needs one ring number for each of {rows} rows, got {count}")
     numbers: NDArray[np.intp] = ids
     return numbers
 
 
 def to_store(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
-    """The fields that are stored of a batch, its flags where an episode ends, and its rewards as numbers.
+    """Return the fields of a batch that are stored, its ``done`` flags, and its rewards as an array.
+
+    Args:
+        state: State of the buffer.
+        batch: Rows to store.
+        lead: Leading shape of the rows.
 
     Raises:
-        LeafError: it is not a Batch.
-        MissingFieldError: a required field is missing.
-        RowAssignmentError: a reward or flag that is none.
+        LeafError: ``batch`` is not a Batch.
+        MissingFieldError: A required field is missing.
+        RowAssignmentError: A reward is not a number, or a flag is not a bool.
     """
     if not isinstance(batch, Tree):
         raise LeafError(f"add() takes a Batch, got {describe(batch)}")
@@ -116,14 +123,14 @@ def to_store(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.b
 
 
 def single_row(batch: Any) -> Any:
-    """A batch that is one row, without a dimension for rows, as a batch of one row; any other as it is."""
+    """Add a row dimension to a batch that is a single row without one; return any other batch as it is."""
     if not isinstance(batch, Tree) or np.ndim(batch.__dict__.get("rew", ())) != 0:
         return batch
     return new_tree(type(batch), {name: as_row(value) for name, value in batch.__dict__.items()})
 
 
 def as_row(value: Any) -> Any:
-    """A value of one row with a dimension in front, for rows."""
+    """Add a leading row dimension to the value of a single row."""
     kind = KINDS[type(value)]
     if kind is BATCH:
         return new_tree(type(value), {name: as_row(inner) for name, inner in value.__dict__.items()})
@@ -133,7 +140,8 @@ def as_row(value: Any) -> Any:
 
 
 def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
-    if not lead:  # in Python, where numpy would take as long as for the rest of the row
+    """Return ``terminated | truncated`` as an array."""
+    if not lead:  # hot path: in numpy this would take as long as everything else for the row
         return _TRUE if terminated.item() or truncated.item() else _FALSE
     if type(terminated) is type(truncated) is ndarray:
         done: NDArray[np.bool_] = terminated | truncated
@@ -142,16 +150,16 @@ def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
 
 
 def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
-    """Flags of each row, as bools; dimensions of one flag each are dropped.
+    """Return the flags of the rows as bools, without trailing dimensions of size 1.
 
     Args:
-        value: what was given.
-        name: the field.
-        lead: the dimensions of the rows.
-        single: whether the other fields are clearly those of one row, so that ``[False]`` is its flag.
+        value: Flags to convert.
+        name: Name of the field.
+        lead: Leading shape of the rows.
+        single: Whether the other fields are those of a single row, so that ``[False]`` is accepted as its flag.
 
     Raises:
-        RowAssignmentError: something else than 0 and 1, or not one for each row.
+        RowAssignmentError: A flag is not 0 or 1, or there is not one for each row.
     """
     kind = KINDS[type(value)]
     if kind is TENSOR:
@@ -163,19 +171,22 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
     if not ((value == 0) | (value == 1)).all():
         raise RowAssignmentError(f"a flag is a bool, 0 or 1, and some of {describe(value)} are not", name)
     value = value.bool() if kind is TENSOR else np.asarray(value, bool)
-    ones = tuple(value.shape[len(lead) :])
-    if value.shape[: len(lead)] == lead and ones and set(ones) == {1} and (lead or single):
+    trailing = tuple(value.shape[len(lead) :])
+    if value.shape[: len(lead)] == lead and trailing and set(trailing) == {1} and (lead or single):
         value = value.reshape(lead)
     if value.shape != lead:
         wanted = f"a flag for each of {lead[0]} rows" if lead else "one flag, without dimensions,"
-        several = (
-            "" if lead or value.ndim != 1 else f"; a batch of {len(value)} is added with buffer_ids=[0] * {len(value)}"
-        )
-        raise RowAssignmentError(f"{wanted} is expected, got {describe(value)}{several}", name)
+        hint = "" if lead or value.ndim != 1 else f"; pass buffer_ids=[0] * {len(value)} to add {len(value)} rows"
+        raise RowAssignmentError(f"{wanted} is expected, got {describe(value)}{hint}", name)
     return value
 
 
 def _rewards(value: Any) -> Any:
+    """Return rewards as a floating array or tensor.
+
+    Raises:
+        RowAssignmentError: The rewards are not real numbers, or some are masked.
+    """
     kind = KINDS[type(value)]
     if kind is TENSOR and not value.is_complex():
         return value.detach() if value.is_floating_point() else value.double()
@@ -187,6 +198,7 @@ def _rewards(value: Any) -> Any:
 
 
 def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
+    """Return the last frame of each observation."""
     axis = len(lead)
 
     def last(leaf: Any) -> Any:
@@ -198,10 +210,12 @@ def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
 
 
 def validate_added(state: State, batch: Tree, fields: Fields, plan: Plan) -> None:
-    """Validate a batch whose structure may be another than that of the columns, which were validated.
+    """Validate a batch whose structure may differ from that of the columns.
+
+    A batch of the same structure is valid because the columns were laid out by one that was validated.
 
     Raises:
-        SchemaError: it is not of the type that the buffer was declared to take.
+        SchemaError: ``batch`` does not match the declared type.
     """
     declared = state.declaration()
     first, new = not state.columns.__dict__, {field.path[0] for field in plan.new}

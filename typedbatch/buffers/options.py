@@ -1,4 +1,4 @@
-"""What buffers have in common: the types that they are generic in, their options, the fields of a transition."""
+"""Definitions that all buffers share: type variables, constructor options, and the fields of a transition."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing_extensions import TypeVar
 from typedbatch.protocols import BatchProtocol, RolloutBatchProtocol
 
 R = TypeVar("R", bound=BatchProtocol, contravariant=True, default=RolloutBatchProtocol)
-"""What is added."""
+"""Type of the batches that are added."""
 S = TypeVar("S", bound=BatchProtocol, covariant=True, default=R)
-"""What is sampled."""
+"""Type of the batches that are sampled."""
 
 FIELDS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
 FILLED_IN = ("done", "obs_next", "info", "policy")
-"""Those that a buffer computes, or has a place for where rows lack them."""
+"""Fields that a buffer computes, or fills with an empty batch, if the rows lack them."""
 
 
 class BufferOptions(TypedDict, total=False):
-    """What every buffer takes by keyword, as :class:`ReplayBuffer` says."""
+    """Keyword arguments that every buffer takes; :class:`ReplayBuffer` describes them."""
 
     stack_num: int
     ignore_obs_next: bool

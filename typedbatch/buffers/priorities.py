@@ -1,4 +1,4 @@
-"""Priorities: what a prioritized buffer keeps beside its rows."""
+"""The state of a prioritized buffer: its settings, and the priority of each slot."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from typedbatch.errors import SettingError, StorageError
 
 
 class PrioritizedState(State):
-    """Rows that are drawn in proportion to their priority.
+    """State of a buffer whose rows are drawn in proportion to their priority.
 
     Args:
-        cls: the class of the buffer.
-        capacities: slots of each ring.
-        options: what the buffer was made with.
-        alpha: how much priorities matter.
-        beta: how much of the bias the weights take back.
-        weight_norm: whether the weights of each batch are divided by the highest among them.
-        many: whether a batch that is added without ``buffer_ids`` has a row for each ring.
+        cls: Class of the buffer.
+        capacities: Number of slots of each ring.
+        options: Options of the buffer.
+        alpha: Exponent of the priorities.
+        beta: Exponent of the importance-sampling weights.
+        weight_norm: Whether the weights of each batch are divided by the highest among them.
+        many: Whether a batch that is added without ``buffer_ids`` has a row for each ring.
 
     Raises:
-        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` not one from 0 on.
+        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` is not a finite number of at least 0.
     """
 
     def __init__(
@@ -47,59 +47,67 @@ class PrioritizedState(State):
     ) -> None:
         alpha = number_of(alpha, "alpha")
         if not alpha:
-            raise SettingError("alpha is above 0, got 0; a ReplayBuffer samples uniformly")
+            raise SettingError("alpha must be above 0, got 0; a ReplayBuffer samples uniformly")
         self.set_beta(beta)
         super().__init__(cls, capacities, options, many=many)
         self.alpha: float = alpha
         self.weight_norm: bool = weight_norm
         self.highest: float = 1.0
-        """The highest priority so far, which new rows get."""
+        """Highest priority so far, which new rows get."""
         self.lowest: float = 1.0
+        """Lowest priority so far."""
         self.weight: SegmentTree = SegmentTree(self.rings.size)
         """``p**alpha`` of each slot."""
         self.weight.use(self.storage.extra("priorities", self.weight.room))
 
     def set_beta(self, beta: float) -> None:
-        """Change ``beta``.
+        """Set ``beta``.
 
         Raises:
-            SettingError: it is below 0, or no finite number.
+            SettingError: ``beta`` is below 0, or not a finite number.
         """
         self.beta: float = number_of(beta, "beta")
 
     def newest(self) -> float:
-        """``p**alpha`` of a new row."""
+        """Return ``p**alpha`` of a new row."""
         return float(self.highest**self.alpha)
 
     def weights(self, slots: Any) -> Any:
-        """The importance-sampling weights of slots, relative to the lowest priority so far."""
+        """Return the importance-sampling weights of slots, relative to that of the lowest priority so far."""
         return (self.weight.values.take(slots) / self.lowest**self.alpha) ** -self.beta
 
     def set(self, slots: Any, powers: Any, highest: float = 0.0, lowest: float = math.inf) -> None:
-        """Set ``p**alpha`` of slots, whose priorities are in these bounds."""
+        """Set ``p**alpha`` of slots.
+
+        Args:
+            slots: Slots to set.
+            powers: New values of ``p**alpha``.
+            highest: Highest of the new priorities.
+            lowest: Lowest of the new priorities.
+        """
         self.weight[slots] = powers
         self.highest = max(self.highest, highest)
         self.lowest = min(self.lowest, lowest)
         super().on_rows_written(np.zeros(0, np.intp))
 
     def undoing_priorities(self, slots: Any) -> Callable[[], None]:
-        """What gives slots the priorities that they have now."""
+        """Return a rollback that restores the current priorities of slots."""
         before, highest, lowest = self.weight[slots], self.highest, self.lowest
 
-        def undo() -> None:
+        def rollback() -> None:
             self.weight[slots] = before
             self.weight.rebuild()
             self.highest, self.lowest = highest, lowest
             super(PrioritizedState, self).on_rows_written(np.zeros(0, np.intp))
 
-        return undo
+        return rollback
 
-    # ---- as every state, with priorities --------------------------------------------------------------------------
+    # ---- overrides of State ---------------------------------------------------------------------------------------
 
     def draw(self, count: int) -> Slots:
-        places = self.rng.random(count) * self.weight.reduce()
-        places.sort()  # what is found in order is found faster, by more than the shuffle takes
-        slots: Slots = self.weight.find(places)
+        values = self.rng.random(count) * self.weight.reduce()
+        values.sort()  # sorted values are found faster, which saves more time than the shuffle takes
+        slots: Slots = self.weight.find(values)
         self.rng.shuffle(slots)
         return slots
 
@@ -131,9 +139,12 @@ class PrioritizedState(State):
         self._clear(self.rings.free())
 
     def _clear(self, ranges: list[slice]) -> None:
-        """Set priorities to 0; those that are 0 are not written to, as untouched memory takes no room."""
-        for one in ranges:
-            values = self.weight.values[one]
+        """Set the priorities of ranges of slots to 0.
+
+        Those that are 0 already are not written to, because pages that were never written take no memory.
+        """
+        for slots in ranges:
+            values = self.weight.values[slots]
             values[np.flatnonzero(values)] = 0
         self.weight.rebuild()
 
@@ -145,10 +156,10 @@ class PrioritizedState(State):
         self.highest, self.lowest, beta = numbers[-3:].tolist()
         self.set_beta(beta)
         self.weight.use(self.storage.extras["priorities"])
-        self.on_rows_dropped()  # those whose rows were half written
-        some = self.weight.values[self.rings.stored()]
-        if not (np.isfinite(some) & (some > 0)).all() or not 0 < self.lowest <= self.highest < np.inf:
-            raise StorageError("priorities that are not above 0 and finite")
+        self.on_rows_dropped()  # slots of half-written rows may have a priority
+        stored = self.weight.values[self.rings.stored()]
+        if not (np.isfinite(stored) & (stored > 0)).all() or not 0 < self.lowest <= self.highest < np.inf:
+            raise StorageError("priorities must be above 0 and finite, and some are not")
 
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "alpha": self.alpha, "beta": self.beta, "weight_norm": self.weight_norm}

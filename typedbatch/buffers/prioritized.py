@@ -25,7 +25,7 @@ from typedbatch.errors import RowAssignmentError
 from typedbatch.protocols import BatchProtocol, PrioBatchProtocol
 
 P = TypeVar("P", bound=BatchProtocol, covariant=True, default=PrioBatchProtocol)
-"""What is sampled."""
+"""Type of the batches that are sampled."""
 
 _EPS = float(np.finfo(np.float32).eps)
 
@@ -33,22 +33,22 @@ _EPS = float(np.finfo(np.float32).eps)
 class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     """A replay buffer that samples transition ``i`` with probability ``p_i**alpha / sum(p**alpha)``.
 
-    What is sampled has a field ``weight``, the importance-sampling weight ``(N * P(i))**-beta`` over that of the least
+    Samples have a field ``weight``: the importance-sampling weight ``(N * P(i))**-beta``, divided by that of the least
     likely transition so far. A new transition gets the highest priority so far.
 
-    ``PrioritizedReplayBuffer[GoalRollout, PrioGoalRollout]`` takes the one and samples the other, which has a
-    ``weight`` more; without a second argument what is sampled is a ``PrioBatchProtocol``.
+    ``PrioritizedReplayBuffer[GoalRollout, PrioGoalRollout]`` takes the first type and samples the second, which has
+    the additional field ``weight``. Without a second argument, samples are of type ``PrioBatchProtocol``.
 
     Args:
-        size: transitions to keep.
-        alpha: how much priorities matter; above 0, where 0 would be uniform.
-        beta: how much of the bias the weights take back, from 0 to 1.
-        weight_norm: divide the weights of each batch by the highest among them.
-        **options: as for :class:`ReplayBuffer`. ``sample_avail`` has no effect here.
+        size: Number of transitions to store.
+        alpha: Exponent of the priorities, above 0; values close to 0 make sampling nearly uniform.
+        beta: Exponent of the weights, usually from 0 (no correction of the sampling bias) to 1 (full correction).
+        weight_norm: Whether the weights of each batch are divided by the highest among them.
+        **options: Options of :class:`ReplayBuffer`. ``sample_avail`` has no effect here.
 
     Raises:
-        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` not one from 0 on; it is an
-            ``AssertionError`` too.
+        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` is not a finite number of at least 0 (also
+            an ``AssertionError``).
     """
 
     def __init__(
@@ -65,19 +65,19 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         return self._state.weight
 
     def set_beta(self, beta: float) -> None:
-        """Change ``beta``, as annealing does.
+        """Set ``beta``, for example to anneal it.
 
         Raises:
-            SettingError: it is below 0, or no finite number.
+            SettingError: ``beta`` is below 0, or not a finite number.
         """
         self._state.set_beta(beta)
 
     @changing
     def init_weight(self, index: int | Slots) -> None:
-        """Give slots the priority of new transitions: the highest so far.
+        """Set the priority of slots to that of new transitions: the highest so far.
 
         Raises:
-            RowIndexError: a slot that does not exist, or holds no row.
+            RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
         slots = as_slots(state.rings, index)
@@ -85,10 +85,13 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
 
     @exclusive_at
     def get_weight(self, index: Index) -> Any:
-        """The importance-sampling weight of slots, relative to the lowest priority so far; float64, ``(N,)``.
+        """Return the importance-sampling weights of slots, relative to that of the lowest priority so far.
+
+        Returns:
+            Weights, float64, ``(N,)``.
 
         Raises:
-            RowIndexError: a slot that does not exist, or holds no row.
+            RowIndexError: A slot does not exist, or holds no row.
         """
         return self._state.weights(as_slots(self._state.rings, index))
 
@@ -97,12 +100,12 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """Set the priorities of slots, from TD errors for example.
 
         Args:
-            index: the slots, as ``sample`` returns them; where one comes twice, the later priority counts.
-            new_weight: the priorities, array or tensor, ``(N,)``; their sign is dropped, and a tiny number added.
+            index: Slots, as ``sample`` returns them; of a slot that occurs twice, the later priority counts.
+            new_weight: Priorities, array or tensor, ``(N,)``; their absolute value is used, plus the float32 epsilon.
 
         Raises:
-            RowAssignmentError: not one priority per slot, or one that is NaN or infinite. Nothing was changed.
-            RowIndexError: a slot that does not exist, or holds no row.
+            RowAssignmentError: There is not one priority for each slot, or one is NaN or infinite. Nothing was changed.
+            RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
         slots = as_slots(state.rings, index)
@@ -116,7 +119,10 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             wanted = list(np.shape(slots))
             raise RowAssignmentError(f"priorities of shape {wanted} are expected, got {describe(priorities)}", "weight")
         if not np.isfinite(powers).all():
-            raise RowAssignmentError("priorities, and their powers, are finite, but these are not all", "weight")
+            raise RowAssignmentError(
+                f"priorities, and their powers with alpha, must be finite, got {describe(given)} in which some are not",
+                "weight",
+            )
         if not np.size(slots):
             return
         update = partial(state.set, slots, powers, float(priorities.max()), float(priorities.min()))
@@ -124,7 +130,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
 
     @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
-        """As :meth:`ReplayBuffer.sample_indices`, in proportion to priorities."""
+        """Return slots as :meth:`ReplayBuffer.sample_indices` does, drawn in proportion to their priorities."""
         state = self._state
         count = None if batch_size is None else count_of(batch_size, "batch_size", -sys.maxsize)
         if count is None and len(state.rings):
@@ -135,11 +141,11 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
 
     @property
     def buffers(self) -> list[ReplayBuffer[R, Any]]:
-        """As :attr:`ReplayBuffer.buffers`, without priorities and weights."""
+        """Each ring as a buffer, as in :attr:`ReplayBuffer.buffers`, without priorities and weights."""
         return super().buffers
 
     def reset(self, keep_statistics: bool = False) -> None:
-        """As :meth:`ReplayBuffer.reset`; priorities are forgotten too."""
+        """Remove all rows, as :meth:`ReplayBuffer.reset` does, and their priorities."""
         super().reset(keep_statistics)
 
 
@@ -147,12 +153,12 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
     """A :class:`PrioritizedReplayBuffer` with a ring for each of ``buffer_num`` environments.
 
     Args:
-        total_size: transitions to keep, of all environments; rounded up to a multiple of ``buffer_num``.
-        buffer_num: environments.
-        alpha: as for :class:`PrioritizedReplayBuffer`, like the others.
-        beta: likewise.
-        weight_norm: likewise.
-        **options: as for :class:`ReplayBuffer`.
+        total_size: Number of transitions to store, of all environments; rounded up to a multiple of ``buffer_num``.
+        buffer_num: Number of environments.
+        alpha: Exponent of the priorities, as for :class:`PrioritizedReplayBuffer`.
+        beta: Exponent of the weights, as for :class:`PrioritizedReplayBuffer`.
+        weight_norm: Whether weights are normalized, as for :class:`PrioritizedReplayBuffer`.
+        **options: Options of :class:`ReplayBuffer`.
     """
 
     def __init__(

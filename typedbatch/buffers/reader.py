@@ -1,9 +1,9 @@
-"""Reading a folder that another process writes to, without a lock: what was read is thrown away if it was not whole.
+"""Reading a folder without a lock while another process writes to it.
 
-The process that writes never waits for those that read, and does not know of them. It announces in the number of each
-step how many rows it is about to overwrite. A reader looks at that number before and after it has read: rows that are
-further from being overwritten than the number has grown were whole. Where it is odd, the slots behind the newest row
-are being overwritten already.
+The writer never waits for readers. Before it overwrites rows, it raises the step number of the folder by the number of
+rows (see ``disk``). A reader compares the step number before and after it has read. The result is valid if all its rows
+were further from being overwritten than the number has grown; otherwise it is discarded. While the number is odd, the
+slots after the newest row are being overwritten already.
 """
 
 from __future__ import annotations
@@ -29,34 +29,35 @@ _ALL = slice(None)
 
 
 class Reader:
-    """Keeps a buffer that was opened for reading at the state of its folder.
+    """Synchronization of a buffer that is open for reading with its folder.
 
     Args:
-        state: that of the buffer.
-        disk: its folder.
+        state: State of the buffer.
+        disk: Storage of the buffer.
     """
 
     def __init__(self, state: State, disk: Disk) -> None:
         self.frames: int = 1
-        """How many rows in front of those that are named the call that is going on may read."""
+        """Number of frames that the current call reads for each row that it names, including the row itself."""
         self._state = state
         self._disk = disk
         self._step = math.nan
         self._margin = 0
         self._spare: Any = 0
-        """How many rows may be overwritten in each ring before one of those that count is."""
+        """Number of rows of each ring that may be overwritten before any row that counts here is."""
         self._inside = False
 
     def read(self, call: Callable[[], T], state: State, index: Any = _ALL) -> T:
-        """What a call gives that reads the buffer, or a ring of it, as it was at one moment.
+        """Return the result of a function that reads the buffer, or a ring of it, as it was at one moment.
 
         Args:
-            call: what is called.
-            state: that of what it reads.
-            index: which rows it is about; slots mean the rows that they held when the buffer was looked at last.
+            call: Function to call.
+            state: State of the buffer or ring that it reads.
+            index: Rows that it reads. A slice means the current rows. Slots mean the rows that they held when the
+                positions were last read.
 
         Raises:
-            StorageError: rows that are named have been overwritten, or are being so faster than they can be read.
+            StorageError: Rows of ``index`` have been overwritten, or rows are overwritten faster than they can be read.
         """
         if self._inside:
             return call()
@@ -65,13 +66,13 @@ class Reader:
             if isinstance(index, slice) or index is Ellipsis or math.isnan(self._step):
                 return self._latest(call)
             out = call()
-            self._require_kept(state, index)
+            self._require_stored(state, index)
             return out
         finally:
             self._inside = False
 
     def _latest(self, call: Callable[[], T]) -> T:
-        """What a call gives on the state that the folder is in now."""
+        """Return the result of a function on the current rows of the folder."""
         margin = 0
         for _ in range(_TRIES):
             try:
@@ -91,7 +92,7 @@ class Reader:
         )
 
     def _refresh(self, margin: int) -> None:
-        """Take over the positions of the folder, without the rows that so many more would overwrite."""
+        """Read the positions of the folder, and leave out the rows that the next ``margin`` rows will overwrite."""
         state = self._state
         if math.isinf(self._disk.overwritten(0)):
             self._step = math.nan
@@ -109,22 +110,27 @@ class Reader:
         state.on_rows_dropped()
 
     def _free(self, rings: Rings) -> Any:
-        """How many slots behind the newest row of each ring may be in the middle of being written at this step."""
+        """Return how many free slots of each ring may be in the middle of being written at the current step."""
         return (rings.capacity - rings.length) * (self._step % 2)
 
     def _begun(self) -> Any:
-        """How many rows of a ring may have been overwritten, or be half so, since this step and beyond those then."""
+        """Return how many rows of a ring may have been overwritten, at least in part, since the current step.
+
+        Rows that were being written at that step do not count; ``_free`` has them.
+        """
         gone = self._disk.overwritten(self._step)
         return np.floor(gone) if self._step % 2 else np.ceil(gone)
 
-    def _require_kept(self, state: State, index: Any) -> None:
+    def _require_stored(self, state: State, index: Any) -> None:
+        """Raise an error if rows of ``index``, or their frames, may have been overwritten since the current step."""
         if not (gone := self._begun()):
             return
         rings = state.rings
         slots = np.atleast_1d(as_slots(rings, index))
         ring = rings.ring_of(slots)
-        further = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring] - self._free(rings)[ring]
-        if slots.size and gone > further.min() - (self.frames - 1):
+        # Number of rows that are written before each slot is overwritten.
+        ahead = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring] - self._free(rings)[ring]
+        if slots.size and gone > ahead.min() - (self.frames - 1):
             raise StorageError(
-                f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample anew"
+                f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample again"
             )

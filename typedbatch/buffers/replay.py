@@ -1,4 +1,4 @@
-"""``ReplayBuffer``: the transitions of the past, to be sampled from."""
+"""``ReplayBuffer``: a ring of transitions to sample from."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ T = TypeVar("T")
 
 
 class ReplayBuffer(Contents, Generic[R, S]):
-    """The last ``size`` transitions of one environment, oldest overwritten first.
+    """The last ``size`` transitions of one environment; the oldest are overwritten first.
 
-    ``ReplayBuffer[GoalRollout](size)`` takes and samples such batches: checkers know it, and at run time the first
-    batch is validated, with what sampling will give. After that a row must have the dtypes and shapes of the columns.
-    Where what is sampled differs, for example by stacked frames, the second argument says how. Without arguments
-    anything with the five required fields is taken.
+    ``ReplayBuffer[GoalRollout](size)`` takes and samples batches of that type. Type checkers know this, and at run time
+    the first batch is validated, together with a sample. After that, rows must have the dtypes and shapes of the
+    columns. If samples differ in type, for example by stacked frames, the second type argument declares theirs.
+    Without type arguments, any batch with the five required fields is taken.
 
-    Without arguments what is sampled has ``done``, and empty batches ``info`` and ``policy`` where rows lack them, as
-    Tianshou's code expects. With them it has these fields only if they are declared, or were added with values;
-    ``done`` only if it is declared.
+    Without type arguments, samples have ``done``, and empty batches ``info`` and ``policy`` if the rows lack them, as
+    Tianshou's code expects. With type arguments, samples have ``info`` and ``policy`` only if these are declared or
+    were added with values, and ``done`` only if it is declared.
 
-    Columns are laid out by the first batch: a field of any kind and depth gets a column, and none is left out. Rewards
-    are kept as they come if they are floating, else as float64; ``terminated`` and ``truncated`` as bool, and ``done``
-    is computed. What is added is copied, what is sampled is a copy.
+    The first batch defines the columns: a field of any kind and depth gets one. Rewards of a floating dtype are stored
+    in that dtype, others as float64. ``terminated`` and ``truncated`` are stored as bool, and ``done`` is computed.
+    Rows are copied when they are added and when they are sampled.
 
     Args:
-        size: transitions to keep.
-        stack_num: sample ``obs`` and ``obs_next`` as the last so many frames of the episode, ``(N, stack_num, *obs)``;
-            where an episode is younger, its first frame is repeated.
-        ignore_obs_next: do not store ``obs_next``; it is read from the row that follows.
-        save_only_last_obs: store the last frame only of an ``obs`` that comes as ``(frames, *obs)``.
-        sample_avail: with ``stack_num``, sample only rows that have all their frames.
-        random_seed: seed of everything random in this buffer; None for a different one each time.
-        path: a folder to keep the rows in, instead of memory; see :meth:`open`.
+        size: Number of transitions to store.
+        stack_num: Number of frames that samples of ``obs`` and ``obs_next`` have, ``(N, stack_num, *obs)``: the row's
+            and those before it in the episode. The first frame of an episode is repeated if there are fewer.
+        ignore_obs_next: Whether ``obs_next`` is not stored, but read from ``obs`` of the row that follows.
+        save_only_last_obs: Whether only the last frame is stored of an ``obs`` of shape ``(frames, *obs)``.
+        sample_avail: Whether only rows that have all ``stack_num`` frames are sampled.
+        random_seed: Seed of everything random in this buffer; None for a different one each time.
+        path: Folder to store the rows in, instead of memory; see :meth:`open`.
 
     Raises:
-        SizeError: a ``size`` that is negative, or above 2**48; ``stack_num`` below 1, or above 1,000 and ``size``.
-        SettingError: a ``random_seed`` that is none.
+        SizeError: ``size`` is negative or above 2**48; or ``stack_num`` is below 1, or above both 1,000 and ``size``.
+        SettingError: ``random_seed`` is not a valid seed.
         StorageError: ``path`` cannot be used.
 
-    As Tianshou's ``ReplayBuffer``; docs/buffers.md lists where behaviour departs.
+    Like Tianshou's ``ReplayBuffer``; docs/buffers.md lists where the behavior differs.
     """
 
     obs: Any = Column()
@@ -113,25 +113,25 @@ class ReplayBuffer(Contents, Generic[R, S]):
             return self._state.hint
 
         @__orig_class__.setter
-        def __orig_class__(self, hint: Any) -> None:  # by typing, when ``ReplayBuffer[GoalRollout](20)`` was made
+        def __orig_class__(self, hint: Any) -> None:  # set by typing, after ``ReplayBuffer[GoalRollout](20)``
             self._state.hint = hint
 
         def __getattr__(self, name: str) -> Any:
-            if name[:1] == "_":  # it is looked for before there are columns, by copy and pickle
+            if name[:1] == "_":  # copy and pickle look up private names before ``_state`` is set
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             return self._state.shown(name)
 
-    # ---- what it is -----------------------------------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------------------------------
 
     @property
     def stack_num(self) -> int:
-        """Frames of ``obs`` and ``obs_next`` in what is sampled.
+        """Number of frames that samples of ``obs`` and ``obs_next`` have.
 
-        It may be set, on the buffer for its rings too. What is sampled then must be of the declared type as before.
+        It may be set, which sets it for all rings of the buffer. Samples must still match the declared type.
 
         Raises:
-            SizeError: it is below 1, or above 1,000 and the number of slots.
-            SchemaError: what would be sampled is not of the declared type. Nothing was changed.
+            SizeError: The number is below 1, or above both 1,000 and the number of slots.
+            SchemaError: Samples would not match the declared type. Nothing was changed.
         """
         return self._state.stack_num
 
@@ -142,20 +142,20 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     @property
     def maxsize(self) -> int:
-        """Rows that there is room for."""
+        """Capacity in rows."""
         return self._state.rings.size
 
     @property
     def options(self) -> BufferOptions:
-        """What the buffer was made with, of what all buffers take, ``path`` excepted."""
+        """Options that all buffers share, as this buffer was created with, except for ``path``."""
         return self._state.options.copy()
 
     @property
     def columns(self) -> Batch:
-        """The columns, live and in the order of the slots, as a batch to look at.
+        """Live columns in slot order, as a batch to inspect.
 
-        In memory, ``buffer.columns.rew = array`` puts another column of ``maxsize`` rows in the place of one, which is
-        not checked against what the buffer is declared to hold. As Tianshou's ``_meta``, and under that name too.
+        In memory, ``buffer.columns.rew = array`` replaces a column by one of ``maxsize`` rows, which is not validated
+        against the declared type. Tianshou's name ``_meta`` works too.
         """
         return column_view.Columns.of(self._state)
 
@@ -181,28 +181,28 @@ class ReplayBuffer(Contents, Generic[R, S]):
     @property
     @exclusive
     def last_index(self) -> Slots:
-        """The slot that was written last, in each ring."""
+        """Slot of the newest row of each ring; its first slot while the ring is empty."""
         return self._state.rings.last
 
     @property
     def subbuffer_edges(self) -> Slots:
-        """Where rings begin and end, as ``[0, maxsize]``; with several, as ``[0, n, 2 * n, ...]``."""
+        """Slots at which rings begin and end: ``[0, maxsize]``, or ``[0, n, 2 * n, ...]`` for several rings."""
         return self._state.rings.edges.copy()
 
     @property
     def buffer_num(self) -> int:
-        """How many rings there are."""
+        """Number of rings."""
         return len(self._state.rings.capacity)
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """What every call holds; with ``with buffer.lock:`` around several calls no other thread's comes in between."""
+        """Lock that every call holds. Hold it with ``with buffer.lock:`` to keep out other threads between calls."""
         return self._state.guard.lock
 
     @property
     @exclusive
     def buffers(self) -> list[ReplayBuffer[R, S]]:
-        """Each ring as a buffer of its own, which shares its rows and positions with this one; the same ones always."""
+        """Each ring as a buffer, which shares its rows and positions with this one. The objects are always the same."""
         if not self._parts:
             sizes = self._state.rings.capacity.tolist()
             options: BufferOptions = {**self.options, "stack_num": 1}
@@ -214,7 +214,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     @exclusive
     def __len__(self) -> int:
-        """Rows that are stored."""
+        """Return the number of rows that are stored."""
         return len(self._state.rings)
 
     @exclusive
@@ -224,26 +224,27 @@ class ReplayBuffer(Contents, Generic[R, S]):
     # ---- adding ---------------------------------------------------------------------------------------------------
 
     def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
-        """Add a transition; nothing is stored if any of it does not fit.
+        """Add a transition. Nothing is stored if any value does not fit.
 
         Args:
-            batch: one transition, without a row dimension: ``obs``, ``act``, ``rew``, ``terminated``, ``truncated``,
-                and whatever else. Fields that earlier ones had and this one lacks become zero, or ``None``.
-            buffer_ids: the ring of each row, of a batch of several. A buffer of one ring takes ``[0] * n``, in order.
+            batch: One transition without a row dimension: ``obs``, ``act``, ``rew``, ``terminated``, ``truncated``,
+                and any other fields. Fields that have a column and that this batch lacks become zero, or ``None``.
+            buffer_ids: Number of the ring of each row, for a batch of several rows. A buffer of one ring takes
+                ``[0] * n``, and adds the rows in their order.
 
         Returns:
             For each row: its slot, the return and the length of the episode if the row ended it (else 0), and the slot
             in which the episode began.
 
         Raises:
-            MissingFieldError: a required field is missing.
-            RowAssignmentError: a value whose shape or dtype is not that of its column; the error names the field.
-            LeafError: a value that cannot be stored.
-            SchemaError: a batch that is not of the declared type.
+            MissingFieldError: A required field is missing.
+            RowAssignmentError: The shape or dtype of a value does not fit its column; the error names the field.
+            LeafError: A value cannot be stored.
+            SchemaError: ``batch`` is not of the declared type.
         """
         state = self._state
         guard = state.guard
-        with guard.lock:  # as ``changing`` does for other methods; this one is called most
+        with guard.lock:  # hot path: what ``changing`` does for other methods, inlined
             if guard.unfinished:
                 guard.settle()
             if guard.reader is not None:
@@ -266,22 +267,24 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     @changing
     def extend(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
-        """Add rows in the order of time, as :meth:`add` would one after the other, with one write for each field.
+        """Add rows in time order, as repeated calls of :meth:`add` would, with one write for each field.
 
-        Of more rows than there is room for, the last ones stay. All are added, or none if one does not fit.
+        Of more rows than the capacity, the last ones are stored. All rows are added, or none if one does not fit.
 
         Args:
-            batch: the rows: fields of shape ``(n, ...)``, of which :meth:`add` says more.
-            buffer_ids: the ring of each row, where there are several; each ring gets its rows in their order.
+            batch: Rows, with the fields that :meth:`add` takes, of shape ``(n, ...)``.
+            buffer_ids: Number of the ring of each row, if there are several rings; each ring gets its rows in their
+                order.
 
         Returns:
-            What :meth:`add` returns, with an entry for each row; where a later one has overwritten a row, the slot is
-            that of both.
+            The same as :meth:`add`, with an entry for each row. A row that a later one has overwritten has the same
+            slot as that one.
 
         Raises:
-            StructureError: there are several rings, and not one is given for each row; or one does not exist.
-            RowAssignmentError: fields of another number of rows; a single row without a dimension for rows; and what
-                :meth:`add` raises it for, and the other errors that :meth:`add` raises.
+            StructureError: There are several rings, and ``buffer_ids`` does not name one for each row; or a ring does
+                not exist.
+            RowAssignmentError: Fields differ in the number of rows, or ``batch`` is a single row without a row
+                dimension. All errors of :meth:`add` are raised too.
         """
         ids = incoming.ids_of_rows(len(self._state.rings.capacity), batch, buffer_ids)
         return self._add_rows(batch, ids) if len(ids) else Added.nothing()
@@ -294,7 +297,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
     def sample(
         self, batch_size: int | None, *, into: TypeForm[T], device: Device | None = None, dtype: Dtype | None = None
     ) -> tuple[T, Slots]: ...
-    @overload  # jedi does not know TypeForm; it reads this one, and checkers never reach it
+    @overload  # for jedi, which does not support TypeForm; type checkers never reach this overload
     def sample(  # type: ignore[overload-cannot-match]
         self,
         batch_size: int | None,
@@ -306,28 +309,29 @@ class ReplayBuffer(Contents, Generic[R, S]):
     def sample(
         self, batch_size: int | None, *, into: Any = None, device: Device | None = None, dtype: Dtype | None = None
     ) -> Any:
-        """Random transitions, each as likely as the other, with repetition.
+        """Sample transitions at random, uniformly and with replacement.
 
         Args:
-            batch_size: how many; 0 for all in the order of time, None for as many as there are at random.
-            into: the protocol or record to become, as ``RolloutBatch[Tensor]``; see :func:`typedbatch.convert`. None
-                for what is stored.
-            device: where the tensors of ``into`` go; None leaves them where they are.
-            dtype: dtype of their floating numbers; None keeps it.
+            batch_size: Number of rows; 0 for all rows in time order, None for as many random rows as are stored.
+            into: Protocol or record to convert the sample to, such as ``RolloutBatch[Tensor]``; see
+                :func:`typedbatch.convert`. None for no conversion.
+            device: Device of the tensors of ``into``; None to leave them where they are.
+            dtype: Dtype of floating values of ``into``; None to leave it unchanged.
 
         Returns:
-            The batch, and the slots that it is from: ``buffer[slots]`` again.
+            The batch and its slots; ``buffer[slots]`` is the same batch.
 
         Raises:
-            EmptyBufferError: there is nothing to sample.
-            SizeError: ``batch_size`` is no whole number.
-            SettingError: ``device`` or ``dtype`` without ``into``, and what :func:`typedbatch.convert` raises.
-            SchemaError: the batch does not match ``into``.
+            EmptyBufferError: There is nothing to sample.
+            SizeError: ``batch_size`` is not a whole number.
+            SettingError: ``device`` or ``dtype`` is passed without ``into``. Errors of :func:`typedbatch.convert` are
+                raised too.
+            SchemaError: The batch does not match ``into``.
         """
         if into is None:
             if device is not None or dtype is not None:
                 raise SettingError(
-                    "device= and dtype= are for tensors; say what to sample, as into=RolloutBatch[Tensor]"
+                    "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
                 )
             return self._sample(batch_size)
         rows, slots = self._sample(batch_size)
@@ -342,10 +346,15 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     @exclusive
     def sample_indices(self, batch_size: int | None) -> Slots:
-        """The slots that :meth:`sample` would take. All of them in the order of time for 0, none for less than 0.
+        """Return random slots of stored rows, as :meth:`sample` does.
+
+        Args:
+            batch_size: Number of slots; 0 for all in time order, negative for none, None for as many random ones as
+                rows are stored.
 
         Raises:
             EmptyBufferError: ``batch_size`` is above 0, and there is nothing to sample.
+            SizeError: ``batch_size`` is not a whole number.
         """
         count = None if batch_size is None else count_of(batch_size, "batch_size", -sys.maxsize)
         state = self._state
@@ -366,21 +375,23 @@ class ReplayBuffer(Contents, Generic[R, S]):
         if count == 0:
             return slots
         if count and not len(slots):
-            raise EmptyBufferError(f"no row has {state.stack_num} frames, and sample_avail takes no other; add() more")
+            raise EmptyBufferError(
+                f"with sample_avail only rows of {state.stack_num} frames are sampled, and none is stored; add() more"
+            )
         return slots[state.rng.integers(0, max(len(slots), 1), len(slots) if count is None else count)]
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
     @exclusive_at
     def __getitem__(self, index: Index) -> S:
-        """Stored transitions, as :meth:`sample` gives them, always a copy.
+        """Return a copy of stored transitions, in the form in which :meth:`sample` returns them.
 
-        ``buffer[:]`` is everything in the order of time, ring by ring. Otherwise an index names slots: what ``add`` and
-        ``sample`` return. A slice, or a negative number, counts among those that hold a row.
+        ``buffer[:]`` returns all rows in time order, ring by ring. Any other index names slots, as ``add`` and
+        ``sample`` return them. Slices and negative numbers count only the slots that hold a row, in slot order.
 
         Raises:
-            EmptyBufferError: nothing has been added yet.
-            RowIndexError: a slot that does not exist, or holds no row.
+            EmptyBufferError: Nothing has been added yet.
+            RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
         if not state.columns.__dict__:
@@ -389,22 +400,23 @@ class ReplayBuffer(Contents, Generic[R, S]):
         return rows
 
     def __iter__(self) -> Iterator[S]:
-        """Every row, in the order of time, ring by ring."""
+        """Iterate over all rows in time order, ring by ring."""
         return (self[slot] for slot in in_whole(self._state, self._state.rings.chronological).tolist())
 
     @exclusive_at
     def get(self, index: Index, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
-        """One field of some rows, in frames of ``stack_num``: ``(*index, stack_num, *field)``.
+        """Return one field of some rows with stacked frames, ``(*index, stack_num, *field)``.
 
         Args:
-            index: as ``buffer[index]`` takes it.
-            key: name of the field.
-            default_value: what to return when there is no such field; None raises.
-            stack_num: frames; None for those of the buffer, 1 for the row alone, without a dimension for them.
+            index: Index as in ``buffer[index]``.
+            key: Name of the field.
+            default_value: Value to return if the field does not exist; None to raise an error.
+            stack_num: Number of frames; None for ``stack_num`` of the buffer, 1 for the row itself without a dimension
+                of frames.
 
         Raises:
-            MissingFieldError: there is no such field.
-            RowIndexError: a slot that does not exist, or holds no row.
+            MissingFieldError: The field does not exist.
+            RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
         if key not in state.columns.__dict__ and default_value is not None:
@@ -413,21 +425,21 @@ class ReplayBuffer(Contents, Generic[R, S]):
         count = state.stack_num if stack_num is None else frame_count(stack_num, state.rings.size)
         return state.read(key, column, state.frames(as_slots(state.rings, index), count))
 
-    # ---- neighbours in time ---------------------------------------------------------------------------------------
+    # ---- neighbors in time ----------------------------------------------------------------------------------------
 
     @exclusive_at
     def prev(self, index: Any) -> Any:
-        """The slot of the transition before each one; its own where it begins an episode, or is the oldest."""
+        """Return the slot of the transition before each one, or its own if it begins an episode or is the oldest."""
         return self._state.rings.prev(as_slots(self._state.rings, index), self._state.flags())[()]
 
     @exclusive_at
     def next(self, index: Any) -> Any:
-        """The slot of the transition after each one; its own where it ends an episode, or is the last."""
+        """Return the slot of the transition after each one, or its own if it ends an episode or is the newest."""
         return self._state.rings.next(as_slots(self._state.rings, index), self._state.flags())[()]
 
     @exclusive
     def unfinished_index(self) -> Slots:
-        """The slot of the last transition of each episode that is still going on."""
+        """Return the slot of the last transition of each unfinished episode."""
         rings = self._state.rings
         if not len(rings):
             return np.zeros(0, np.intp)
@@ -436,12 +448,12 @@ class ReplayBuffer(Contents, Generic[R, S]):
         return unfinished
 
     def get_buffer_indices(self, start: int, stop: int) -> Slots:
-        """The slots from ``start`` up to ``stop``, which is not among them, around the end of the ring if need be.
+        """Return the slots from ``start`` up to, but not including, ``stop``, wrapping around at the end of the ring.
 
         ``buffer[buffer.get_buffer_indices(ep_start, last + 1)]`` is an episode.
 
         Raises:
-            StructureError: the two are in different rings (a ``ValueError``).
+            StructureError: ``start`` and ``stop`` are in different rings (also a ``ValueError``).
         """
         return slots_between(self._state.rings, start, stop)
 
@@ -449,24 +461,24 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     @classmethod
     def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
-        """A full buffer of the given rows, which are copied: arrays, tensors, or datasets of an HDF5 file.
+        """Return a full buffer of the given rows, which are copied: arrays, tensors, or datasets of an HDF5 file.
 
         Raises:
-            SizeError: they differ in length (an ``AssertionError`` too).
+            SizeError: The fields differ in length (also an ``AssertionError``).
         """
         given = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
         return bulk.from_data(cls, {**given, "done": done, "obs_next": obs_next})
 
     @exclusive
     def save_hdf5(self, path: str | os.PathLike[str], compression: str | None = None) -> None:
-        """Write everything to an HDF5 file, which is there as a whole or not at all. Needs the extra ``hdf5``.
+        """Write the buffer to an HDF5 file atomically. This needs the extra ``hdf5``.
 
         Args:
-            path: the file; one that is there is replaced.
-            compression: ``"gzip"`` or ``"lzf"``.
+            path: Path of the file; an existing file is replaced.
+            compression: ``"gzip"``, ``"lzf"``, or None for no compression.
 
         Raises:
-            StorageError: a field holds objects that cannot be written as JSON.
+            StorageError: A field holds objects that cannot be written as JSON.
         """
         from typedbatch.buffers import hdf5
 
@@ -474,18 +486,18 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     @classmethod
     def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None, *, trusted: bool = False) -> Self:
-        """A buffer from such a file; the random numbers go on where they were. Nothing in the file is executed.
+        """Load a buffer from an HDF5 file, with the state of its random numbers. Nothing in the file is executed.
 
-        The constructor of a class of your own is not called. A file that Tianshou's buffer of the same name has saved
-        is read too, as far as it needs no pickle: its rows and options, not its priorities and random numbers.
+        The constructor of a user's class is not called. A file that Tianshou's buffer of the same name has saved is
+        read too, but only its rows and options: its priorities and random numbers are pickles.
 
         Args:
-            path: the file.
-            device: where tensors go; None for the CPU.
-            trusted: read it in this process, as :func:`typedbatch.files.load` says.
+            path: Path of the file.
+            device: Device of tensors; None for the CPU.
+            trusted: Whether the file is read in this process; see :func:`typedbatch.files.load`.
 
         Raises:
-            StorageError: the file is not a buffer of this class, or is damaged.
+            StorageError: The file does not hold a buffer of this class, or is damaged.
         """
         from typedbatch.buffers import hdf5
 
@@ -493,42 +505,43 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r+") -> Self:
-        """The buffer that was made with this ``path``, with every row whose ``add`` had returned.
+        """Open the buffer that was created with this ``path``, with every row whose ``add`` had returned.
 
-        That holds when the process was killed. When the machine lost power, it holds for what was there at the last
-        :meth:`flush`. Random numbers begin anew.
+        This holds even if the process was killed. After a loss of power, it holds for the rows of the last
+        :meth:`flush`. Random numbers start again from the seed.
 
         Args:
-            path: the folder.
-            mode: ``"r+"`` to go on writing, which one buffer at a time may; ``"r"`` to read, for any number of readers,
-                also while it is being written to, and where one may not write. Each call sees the folder as it is
-                then; slots mean the rows that they held when the reader last looked at all of them, as ``sample`` does.
+            path: Path of the folder.
+            mode: ``"r+"`` to read and write, which one buffer at a time may; or ``"r"`` to read, which any number of
+                readers may, even during writes and without permission to write. Each call sees the current rows of the
+                folder. Slots mean the rows that they held when a call last read all rows, as ``sample`` does.
 
         Raises:
-            StorageError: the folder holds no buffer of this class, is damaged, or is being written to by another one.
-            SettingError: there is no such mode.
+            StorageError: The folder holds no buffer of this class, is damaged, or another buffer writes to it.
+            SettingError: ``mode`` is neither.
         """
         return restore.open_folder(cls, path, mode)
 
     @exclusive
     def flush(self) -> None:
-        """Wait until everything is on the disk, for a buffer that is kept there."""
+        """Wait until everything is on the disk. Does nothing for a buffer in memory."""
         self._state.storage.flush()
 
     def close(self) -> None:
-        """Let another buffer write to the folder of this one, which cannot be used any more. In memory nothing happens.
+        """Release the folder of this buffer, so that another can write to it. This buffer cannot be used afterwards.
 
-        One whose process ends is closed by that, and one that nobody holds any more when it is collected.
+        Does nothing for a buffer in memory. A buffer is also closed when its process ends, or when it is garbage
+        collected.
         """
         state = self._state
         with state.guard.lock:
             if state.storage.durable:
-                state.guard.refuse("this buffer was closed; open() gives another one on its folder")
+                state.guard.refuse("this buffer was closed; open() its folder to use it again")
                 state.storage.close()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._state.storage.durable:
-            raise StorageError("a buffer on disk is not copied or pickled; hand on its path, and open() it there")
+            raise StorageError("a buffer on disk cannot be copied or pickled; pass its path, and open() it there")
         return {name: value for name, value in self.__dict__.items() if name != "_parts"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

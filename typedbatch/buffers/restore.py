@@ -1,4 +1,4 @@
-"""A buffer as data, and a buffer made of data that anybody may have written to: nothing in it is trusted."""
+"""Restoring a buffer from a file or folder, whose contents are not trusted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ _TRIES = 20
 
 
 def make_empty(cls: type[F], arguments: dict[str, Any]) -> F:
-    """An empty buffer from what describes it; the constructor of a user's class is not called."""
+    """Return an empty buffer of a class; the constructor of a user's class is not called.
+
+    Args:
+        cls: Class of the buffer.
+        arguments: Arguments of the constructor of the class in this package that ``cls`` derives from.
+    """
     if "main_buffer" in arguments:
         from typedbatch.buffers.replay import ReplayBuffer
 
@@ -50,33 +55,33 @@ def restored(
     where: str,
     more: dict[str, Any],
 ) -> F:
-    """A buffer from its description, its columns for so many slots, and its positions.
+    """Return a buffer that is restored from its description, columns and positions.
 
     Args:
-        cls: the class that is asked for.
-        described: what ``description`` gave.
-        columns_for: makes the columns.
-        numbers: the positions.
-        storage: where the columns are.
-        where: what an error names.
-        more: what the constructor takes beside what is described.
+        cls: Class of the buffer.
+        described: Description, as :meth:`State.description` returned it.
+        columns_for: Function that takes the number of slots and returns the columns.
+        numbers: Positions, as :meth:`State.numbers` returned them.
+        storage: Storage of the columns.
+        where: Name of the file or folder, for errors.
+        more: Arguments of the constructor that are not in the description, such as functions.
 
     Raises:
-        StorageError: they are of another class, or do not fit together.
-        SchemaError: the class is declared to hold something else.
+        StorageError: The description is of another class, or the parts are inconsistent.
+        SchemaError: Samples would not match the declared type of ``cls``.
     """
     kind = library_class(cls).__name__
     try:
         if described["class"] != kind:
-            raise StorageError(f"it holds a {described['class']}, not a {kind}")
+            raise StorageError(f"a {kind} is expected, got a {described['class']}")
         arguments = described["arguments"]
         rings = [n for name, n in _items(arguments) if name.endswith("buffer_num")]
         huge = any(type(n) is int and n > MOST_SLOTS for _, n in _items(arguments))
         if huge or any(n > numbers.size for n in rings) or any(name == "path" for name, _ in _items(arguments)):
-            raise StorageError("arguments that no buffer was made with")
+            raise StorageError("its description has arguments that no buffer takes")
         sizes = [n for name, n in _items(arguments) if name in ("size", "total_size")]
         if "Prioritized" in kind and not storage.extras["priorities"].size >= max(sizes):
-            raise StorageError("a priority for each slot is expected")
+            raise StorageError("one priority for each slot is expected, got fewer")
         buffer = make_empty(cls, {**arguments, **more})
         state = state_of(buffer)
         state.storage = storage
@@ -85,7 +90,7 @@ def restored(
             _require_columns(state.columns, state.rings.size)
         state.restore(numbers)
         if len(state.rings) and not state.columns.__dict__:
-            raise StorageError("rows, and no columns")
+            raise StorageError("a column for each field is expected, got rows without columns")
         state.share_columns()
         if isinstance(storage, Disk) and not storage.folder.write:
             state.guard.reader = Reader(state, storage)
@@ -93,36 +98,39 @@ def restored(
             state.on_reopened()
         if state.columns.__dict__:
             state.declaration().validate_sampled(state.rows(np.arange(0)))
-    except SchemaError:  # it is a buffer, and holds something else
+    except SchemaError:  # the buffer is intact, but of another type
         raise
-    except Exception as error:  # whatever it is, what was read is the reason for it
+    except Exception as error:  # damaged contents cause errors of any class
         if isinstance(error, OSError) and not is_from_system(error):
             raise
         reason = str(error) if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
-        raise StorageError(f"{where} is damaged, or no buffer of this class: {reason}") from error
+        raise StorageError(f"{where} is damaged, or not a buffer of this class: {reason}") from error
     return buffer
 
 
 def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: Any) -> F:
-    """The buffer in a folder; see :meth:`ReplayBuffer.open`."""
+    """Open the buffer in a folder; see :meth:`ReplayBuffer.open`."""
     if mode not in ("r", "r+"):
         raise SettingError(f"mode= is 'r', to read, or 'r+', to write too; got {mode!r}")
     for last in (False,) * _TRIES + (True,):
         disk, layout = Disk.open(path, write=mode == "r+")
         try:
-            return _on_disk(cls, disk, layout, more)
+            return _restored_on_disk(cls, disk, layout, more)
         except BaseException as error:
             disk.close()
+            # Try again if another process has changed the folder in the meantime.
             if not isinstance(error, StorageError) or last or mode == "r+" or not disk.overwritten(layout.step):
-                raise  # else the process that writes has changed it meanwhile
-    raise AssertionError("the last turn returns or raises")
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
-def _on_disk(cls: type[F], disk: Disk, layout: Layout, more: dict[str, Any]) -> F:
+def _restored_on_disk(cls: type[F], disk: Disk, layout: Layout, more: dict[str, Any]) -> F:
+    """Return a buffer whose columns are those of a folder."""
     return restored(cls, layout.buffer, lambda _: layout.columns, layout.numbers, disk, str(disk.folder.path), more)
 
 
 def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of arguments, including nested ones."""
     for name, value in arguments.items():
         yield name, value
         if isinstance(value, dict):
@@ -130,15 +138,20 @@ def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _require_columns(columns: Tree, size: int) -> None:
+    """Check that every column has ``size`` slots, and that those of required fields have the right dtypes.
+
+    Raises:
+        StorageError: A column is missing, or has another shape or dtype.
+    """
     for path, leaf in leaves(columns.__dict__):
         if not is_reserved(leaf) and leading_shape(leaf)[:1] != (size,):
-            raise StorageError(f"{path} is {describe(leaf)}, not a column of {size} slots")
+            raise StorageError(f"{path} must be a column of {size} slots, got {describe(leaf)}")
     if missing := [name for name in (*REQUIRED, "done") if name not in columns.__dict__]:
-        raise StorageError(f"no column for {', '.join(missing)}")
+        raise StorageError(f"a column for each of {', '.join(missing)} is expected, got none")
     for name in ("terminated", "truncated", "done"):
         flags = np.asarray(leaf_to_numpy(columns.__dict__[name]))
         if flags.dtype != bool or flags.shape != (size,):
-            raise StorageError(f"{name} is {describe(flags)}, not a flag for each of {size} slots")
+            raise StorageError(f"{name} must be a bool for each of {size} slots, got {describe(flags)}")
     rew = np.asarray(leaf_to_numpy(columns.__dict__["rew"]))
     if rew.dtype.kind != "f" or rew.shape[:1] != (size,):
-        raise StorageError(f"rew is {describe(rew)}, not floating")
+        raise StorageError(f"rew must be floating, with {size} slots, got {describe(rew)}")

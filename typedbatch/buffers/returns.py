@@ -1,4 +1,4 @@
-"""n-step returns and generalized advantages, over the rows of a buffer."""
+"""n-step returns and generalized advantages of the rows of a buffer."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ def compute_nstep_return(
     gamma: float = 0.99,
     n_step: int = 1,
 ) -> BatchWithReturnsProtocol[K | Q, Obs, Act]:
-    """The batch with ``returns``, the targets of Q-learning over ``n_step`` steps.
+    """Return the batch with a field ``returns``, the targets of Q-learning over ``n_step`` steps.
 
     ``returns[t] = rew[t] + gamma * rew[t + 1] + ... + gamma**m * target_q[t + m] * ~terminated[t + m - 1]``,
-    where m is ``n_step``, or less where the episode, or what is stored of it, ends before.
+    where m is ``n_step``, or less if the episode, or its stored part, ends before.
 
     Args:
-        batch: ``buffer[indices]``; it stays as it is.
-        buffer: where the following rows are read from.
-        indices: slots of the rows, ``(N,)``.
-        target_q_fn: takes the buffer and slots, and gives the value of the ``obs_next`` of those, ``(N,)`` or
-            ``(N, heads)``, array or tensor; called without gradients.
-        gamma: discount per step, in [0, 1].
-        n_step: steps, 1 or more.
+        batch: Rows of the buffer, ``buffer[indices]``; not modified.
+        buffer: Buffer that the following rows are read from.
+        indices: Slots of the rows, ``(N,)``.
+        target_q_fn: Function that takes the buffer and slots, and returns the value of ``obs_next`` in these slots,
+            ``(N,)`` or ``(N, heads)``, array or tensor; called without gradients.
+        gamma: Discount per step, in [0, 1].
+        n_step: Number of steps, at least 1.
 
     Returns:
-        A new batch that shares the fields of ``batch``; ``returns`` has the shape, dtype, kind and device of what
-        ``target_q_fn`` gives. Where that is a tensor, ``weight`` becomes one too, as in Tianshou.
+        A new batch that shares the fields of ``batch``. ``returns`` has the shape, dtype, kind and device of the
+        result of ``target_q_fn``. If that is a tensor, ``weight`` becomes a tensor too, as in Tianshou.
 
     Raises:
-        StructureError: ``batch``, ``indices`` or what ``target_q_fn`` gives have different lengths.
+        StructureError: ``batch``, ``indices`` and the result of ``target_q_fn`` differ in length.
         SizeError: ``n_step`` is below 1.
-        SettingError: ``gamma`` is not from 0 to 1.
-        RowIndexError: a slot that does not exist, or holds no row.
+        SettingError: ``gamma`` is not in [0, 1].
+        RowIndexError: A slot does not exist, or holds no row.
     """
     at_least(1, n_step, "n_step")
     gamma = number_of(gamma, "gamma", 0, 1)
@@ -72,12 +72,14 @@ def compute_nstep_return(
     ahead, earned, terminated = in_whole(state, lambda: _read_ahead(state, indices, n_step), indices)
     slots = ahead[0]
     if len(slots) != len(batch):
-        raise StructureError(f"{len(slots)} indices for a batch of {len(batch)} rows")
+        raise StructureError(f"one index for each of {len(batch)} rows is expected, got {len(slots)}")
     with no_grad():
         target_q: Any = target_q_fn(buffer, ahead[-1])
     values = np.asarray(to_numpy(target_q))
     if values.shape[:1] != slots.shape:
-        raise StructureError(f"target_q_fn gives {describe(target_q)} for {len(slots)} slots")
+        raise StructureError(
+            f"target_q_fn must return a value for each of {len(slots)} slots, got {describe(target_q)}"
+        )
     flat = values.ndim == earned[0].ndim == 1
     total = _by_columns(values.astype(np.float64), flat)
     total[terminated] = 0
@@ -85,13 +87,16 @@ def compute_nstep_return(
     for step in range(last, -1, -1):
         rewards = _by_columns(earned[step], flat)
         if rewards.shape[1:] not in ((), (1,), total.shape[1:]):
-            raise StructureError(f"target_q_fn gives {describe(target_q)} for rewards {list(earned[0].shape[1:])}")
+            raise StructureError(
+                f"target_q_fn must return values that fit rewards of shape {list(earned[0].shape)}, "
+                f"got {describe(target_q)}"
+            )
         more = rewards + gamma * total
         if step == last:
             total = more
         else:
-            goes_on = ahead[step + 1] != ahead[step]
-            total = np.where(goes_on if total.ndim == 1 else goes_on[:, None], more, total)
+            continues = ahead[step + 1] != ahead[step]
+            total = np.where(continues if total.ndim == 1 else continues[:, None], more, total)
     given: Any = batch
     out: Any = shallow(given)
     out.__dict__["returns"] = _like(total.reshape(values.shape), target_q)
@@ -102,7 +107,10 @@ def compute_nstep_return(
 
 
 def _read_ahead(state: State, indices: Any, steps: int) -> tuple[list[Slots], list[Floats], NDArray[np.bool_]]:
-    """The slots of each step, the last ones again where episodes end before; their rewards; the flags of the last."""
+    """Return the slots and rewards of each step ahead, and the ``terminated`` flags of the last slots.
+
+    After the end of an episode, its last slot is repeated.
+    """
     ahead = [as_slots(state.rings, indices)]
     done = state.flags()
     while len(ahead) < steps:
@@ -114,14 +122,14 @@ def _read_ahead(state: State, indices: Any, steps: int) -> tuple[list[Slots], li
 
 
 def _rewards(state: State, slots: NDArray[np.intp]) -> Floats:
-    """As they are sampled, which in a hindsight buffer is not as they are stored."""
+    """Return rewards as they are sampled; in a hindsight buffer these differ from those that are stored."""
     stored = state.read("rew", state.columns.__dict__["rew"], slots)
     rewards: Floats = leaf_to_numpy(stored)
     return rewards
 
 
 def _by_columns(values: Floats, flat: bool) -> Floats:
-    """One column for each number of a row, ``(N, heads)``; ``(N,)`` where all have one number a row, as is faster."""
+    """Reshape values to ``(N, heads)``; if ``flat``, leave ``(N,)``, which is faster."""
     return values if flat else values.reshape(len(values), math.prod(values.shape[1:]))
 
 
@@ -134,30 +142,31 @@ def compute_episodic_return(
     gamma: float = 0.99,
     gae_lambda: float = 0.95,
 ) -> tuple[K, K]:
-    """Returns and generalized advantages (arXiv:1506.02438) of episodes in the order of time.
+    """Return returns and generalized advantages (arXiv:1506.02438) of episodes in time order.
 
     ``adv[t] = delta[t] + gamma * gae_lambda * adv[t + 1]`` with ``delta[t] = rew[t] + gamma * v_s_[t] - v_s[t]``, up to
-    the end of each episode, and ``adv[t] + v_s[t]`` for the returns. Where an episode was truncated, or goes on, the
-    value of its last ``obs_next`` counts; where it was terminated, 0 does. Without values and with a ``gae_lambda`` of
-    1 the returns are the discounted sums of rewards.
+    the end of each episode; the returns are ``adv[t] + v_s[t]``. If an episode was truncated or is unfinished, the
+    value of its last ``obs_next`` counts; if it was terminated, that value is 0. Without values and with
+    ``gae_lambda=1``, the returns are the discounted sums of rewards.
 
     Args:
-        batch: rows in the order of time, several episodes after each other.
-        buffer: where ``indices`` are slots of; its unfinished episodes end with their last row. Without one, an episode
-            that the batch does not finish ends with the batch.
-        indices: ``batch`` is ``buffer[indices]``.
-        v_s_: value of ``obs_next``, ``(N,)``, array or tensor; None for zeros.
-        v_s: value of ``obs``; None for ``v_s_`` one row later, which is right inside episodes alone.
-        gamma: discount per step, in [0, 1].
-        gae_lambda: from 0, the one-step error, to 1, the whole of the episode.
+        batch: Rows in time order, one episode after another.
+        buffer: Buffer of ``indices``; its unfinished episodes end with their last row. Without a buffer, an unfinished
+            episode ends with the batch.
+        indices: Slots of ``batch``, which is ``buffer[indices]``.
+        v_s_: Value of ``obs_next``, ``(N,)``, array or tensor; None for zeros.
+        v_s: Value of ``obs``; None for ``v_s_`` of the row before, which is right only inside of episodes.
+        gamma: Discount per step, in [0, 1].
+        gae_lambda: Weight of later steps, from 0 (one-step errors) to 1 (whole episodes).
 
     Returns:
-        Returns and advantages, ``(N,)``: float64 arrays for a ``rew`` that is an array, else tensors of its kind.
+        Returns and advantages, ``(N,)``: float64 arrays if ``rew`` is an array, else tensors like ``rew``.
 
     Raises:
-        StructureError: values, ``indices`` or rewards of different lengths; ``buffer`` without ``indices``.
-        SettingError: ``gamma`` or ``gae_lambda`` is not from 0 to 1; or no ``v_s_`` is given, though
-            ``gae_lambda`` is not 1 (an ``AssertionError`` in Tianshou).
+        StructureError: Values, ``indices`` and rewards differ in length; or only one of ``buffer`` and ``indices`` is
+            passed.
+        SettingError: ``gamma`` or ``gae_lambda`` is not in [0, 1]; or ``v_s_`` is missing, although ``gae_lambda`` is
+            not 1 (an ``AssertionError`` in Tianshou).
     """
     gamma, gae_lambda = number_of(gamma, "gamma", 0, 1), number_of(gae_lambda, "gae_lambda", 0, 1)
     given: Any = batch
@@ -167,7 +176,7 @@ def compute_episodic_return(
     ends |= _open_ends(buffer, indices, len(rew))
     if v_s_ is None and not np.isclose(gae_lambda, 1.0):
         raise SettingError(
-            f"v_s_= is the value of obs_next; without it gae_lambda=1 gives sums of rewards, got {gae_lambda!r}"
+            f"without v_s_=, the value of obs_next, gae_lambda must be 1, got {gae_lambda!r}; pass v_s_="
         )
     after = np.zeros(rew.shape) if v_s_ is None else np.where(_by_row(terminated, rew), 0.0, _values(v_s_, "v_s_", rew))
     now = np.roll(after, 1, 0) if v_s is None else _values(v_s, "v_s", rew)
@@ -178,15 +187,19 @@ def compute_episodic_return(
 
 
 def sums_ahead(values: Floats, factors: Floats) -> Floats:
-    """``y[t] = values[t] + factors[t] * y[t + 1]``, with 0 behind the end; ``(N, ...)`` and ``(N,)``.
+    """Return ``y`` with ``y[t] = values[t] + factors[t] * y[t + 1]``, where ``y`` is 0 after the end.
 
-    In rounds that double how far each row has looked, so that n rows take about log2 n operations on all of them.
+    Each round doubles the number of rows that a sum reaches ahead, so n rows take about log2 n vector operations.
+
+    Args:
+        values: Summands, ``(N, ...)``.
+        factors: Factor of each row, ``(N,)``.
     """
     total, reach, ahead = values.astype(np.float64), factors.astype(np.float64), 1
     reach[len(reach) - 1 :] = 0
     while ahead < len(total) and reach.any():
         more = _by_row(reach[:-ahead], total) * total[ahead:]
-        more[reach[:-ahead] == 0] = 0  # even if it is not a number that stands behind the end of an episode
+        more[reach[:-ahead] == 0] = 0  # a NaN or infinity of another episode must not leak as 0 * NaN
         total[:-ahead] += more
         reach[:-ahead] *= reach[ahead:]
         reach[len(reach) - ahead :] = 0
@@ -195,32 +208,41 @@ def sums_ahead(values: Floats, factors: Floats) -> Floats:
 
 
 def _open_ends(buffer: Buffer | None, indices: Any, rows: int) -> NDArray[np.bool_]:
-    """The rows after which an unfinished episode is not known to go on."""
+    """Return a mask of the last stored rows of unfinished episodes; without a buffer, of the last row.
+
+    Raises:
+        StructureError: Only one of ``buffer`` and ``indices`` is passed, or there is not one index for each row.
+    """
     if (buffer is None) != (indices is None):
-        raise StructureError("buffer and indices are given together, or not at all")
+        raise StructureError("buffer and indices must be passed together, got only one of them")
     ends = np.zeros(rows, bool)
     ends[rows - 1 :] = buffer is None
     if buffer is None:
         return ends
     if len(indices) != rows:
-        raise StructureError(f"{len(indices)} indices for a batch of {rows} rows")
+        raise StructureError(f"one index for each of {rows} rows is expected, got {len(indices)}")
     return np.isin(indices, in_whole(state_of(buffer), buffer.unfinished_index, indices))
 
 
 def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:
+    """Return values as a float64 array of the shape of the rewards."""
     array = np.asarray(leaf_to_numpy(values), np.float64)
     if array.size != rew.size:
-        raise StructureError(f"{name} has shape {list(array.shape)}, rewards have {list(rew.shape)}")
+        raise StructureError(f"{name} must have shape {list(rew.shape)}, as rewards have, got {list(array.shape)}")
     return array.reshape(rew.shape)
 
 
 def _by_row(values: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
-    """One value per row, so that it broadcasts over the other dimensions."""
+    """Reshape one value per row so that it broadcasts over the other dimensions of ``like``."""
     return values.reshape(-1, *[1] * (like.ndim - 1))
 
 
 def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:
-    """As a tensor like ``given``, or as an array: of its dtype if that is floating, unless doubles are to be kept."""
+    """Convert values to the kind of ``given``.
+
+    A tensor has the device and floating dtype of ``given``. An array has its floating dtype too, unless ``keep``
+    leaves it float64.
+    """
     if kind_of(given) is TENSOR:
         return to_torch_as(values, given if given.is_floating_point() else given.double())
     given = np.asarray(given)

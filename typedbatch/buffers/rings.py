@@ -1,8 +1,8 @@
-"""Rings: where the next row goes in each of the rings that lie one after the other in a buffer, and what is next to it.
+"""Rings: positions of the rows in one or more rings, which follow one another in a buffer.
 
-Slots are numbered through all rings. The rows of a ring are the ``length`` slots before ``insertion``, wrapping around
-at its capacity. Everything is kept in arrays, so that n environments are one operation, part of the rings a view, and
-the state of all of them one copy when it goes to disk.
+Slots are numbered through all rings. The rows of a ring are in the ``length`` slots before ``insertion``, wrapping
+around at its capacity. All numbers are in arrays with an entry for each ring: n environments are one operation, a
+single ring is a view, and writing the positions to disk is one copy.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from typedbatch.errors import RowIndexError, SizeError
 
 Slots = NDArray[np.intp]
 Ids = Any
-"""Which rings: an array of numbers, or ``slice(None)`` for all of them."""
+"""Index of rings: an array of numbers, or ``slice(None)`` for all of them."""
 
 
 _ZERO, _NONE = np.zeros(1), np.zeros(1, np.intp)
-_ONE = np.ones(1, np.int64)  # an array, as numpy takes longer for a number
+_ONE = np.ones(1, np.int64)  # an array, as adding a Python number takes numpy longer
 
 
 class Added(NamedTuple):
-    """What became of rows that were added, one entry per row, as Tianshou's ``add`` returns it."""
+    """Result of adding rows, with one entry for each row, as Tianshou's ``add`` returns it."""
 
     slots: Slots
-    """The slot of each row."""
+    """Slot of each row."""
     ep_return: NDArray[Any]
-    """Sum of the rewards of the episode that the row ended, 0 if it goes on; shape ``(n, *rew)``."""
+    """Sum of the rewards of the episode that the row ended, 0 if it did not end one; shape ``(n, *rew)``."""
     ep_len: NDArray[np.intp]
-    """Steps of the episode that the row ended, 0 if it goes on."""
+    """Number of steps of the episode that the row ended, 0 if it did not end one."""
     ep_start: Slots
-    """The slot in which the row's episode began."""
+    """Slot in which the row's episode began."""
 
     @classmethod
     def nothing(cls) -> Added:
-        """What became of no rows."""
+        """Return the result of adding no rows."""
         none = np.zeros(0, np.intp)
         return cls(none, np.zeros(0), none.copy(), none.copy())
 
 
 class Rings:
-    """The positions of one or more rings, and the statistics of the episode that each is in.
+    """Positions of one or more rings, and statistics of their current episodes.
 
     Args:
-        capacities: slots of each ring.
+        capacities: Number of slots of each ring.
     """
 
     def __init__(self, capacities: Sequence[int]) -> None:
@@ -58,6 +58,7 @@ class Rings:
         self._name_counts()
 
     def _name_counts(self) -> None:
+        """Set the attributes that are views of ``edges`` and ``counts``, or computed from the capacities."""
         self.offset: Slots = self.edges[:-1]
         self.insertion: Slots = self.counts[0]
         self.length: Slots = self.counts[1]
@@ -65,16 +66,17 @@ class Rings:
         self.ep_start: Slots = self.counts[3]
         ones = np.ones_like(self.length)
         self._row: Slots = np.stack([ones, ones, ones, ones * 0])
-        """What a row in each ring adds to the counts: as many numbers as those, which numpy takes to most quickly."""
+        """Increment of the counts for one row in each ring, in their shape, as numpy is slower if it broadcasts."""
         self._row_if_full: Slots = np.stack([ones, ones * 0, ones, ones * 0])
+        """The same for rings that are full, whose length stays."""
         equal = len(self.capacity) and (self.capacity == self.capacity[0]).all()
         self.size: int = int(self.edges[-1])
-        """Slots of all rings."""
+        """Number of slots of all rings."""
         self.equal: int = int(self.capacity[0]) if equal else 0
-        """The capacity that all rings have; 0 if they differ."""
+        """Capacity of every ring, or 0 if they differ."""
 
     def part(self, ring: int) -> Rings:
-        """One ring by itself, its slots numbered from 0; what happens to it happens to this one."""
+        """Return a view of one ring, with slots numbered from 0; it shares its numbers with this object."""
         out = object.__new__(Rings)
         out.edges = np.array([0, self.capacity[ring]], np.intp)
         out.capacity = self.capacity[ring : ring + 1]
@@ -90,12 +92,12 @@ class Rings:
         self.__dict__.update(state)
         self._name_counts()
 
-    # ---- rows in and out ------------------------------------------------------------------------------------------
+    # ---- adding and dropping rows ---------------------------------------------------------------------------------
 
     @property
     def last(self) -> Slots:
-        """The slot that was written last in each ring; its first slot while it is empty."""
-        if len(self.capacity) == 1:  # in numbers, for it is asked for most
+        """Slot of the newest row of each ring; its first slot while the ring is empty."""
+        if len(self.capacity) == 1:  # hot path: Python scalars instead of arrays
             length = self.length.item()
             return np.array([(self.insertion.item() - 1) % self.size if length else 0])
         newest: Slots = np.where(self.length > 0, (self.insertion - 1) % np.maximum(self.capacity, 1), 0)
@@ -103,36 +105,44 @@ class Rings:
 
     @property
     def oldest(self) -> Slots:
-        """The slot of the oldest row of each ring."""
+        """Slot of the oldest row of each ring."""
         return self.offset + self._start()
 
     def _start(self) -> Slots:
+        """Return the slot of the oldest row of each ring, numbered from the beginning of the ring."""
         if len(self.capacity) == 1:
             return np.array([(self.insertion.item() - self.length.item()) % max(self.size, 1)])
         start: Slots = (self.insertion - self.length) % np.maximum(self.capacity, 1)
         return start
 
     def target(self, ids: Ids) -> Slots:
-        """The slot that the next row of each ring goes into."""
+        """Return the slot that the next row of each ring goes into."""
         target: Slots = self.offset[ids] + self.insertion[ids]
         return target
 
     def place(self, ids: Ids) -> Any:
-        """:meth:`target` as numpy writes to it most quickly: a slice, where all rings are equally full."""
+        """Return :meth:`target` as an index; a slice, which numpy writes to fastest, if all rings are equally full."""
         if self.equal and type(ids) is slice:
             first, *others = self.insertion.tolist()
             if others.count(first) == len(others):
                 return slice(first, None, self.equal)
         return self.target(ids)
 
-    def advance(self, ids: Ids, place: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Count in one row for each of the rings ``ids``, which must differ, at what :meth:`place` said."""
-        if type(place) is slice:
-            slots, began = np.arange(place.start, self.size, self.equal), self.offset + self.ep_start
-            self._advance_in_step(place.start + 1)
+    def advance(self, ids: Ids, target: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        """Advance the positions by one row in each of some rings.
+
+        Args:
+            ids: Rings, all different.
+            target: Result of :meth:`place` for these rings.
+            rew: Rewards of the rows.
+            done: Flags of the rows that end their episode.
+        """
+        if type(target) is slice:
+            slots, began = np.arange(target.start, self.size, self.equal), self.offset + self.ep_start
+            self._advance_in_step(target.start + 1)
             self.ep_return += rew
         else:
-            slots, began = place, self.offset[ids] + self.ep_start[ids]
+            slots, began = target, self.offset[ids] + self.ep_start[ids]
             counts = self.counts[:3, ids]  # insertion, length and ep_len
             counts += _ONE
             counts[0] %= self.capacity[ids]
@@ -145,7 +155,7 @@ class Rings:
         return added
 
     def _advance_in_step(self, following: int) -> None:
-        """Count in a row of each ring, all of which go on at the same place: one sum, where it can be."""
+        """Advance all rings by one row, if they have the same insertion position: mostly one addition."""
         lengths = self.length.tolist()
         full = lengths.count(self.equal)
         if full == len(lengths):
@@ -157,14 +167,14 @@ class Rings:
         if following == self.equal:
             self.insertion.fill(0)
 
-    def _end(self, ids: Ids, places: Slots, added: Added) -> None:
-        """End the episodes of the rings at some places of ``ids``, and say so in what was added."""
-        ended = places if type(ids) is slice else ids[places]
-        added.ep_return[places], added.ep_len[places] = self.ep_return[ended], self.ep_len[ended]
+    def _end(self, ids: Ids, rows: Slots, added: Added) -> None:
+        """End the episodes of the rings ``ids[rows]``, and store their statistics in ``added``."""
+        ended = rows if type(ids) is slice else ids[rows]
+        added.ep_return[rows], added.ep_len[rows] = self.ep_return[ended], self.ep_len[ended]
         self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
 
     def advance_one(self, rew: NDArray[Any], done: bool) -> Added:
-        """:meth:`advance` for one row of a single ring: asked for most, so in numbers and not in arrays."""
+        """Advance a single ring by one row. This is the hot path, so it uses Python scalars instead of arrays."""
         slots, start = self.insertion.copy(), self.ep_start.copy()
         following, size = slots.item() + 1, self.size
         following = following if following < size else 0
@@ -181,21 +191,21 @@ class Rings:
         return Added(slots, _ZERO.copy() if not rew.ndim else np.zeros((1, *rew.shape)), _NONE.copy(), start)
 
     def advance_block(self, ids: Slots, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Count in several rows for each of some rings; ``ids`` is the ring of each row, in rising order."""
-        first = np.append(True, ids[1:] != ids[:-1])  # of its ring
+        """Advance rings by any number of rows each; ``ids`` is the ring of each row, in ascending order."""
+        first = np.append(True, ids[1:] != ids[:-1])  # rows that are the first of their ring
         begins = np.flatnonzero(first | np.append(False, done[:-1]))
         counts = np.bincount(ids, minlength=len(self.capacity))
         rank = np.arange(len(ids)) - (np.cumsum(counts) - counts)[ids]
         local = (self.insertion[ids] + rank) % self.capacity[ids]
-        goes_on = np.flatnonzero(first[begins])  # the episodes that the rings are in
-        rings = ids[begins[goes_on]]
+        current = np.flatnonzero(first[begins])  # the episodes that had begun before in each ring
+        rings = ids[begins[current]]
         total = np.array(rew, np.float64)
-        total[begins[goes_on]] += self.ep_return[rings]
+        total[begins[current]] += self.ep_return[rings]
         returns = np.add.reduceat(total, begins)
         steps = np.diff(np.append(begins, len(ids)))
-        steps[goes_on] += self.ep_len[rings]
+        steps[current] += self.ep_len[rings]
         starts = local[begins]
-        starts[goes_on] = self.ep_start[rings]
+        starts[current] = self.ep_start[rings]
         episode = np.cumsum(first | np.append(False, done[:-1])) - 1
         last = np.flatnonzero(np.append(first[1:], True))
         over, now = done[last], episode[last]
@@ -215,7 +225,10 @@ class Rings:
         return added
 
     def push(self, ring: int, count: int) -> Slots:
-        """The slots of ``count`` more rows of one ring, oldest first, which are counted in; episodes are not."""
+        """Advance one ring by ``count`` rows, and return their slots, oldest first.
+
+        The statistics of the current episode do not change.
+        """
         capacity = self.capacity.item(ring)
         slots: Slots = (self.insertion[ring] + np.arange(count)) % max(capacity, 1) + self.offset[ring]
         self.insertion[ring] = (self.insertion[ring] + count) % max(capacity, 1)
@@ -223,61 +236,71 @@ class Rings:
         return slots
 
     def drop_oldest(self, ids: Ids, count: Any = 1) -> None:
-        """Let the rows go that ``count`` more in each ring will overwrite; one number for all, or one for each."""
+        """Drop the rows that the next ``count`` rows of each ring will overwrite.
+
+        Args:
+            ids: Rings to drop rows from.
+            count: Number of rows, one for all rings or one for each.
+        """
         self.length[ids] = np.minimum(self.length[ids], self.capacity[ids] - count)
 
     def reset(self, ids: Ids = slice(None), *, keep_statistics: bool = False) -> None:
-        """Forget all rows; the episode that is going on starts anew, unless its statistics are kept."""
+        """Remove all rows. The current episodes start again at 0 steps, unless ``keep_statistics`` is set."""
         self.insertion[ids] = self.length[ids] = self.ep_start[ids] = 0
         if not keep_statistics:
             self.ep_return[ids] = self.ep_len[ids] = 0
 
     def numbers(self) -> NDArray[np.float64]:
-        """Everything that changes."""
+        """Return all numbers that change when rows are added, for storage."""
         return np.concatenate([self.counts.ravel().astype(np.float64), self.ep_return.ravel()])
 
     def restore(self, numbers: NDArray[np.float64], rew_shape: tuple[int, ...]) -> None:
-        """Take over what ``numbers`` gave, for rewards of a shape.
+        """Restore the result of :meth:`numbers`.
+
+        Args:
+            numbers: The stored numbers.
+            rew_shape: Shape of the reward of one row.
 
         Raises:
-            SizeError: more or fewer numbers, or positions that cannot be.
+            SizeError: The number of numbers is wrong, or positions are out of range.
         """
         returns = np.zeros((len(self.capacity), *rew_shape))
         if numbers.shape != (self.counts.size + returns.size,):
-            raise SizeError(f"{numbers.size} numbers for {len(self.capacity)} rings")
+            wanted = self.counts.size + returns.size
+            raise SizeError(f"{wanted} positions of {len(self.capacity)} rings are expected, got {numbers.size}")
         counts = numbers[: self.counts.size].reshape(self.counts.shape)
         insertion, length, ep_len, ep_start = counts
         ends = np.maximum(self.capacity, 1)
         inside = (insertion < ends) & (length <= self.capacity) & (ep_start < ends) & (ep_len < 2**53)
         if not ((counts >= 0) & (counts == np.floor(counts)) & inside).all():
-            raise SizeError("positions outside of the buffer")
+            raise SizeError("positions must be inside of the buffer, and some are not")
         self.counts[...] = counts
         returns.ravel()[:] = numbers[self.counts.size :]
         self.ep_return = returns
 
-    # ---- which slots have rows ------------------------------------------------------------------------------------
+    # ---- slots that hold a row ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return int(self.length.sum())
 
     def ring_of(self, slots: Slots) -> Any:
-        """The ring of each slot."""
+        """Return the number of the ring of each slot; the scalar 0 if there is only one ring."""
         if len(self.capacity) == 1:
             return 0
         return slots // self.equal if self.equal else np.searchsorted(self.edges, slots, side="right") - 1
 
     def has_row(self, slots: Slots) -> NDArray[np.bool_]:
-        """True for slots that hold a row."""
+        """Return a mask that is true for slots that hold a row."""
         ring = self.ring_of(slots)
         age = (slots - self.offset[ring] - self._start()[ring]) % self.capacity[ring]
         return np.asarray(age < self.length[ring])
 
-    def stored(self, places: slice = slice(None)) -> Slots:
-        """The slots that hold a row, in the order of the slots; or those at some places of that list."""
-        return self._in_order(np.arange(*places.indices(len(self))))
+    def stored(self, index: slice = slice(None)) -> Slots:
+        """Return the slots that hold a row, in slot order, or a slice of that list."""
+        return self._in_order(np.arange(*index.indices(len(self))))
 
     def free(self) -> list[slice]:
-        """The slots that hold no row, as ranges: at most two for each ring."""
+        """Return the slots that hold no row as slices, at most two for each ring."""
         ranges = []
         for offset, start, length, capacity in zip(
             self.offset.tolist(), self._start().tolist(), self.length.tolist(), self.capacity.tolist(), strict=True
@@ -289,53 +312,56 @@ class Rings:
                 ranges.append(slice(offset + end - capacity, offset + start))
         return ranges
 
-    def from_the_end(self, places: Slots) -> Slots:
-        """The slots at negative places of :meth:`stored`.
+    def from_the_end(self, positions: Slots) -> Slots:
+        """Return the slots at negative positions of :meth:`stored`.
 
         Raises:
-            RowIndexError: there are not so many rows.
+            RowIndexError: There are fewer rows.
         """
         rows = len(self)
-        if places.size and places.min() < -rows:
-            raise RowIndexError(f"{int(places.min())} of {rows} rows")
-        return self._in_order(places + rows)
+        if positions.size and positions.min() < -rows:
+            raise RowIndexError(f"row {int(positions.min())} does not exist; {rows} rows are stored")
+        return self._in_order(positions + rows)
 
-    def _in_order(self, places: Slots) -> Slots:
-        """The slots at places of the list of all slots with a row, which is not made: a buffer may have billions."""
+    def _in_order(self, positions: Slots) -> Slots:
+        """Return the slots at positions of the list of all slots with a row, in slot order.
+
+        The list itself is not created, since a buffer may have billions of slots.
+        """
         before = np.cumsum(self.length) - self.length
-        ring = np.searchsorted(before + self.length, places, side="right")
+        ring = np.searchsorted(before + self.length, positions, side="right")
         start, capacity = self._start()[ring], self.capacity[ring]
-        place = places - before[ring]
-        wrapped = start + self.length[ring] - capacity  # rows in the first slots of the ring, newer than the others
-        slots: Slots = place + np.where(place < wrapped, 0, start - np.maximum(wrapped, 0)) + self.offset[ring]
+        local = positions - before[ring]
+        wrapped = start + self.length[ring] - capacity  # number of rows in the first slots, newer than the others
+        slots: Slots = local + np.where(local < wrapped, 0, start - np.maximum(wrapped, 0)) + self.offset[ring]
         return slots
 
     def chronological(self) -> Slots:
-        """The slots that hold a row, ring by ring, the oldest row first."""
+        """Return the slots that hold a row, ring by ring, oldest row first."""
         return self.nth(np.arange(len(self)))
 
-    def nth(self, places: Slots) -> Slots:
-        """The slots of the rows at ``places``, counted through all rings from the oldest row of each."""
+    def nth(self, positions: Slots) -> Slots:
+        """Return the slots at positions of :meth:`chronological`, without creating that list."""
         slots: Slots
         start = self._start()
         if len(self.capacity) == 1:
-            slots = places + start[0]
+            slots = positions + start[0]
             return np.where(slots < self.size, slots, slots - self.size) if start[0] else slots
         before: Slots = np.cumsum(self.length) - self.length
-        ring = np.searchsorted(before + self.length, places, side="right")
-        slots = (places - before[ring] + start[ring]) % self.capacity[ring] + self.offset[ring]
+        ring = np.searchsorted(before + self.length, positions, side="right")
+        slots = (positions - before[ring] + start[ring]) % self.capacity[ring] + self.offset[ring]
         return slots
 
     def draw(self, rng: np.random.Generator, count: int) -> Slots:
-        """``count`` slots that hold a row, at random, each as likely as the other, with repetition."""
+        """Draw ``count`` slots that hold a row, uniformly and with replacement."""
         rows = len(self)
-        places: Slots = rng.integers(0, rows, count)
-        return places if rows == self.size else self.nth(places)  # in full rings every slot has a row
+        positions: Slots = rng.integers(0, rows, count)
+        return positions if rows == self.size else self.nth(positions)  # in full rings every slot holds a row
 
-    # ---- neighbours in time ---------------------------------------------------------------------------------------
+    # ---- neighbors in time ----------------------------------------------------------------------------------------
 
     def prev(self, slots: Slots, done: NDArray[np.bool_]) -> Slots:
-        """The slot of the row before; the slot itself where the row begins an episode, or is the oldest."""
+        """Return the slot of the row before each one, or its own if it begins an episode or is the oldest."""
         if len(self.capacity) == 1:
             first, size, oldest = 0, self.size, self.oldest.item()
         else:
@@ -345,7 +371,7 @@ class Rings:
         return np.where(done.take(before) | (slots == oldest), slots, before)
 
     def next(self, slots: Slots, done: NDArray[np.bool_]) -> Slots:
-        """The slot of the row after; the slot itself where the row ends an episode, or was written last."""
+        """Return the slot of the row after each one, or its own if it ends an episode or is the newest."""
         if len(self.capacity) == 1:
             last = self.last.item()
             after: Slots = slots + ~(done.take(slots) | (slots == last))
@@ -356,15 +382,15 @@ class Rings:
         return np.where(after == end, end - self.capacity[ring], after)
 
     def frames(self, slots: Any, count: int, done: NDArray[np.bool_]) -> Slots:
-        """The slots of the last ``count`` rows up to each of ``slots``, along a new last dimension."""
+        """Return the slots of the last ``count`` rows up to each of ``slots``, along a new last dimension."""
         frames = np.empty((*np.shape(slots), count), np.intp)
         frames[..., -1] = slots
-        for place in range(count - 2, -1, -1):
-            frames[..., place] = self.prev(frames[..., place + 1], done)
+        for position in range(count - 2, -1, -1):
+            frames[..., position] = self.prev(frames[..., position + 1], done)
         return frames
 
     def with_frames(self, count: int, done: NDArray[np.bool_]) -> Slots:
-        """The slots of rows that have ``count - 1`` rows before them in their episode, in the order of time."""
+        """Return the slots of rows that have ``count - 1`` rows before them in their episode, in time order."""
         slots = self.chronological()
         frames = self.frames(slots, count, done)
         complete: Slots = slots[frames[:, 0] != frames[:, 1]]

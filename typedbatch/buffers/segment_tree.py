@@ -1,4 +1,4 @@
-"""``SegmentTree``: sums over ranges, and the place where a running sum passes a value, for many values at once."""
+"""``SegmentTree``: sums over ranges, and vectorized search for the index at which a running sum reaches a value."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typedbatch.errors import RowIndexError, SizeError
 
 Floats = NDArray[np.float64]
 
-_WIDTH = 17  # values under one sum: wide enough for numpy to be at its best, and sums take 6 % of the values' memory
-_TOP = 1024  # a level of so many sums, or fewer, is searched as it is
+_WIDTH = 17  # values under one sum; wide enough for numpy to be fast, and sums take 6 % of the memory of the values
+_TOP = 1024  # a level of at most this many sums is searched directly
 
-_TINY = np.finfo(np.float64).tiny  # what is looked for is more than nothing, so that no 0 is found
+_TINY = np.finfo(np.float64).tiny  # search values are at least this, so numbers that are 0 are never found
 
 _ONES = np.ones(_WIDTH)
 _BEFORE = np.triu(np.ones((_WIDTH, _WIDTH)), 1)
-"""``rows @ _BEFORE`` are the sums of what stands before each number in its row, for a fifth of what cumsum takes."""
+"""Matrix for exclusive running sums: ``rows @ _BEFORE`` takes a fifth of the time of ``cumsum``."""
 
 
 class SegmentTree:
-    """``size`` numbers, 0 at first, whose sums are kept up to date.
+    """An array of ``size`` numbers, initially 0, with sums that are updated when numbers are set.
 
-    Each level holds the sums of 17 numbers of the level below, up to a level of 1,024 sums or fewer. So setting or
-    finding 256 of 100,000 numbers is a dozen numpy operations, and no compiler is needed.
+    Each level holds the sums of 17 numbers of the level below, up to a level of at most 1,024 sums. So setting or
+    finding 256 of 100,000 numbers takes a dozen numpy operations, and needs no compiler.
 
     Args:
-        size: how many numbers.
+        size: Number of numbers.
 
-    As Tianshou's ``SegmentTree``, except that what it is given is never written to, and that a negative index counts
-    from the end.
+    Like Tianshou's ``SegmentTree``, except that arguments are never written to, and that negative indices count from
+    the end.
     """
 
     def __init__(self, size: int) -> None:
@@ -48,23 +48,23 @@ class SegmentTree:
 
     @property
     def values(self) -> Floats:
-        """The numbers, live, ``(size,)``; to be written through ``tree[index] = value`` alone."""
+        """Live array of the numbers, ``(size,)``. Write to it through ``tree[index] = value`` only."""
         return self._levels[0][: self._size]
 
     def __getitem__(self, index: Any) -> Any:
-        """The number, or numbers, at an index, as a copy.
+        """Return a copy of the number, or numbers, at an index.
 
         Raises:
-            RowIndexError: there is no such number.
+            RowIndexError: An index is out of range.
         """
         return self._levels[0].take(self._as_indices(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Set numbers; where an index comes twice, the later value counts.
+        """Set numbers; of an index that occurs twice, the later value counts.
 
         Raises:
-            RowIndexError: there is no such number. Nothing was set.
-            ValueError: as many indices and values are needed, or one value. Nothing was set.
+            RowIndexError: An index is out of range. Nothing was set.
+            ValueError: There is neither one value nor a value for each index. Nothing was set.
         """
         index = np.atleast_1d(self._as_indices(index))
         self._levels[0][index] = value
@@ -78,29 +78,29 @@ class SegmentTree:
     def _as_indices(self, index: Any) -> Any:
         index = np.asarray(index)
         if index.dtype.kind not in "iu" and index.size:
-            raise RowIndexError(f"numbers are named by integers, got {describe(index)}")
+            raise RowIndexError(f"indices must be integers, got {describe(index)}")
         index = index.astype(np.intp, copy=False)
         if index.size and (index.min() < -self._size or index.max() >= self._size):
             wrong = index.min() if index.min() < -self._size else index.max()
-            raise RowIndexError(f"number {int(wrong)} of {self._size}")
+            raise RowIndexError(f"index {int(wrong)} is out of range for a tree of {self._size} numbers")
         return np.where(index < 0, index + self._size, index) if index.size and index.min() < 0 else index
 
     def rebuild(self) -> None:
-        """Compute all sums anew, after ``values`` were written to."""
+        """Compute all sums again, after ``values`` were written to directly."""
         self._levels[0][self._size :] = 0
         for below, level in zip(self._levels, self._levels[1:], strict=False):
             _sum_up(below, level)
 
     @property
     def room(self) -> int:
-        """How many numbers there is room for, which is ``size``, rounded up."""
+        """Capacity: ``size``, rounded up to a multiple of 17."""
         return len(self._levels[0])
 
     def use(self, values: Floats) -> None:
-        """Take ``room`` numbers from an array, and keep them there from now on.
+        """Use an array of ``room`` numbers, which is not copied, as the storage of the numbers.
 
         Raises:
-            SizeError: there are more or fewer.
+            SizeError: The array has another shape or dtype.
         """
         if values.shape != (self.room,) or values.dtype != np.float64:
             raise SizeError(f"{self.room} numbers are expected, got {describe(values)}")
@@ -108,19 +108,19 @@ class SegmentTree:
         self.rebuild()
 
     def reduce(self, start: int = 0, end: int | None = None) -> float:
-        """The sum of the numbers from ``start`` up to ``end``, which is not among them.
+        """Return the sum of the numbers from ``start`` up to, but not including, ``end``.
 
         Args:
-            start: the first one; negative from the end.
-            end: where to stop; negative from the end, None for all.
+            start: Index of the first number; negative ones count from the end.
+            end: Index after the last number; negative ones count from the end, None for the end itself.
 
         Raises:
-            RowIndexError: they are no whole numbers.
+            RowIndexError: ``start`` or ``end`` is not a whole number.
         """
         try:
             first, stop, _ = slice(start, end).indices(self._size)
         except TypeError:
-            raise RowIndexError(f"a range of numbers is between whole numbers, got {start!r} and {end!r}") from None
+            raise RowIndexError(f"start and end must be whole numbers, got {start!r} and {end!r}") from None
         if first == 0 and stop == self._size:
             return float(self._levels[-1].sum())
         total = 0.0
@@ -135,32 +135,32 @@ class SegmentTree:
         return float(total + level[first:stop].sum())
 
     def get_prefix_sum_idx(self, value: Any) -> Any:
-        """The first index up to which the numbers sum to ``value`` or more, for each value.
+        """Return the first index up to which, inclusive, the numbers sum to ``value`` or more, for each value.
 
-        With non-negative numbers ``get_prefix_sum_idx(u * tree.reduce())`` draws an index in proportion to its number,
-        for ``u`` uniform in [0, 1). A number that is 0 is never found.
+        If all numbers are non-negative, ``get_prefix_sum_idx(u * tree.reduce())`` draws an index in proportion to its
+        number, for ``u`` uniform in [0, 1). The index of a number that is 0 is never returned.
 
         Args:
-            value: a number or an array of them, at least 0 and less than the sum of all; it is left as it is.
+            value: Number or array of numbers, at least 0 and less than the sum of all; not modified.
 
         Returns:
-            An int for a number, else an array of the same shape.
+            An int for a number, else an array of the shape of ``value``.
 
         Raises:
-            SizeError: a value is negative, not a number, or too large (an ``AssertionError`` too).
+            SizeError: A value is negative, not a number, or too large (also an ``AssertionError``).
         """
         try:
             values = np.atleast_1d(np.asarray(value, np.float64))
         except (TypeError, ValueError) as error:
-            raise SizeError(f"values are numbers, got {describe(value)}") from error
+            raise SizeError(f"values must be numbers, got {describe(value)}") from error
         total = self.reduce()
         if not ((values >= 0) & (values < total)).all():
-            raise SizeError(f"values are at least 0 and less than the sum of all, {total}")
+            raise SizeError(f"values must be at least 0 and less than the sum of all, {total}, and some are not")
         index = self.find(values.ravel())
         return int(index[0]) if np.ndim(value) == 0 else index.reshape(np.shape(value))
 
     def find(self, values: Floats) -> NDArray[np.intp]:
-        """:meth:`get_prefix_sum_idx` for an array, ``(N,)``, of values that are known to be in range."""
+        """Return the indices for an array of values, ``(N,)``, as :meth:`get_prefix_sum_idx` does, without checks."""
         sums = self._levels[-1].cumsum()
         values = np.maximum(values, _TINY)
         rest = np.minimum(values, sums[-1])
@@ -172,21 +172,24 @@ class SegmentTree:
         rows = np.arange(len(index)) * _WIDTH
         for level in below:
             before = level.reshape(-1, _WIDTH).take(index, 0, mode="clip") @ _BEFORE
-            place = ((before < rest[:, None]).argmin(1) - 1) % _WIDTH  # the last that is less; -1 if all of them are
-            index = index * _WIDTH + place
+            # The last number whose sum before it is less than the rest; argmin is 0, and so -1, if that is all of them.
+            position = ((before < rest[:, None]).argmin(1) - 1) % _WIDTH
+            index = index * _WIDTH + position
             if level is not below[-1]:
-                rest -= before.ravel().take(rows + place)
+                rest -= before.ravel().take(rows + position)
                 np.maximum(rest, _TINY, out=rest)
         index = np.minimum(index, self._size - 1)
-        if not self._levels[0].take(index).all():  # sums that were rounded in another order
+        if not self._levels[0].take(index).all():  # the sums of different levels are rounded differently
             index = np.minimum(self.values.cumsum().searchsorted(values), np.flatnonzero(self.values)[-1])
         return index
 
 
 def _sum_up(below: Floats, level: Floats) -> None:
+    """Write the sums of the groups of a level to the level above."""
     groups = below.reshape(-1, _WIDTH)
     level[: len(groups)] = groups @ _ONES
 
 
 def _padded(size: int) -> int:
+    """Round up to a multiple of the group size."""
     return -(-size // _WIDTH) * _WIDTH

@@ -1,4 +1,4 @@
-"""Which slots an index of a buffer means."""
+"""Conversion of indices of a buffer to slots."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typedbatch.errors import RowIndexError, StructureError
 
 
 def as_slots(rings: Rings, index: Any) -> Any:
-    """A slot, or an array of them, each of which holds a row.
+    """Return the slot, or array of slots, that an index names; each holds a row.
 
     Raises:
-        RowIndexError: a slot that does not exist, or holds no row; or an index of another kind.
+        RowIndexError: A slot does not exist or holds no row, or the index is of another kind.
     """
     if isinstance(index, slice):
         return rings.chronological() if index == slice(None) else _slice(rings, index)
@@ -34,13 +34,13 @@ def as_slots(rings: Rings, index: Any) -> Any:
         index = np.flatnonzero(index)
     if not isinstance(index, int) and not (isinstance(index, ndarray) and index.dtype.kind in "iu"):
         shown = describe(index) if isinstance(index, ndarray) else repr(index)
-        raise RowIndexError(f"rows of a buffer are named by slots: integers, slices, arrays, masks; got {shown}")
+        raise RowIndexError(f"an index of a buffer is an integer, a slice, an array or a mask of slots, got {shown}")
     slots = np.asarray(_require_exists(rings, index) if isinstance(index, int) else index, np.intp)
-    if slots.size and slots.view(np.uintp).max() >= rings.size:  # as such, negative numbers are the largest
+    if slots.size and slots.view(np.uintp).max() >= rings.size:  # as unsigned, negative numbers are the largest
         if slots.min() < 0:
             slots = np.where(slots < 0, rings.from_the_end(np.minimum(slots, -1)), slots)
         if slots.max() >= rings.size:
-            raise RowIndexError(f"slot {int(slots.max())} of a buffer of {rings.size}")
+            raise RowIndexError(f"slot {int(slots.max())} does not exist in a buffer of {rings.size} slots")
     if len(rings) < rings.size and not (held := rings.has_row(slots)).all():
         free = slots if not slots.ndim else slots[~held][0]
         raise RowIndexError(f"slot {int(free)} holds no row; {len(rings)} of {rings.size} slots do")
@@ -51,35 +51,35 @@ def _slice(rings: Rings, index: slice) -> Slots:
     try:
         return rings.stored(index)
     except TypeError:
-        raise RowIndexError(f"a slice of rows is between whole numbers, got {index!r}") from None
+        raise RowIndexError(f"the bounds of a slice must be whole numbers, got {index!r}") from None
 
 
 def _require_exists(rings: Rings, number: int) -> int:
-    """The number itself, if a cast to a machine word does not make another one of it.
+    """Return a slot number, or raise an error if the cast to 64 bits would change it.
 
     Raises:
-        RowIndexError: it does, so there is no such slot.
+        RowIndexError: The number exceeds 64 bits, so the slot does not exist.
     """
     if not -sys.maxsize <= number <= sys.maxsize:
-        raise RowIndexError(f"slot {number} of a buffer of {rings.size}")
+        raise RowIndexError(f"slot {number} does not exist in a buffer of {rings.size} slots")
     return number
 
 
 def slots_between(rings: Rings, start: int, stop: int) -> Slots:
-    """The slots from ``start`` up to ``stop``, around the end of their ring when ``stop`` is not behind ``start``.
+    """Return the slots from ``start`` up to ``stop``, wrapping around at the end of the ring if ``stop`` is lower.
 
     Raises:
-        StructureError: they are in different rings, or in none.
-        SizeError: they are no whole numbers.
+        StructureError: ``start`` and ``stop`` are in different rings, or in none.
+        SizeError: ``start`` or ``stop`` is not a whole number.
     """
     start, stop = (count_of(end, name, -sys.maxsize, sys.maxsize) for end, name in ((start, "start"), (stop, "stop")))
     ends = np.array([start, stop - 1])
-    if start == stop:  # nothing, whichever ring it is in
+    if start == stop:  # an empty range is valid anywhere
         return np.zeros(0, np.intp)
     first, last = (np.searchsorted(rings.edges, ends, side="right") - 1).tolist()
     if first != last or start < 0 or not rings.edges[0] <= stop - 1 < rings.size:
         raise StructureError(
-            f"start {start} and stop {stop} are not in one ring; rings begin at {rings.offset.tolist()}"
+            f"start and stop must be in the same ring, got {start} and {stop}; rings begin at {rings.offset.tolist()}"
         )
     if stop > start:
         return np.arange(start, stop)

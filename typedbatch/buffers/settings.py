@@ -1,4 +1,4 @@
-"""Settings: the numbers that a buffer is made with, or asked for, within their bounds."""
+"""Checks of the numbers that buffers take as settings and arguments."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typedbatch._tree.rows import at_least
 from typedbatch.errors import SettingError, SizeError
 
 MOST_SLOTS: Final = 2**48
-"""More than any disk holds, and few enough for every product with a row's size to be computed."""
+"""Maximum number of slots: more than any disk holds, and low enough that sizes in bytes do not overflow."""
 _MOST_RINGS: Final = 2**20
 _MOST_FRAMES: Final = 1000
-"""What ``stack_num`` may be in a buffer of any size."""
+"""Maximum ``stack_num`` of a buffer with fewer slots than that."""
 
 
 def count_of(value: Any, name: str, least: int = 0, most: int = MOST_SLOTS) -> int:
     """Return a whole number of rows, rings or steps.
 
     Raises:
-        SizeError: it is something else, or out of bounds.
+        SizeError: ``value`` is not a whole number, or out of bounds.
     """
     number = at_least(least, value, name)
     if number > most:
@@ -34,16 +34,16 @@ def ring_count(value: Any, name: str) -> int:
     """Return a number of rings.
 
     Raises:
-        SizeError: it is none.
+        SizeError: ``value`` is not a whole number from 1 to 2**20.
     """
     return count_of(value, name, 1, _MOST_RINGS)
 
 
 def frame_count(value: Any, size: int) -> int:
-    """Return a number of frames for a buffer of so many slots.
+    """Return a number of frames for a buffer of ``size`` slots.
 
     Raises:
-        SizeError: it is none, or there could never be so many.
+        SizeError: ``value`` is not a whole number, is below 1, or is above both 1,000 and ``size``.
     """
     return count_of(value, "stack_num", 1, max(size, _MOST_FRAMES))
 
@@ -52,12 +52,12 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
     """Return a finite number.
 
     Raises:
-        SettingError: it is something else, or out of bounds.
+        SettingError: ``value`` is not a finite number, or out of bounds.
     """
     bounds = f"from {least} to {most}" if math.isfinite(most) else f"{least} or more, and finite"
     try:
         number = float(value) if hasattr(type(value), "__float__") else math.nan
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # an array of several numbers, a tensor of them
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # e.g. an array or a tensor of several numbers
         number = math.nan
     if not (math.isfinite(number) and least <= number <= most):
         raise SettingError(f"{name} is a number, {bounds}, got {_shown(value)}")
@@ -65,15 +65,15 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
 
 
 def generator(seed: Any) -> np.random.Generator:
-    """Return a generator of random numbers.
+    """Return a random number generator.
 
     Raises:
-        SettingError: the seed is none.
+        SettingError: ``seed`` is not a valid seed.
     """
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise SettingError(f"random_seed is None, or a whole number that is 0 or more, got {seed!r}") from error
+        raise SettingError(f"random_seed must be None or a whole number of at least 0, got {seed!r}") from error
 
 
 def _shown(value: Any) -> str:

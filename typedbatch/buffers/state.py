@@ -1,7 +1,7 @@
-"""What a buffer keeps: rows in columns, their positions, a place where both are; and what has to know of changes.
+"""The state of a buffer: its columns, positions, storage and guard, and hooks that are called when rows change.
 
-A buffer is what people call; the functions of this package take its state. A class of buffers that keeps more beside
-its rows, such as priorities, has a state of its own, which overrides what is called when rows come and go.
+Users call methods of a buffer; the functions of this package take its state. A class of buffers that stores more than
+rows, such as priorities, has a subclass of ``State``, which overrides the hooks.
 """
 
 from __future__ import annotations
@@ -40,10 +40,14 @@ _ONLY = slice(0, 1)
 
 
 def state_of(buffer: Any, who: str = "this") -> State:
-    """What a buffer keeps.
+    """Return the state of a buffer.
+
+    Args:
+        buffer: Buffer.
+        who: Name of the function that takes it, for errors.
 
     Raises:
-        LeafError: it is not a buffer.
+        LeafError: ``buffer`` is not a buffer.
     """
     state = getattr(buffer, "_state", None)
     if not isinstance(state, State):
@@ -52,19 +56,20 @@ def state_of(buffer: Any, who: str = "this") -> State:
 
 
 class State:
-    """The rows of a buffer, and all that belongs to them.
+    """State of a buffer.
 
     Args:
-        cls: the class of the buffer.
-        capacities: slots of each ring.
-        options: what the buffer was made with.
-        many: whether a batch that is added without ``buffer_ids`` has a row for each ring, or is a single row.
+        cls: Class of the buffer.
+        capacities: Number of slots of each ring.
+        options: Options of the buffer.
+        many: Whether a batch that is added without ``buffer_ids`` has a row for each ring; otherwise it is a single
+            row.
 
     Raises:
-        TypeError: there is no such option.
-        SizeError: ``stack_num`` is below 1, or above 1,000 and the number of slots.
-        SettingError: a ``random_seed`` that is none.
-        StorageError: the folder cannot be used.
+        TypeError: An option does not exist.
+        SizeError: ``stack_num`` is below 1, or above both 1,000 and the number of slots.
+        SettingError: ``random_seed`` is not a valid seed.
+        StorageError: The folder cannot be used.
     """
 
     def __init__(self, cls: type, capacities: list[int], options: BufferOptions, *, many: bool = False) -> None:
@@ -88,63 +93,67 @@ class State:
         self.sample_avail: bool = known["sample_avail"]
         self.rng: np.random.Generator = generator(known["random_seed"])
         self.hint: Any = cls
-        """The class of the buffer, with what it was declared to hold."""
+        """Class of the buffer, with its type arguments."""
         self.name: str = cls.__name__
         self.rings: Rings = Rings(capacities)
         self.columns: Tree = new_tree(Batch, {})
         self.simple: Simple = {}
-        """The columns that take what has their dtype and shape as it is."""
+        """Columns that store values of their own dtype and row shape unchanged."""
         self.guard: Guard = Guard()
         self.whole: tuple[State, int] | None = None
-        """The state that this one is a ring of, and the slot there that is the first one here."""
+        """If this buffer is a ring of another: the state of that one, and the slot there that is slot 0 here."""
         self.parts: list[State] = []
-        """The rings, each by itself, if anybody asked for them."""
+        """States of the rings as buffers of their own, once ``ReplayBuffer.buffers`` has been used."""
         self.storage: Memory = Memory() if path is None else Disk.create(path)
         self.durable: bool = False
-        """Whether the rows, maybe those of the buffer that this one is a ring of, are on disk."""
+        """Whether the rows are on disk; for a ring, whether those of the whole buffer are."""
         self.declared: Declared | None = None
+        """Cached result of :meth:`declaration`."""
         self.mark: object = None
-        """What a collector left that has added the last rows; see ``typedbatch.training.following``."""
+        """Mark of the collector that has added the last rows; see ``typedbatch.training.following``."""
 
     @property
     def done(self) -> Any:
-        """The column that is true where an episode ends."""
+        """Column that is true for the rows that end an episode."""
         return self.columns.__dict__["done"]
 
     def owner(self) -> State:
-        """What the rows are stored by: the state that this one is a ring of, or this one."""
+        """Return the state that stores the rows: that of the whole buffer for a ring, otherwise this one."""
         return self if self.whole is None else self.whole[0]
 
     def require_whole(self, what: str) -> None:
-        """Raise an error for a ring of a buffer.
+        """Raise an error if this buffer is a ring of another.
+
+        Args:
+            what: Name of the operation, which begins the error text.
 
         Raises:
-            StructureError: it is one.
+            StructureError: This buffer is a ring of another.
         """
         if self.whole is not None:
             raise StructureError(f"{what} is not possible in a ring of a {self.owner().name}; use the whole buffer")
 
     def declaration(self) -> Declared:
-        """What the buffer is declared to hold."""
+        """Return the declared types of the buffer."""
         if self.declared is None:
             own = Declared(self.hint)
             self.declared = own if own.says else self.declared_elsewhere() or own
         return self.declared
 
     def declared_elsewhere(self) -> Declared | None:
-        """What another buffer says of this one's rows: the one that this is a ring of."""
+        """Return the declared types that a buffer without type arguments takes over, as a ring does; None if none."""
         return None if self.whole is None else self.whole[0].part_declaration()
 
     def part_declaration(self) -> Declared:
-        """What a ring of this buffer is declared to hold."""
+        """Return the declared types of the rings of this buffer."""
         return self.declaration()
 
     def set_stack_num(self, stack_num: Any) -> None:
-        """Change the number of frames; see :attr:`ReplayBuffer.stack_num`.
+        """Set the number of frames; see :attr:`ReplayBuffer.stack_num`.
 
         Raises:
-            SizeError: it is no number of frames.
-            SchemaError: what would be sampled is not of the declared type.
+            SizeError: ``stack_num`` is not a whole number, or out of bounds.
+            SchemaError: Samples would not match the declared type.
         """
         frames = frame_count(stack_num, self.owner().rings.size)
 
@@ -160,14 +169,26 @@ class State:
         self.change(partial(use, self.stack_num), use_if_it_fits)
 
     def use_frames(self, count: int) -> None:
-        """Sample so many frames, from each ring by itself too."""
+        """Set the number of frames of this buffer and its rings, without checks."""
         for state in (self, *self.parts):
             state.stack_num = state.options["stack_num"] = count
 
     # ---- columns --------------------------------------------------------------------------------------------------
 
     def plan(self, batch: Any, fields: dict[str, Any], lead: tuple[()] | tuple[int]) -> Plan:
-        """Rows that fit, with columns for fields that are new; ``batch`` is what they are of, None if of a buffer."""
+        """Check rows, add columns for new fields, and return the pending writes.
+
+        Args:
+            batch: Batch that the rows come from, to be validated; None for rows of a buffer.
+            fields: Fields to store.
+            lead: Leading shape of the rows.
+
+        Raises:
+            RowAssignmentError: A value does not fit its column.
+            LeafError: A value cannot be stored.
+            SchemaError: ``batch``, or a sample, does not match the declared type.
+            StorageError: The storage cannot hold a new column.
+        """
         plan = Plan(lead)
         plan.add(self.columns.__dict__, fields, (), self.simple)
         if batch is not None and (plan.new or plan.fills or current_level() == "values"):
@@ -177,9 +198,10 @@ class State:
         return plan
 
     def _grow(self, plan: Plan) -> None:
+        """Add the columns of new fields, or roll back."""
         self.require_whole(f"adding field {plan.new[0].name!r}")
         if not self.rings.size:
-            raise SizeError(f"this {self.name} has room for 0 rows")
+            raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
         self.change(self.undoing(structure=True), self._add_columns, plan)
 
     def _add_columns(self, plan: Plan) -> None:
@@ -187,7 +209,7 @@ class State:
         first = not columns
         plan.add_new_columns(self.rings.size, self.storage)
         in_order = [name for name in FIELDS if name in columns]
-        for name in [*in_order, *(name for name in columns if name not in FIELDS)]:  # in which they are sampled
+        for name in [*in_order, *(name for name in columns if name not in FIELDS)]:  # the order of fields in samples
             columns[name] = columns.pop(name)
         if first:
             self.rings.ep_return = np.zeros((len(self.rings.capacity), *np.shape(columns["rew"])[1:]))
@@ -195,24 +217,24 @@ class State:
         self.on_columns_laid_out()
 
     def on_columns_laid_out(self) -> None:
-        """Called when there are other columns than before."""
+        """Update the rings and the storage after columns were added or replaced."""
         self.share_columns()
         self.on_described_anew()
 
     def on_described_anew(self) -> None:
-        """Called when there are other columns than before, or the buffer would be made with other arguments."""
+        """Update the storage after the description of the buffer has changed."""
         if self.whole is None:
             self.storage.lay_out(self.description(), self.columns, self.numbers())
 
     def share_columns(self) -> None:
-        """Called when columns or positions are other objects than before."""
+        """Update everything that refers to the columns and positions after these objects were replaced."""
         self.guard.durable = self.durable = self.owner().storage.durable
         self.simple = simple_columns(self.columns.__dict__)
         for ring, part in enumerate(self.parts):
             self._share(ring, part)
 
     def _share(self, ring: int, part: State) -> None:
-        """Make the rows and the positions of one ring those of ``part``."""
+        """Let ``part`` share the rows, positions and guard of one ring."""
         start, stop = self.rings.edges[ring : ring + 2].tolist()
         part.columns = slice_of(self.columns, start, stop)
         part.rings = self.rings.part(ring)
@@ -223,7 +245,7 @@ class State:
     # ---- reading --------------------------------------------------------------------------------------------------
 
     def rows(self, slots: Any) -> Any:
-        """Some rows, as they are sampled."""
+        """Return rows as they are sampled: with frames, computed fields, and the declared type."""
         frames, declared = self.frames(slots, self.stack_num), self.declaration()
         out: dict[str, Any] = {name: None for name in FIELDS if name not in declared.left_out}
         for name, column in self.columns.__dict__.items():
@@ -238,11 +260,11 @@ class State:
         return declared.typed(out)
 
     def read(self, name: str, column: Any, slots: Any) -> Any:
-        """Some rows of a field."""
+        """Return a copy of some rows of a field."""
         return take_slots(column, slots)
 
     def frames(self, slots: Any, count: int) -> Any:
-        """The slots of the last ``count`` rows up to each of ``slots``; they themselves for one."""
+        """Return the slots of the last ``count`` rows up to each of ``slots``, or ``slots`` itself if that is 1."""
         if count == 1:
             return slots
         if self.guard.reader is not None:
@@ -250,10 +272,10 @@ class State:
         return self.rings.frames(slots, count, self.done)
 
     def column(self, name: str) -> Any:
-        """The column of a field.
+        """Return the column of a field.
 
         Raises:
-            MissingFieldError: there is none.
+            MissingFieldError: The field does not exist.
         """
         try:
             return self.columns.__dict__[name]
@@ -261,14 +283,14 @@ class State:
             raise MissingFieldError(self.name, name, self.columns.__dict__) from None
 
     def shown(self, name: str) -> Any:
-        """What the buffer shows of a column: itself, unless its rows are read as others than are stored."""
+        """Return the value of ``buffer.name``: the column, unless rows are read with values that are not stored."""
         return self.column(name)
 
     def flags(self) -> NDArray[np.bool_]:
-        """Where episodes end.
+        """Return the column ``done``.
 
         Raises:
-            EmptyBufferError: there are no columns yet.
+            EmptyBufferError: Nothing has been added yet.
         """
         if not self.columns.__dict__:
             raise self.empty()
@@ -276,20 +298,20 @@ class State:
         return flags
 
     def empty(self) -> EmptyBufferError:
-        """What to raise where there has to be a row."""
+        """Return the error for a call that needs a row in an empty buffer."""
         return EmptyBufferError(f"this {self.name} of {self.rings.size} rows is empty; add() transitions first")
 
     def draw(self, count: int) -> Slots:
-        """So many slots with a row, at random."""
+        """Draw ``count`` slots that hold a row, with replacement."""
         return self.rings.draw(self.rng, count)
 
     # ---- adding ---------------------------------------------------------------------------------------------------
 
     def add_one(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Add a row to the only ring."""
-        guard, undo = self.guard, self.undoing(_ONLY)
-        try:  # as ``change`` does
-            guard.unfinished.append(undo)
+        """Add a row to a buffer of one ring."""
+        guard, rollback = self.guard, self.undoing(_ONLY)
+        try:  # hot path: what ``change`` does, inlined
+            guard.unfinished.append(rollback)
             if self.durable:
                 self.make_room(_ONLY)
             plan.write(self.rings.insertion.item(0))
@@ -303,41 +325,50 @@ class State:
         return added
 
     def add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Add one row to each of the rings ``ids``, which differ."""
+        """Add one row to each of the rings ``ids``, which must be different."""
         return self.change(self.undoing(ids), self._write_many, plan, ids, rew, done)
 
     def _write_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         self.make_room(ids)
-        place = self.rings.place(ids)
-        plan.write(place)
-        added = self.rings.advance(ids, place, rew, done)
+        target = self.rings.place(ids)
+        plan.write(target)
+        added = self.rings.advance(ids, target, rew, done)
         self.on_rows_written(added.slots)
         return added
 
     def add_block(self, plan: Plan, ids: Slots, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Add rows of which several go into the same ring, one after the other; one write for each column."""
+        """Add any number of rows to each ring, with one write for each column.
+
+        Of more rows than the capacity of a ring, the last ones are stored.
+
+        Args:
+            plan: Pending writes of the rows.
+            ids: Number of the ring of each row.
+            rew: Rewards of the rows.
+            done: Flags of the rows that end their episode.
+        """
         counts = np.bincount(ids, minlength=len(self.rings.capacity))
-        room = np.minimum(counts, self.rings.capacity)
-        return self.change(self.undoing(slice(None), room), self._write_block, plan, ids, counts, room, rew, done)
+        stored = np.minimum(counts, self.rings.capacity)
+        return self.change(self.undoing(slice(None), stored), self._write_block, plan, ids, counts, stored, rew, done)
 
     def _write_block(
-        self, plan: Plan, ids: Slots, counts: Slots, room: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
+        self, plan: Plan, ids: Slots, counts: Slots, stored: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
     ) -> Added:
-        self.make_room(slice(None), room)
+        self.make_room(slice(None), stored)
         order = ids.argsort(kind="stable")
         ids = ids[order]
         added = self.rings.advance_block(ids, rew[order], done[order])
-        kept = np.flatnonzero(np.arange(len(ids)) >= (np.cumsum(counts) - room)[ids])  # the last ones that have room
-        slots = added.slots[kept]
-        plan.part(order[kept]).write(slots)
+        last = np.flatnonzero(np.arange(len(ids)) >= (np.cumsum(counts) - stored)[ids])  # rows within the capacity
+        slots = added.slots[last]
+        plan.part(order[last]).write(slots)
         self.on_rows_written(slots)
         back = order.argsort()
         return Added(*(column[back] for column in added))
 
     def cut_episodes(self, ids: Slots) -> None:
-        """Let the episodes that rings are in count as truncated at their last rows, as what follows is of others.
+        """Mark the current episodes of rings as truncated at their last rows, because other episodes will follow.
 
-        If it is interrupted, what is left of it is done; if the process is killed, the next call does it.
+        If this is interrupted, the rollback finishes it. If the process is killed, the next call finishes it.
         """
         ids = ids[self.rings.length[ids] > 0]
         if len(ids):
@@ -350,21 +381,32 @@ class State:
         rings, columns = self.rings, self.columns.__dict__
         rings.ep_return[ids] = rings.ep_len[ids] = 0
         rings.ep_start[ids] = rings.insertion[ids]
-        self.on_rows_written(last[:0])  # first, as an episode that is marked as ended has no statistics
+        # Commit first: if the process is killed in between, no episode that is marked as ended has statistics.
+        self.on_rows_written(last[:0])
         columns["truncated"][last] = True
         columns["done"][last] = True
 
     def forget(self, keep_statistics: bool = False) -> None:
-        """Forget every row."""
+        """Remove all rows."""
         self.rings.reset(keep_statistics=keep_statistics)
         self.announce_overwriting(self.rings.size)
         self.on_rows_written(np.zeros(0, np.intp))
         self.on_rows_forgotten(0, self.rings.size)
 
-    # ---- changes that are done as a whole or not at all -----------------------------------------------------------
+    # ---- atomic changes -------------------------------------------------------------------------------------------
 
     def change(self, undo: Callable[[], None], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do something that is undone if an exception ends it, whichever."""
+        """Call a function, and roll back if any exception ends it.
+
+        Args:
+            undo: Rollback, which may be called repeatedly, and at any point of the change.
+            act: Function that makes the change.
+            *args: Arguments of ``act``.
+            **kwargs: Keyword arguments of ``act``.
+
+        Returns:
+            The result of ``act``.
+        """
         guard = self.guard
         try:
             guard.unfinished.append(undo)
@@ -377,14 +419,15 @@ class State:
         return out
 
     def undoing(self, ids: Any = None, count: Any = 1, *, structure: bool = False) -> Callable[[], None]:
-        """What undoes a change that is about to begin, and may itself be called again if it is interrupted.
+        """Return the rollback of a change that is about to begin. It can be called again if it is interrupted.
 
-        On disk that is to read the folder, which is what it would be if the process had been killed.
+        On disk the rollback reads the folder, which is in the state that a killed process would have left.
 
         Args:
-            ids: the rings that rows will be written to, if any; those that they overwrite are gone then.
-            count: how many rows each; one number, or one for each ring.
-            structure: whether there may be other columns.
+            ids: Rings that rows will be written to, or None; the rollback drops the rows that these may have
+                overwritten.
+            count: Number of rows for each ring, one number for all or one for each.
+            structure: Whether the change may add or replace columns.
         """
         owner = self.owner()
         if self.durable:
@@ -396,7 +439,15 @@ class State:
         return partial(owner.put_back, positions, columns, self.rings, ids, count)
 
     def put_back(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: Any) -> None:
-        """Go back to positions and columns, without the rows that ``count`` more in rings would have overwritten."""
+        """Restore positions and columns in memory, as the rollback of :meth:`undoing`.
+
+        Args:
+            positions: Bytes of the counts, the array of returns, and its bytes.
+            columns: Columns to restore, or None if they have not changed.
+            rings: Rings, of this buffer or of a part, that ``ids`` are numbers of.
+            ids: Rings whose rows may have been overwritten, or None.
+            count: Number of rows of each that may have been overwritten.
+        """
         counts, returns, values = positions
         self.rings.counts.ravel()[:] = np.frombuffer(counts, np.int64)
         returns.ravel()[:] = np.frombuffer(values)
@@ -409,22 +460,22 @@ class State:
         self.on_rows_dropped()
 
     def make_room(self, ids: Any, count: Any = 1) -> None:
-        """Called before rows are written: on disk, those that will be overwritten no longer count."""
+        """Drop the rows that are about to be overwritten, and commit that; called before rows are written on disk."""
         if self.durable:
             self.rings.drop_oldest(ids, count)
             owner = self.owner()
             owner.storage.commit(owner.numbers(), int(np.max(count)), begun=True)
 
     def announce_overwriting(self, count: int) -> None:
-        """Called when so many slots of a ring may be written to next, whichever they are: on disk, others are told."""
+        """Tell readers of the folder that any ``count`` slots of a ring may be overwritten. Does nothing in memory."""
         if self.durable:
             owner = self.owner()
             owner.storage.commit(owner.numbers(), count)
 
-    # ---- what a class that keeps more than rows overrides ---------------------------------------------------------
+    # ---- hooks, which states that store more than rows override ---------------------------------------------------
 
     def on_rows_written(self, slots: Slots) -> None:
-        """Called when rows have been written and counted in."""
+        """Commit the positions; called after rows were written and the positions were advanced."""
         if self.whole is not None:
             whole, start = self.whole
             whole.on_rows_written(slots + start)
@@ -432,47 +483,47 @@ class State:
             self.storage.commit(self.numbers())
 
     def on_rows_forgotten(self, start: int, stop: int) -> None:
-        """Called when the slots from ``start`` up to ``stop`` hold rows no longer."""
+        """Handle that the slots from ``start`` up to ``stop`` no longer hold rows."""
         if self.whole is not None:
             whole, first = self.whole
             whole.on_rows_forgotten(start + first, stop + first)
 
     def on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
-        """Called when rows were moved to other slots, with the numbers that belong to them."""
+        """Handle that rows were moved to other slots; ``extras`` are the numbers that belong to them."""
 
     def on_rows_dropped(self) -> None:
-        """Called when rows no longer count that did, because a change was undone or another process overwrites them."""
+        """Handle that rows no longer count, after a rollback or because another process overwrites them."""
 
     def on_reopened(self) -> None:
-        """Called when the buffer was opened again, maybe after the process was killed."""
+        """Finish what was interrupted if the process was killed; called after the buffer was opened or read again."""
 
     def numbers(self) -> NDArray[np.float64]:
-        """Everything that changes with a row, beside the row."""
+        """Return all numbers, apart from the columns, that change when a row is added."""
         return self.rings.numbers()
 
     def restore(self, numbers: NDArray[np.float64]) -> None:
-        """Take over what ``numbers`` gave, for the columns that are there.
+        """Restore the result of :meth:`numbers`, for the current columns.
 
         Raises:
-            SizeError: they do not fit.
+            SizeError: ``numbers`` has the wrong length, or positions are out of range.
         """
         columns = self.columns.__dict__
         self.rings.restore(numbers, np.shape(columns["rew"])[1:] if columns else ())
 
     def arguments(self) -> dict[str, Any]:
-        """What the constructor is to be called with for such a buffer, as JSON takes it."""
+        """Return the constructor arguments of the buffer, in types that JSON has."""
         if self.many:
             return {"total_size": self.rings.size, "buffer_num": len(self.rings.capacity), **self.options}
         return {"size": self.rings.size, **self.options}
 
-    # ---- as data --------------------------------------------------------------------------------------------------
+    # ---- storage --------------------------------------------------------------------------------------------------
 
     def description(self) -> dict[str, Any]:
-        """What it takes to make such a buffer, as JSON takes it."""
+        """Return the class and constructor arguments of the buffer, in types that JSON has."""
         return {"class": library_class(self.hint).__name__, "arguments": self.arguments()}
 
     def read_again(self) -> None:
-        """Make a buffer on disk what its folder says, as after a kill."""
+        """Restore a buffer on disk from its folder, as after a kill."""
         disk: Any = self.storage
         layout: Layout = disk.read()
         self.columns = layout.columns

@@ -1,4 +1,4 @@
-"""Storage in memory: where the columns of a buffer are that has no ``path``. ``disk`` has the other one."""
+"""Storage in memory: the columns of a buffer without ``path``. ``disk`` has the storage of the others."""
 
 from __future__ import annotations
 
@@ -14,38 +14,47 @@ VERSION = 1
 
 
 class Memory:
-    """Columns in memory. Pages that nothing was written to take no room."""
+    """Columns in memory. Pages that were never written to take no memory."""
 
     durable: bool = False
 
     def __init__(self) -> None:
         self.extras: dict[str, NDArray[np.float64]] = {}
-        """Numbers for each slot that are not columns, such as priorities."""
+        """Arrays with a number for each slot that are not columns, such as priorities."""
 
     def extra(self, name: str, size: int) -> NDArray[np.float64]:
-        """A place for such numbers, 0 at first."""
+        """Create an array of ``size`` zeros in :attr:`extras`, and return it."""
         self.extras[name] = np.zeros(size)
         return self.extras[name]
 
     def array(self, path: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """A column of zeros, of ``None`` for objects, for the field at ``path``."""
+        """Return a new column for the field at ``path``, filled with zeros, or with ``None`` for objects."""
         return np.full(shape, None, object) if dtype.hasobject else np.zeros(shape, dtype)
 
     def tensor(self, path: tuple[str, ...], shape: tuple[int, ...], like: Any) -> Any:
-        """A column of zeros with the dtype, and on the device, of the tensor ``like``."""
+        """Return a new column of zeros with the dtype and device of the tensor ``like``."""
         return like.new_zeros(shape, requires_grad=False)
 
     def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
-        """Take note of the columns that there are now, of what makes the buffer, and of its positions."""
+        """Store the description of the buffer, its set of columns, and its positions. Does nothing in memory."""
 
     def tidy(self) -> None:
-        """Let go of columns that were made since the last ``lay_out``, because some other could not be made."""
+        """Remove columns that were created since the last ``lay_out`` by a change that failed.
+
+        Does nothing in memory.
+        """
 
     def commit(self, numbers: NDArray[np.float64], overwritten: int = 0, *, begun: bool = False) -> None:
-        """Take note of the positions, and that so many rows of a ring will be written over; ``begun``: from now on."""
+        """Store the positions as one step. Does nothing in memory.
+
+        Args:
+            numbers: Positions, as :meth:`State.numbers` returns them.
+            overwritten: Number of rows of a ring that readers must count as overwritten.
+            begun: Whether these rows are being overwritten from now on, until the next step.
+        """
 
     def flush(self) -> None:
-        """Wait until everything is on the disk."""
+        """Wait until everything is on the disk. Does nothing in memory."""
 
     def close(self) -> None:
-        """Let go of what others wait for."""
+        """Release the lock of the folder. Does nothing in memory."""

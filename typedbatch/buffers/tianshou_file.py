@@ -1,4 +1,4 @@
-"""Buffers that Tianshou has saved: their rows and options, which are all that needs no pickle."""
+"""Loading of buffers that Tianshou has saved: their rows and options, as everything else in these files is pickled."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _CLASSES: Final = {
 
 
 def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]) -> F:
-    """A buffer with the rows of the file, in the order of time; a prioritized one gives all of them the same priority.
+    """Return a buffer with the rows of the file in time order. In a prioritized one, all rows have the same priority.
 
     Raises:
-        StorageError: it is of another class, or damaged.
+        StorageError: The file is of another class, or damaged.
     """
     known = root.attributes
     several, prioritized = "_lengths" in root.members, "_alpha" in known
@@ -50,11 +50,11 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
     edges = built(root.members["_extend_offset"], None) if several else np.array([0, size])
     if name not in _CLASSES.values() or len(np.unique(np.diff(edges))) > 1 or len(edges) < 2:
         raise StorageError(
-            f"{path} is a {'CachedReplayBuffer' if several else name} of Tianshou, of which the rows alone are read: "
-            "typedbatch.files.hdf5.from_hdf5(path) gives a dict, if nothing in it is a pickle"
+            f"{path} is a {'CachedReplayBuffer' if several else name} of Tianshou, of which only the rows can be read; "
+            "typedbatch.files.hdf5.from_hdf5(path) returns them in a dict, if nothing in it is a pickle"
         )
     if library_class(cls).__name__ != name:
-        raise StorageError(f"{path} is a {name} of Tianshou, which {name}.load_hdf5() reads")
+        raise StorageError(f"{path} is a {name} of Tianshou; read it with {name}.load_hdf5()")
     arguments: dict[str, Any] = {ours: known[theirs].item() for ours, theirs in _OPTIONS.items()}
     arguments["ignore_obs_next"] = not known["_save_obs_next"]
     if prioritized:
@@ -68,13 +68,25 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
 
 
 def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slots, last: Slots) -> None:
+    """Fill an empty buffer, so that the oldest row of each ring is in its first slot.
+
+    Args:
+        buffer: Empty buffer.
+        rows: Columns of the file.
+        edges: Slots at which rings begin and end.
+        lengths: Number of rows of each ring.
+        last: Slot of the newest row of each ring.
+
+    Raises:
+        StorageError: The positions or columns are inconsistent.
+    """
     if buffer.maxsize != edges[-1] or not (lengths.shape == last.shape == (len(edges) - 1,)):
-        raise StorageError("positions that do not fit together")
+        raise StorageError("a length and a last index for each ring are expected, got inconsistent positions")
     if not lengths.any():
         return
     begins = edges[:-1]
     if not ((lengths >= 0) & (lengths <= np.diff(edges)) & (begins <= last) & (last < edges[1:])).all():
-        raise StorageError("positions outside of the buffer")
+        raise StorageError("positions must be inside of their rings, and some are not")
     capacity = int(np.diff(edges)[0])
     where = [
         (last[ring] - begins[ring] - count + 1 + np.arange(count)) % capacity + begins[ring]
@@ -82,5 +94,5 @@ def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slot
     ]
     batch: Batch = new_tree(Batch, dict(rows.__dict__))
     if len(batch.__dict__["done"]) != buffer.maxsize:
-        raise StorageError(f"{len(batch.__dict__['done'])} rows, where {buffer.maxsize} are expected")
+        raise StorageError(f"{buffer.maxsize} rows are expected, got {len(batch.__dict__['done'])}")
     bulk.refill(state_of(buffer), batch[np.concatenate(where)], lengths)

@@ -11,24 +11,24 @@ from typedbatch.buffers.state import State
 
 
 def capacities(total_size: int, buffer_num: int) -> list[int]:
-    """As many equal rings, with room for ``total_size`` rows, or a little more if that does not divide.
+    """Return the capacities of ``buffer_num`` equal rings for ``total_size`` rows, rounded up.
 
     Raises:
-        SizeError: no rings, more than a million, or no whole numbers.
+        SizeError: An argument is not a whole number, or ``buffer_num`` is below 1 or above 2**20.
     """
     total_size, buffer_num = count_of(total_size, "total_size"), ring_count(buffer_num, "buffer_num")
     return [-(-total_size // buffer_num)] * buffer_num
 
 
 class VectorReplayBuffer(ReplayBuffer[R, S]):
-    """The last transitions of ``buffer_num`` environments, each in a ring of its own, so that they stay in order.
+    """The last transitions of ``buffer_num`` environments, with a ring for each, so that episodes are contiguous.
 
     ``add`` takes a row for each environment, or for each of ``buffer_ids``, and writes all of them at once.
 
     Args:
-        total_size: transitions to keep, of all environments; rounded up to a multiple of ``buffer_num``.
-        buffer_num: environments.
-        **options: as for :class:`ReplayBuffer`.
+        total_size: Number of transitions to store, of all environments; rounded up to a multiple of ``buffer_num``.
+        buffer_num: Number of environments.
+        **options: Options of :class:`ReplayBuffer`.
     """
 
     def __init__(self, total_size: int, buffer_num: int, **options: Unpack[BufferOptions]) -> None:
