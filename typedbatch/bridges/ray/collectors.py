@@ -290,7 +290,7 @@ class RayCollectors(Generic[R_co]):
         )
         for index, (rows, envs, continues, _) in done.items():
             rings = index * self._envs_per_worker + np.arange(self._envs_per_worker)
-            add_rows(into, rows, rings[envs], anew=None if goes_on and continues else rings)
+            add_rows(into, rows, rings[envs], new_episodes=None if goes_on and continues else rings)
         self._following.taken(state_of(into))
         lost = sum(steps or episodes or 0 for index, (steps, episodes) in enumerate(requests) if index not in done)
         self._record_stats([stats for *_, stats in done.values()], lost, begun)
