@@ -46,7 +46,7 @@ THIRD_PERSON = re.compile(
     r"(Returns|Gives|Makes|Raises|Checks|Takes|Adds|Sets|Writes|Reads|Yields|Finds|Builds|Creates)$"
 )
 ODD = re.compile(
-    r"\b((is|are|was|were) (no|(?-i:none))(?! longer| more| one\b)|so many|anew|misfits?)\b", re.IGNORECASE
+    r"\b((?<!there )(is|are|was|were) (no|(?-i:none))(?! longer| more| one\b)|so many|anew|misfits?)\b", re.IGNORECASE
 )
 BRITISH = re.compile(
     r"\b(\w*behaviour\w*|neighbour\w*|\w*colour\w*|licen[c]e\w*|modell\w+|label(led|ling)|cancell(ed|ing)|centred|"

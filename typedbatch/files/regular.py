@@ -62,9 +62,9 @@ def require_regular(found: os.stat_result, name: str) -> None:
 
 
 def is_from_system(error: OSError) -> bool:
-    """Return whether the operating system raised an error.
+    """Return whether the operating system, or a library that reads or writes files, may have raised an error.
 
-    Its errors have a number. Other errors, such as a ``TimeoutError`` that a signal handler raises, have nothing to do
-    with the file that was being read or written.
+    Errors of the system have a number. Libraries such as h5py and pyarrow also raise ``OSError`` itself without one.
+    A subclass without a number, such as the ``TimeoutError`` of a signal handler, has nothing to do with the file.
     """
-    return error.errno is not None
+    return type(error) is OSError or error.errno is not None

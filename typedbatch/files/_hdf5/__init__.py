@@ -1,6 +1,7 @@
 """HDF5 files as plain data, read in this process or in a separate one that may crash."""
 
 from typedbatch.errors import MissingDependencyError
+from typedbatch.files.regular import is_from_system
 
 try:
     import h5py
@@ -11,9 +12,5 @@ __all__ = ["h5py", "is_from_hdf5"]
 
 
 def is_from_hdf5(error: Exception) -> bool:
-    """Return whether h5py, or the operating system, may have raised an error.
-
-    h5py raises ``OSError`` itself, without a number. Errors of its subclasses that have none are from elsewhere, such
-    as the ``TimeoutError`` of a signal handler.
-    """
-    return not isinstance(error, OSError) or type(error) is OSError or error.errno is not None
+    """Return whether h5py, or the operating system, may have raised an error."""
+    return not isinstance(error, OSError) or is_from_system(error)
