@@ -86,7 +86,7 @@ CONSTRUCTIONS = [
     ({"p": {"a": [1], "b": [1, 2]}}, 1, StructureError, "'p': the fields have different lengths"),
     ({"p": {"a": [1], "seq_lens": [2]}}, 1, StructureError, "'p.seq_lens'"),
     ({"p": {"a": 1}}, 1, TypeError, "'p.a': a scalar"),
-    ({0: {"a": [1]}}, 1, FieldNameError, "names are strings, got 0"),
+    ({0: {"a": [1]}}, 1, FieldNameError, "names must be strings, got 0"),
     ({"p": {"a": [1]}}, 1.5, TypedBatchError, "env_steps.*1.5"),
     ({"p": {"a": [1]}}, "1", TypedBatchError, "env_steps"),
     ([SampleBatch(a=[1])], 1, TypedBatchError, "list"),
