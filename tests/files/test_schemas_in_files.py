@@ -219,7 +219,7 @@ def test_a_version_is_not_inherited(path):
 
 @pytest.mark.parametrize("version", [0, -1, 1.0, True, "1", None], ids=repr)
 def test_a_version_is_a_number_from_one_up(version):
-    with pytest.raises(SettingError, match="from 1 up"):
+    with pytest.raises(SettingError, match="of at least 1"):
         schema_version(version)
 
 
