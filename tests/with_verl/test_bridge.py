@@ -175,10 +175,10 @@ def test_verl_goes_on_with_it():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"attention_mask": torch.ones(2, 5)}, r"attention_mask.*\[2, 5\].*\[2, 6\]"),
+        ({"attention_mask": torch.ones(2, 5)}, r"attention_mask.*must be \[2, 6\].*got \[2, 5\]"),
         ({"attention_mask": torch.full((2, 6), 2)}, "attention_mask.*only have values 0 and 1"),
         ({"response_mask": torch.full((2, 3), 0.5)}, "loss_mask.*only have values 0 and 1"),
-        ({"input_ids": torch.zeros(2, 6)}, "input_ids.*not prompts and responses"),
+        ({"input_ids": torch.zeros(2, 6)}, "input_ids.*must be prompts and responses side by side"),
     ],
 )
 def test_tensors_that_do_not_fit(changed, said):
