@@ -255,7 +255,7 @@ def test_fewer_than_one_step_are_refused(n_step):
 
 def test_lengths_that_differ_are_refused():
     buffer = episode("...")
-    with pytest.raises(errors.StructureError, match="one index for each of .* rows is expected, got 2"):
+    with pytest.raises(errors.StructureError, match=r"one index for each of .* rows is expected, got 2"):
         compute_nstep_return(buffer[:], buffer, np.arange(2), lambda *_: np.ones(2))
     for targets in (np.ones(2), np.ones((1, 3)), np.float64(1.0), torch.ones(4)):
         with pytest.raises(errors.StructureError, match="target_q_fn"):
@@ -415,7 +415,7 @@ def test_a_buffer_and_indices_belong_together():
     for more in ({"buffer": buffer}, {"indices": np.arange(3)}):
         with pytest.raises(errors.StructureError, match="together"):
             compute_episodic_return(buffer[:], **more, gae_lambda=1.0)
-    with pytest.raises(errors.StructureError, match="one index for each of .* rows is expected, got 2"):
+    with pytest.raises(errors.StructureError, match=r"one index for each of .* rows is expected, got 2"):
         compute_episodic_return(buffer[:], buffer, np.arange(2), gae_lambda=1.0)
 
 
