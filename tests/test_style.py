@@ -19,7 +19,6 @@ MADE = ("caught.md", "editors.md", "performance.md", "bugs.md", "licences.md")  
 MODULES = [p for p in sorted(PACKAGE.rglob("*.py")) if p.relative_to(PACKAGE).with_suffix("").parts[0] not in NOT_YET]
 PAGES_NOT_YET: tuple[str, ...] = (
     "batch-argument.md",
-    "buffers.md",
     "batch-dtype.md",
     "batch-extend.md",
     "batch-field.md",
