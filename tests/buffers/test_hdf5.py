@@ -500,7 +500,7 @@ def test_a_buffer_that_tianshou_has_saved_is_loaded_by_the_class_of_the_same_nam
 def test_a_buffer_of_tianshou_is_not_loaded_by_another_class(tmp_path):
     saved_by_tianshou("VectorReplayBuffer", 3, tmp_path / "file")
     with pytest.raises(
-        errors.StorageError, match=r"is a VectorReplayBuffer of Tianshou, which VectorReplayBuffer.load"
+        errors.StorageError, match=r"is a VectorReplayBuffer of Tianshou; read it with VectorReplayBuffer.load"
     ):
         ReplayBuffer.load_hdf5(tmp_path / "file")
     cached = tianshou.data.CachedReplayBuffer(tianshou.data.ReplayBuffer(5), 2, 3)

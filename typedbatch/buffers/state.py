@@ -194,15 +194,11 @@ class State:
         if batch is not None and (plan.new or plan.fills or current_level() == "values"):
             incoming.validate_added(self, batch, fields, plan)
         if plan.new:
-            self._grow(plan)
+            self.require_whole(f"adding field {plan.new[0].name!r}")
+            if not self.rings.size:
+                raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
+            self.change(self.undoing(structure=True), self._add_columns, plan)
         return plan
-
-    def _grow(self, plan: Plan) -> None:
-        """Add the columns of new fields, or roll back."""
-        self.require_whole(f"adding field {plan.new[0].name!r}")
-        if not self.rings.size:
-            raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
-        self.change(self.undoing(structure=True), self._add_columns, plan)
 
     def _add_columns(self, plan: Plan) -> None:
         columns = self.columns.__dict__
@@ -231,16 +227,12 @@ class State:
         self.guard.durable = self.durable = self.owner().storage.durable
         self.simple = simple_columns(self.columns.__dict__)
         for ring, part in enumerate(self.parts):
-            self._share(ring, part)
-
-    def _share(self, ring: int, part: State) -> None:
-        """Let ``part`` share the rows, positions and guard of one ring."""
-        start, stop = self.rings.edges[ring : ring + 2].tolist()
-        part.columns = slice_of(self.columns, start, stop)
-        part.rings = self.rings.part(ring)
-        part.whole = (self, start)
-        part.guard = self.guard
-        part.share_columns()
+            start, stop = self.rings.edges[ring : ring + 2].tolist()
+            part.columns = slice_of(self.columns, start, stop)
+            part.rings = self.rings.part(ring)
+            part.whole = (self, start)
+            part.guard = self.guard
+            part.share_columns()
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
@@ -395,11 +387,11 @@ class State:
 
     # ---- atomic changes -------------------------------------------------------------------------------------------
 
-    def change(self, undo: Callable[[], None], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def change(self, rollback: Callable[[], None], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function, and roll back if any exception ends it.
 
         Args:
-            undo: Rollback, which may be called repeatedly, and at any point of the change.
+            rollback: Rollback, which may be called repeatedly, and at any point of the change.
             act: Function that makes the change.
             *args: Arguments of ``act``.
             **kwargs: Keyword arguments of ``act``.
@@ -409,7 +401,7 @@ class State:
         """
         guard = self.guard
         try:
-            guard.unfinished.append(undo)
+            guard.unfinished.append(rollback)
             out = act(*args, **kwargs)
             guard.unfinished.pop()
         except BaseException:
