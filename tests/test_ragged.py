@@ -326,8 +326,8 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Ragged.from_lists([1]), LeafError, "a sequence must be a dict or a Batch .* at 0"),
     (lambda: Ragged.from_lists([{"a": 1}]), LeafError, "'a': a sequence must be a list, an array or a tensor"),
     (lambda: Ragged.from_lists([{"a": [1]}, {}]), StructureError, "sequence 1 has no field 'a'"),
-    (lambda: Ragged.from_lists([{"a": [1], "b": []}]), StructureError, "'b': sequence 0 has 0 rows, and 1 in"),
-    (lambda: Ragged.from_lists({"a": [[1]], "b": []}), StructureError, "'b': 0 sequences, and 1 in the fields"),
+    (lambda: Ragged.from_lists([{"a": [1], "b": []}]), StructureError, "'b': sequence 0 has 0 rows, but 1 in"),
+    (lambda: Ragged.from_lists({"a": [[1]], "b": []}), StructureError, "'b': has 0 sequences, but the fields before"),
     (
         lambda: save(BATCH, "never.h5"),
         StorageError,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import settings
 
 import typedbatch
@@ -70,6 +72,13 @@ def interrupted(call: Any, moment: int) -> int:
     finally:
         sys.settrace(None)
     return moments
+
+
+@pytest.fixture(autouse=True)
+def gradients() -> Iterator[None]:
+    """An interrupt on the last line of torch.no_grad, or of ours, leaves them off, and tests share a process."""
+    yield
+    torch.set_grad_enabled(True)
 
 
 def started(name: str, mode: Any, **more: Any) -> tuple[Collector[Any], Any]:

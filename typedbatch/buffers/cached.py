@@ -68,7 +68,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     @property
     def main_buffer(self) -> ReplayBuffer[R, S]:
-        """Buffer of finished episodes: the one that was passed in, which shares its rows with this one."""
+        """Buffer of finished episodes, which is the one that was passed in and shares its rows with this one."""
         return self._parts[0]
 
     @property

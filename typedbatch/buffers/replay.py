@@ -186,7 +186,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     @property
     def subbuffer_edges(self) -> Slots:
-        """Slots at which rings begin and end: ``[0, maxsize]``, or ``[0, n, 2 * n, ...]`` for several rings."""
+        """Slots at which rings begin and end, ``[0, maxsize]`` or, for several rings, ``[0, n, 2 * n, ...]``."""
         return self._state.rings.edges.copy()
 
     @property

@@ -93,7 +93,7 @@ class SegmentTree:
 
     @property
     def room(self) -> int:
-        """Capacity: ``size``, rounded up to a multiple of 17."""
+        """Capacity, which is ``size`` rounded up to a multiple of 17."""
         return len(self._levels[0])
 
     def use(self, values: Floats) -> None:

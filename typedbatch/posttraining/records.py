@@ -44,7 +44,7 @@ class Rollouts(Prompts):
     response_mask: Mask
     """True where there is a token."""
     loss_mask: Mask
-    """True where a token counts in the loss: it was sampled by the policy, and is not part of a tool's output."""
+    """True where a token counts in the loss, as it was sampled by the policy and is not part of a tool's output."""
     rollout_logp: PerToken | None = None
     """Log-probability of each token under the sampler that drew it, in nats."""
     response_length: Int[Tensor, "N"] | None = None
