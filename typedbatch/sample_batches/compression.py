@@ -17,6 +17,9 @@ from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, Tree, describe,
 from typedbatch.errors import LeafError, MissingDependencyError, under
 
 
+ONLY_NUMBERS = "cannot be compressed; only plain columns of numbers can"
+
+
 class Form(NamedTuple):
     """Shape and dtype of a compressed leaf."""
 
@@ -131,11 +134,10 @@ def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
         try:
             array, torch_dtype = torch_side().as_bits(value), str(value.dtype)
         except (TypeError, RuntimeError) as error:
-            what = f"only plain columns of numbers can be compressed, got {describe(value)}"
-            raise LeafError(f"{what}: {error}") from error
+            raise LeafError(f"{describe(value)} {ONLY_NUMBERS}: {error}") from error
     numeric = KINDS[type(array)] is ARRAY and array.dtype.kind in "biufcmM" and not isinstance(array, np.ma.MaskedArray)
     if not numeric or not array.ndim:
-        raise LeafError(f"{describe(value)} cannot be compressed; only plain columns of numbers can")
+        raise LeafError(f"{describe(value)} {ONLY_NUMBERS}")
     arrays.append(array)
     return Form(array.shape, array.dtype.str, torch_dtype)
 
