@@ -1,9 +1,12 @@
 """Typed batches for reinforcement learning and post-training: checked at boundaries, open inside functions."""
 
+from typing import TYPE_CHECKING, Any
+
 from typedbatch import pytree as pytree
 from typedbatch._active import mypy_plugin_active
-from typedbatch._declaration import OwnSizes
+from typedbatch._declaration import SeparateSizes
 from typedbatch._level import checking
+from typedbatch._renamed import former
 from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
 from typedbatch._validation.checked import checked
 from typedbatch._validation.convert import convert
@@ -85,7 +88,6 @@ __all__ = [
     "ObsBatch",
     "ObsBatchProtocol",
     "Obs_co",
-    "OwnSizes",
     "PrioBatch",
     "PrioBatchProtocol",
     "Problem",
@@ -99,6 +101,7 @@ __all__ = [
     "Rule",
     "SampleBatch",
     "SchemaError",
+    "SeparateSizes",
     "Sorted",
     "Unique",
     "cat",
@@ -116,3 +119,10 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    OwnSizes = SeparateSizes
+else:  # a module with a visible __getattr__ has every name, for type checkers
+
+    def __getattr__(name: str) -> Any:
+        return former(__name__, name, {"OwnSizes": "SeparateSizes"})

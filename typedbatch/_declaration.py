@@ -20,7 +20,7 @@ readers: list[Callable[[type], None]] = []
 """Functions that are called with each declared class; that of ``typedbatch.schema`` refuses unreadable ones."""
 
 
-class OwnSizes:
+class SeparateSizes:
     """Marker in ``Annotated`` for a batch whose sizes are independent of sizes with the same names elsewhere.
 
     ::
@@ -29,12 +29,12 @@ class OwnSizes:
             ids: Int[Tensor, "N T"]
 
         class Pairs(BatchRecord):
-            chosen: Annotated[Side, OwnSizes]
-            rejected: Annotated[Side, OwnSizes]
+            chosen: Annotated[Side, SeparateSizes]
+            rejected: Annotated[Side, SeparateSizes]
 
     ``T`` is one size in ``chosen`` and another in ``rejected``, so the two may differ in length. The rows ``N`` are
-    those of the whole batch. For an argument or a result, as in ``test: Annotated[Ready, OwnSizes]``, all sizes are
-    independent, the rows too. Records that are nested in the batch share its sizes.
+    those of the whole batch. For an argument or a result, as in ``test: Annotated[Ready, SeparateSizes]``, all sizes
+    are independent, the rows too. Records that are nested in the batch share its sizes.
     """
 
 

@@ -13,14 +13,14 @@ from typedbatch._ops.arithmetic import Arithmetic
 from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.devices import moved, pinned
-from typedbatch._ops.direct import written_directly
 from typedbatch._ops.display import Display
+from typedbatch._ops.fast_assign import written_directly
 from typedbatch._ops.from_rows import MissingInRows, from_rows
-from typedbatch._ops.meta import MetaRule
+from typedbatch._ops.joined_meta import MetaRule
 from typedbatch._ops.numpy_functions import NumpyProtocols
-from typedbatch._tree.leaves import BATCH, Tree, describe, kind_of
+from typedbatch._tree.kinds import BATCH, Tree, describe, kind_of
+from typedbatch._tree.lengths import count_rows, shape_of
 from typedbatch._tree.meta import WithMeta, restore_meta
-from typedbatch._tree.rows import count_rows, shape_of
 from typedbatch._typing import Index
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.leaves import describe, leading_shape, mask_obstacle
-from typedbatch._tree.rows import MOST_ROWS, at_least, at_most, equal_rows, require_tree
+from typedbatch._tree.kinds import describe, leading_shape, mask_obstacle
+from typedbatch._tree.lengths import MOST_ROWS, equal_rows, require_at_least, require_at_most, require_tree
 from typedbatch.errors import MissingFieldError, SizeError, StructureError
 from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, require_rows, starts
 
@@ -189,5 +189,5 @@ def lookback_mask(lengths: Lengths, size: int) -> NDArray[np.bool_]:
         SizeError: ``size`` is below 1, or more than an array can hold.
     """
     positions = position_ids(lengths)
-    size = at_most(MOST_ROWS // max(len(positions), 1), at_least(1, size, "size"), "size")
+    size = require_at_most(MOST_ROWS // max(len(positions), 1), require_at_least(1, size, "size"), "size")
     return positions[:, None] >= np.arange(size)[::-1]

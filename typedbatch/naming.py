@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from typedbatch._names import POST_TRAINING, REINFORCEMENT_LEARNING
-from typedbatch._tree.leaves import BATCH, describe, is_reserved, kind_of, new_tree
-from typedbatch._tree.rows import require_tree
+from typedbatch._tree.kinds import BATCH, describe, is_placeholder, kind_of, new_tree
+from typedbatch._tree.lengths import require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError, did_you_mean
 from typedbatch.sample_batches.sample_batch import SampleBatch
@@ -138,8 +138,8 @@ def _nested(values: dict[tuple[str, ...], Any]) -> dict[str, Any]:
     reserved = new_tree(Batch, {})
     for path, value in values.items():
         if len(path) == 1:
-            fields.setdefault(path[0], new_tree(Batch, {}) if is_reserved(value) else value)
-        elif is_reserved(other := values.get(("next",), reserved)):
+            fields.setdefault(path[0], new_tree(Batch, {}) if is_placeholder(value) else value)
+        elif is_placeholder(other := values.get(("next",), reserved)):
             fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
         else:
             raise FieldNameError(

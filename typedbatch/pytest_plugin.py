@@ -11,7 +11,7 @@ import pytest
 
 from typedbatch._level import current_level, set_default
 from typedbatch._ops.differences import differences
-from typedbatch._tree.leaves import Tree
+from typedbatch._tree.kinds import Tree
 from typedbatch.errors import SettingError
 
 _previous_level = pytest.StashKey[str]()

@@ -19,8 +19,8 @@ from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.copying import deep
 from typedbatch._ops.equality import same_leaf
 from typedbatch._ops.indexing import plain_index
-from typedbatch._ops.ragged import take_sequences
-from typedbatch._tree.leaves import (
+from typedbatch._ops.ragged_rows import take_sequences
+from typedbatch._tree.kinds import (
     ARRAY,
     KINDS,
     MAPPING,
@@ -32,7 +32,7 @@ from typedbatch._tree.leaves import (
     new_sequences,
     new_tree,
 )
-from typedbatch._tree.rows import leaves, require_rows, require_tree
+from typedbatch._tree.lengths import leaves, require_rows, require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, NoLengthError, StructureError, under
 from typedbatch.sequences import Lengths, Padding, Side

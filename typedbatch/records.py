@@ -19,8 +19,8 @@ from typedbatch._declaration import declare, number_fields, object_fields
 from typedbatch._names import nearest
 from typedbatch._ops import construct, copying
 from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows, lists_to_arrays
-from typedbatch._ops.meta import joined_meta
-from typedbatch._tree.leaves import describe
+from typedbatch._ops.joined_meta import joined_meta
+from typedbatch._tree.kinds import describe
 from typedbatch._tree.meta import as_meta, set_meta, shared_fields
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch

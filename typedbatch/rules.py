@@ -8,15 +8,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from typedbatch._tree.leaves import KINDS, TENSOR
+from typedbatch._renamed import former
+from typedbatch._tree.kinds import KINDS, TENSOR
 from typedbatch.errors import DeclarationError
 
 __all__ = [
-    "Finite", "Rule", "Sorted", "Unique", "groups_centred", "logp_aligned", "mask_matches", "rule", "some",
+    "Finite", "Rule", "Sorted", "Unique", "groups_centered", "has_counted_token", "logp_aligned",
+    "mask_matches", "rule",
 ]  # fmt: skip
 
 M = TypeVar("M", bound=Callable[[Any], Any])
@@ -246,7 +248,7 @@ def mask_matches(mask: str, length: str, /) -> Any:
     return _of_fields(f"each row of {mask} has {length} tokens", holds, mask, length)
 
 
-def some(mask: str, /, *, each_row: bool = False) -> Any:
+def has_counted_token(mask: str, /, *, each_row: bool = False) -> Any:
     """Return a rule that a mask counts at least one token, so that a mean over it does not divide by 0.
 
     Args:
@@ -265,7 +267,7 @@ def some(mask: str, /, *, each_row: bool = False) -> Any:
     return _of_fields(f"{mask} counts a token" + (" in each row" if each_row else ""), holds, mask)
 
 
-def groups_centred(advantage: str, group: str, /, *, mask: str | None = None, tolerance: float = 0.01) -> Any:
+def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, tolerance: float = 0.01) -> Any:
     """Return a rule that the advantages of each group have mean 0, as GRPO and RLOO compute them.
 
     Each row has the same weight: its advantage is the mean over its tokens. Groups of a single row are not checked,
@@ -382,3 +384,11 @@ def _numbers(values: Any) -> Any:
 
 def _as_numpy(values: Any) -> Any:
     return values.detach().cpu().numpy() if KINDS[type(values)] is TENSOR else np.asarray(values)
+
+
+if TYPE_CHECKING:
+    some, groups_centred = has_counted_token, groups_centered
+else:  # a module with a visible __getattr__ has every name, for type checkers
+
+    def __getattr__(name: str) -> Any:
+        return former(__name__, name, {"some": "has_counted_token", "groups_centred": "groups_centered"})

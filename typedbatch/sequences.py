@@ -22,9 +22,9 @@ from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._ops.indexing import take, take_basic
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
-from typedbatch._ops.ragged import require_countable
-from typedbatch._tree.leaves import Tree, mask_obstacle
-from typedbatch._tree.rows import MOST_ROWS, at_least, at_most, equal_rows, require_tree
+from typedbatch._ops.ragged_rows import require_countable
+from typedbatch._tree.kinds import Tree, mask_obstacle
+from typedbatch._tree.lengths import MOST_ROWS, equal_rows, require_at_least, require_at_most, require_tree
 from typedbatch.errors import SizeError, StructureError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
         SizeError: ``size`` is below 1.
     """
     sizes = as_lengths(lengths)
-    size = min(at_least(1, size, "size"), int(sizes.max(initial=1)))
+    size = min(require_at_least(1, size, "size"), int(sizes.max(initial=1)))
     pieces = -(-sizes // size)
     chopped = np.full(pieces.sum(), size, np.intp)
     there = pieces > 0
@@ -143,11 +143,11 @@ def mask(
     sizes = as_lengths(lengths)
     most = MOST_ROWS // max(len(sizes), 1)
     longest = int(sizes.max(initial=0))
-    length = longest if length is None else at_least(0, length, "length")
+    length = longest if length is None else require_at_least(0, length, "length")
     if length < longest:
         raise SizeError(f"a sequence has {longest} rows, so it cannot be padded to {length}; chop() makes shorter ones")
-    multiple = at_most(most, at_least(1, multiple_of, "multiple_of"), "multiple_of")
-    length = at_most(most, length + -length % multiple, "length")
+    multiple = require_at_most(most, require_at_least(1, multiple_of, "multiple_of"), "multiple_of")
+    length = require_at_most(most, length + -length % multiple, "length")
     if side not in ("right", "left"):
         raise SizeError(f"side= must be 'right' or 'left', got {side!r}")
     there = np.arange(length) < sizes[:, None]

@@ -19,7 +19,7 @@ import torch
 
 from typedbatch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer, compute_nstep_return
-from typedbatch.buffers.incoming import to_store
+from typedbatch.buffers.incoming import normalize_rows
 from typedbatch.buffers.state import state_of
 
 from .floors import Fields
@@ -190,7 +190,7 @@ def _locks(own: Any, rows: list[Any]) -> list[Row]:
     state = state_of(own)
 
     def add(row: Any) -> Any:
-        fields, done, rew = to_store(state, row, ())
+        fields, done, rew = normalize_rows(state, row, ())
         return state.add_one(state.plan(row, fields, ()), rew, done)
 
     draw: Any = vars(ReplayBuffer)["sample_indices"].__wrapped__

@@ -15,7 +15,7 @@ from torch.distributions import Normal
 
 from tests.strategies import arrays, trees
 from typedbatch import Batch
-from typedbatch._tree.rows import leaves
+from typedbatch._tree.lengths import leaves
 from typedbatch.bridges.arrow import from_arrow, to_arrow
 from typedbatch.errors import LeafError, NoLengthError, StructureError
 

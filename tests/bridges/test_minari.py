@@ -14,7 +14,7 @@ from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, validate
-from typedbatch._tree.rows import leaves
+from typedbatch._tree.lengths import leaves
 from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari
 from typedbatch.errors import LeafError, NoLengthError, StructureError
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import batches
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, SampleBatch, validate
-from typedbatch._tree.leaves import is_reserved
-from typedbatch._tree.rows import leaves
+from typedbatch._tree.kinds import is_placeholder
+from typedbatch._tree.lengths import leaves
 from typedbatch.errors import FieldNameError, LeafError, SettingError
 from typedbatch.naming import NAMES, Convention, rename
 
@@ -102,7 +102,7 @@ def test_there_and_back(one, other, data):
 def test_names_that_nobody_knows_stay(batch, to):
     renamed = rename(batch, to)
     for name in batch.__dict__.keys() - set().union(*NAMES.values()):
-        assert renamed[name] is batch[name] or is_reserved(batch[name])
+        assert renamed[name] is batch[name] or is_placeholder(batch[name])
     assert len(list(leaves(renamed.__dict__))) == len(list(leaves(batch.__dict__)))
 
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from typedbatch import Batch, BatchRecord, RolloutBatchProtocol, SchemaError, validate
-from typedbatch._spaces import nested
+from typedbatch._space_values import nested
 from typedbatch.bridges.gymnasium import transitions
 from typedbatch.bridges.spaces import schema_from_spaces
 from typedbatch.errors import FieldNameError, LeafError

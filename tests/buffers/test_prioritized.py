@@ -463,7 +463,7 @@ def test_a_tree_of_nothing_sums_to_nothing():
 
 def test_numbers_may_be_kept_in_an_array_from_elsewhere():
     tree = SegmentTree(20)
-    memory = np.zeros(tree.room)
+    memory = np.zeros(tree.capacity)
     memory[:20] = np.arange(20)
     tree.use(memory)
     assert tree.reduce() == 190.0
@@ -473,7 +473,7 @@ def test_numbers_may_be_kept_in_an_array_from_elsewhere():
     tree.rebuild()
     assert tree.reduce() == 20.0
     with pytest.raises(errors.SizeError):
-        tree.use(np.zeros(tree.room + 1))
+        tree.use(np.zeros(tree.capacity + 1))
 
 
 def test_a_weight_is_the_last_field_of_what_is_sampled():

@@ -323,13 +323,13 @@ def test_a_row_that_is_being_overwritten_is_not_read_however_often_it_is_tried(t
     reader = ReplayBuffer.open(tmp_path, mode="r")
     rings = state_of(writer).rings
     rows_written = iter([2, 4, 1])  # the second time, as many as the reader then leaves out
-    state_of(writer).make_room(slice(None))
+    state_of(writer).begin_overwrite(slice(None))
 
     def count_while_rows_are_written():
         counted = state_of(reader).rings.stored()
         for _ in range(next(rows_written)):
             state_of(writer).on_rows_written(rings.advance_one(np.zeros(()), done=False).slots)
-            state_of(writer).make_room(slice(None))
+            state_of(writer).begin_overwrite(slice(None))
         return counted
 
     counted = state_of(reader).guard.reader.read(count_while_rows_are_written, state_of(reader))

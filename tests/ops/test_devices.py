@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from tests.ops.helpers import assert_identical
 from typedbatch import Batch, ObsBatch
-from typedbatch._tree.rows import leaves
+from typedbatch._tree.lengths import leaves
 from typedbatch.bridges.torch_data import BatchDataset, collate
 from typedbatch.errors import LeafError
 from typedbatch.rows import repeat

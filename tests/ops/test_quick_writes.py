@@ -15,7 +15,7 @@ from tests.ops.helpers import assert_identical
 from tests.strategies import numpy_batches, row_indices
 from typedbatch import Batch
 from typedbatch._ops.assignment import write_rows
-from typedbatch._ops.direct import cleared_directly, set_directly, written_directly
+from typedbatch._ops.fast_assign import cleared_directly, set_directly, written_directly
 from typedbatch._ops.indexing import plain_index
 
 

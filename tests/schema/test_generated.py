@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import Categorical, Distribution, Normal
 
 from tests.validation.helpers import Array, Cam, CamPos, Refuses, TensorCam, Tree, record
-from typedbatch import Batch, BatchRecord, OwnSizes, RolloutBatch, conforms, schema_of, validate
+from typedbatch import Batch, BatchRecord, RolloutBatch, SeparateSizes, conforms, schema_of, validate
 from typedbatch.errors import Code, SchemaError
 from typedbatch.schema import check_of, find_problems, generate
 from typedbatch.schema.generate import can_generate, source_of
@@ -32,8 +32,8 @@ class Sized(BatchRecord):
 
 
 class Sides(BatchRecord):
-    d: Annotated[Sized, OwnSizes]
-    grid: Annotated[Sized | CamPos, OwnSizes]
+    d: Annotated[Sized, SeparateSizes]
+    grid: Annotated[Sized | CamPos, SeparateSizes]
 
 
 N, D = 2, 3

@@ -15,7 +15,7 @@ from tests.training.environments import MODES, Count, Nested, in_processes, sync
 from typedbatch import ActBatch, ActStateBatch, Batch, checking, errors
 from typedbatch.buffers import VectorReplayBuffer
 from typedbatch.training import Collector, evaluate
-from typedbatch.training.processes import end
+from typedbatch.training.processes import terminate
 
 GONE = pytest.mark.filterwarnings("ignore:.*(Received the following error|Traceback|Raising the last)")
 """What gymnasium warns of when a process of an environment ends."""
@@ -119,7 +119,7 @@ def test_nothing_is_waited_for_longer_than_the_timeout(what, mode, wrapped):
     for again in (lambda: collector.collect(VectorReplayBuffer(100, 2), 4), collector.reset):
         with pytest.raises(errors.EnvironmentFailedError, match="have failed before; these environments cannot go on"):
             again()
-    end(envs)
+    terminate(envs)
 
 
 class Doubled(gym.vector.VectorObservationWrapper):
@@ -156,7 +156,7 @@ def test_an_error_that_cannot_be_pickled_is_one_without_a_timeout_too():
     envs = in_processes(Count(9), Count(5, fails_at=3, with_="unpicklable"))
     with pytest.raises(errors.EnvironmentFailedError, match="an error that cannot be pickled"):
         Collector(envs, zeros).rollout(40)
-    end(envs)
+    terminate(envs)
 
 
 @GONE
@@ -181,7 +181,7 @@ def test_processes_that_were_interrupted_in_a_step_are_made_anew():
         alone.rollout(40)
     with pytest.raises(errors.EnvironmentFailedError, match="have failed before; these environments cannot go on"):
         alone.rollout(4)
-    end(envs)
+    terminate(envs)
 
 
 def test_a_vector_is_left_as_it_was_by_a_timeout():

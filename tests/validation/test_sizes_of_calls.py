@@ -17,7 +17,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from tests.validation.helpers import Array, fields
-from typedbatch import Batch, BatchRecord, Finite, OwnSizes, RolloutBatch, SchemaError, checked, checking, conforms
+from typedbatch import Batch, BatchRecord, Finite, RolloutBatch, SchemaError, SeparateSizes, checked, checking, conforms
 from typedbatch.errors import CallError, DeclarationError
 from typedbatch.schema import find_problems, schema_of
 
@@ -35,8 +35,8 @@ class Side(BatchRecord):
 
 
 class Pairs(BatchRecord):
-    chosen: Annotated[Side, OwnSizes]
-    rejected: Annotated[Side, OwnSizes]
+    chosen: Annotated[Side, SeparateSizes]
+    rejected: Annotated[Side, SeparateSizes]
 
 
 def inputs(n: int, r: int) -> Any:
@@ -80,7 +80,7 @@ def test_an_array_is_held_against_the_batch():
         "  got        logp torch f32[2,4]  batch Inputs[N=2]  ids i64[2,3]  adv f64[2,3]",
         "  logp       R is 4 here, but 3 in batch.ids  [TB302 dimension-conflict]",
         "  batch.ids  R is 3 here, but 4 in logp  [TB302 dimension-conflict]",
-        "             Annotated[Inputs, OwnSizes] gives it sizes of its own",
+        "             Annotated[Inputs, SeparateSizes] gives it sizes of its own",
     ]
 
 
@@ -140,13 +140,13 @@ def test_two_batches_of_one_record_have_the_sizes_that_it_names():
     def both(a: Inputs, b: Inputs) -> None: ...
 
     @checked
-    def own(a: Inputs, b: Annotated[Inputs, OwnSizes]) -> Annotated[Inputs, OwnSizes]:
+    def own(a: Inputs, b: Annotated[Inputs, SeparateSizes]) -> Annotated[Inputs, SeparateSizes]:
         return inputs(7, 7)  # type: ignore[no-any-return]
 
     both(inputs(2, 3), inputs(2, 3))
     assert report(both, inputs(2, 3), inputs(4, 3))[3:] == [
         "  a.ids  N is 2 here, but 4 in b.ids  [TB302 dimension-conflict]",
-        "         Annotated[Inputs, OwnSizes] gives it sizes of its own",
+        "         Annotated[Inputs, SeparateSizes] gives it sizes of its own",
         "  b.ids  N is 4 here, but 2 in a.ids  [TB302 dimension-conflict]",
     ]
     assert type(own(inputs(2, 3), inputs(4, 3))) is Inputs
@@ -279,13 +279,13 @@ def test_own_sizes_of_a_field():
 
 
 def test_own_sizes_are_for_records_and_not_seen_from_outside():
-    with pytest.raises(DeclarationError, match="OwnSizes is for a nested protocol or record"):
+    with pytest.raises(DeclarationError, match="SeparateSizes is for a nested protocol or record"):
 
         class Wrong(BatchRecord):
-            x: Annotated[Array, OwnSizes]
+            x: Annotated[Array, SeparateSizes]
 
     with pytest.raises(DeclarationError, match="computed from 'T', which is not a dimension of any field"):
 
         class Outside(BatchRecord):
-            chosen: Annotated[Side, OwnSizes]
+            chosen: Annotated[Side, SeparateSizes]
             twice: Shaped[np.ndarray, "N 2*T"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.validation.helpers import Array
 from typedbatch import Batch, BatchRecord, SchemaError, validate
-from typedbatch.rules import groups_centred, logp_aligned, mask_matches, some
+from typedbatch.rules import groups_centered, has_counted_token, logp_aligned, mask_matches
 
 ROWS, TOKENS = 8, 12
 
@@ -26,8 +26,8 @@ class Ready(BatchRecord):
     sampled: Any = None
 
     lengths = mask_matches("mask", "length")
-    counts = some("mask", each_row=True)
-    centred = groups_centred("adv", "uid", mask="mask")
+    counts = has_counted_token("mask", each_row=True)
+    centred = groups_centered("adv", "uid", mask="mask")
     aligned = logp_aligned("old", "sampled", mask="mask")
 
 
@@ -100,13 +100,13 @@ def test_each_rule(changes: dict[str, Any], says: str, hint: str, kind: str):
 
 
 def test_a_batch_may_leave_samples_out_of_the_loss():
-    leaves_out = some("mask")
+    leaves_out = has_counted_token("mask")
     assert leaves_out(Batch(mask=masked(3)["mask"]))
     assert not leaves_out(Batch(mask=np.zeros((2, 3))))
 
 
 def test_groups_that_are_not_judged():
-    centred = groups_centred("adv", "uid", mask="mask")
+    centred = groups_centered("adv", "uid", mask="mask")
     alone = Batch(adv=[1.0, 0.5, -0.5], uid=[0, 1, 1], mask=[1, 1, 1])
     assert centred(alone).tolist() == [True, True, True]
     without = Batch(adv=[[1.0], [0.0]], uid=[0, 0], mask=[[1], [0]])

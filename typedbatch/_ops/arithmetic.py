@@ -18,7 +18,7 @@ from typedbatch._ops.inplace import (
     require_same_names,
     symbol,
 )
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     NONE,
@@ -28,13 +28,13 @@ from typedbatch._tree.leaves import (
     TENSOR,
     Tree,
     describe,
-    is_reserved,
+    is_placeholder,
     kind_of,
     new_sequences,
     new_tree,
 )
+from typedbatch._tree.lengths import require_rows
 from typedbatch._tree.meta import keep_meta
-from typedbatch._tree.rows import require_rows
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -74,7 +74,7 @@ def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name
     kinds = set(map(kind_of, fields))
     if kinds == {BATCH}:
         return apply(operation, *values)
-    if kinds <= {NONE} or all(field is None or is_reserved(field) for field in fields):
+    if kinds <= {NONE} or all(field is None or is_placeholder(field) for field in fields):
         return fields[0]
     if BATCH in kinds:
         raise StructureError(f"{symbol(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")

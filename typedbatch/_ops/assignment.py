@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch._ops.combine import require_names
 from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.direct import cleared_directly, leading, written_directly, zero
+from typedbatch._ops.fast_assign import cleared_directly, leading, written_directly, zero
 from typedbatch._ops.indexing import forward_slices, plain_index, take_of_tensor
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     MAPPING,
@@ -28,7 +28,7 @@ from typedbatch._tree.leaves import (
     describe,
     is_masked,
     is_objects,
-    is_reserved,
+    is_placeholder,
     kind_of,
     new_tree,
     write_obstacle,
@@ -99,7 +99,7 @@ def _plan(writes: list[_Write], fields: Fields, index: Any, rows: Fields, strict
 
 
 def _plan_field(writes: list[_Write], target: Any, index: Any, value: Any, strict: bool, path: str) -> None:
-    absent = value is _ABSENT or is_reserved(value)
+    absent = value is _ABSENT or is_placeholder(value)
     kind = kind_of(target)
     if kind is BATCH:
         if not absent and kind_of(value) is not BATCH:
@@ -217,7 +217,7 @@ def _from_dict(given: Any, tree: Tree) -> Tree:
         try:
             if kind is NUMBER and type(target) is ndarray:
                 rows.__dict__[name] = value if is_objects(target) else _as_scalar(value, target.dtype)
-            elif kind is MAPPING and kind_of(target) is BATCH and not is_reserved(target):
+            elif kind is MAPPING and kind_of(target) is BATCH and not is_placeholder(target):
                 rows.__dict__[name] = _from_dict(value, target)
             elif kind in (MAPPING, NUMBER, SCALAR) and is_objects(target):
                 rows.__dict__[name] = value

@@ -11,7 +11,7 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
-from typedbatch._tree.leaves import KINDS, TENSOR, describe, is_masked, mask_obstacle
+from typedbatch._tree.kinds import KINDS, TENSOR, describe, is_masked, mask_obstacle
 from typedbatch.errors import RowAssignmentError
 
 _NUMBERS = "biufc"

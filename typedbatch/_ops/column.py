@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from typedbatch._ops.assignment import region_of, write_rows
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.combine import require_names
-from typedbatch._ops.direct import set_directly
+from typedbatch._ops.fast_assign import set_directly
 from typedbatch._ops.indexing import plain_index
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     TENSOR,
@@ -21,11 +21,11 @@ from typedbatch._tree.leaves import (
     describe,
     is_masked,
     is_objects,
-    is_reserved,
+    is_placeholder,
     kind_of,
     leading_shape,
 )
-from typedbatch._tree.rows import count_rows
+from typedbatch._tree.lengths import count_rows
 from typedbatch.errors import RowAssignmentError, StructureError, under
 
 
@@ -37,7 +37,7 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
     require_names({key: values})
     if not leading_shape(values):
         raise StructureError(f"one value for each row is expected, got {describe(values)}", key)
-    if kind_of(known) is BATCH and not is_reserved(known):
+    if kind_of(known) is BATCH and not is_placeholder(known):
         raise StructureError(f"{describe(known)} is a batch; set the fields in it, or delete it first", key)
     if index is None:
         _set_whole(tree, values, key)
@@ -45,7 +45,7 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
     if kind_of(values) not in (ARRAY, TENSOR):
         raise StructureError(f"{describe(values)} can only be set as a whole; leave out index=", key)
     index = plain_index(index)
-    if key in tree.__dict__ and not is_reserved(known):
+    if key in tree.__dict__ and not is_placeholder(known):
         _write(known, index, values, key)
         return
     rows = count_rows(tree.__dict__) or 0

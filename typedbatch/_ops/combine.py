@@ -10,8 +10,8 @@ import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
-from typedbatch._ops.meta import MetaRule, joined_meta, require_rule
-from typedbatch._tree.leaves import (
+from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -29,13 +29,13 @@ from typedbatch._tree.leaves import (
     blank,
     describe,
     is_masked,
-    is_reserved,
+    is_placeholder,
     kind_of,
     new_tree,
     object_array,
 )
+from typedbatch._tree.lengths import count_rows
 from typedbatch._tree.meta import FieldsWithMeta, set_meta
-from typedbatch._tree.rows import count_rows
 from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError, under
 
 Missing = Literal["error", "pad"]
@@ -214,7 +214,7 @@ def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
 
         return stack_dists(values, axis)
     if kinds == {RAGGED}:
-        from typedbatch._ops.ragged import stack_sequences
+        from typedbatch._ops.ragged_rows import stack_sequences
 
         return stack_sequences(values, axis)
     if kinds <= {ARRAY, SCALAR}:
@@ -255,11 +255,11 @@ def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
     if kinds == {BATCH}:
         filled = [value.__dict__ for value in values]
         return any(filled) and not all(filled)
-    return any(map(is_reserved, values))
+    return any(map(is_placeholder, values))
 
 
 def _stack_around_gaps(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
-    there = np.array([value is not _GAP and not is_reserved(value) for value in values])
+    there = np.array([value is not _GAP and not is_placeholder(value) for value in values])
     if not there.any():
         return new_tree(Tree.__plain__, {})
     if axis != 0:
@@ -276,7 +276,7 @@ def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
     if kind is NONE:
         return None
     if kind is RAGGED:
-        from typedbatch._ops.ragged import spread_sequences
+        from typedbatch._ops.ragged_rows import spread_sequences
 
         return spread_sequences(rows, there)
     if kind not in (ARRAY, TENSOR):
@@ -357,7 +357,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
 
         return cat_dists(values)
     if kinds == {RAGGED}:
-        from typedbatch._ops.ragged import cat_sequences
+        from typedbatch._ops.ragged_rows import cat_sequences
 
         return cat_sequences(values, missing)
     if kinds <= {SCALAR, OBJECT}:
@@ -377,7 +377,7 @@ def _cat_tensors(values: list[Any]) -> Any:
 
 
 def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
-    here = [value is not _GAP and not is_reserved(value) for value in values]
+    here = [value is not _GAP and not is_placeholder(value) for value in values]
     if not any(here):
         return new_tree(Tree.__plain__, {})
     try:

@@ -11,6 +11,7 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._declaration import object_fields
+from typedbatch._foreign_batches import bridge_from, full_name
 from typedbatch._ops.combine import (
     CALLED_ON_BATCHES,
     DATES,
@@ -21,9 +22,8 @@ from typedbatch._ops.combine import (
     stack_fields,
 )
 from typedbatch._ops.copying import shallow
-from typedbatch._ops.meta import joined_meta
-from typedbatch._strangers import bridge_from, full_name
-from typedbatch._tree.leaves import (
+from typedbatch._ops.joined_meta import joined_meta
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     KINDS,

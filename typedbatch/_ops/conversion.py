@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from typedbatch._ops.construct import to_leaf
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -25,8 +25,8 @@ from typedbatch._tree.leaves import (
     kind_of,
     new_sequences,
 )
+from typedbatch._tree.lengths import require_rows
 from typedbatch._tree.meta import keep_meta
-from typedbatch._tree.rows import require_rows
 from typedbatch.errors import MissingDependencyError, SettingError, TypedBatchError
 
 if TYPE_CHECKING:

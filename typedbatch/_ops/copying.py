@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from numpy import ndarray
 
-from typedbatch._tree.leaves import DISTRIBUTION, KINDS, TENSOR, Tree, describe
+from typedbatch._tree.kinds import DISTRIBUTION, KINDS, TENSOR, Tree, describe
 from typedbatch._tree.meta import FieldsWithMeta, keep_meta, meta_of, set_meta
 from typedbatch.errors import LeafError, TypedBatchError
 

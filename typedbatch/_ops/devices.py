@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typedbatch._ops.conversion import float_dtype, map_leaves, require_device, torch_side
-from typedbatch._tree.leaves import ARRAY, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, describe
+from typedbatch._tree.kinds import ARRAY, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, describe
 from typedbatch.errors import LeafError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from typedbatch._ops.equality import as_array, same_leaf
 from typedbatch._report import cut
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_masked, mask_of
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_masked, mask_of
 from typedbatch._tree.meta import meta_of
 
 

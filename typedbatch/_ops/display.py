@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from typedbatch._ops.preview import first_values, is_long, preview
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_reserved, leading_shape
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_placeholder, leading_shape
+from typedbatch._tree.lengths import leaves
 from typedbatch._tree.meta import meta_of
-from typedbatch._tree.rows import leaves
 
 
 def text(tree: Tree) -> str:
@@ -103,7 +103,7 @@ def _branch(label: str, tree: Tree, is_open: bool) -> str:
 
 def _field(name: str, value: Any) -> str:
     kind = KINDS[type(value)]
-    if is_reserved(value):
+    if is_placeholder(value):
         return f"<div class='tb-row'><b>{_escape(name)}</b><span>reserved</span></div>"
     if kind is BATCH:
         return _branch(name, value, False)

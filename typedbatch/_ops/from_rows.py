@@ -9,8 +9,8 @@ import numpy as np
 
 from typedbatch._ops.combine import spread, stack_leaves
 from typedbatch._ops.construct import to_array
-from typedbatch._ops.meta import joined_meta
-from typedbatch._tree.leaves import (
+from typedbatch._ops.joined_meta import joined_meta
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     DISTRIBUTION,
     KINDS,
@@ -150,7 +150,7 @@ def take_of_leaf(value: Any, index: Any) -> Any:
     if kind is NONE:
         return None
     if kind is RAGGED:
-        from typedbatch._ops.ragged import take_sequences
+        from typedbatch._ops.ragged_rows import take_sequences
 
         return take_sequences(value, index)
     raise RowIndexError(f"a scalar ({describe(value)}) has no rows, so it cannot be indexed by {index!r}")

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from typedbatch._ops.direct import AS_MADE, Fields, base_of_view
-from typedbatch._tree.leaves import (
+from typedbatch._ops.fast_assign import AS_MADE, Fields, base_of_view
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     SCALAR,
@@ -21,7 +21,7 @@ from typedbatch._tree.leaves import (
     Tree,
     describe,
     is_masked,
-    is_reserved,
+    is_placeholder,
     kind_of,
     mask_obstacle,
     write_obstacle,
@@ -230,7 +230,7 @@ def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator
         value = other.__dict__[name] if paired else other
         with under(name):
             # None and reserved fields stay unchanged, unless the other Batch has numbers there.
-            if all(one is None or is_reserved(one) for one in ((leaf, value) if paired else (leaf,))):
+            if all(one is None or is_placeholder(one) for one in ((leaf, value) if paired else (leaf,))):
                 continue
             if kind_of(leaf) is BATCH and (not paired or kind_of(value) is BATCH):
                 yield from _plan(operation, leaf, value, f"{prefix}{name}.")

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from typedbatch._ops.ragged import cat_sequences, take_sequences
-from typedbatch._tree.leaves import Sequences, Tree, describe, new_sequences, new_tree
+from typedbatch._ops.ragged_rows import cat_sequences, take_sequences
+from typedbatch._tree.kinds import Sequences, Tree, describe, new_sequences, new_tree
 from typedbatch.errors import RowIndexError, StructureError
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch._ops.indexing import take
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     KINDS,
@@ -21,11 +21,11 @@ from typedbatch._tree.leaves import (
     Tree,
     blank,
     is_masked,
-    is_reserved,
+    is_placeholder,
     kind_of,
     mask_of,
 )
-from typedbatch._tree.rows import equal_rows, leaves
+from typedbatch._tree.lengths import equal_rows, leaves
 
 T = TypeVar("T", bound=Tree)
 
@@ -62,7 +62,7 @@ def _is_null(x: Any) -> bool:
 
 def has_null(tree: Tree) -> bool:
     """Return True if any value of any leaf is null."""
-    return any(_has_null(leaf) for _, leaf in leaves(tree.__dict__) if not is_reserved(leaf))
+    return any(_has_null(leaf) for _, leaf in leaves(tree.__dict__) if not is_placeholder(leaf))
 
 
 def _has_null(leaf: Any) -> bool:
@@ -126,7 +126,7 @@ def empty_in_place(leaf: Any) -> Any:
 def reserved_to_none(tree: Tree) -> None:
     """Replace every reserved field (``Batch()``) by ``None``, at every depth, in place."""
     for name, value in tree.__dict__.items():
-        if is_reserved(value):
+        if is_placeholder(value):
             tree.__dict__[name] = None
         elif kind_of(value) is BATCH:
             reserved_to_none(value)

@@ -12,8 +12,8 @@ from typedbatch._ops.arithmetic import apply, apply_ufunc
 from typedbatch._ops.combine import cat_trees, stack_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.equality import allclose, equal
-from typedbatch._tree.leaves import BATCH, TENSOR, Tree, kind_of
-from typedbatch._tree.rows import shared_dims
+from typedbatch._tree.kinds import BATCH, TENSOR, Tree, kind_of
+from typedbatch._tree.lengths import shared_dims
 from typedbatch.errors import LeafError
 
 Function = Callable[..., Any]

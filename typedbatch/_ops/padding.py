@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     KINDS,
     NONE,
@@ -24,8 +24,8 @@ from typedbatch._tree.leaves import (
     leading_shape,
     new_tree,
 )
+from typedbatch._tree.lengths import leaves
 from typedbatch._tree.meta import keep_meta
-from typedbatch._tree.rows import leaves
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, did_you_mean, under
 
 T = TypeVar("T", bound=Tree)
@@ -78,7 +78,7 @@ def take_leaf_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bo
     if not leading_shape(value):
         raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
     if kind is RAGGED:
-        from typedbatch._ops.ragged import take_sequences
+        from typedbatch._ops.ragged_rows import take_sequences
 
         return take_sequences(value, rows)
     if absent is not None:

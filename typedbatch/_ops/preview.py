@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from typedbatch._report import cut
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR
 
 _MOST: Final = 40
 """Largest number of elements that an array is shown with in full."""

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import take_basic, take_rows
-from typedbatch._tree.leaves import Tree
-from typedbatch._tree.rows import count_rows, longer_fields, rows_to_take
+from typedbatch._tree.kinds import Tree
+from typedbatch._tree.lengths import count_rows, longer_fields, rows_to_take
 from typedbatch.errors import SettingError, SizeError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from typedbatch._report import shorten
-from typedbatch._tree.leaves import Tree
+from typedbatch._tree.kinds import Tree
 from typedbatch.errors import StructureError
 
 DEEPEST: Final = 100

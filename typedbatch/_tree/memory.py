@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR
 from typedbatch.errors import StructureError
 
 Span = tuple[int, int]

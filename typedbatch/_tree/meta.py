@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from typedbatch._tree.leaves import Tree, describe
+from typedbatch._tree.kinds import Tree, describe
 from typedbatch.errors import LeafError
 
 

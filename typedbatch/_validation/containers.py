@@ -9,69 +9,66 @@ from itertools import count
 from typing import Any, Union, get_args
 
 from typedbatch._level import Level
-from typedbatch._tree.leaves import Tree
-from typedbatch._validation.validate import Gate, gate_of
+from typedbatch._tree.kinds import Tree
+from typedbatch._validation.validate import Validator, validator_of
 from typedbatch.schema import is_schema
-from typedbatch.schema.hints import alternatives, bare
+from typedbatch.schema.annotations import alternatives, bare
 from typedbatch.schema.values import class_of
 
-Look = Gate
-"""A function that validates a value, which is a batch or may contain some, and returns the value to pass on."""
 
-
-def look_for(hint: Any) -> Look | None:
+def find_validator(hint: Any) -> Validator | None:
     """Return the validator for values with a resolved annotation; None if the annotation has no batch in it."""
     hint, _ = bare(hint)
     options = [bare(option)[0] for option in alternatives(hint)]
     schemas = [option for option in options if is_schema(option)]
     if schemas and all(is_schema(option) or option is type(None) for option in options):
-        return gate_of(hint)
+        return validator_of(hint)
     if len(options) > 1:
-        return _look_in_union(options)
+        return _validator_in_union(options)
     cls, args = class_of(hint), get_args(hint)
     if not isinstance(cls, type) or not args:
         return None
-    return _look_in_class(cls, args)
+    return _validator_in_class(cls, args)
 
 
-def _look_in_union(options: list[Any]) -> Look | None:
+def _validator_in_union(options: list[Any]) -> Validator | None:
     """Return the validator for a union with other types than batches. The class of a value selects the alternative."""
-    looks: list[tuple[type, Look]] = []
+    validators: list[tuple[type, Validator]] = []
     schemas = tuple(option for option in options if is_schema(option))
     for option in options:
-        look = None if option in schemas else look_for(option)
-        if look is not None:
-            looks.append((class_of(option), look))
+        validator = None if option in schemas else find_validator(option)
+        if validator is not None:
+            validators.append((class_of(option), validator))
     if schemas:
-        looks.append((Tree, gate_of(Union[schemas])))  # noqa: UP007  # the parts are only known now
-    if not looks:
+        validators.append((Tree, validator_of(Union[schemas])))  # noqa: UP007  # the parts are only known now
+    if not validators:
         return None
 
-    def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
-        for cls, look in looks:
+    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+        for cls, validator in validators:
             if isinstance(value, cls):
-                return look(value, name, boundary, level)
+                return validator(value, name, boundary, level)
         return value
 
-    return look_at
+    return validate_value
 
 
-def _look_in_class(cls: type, args: tuple[Any, ...]) -> Look | None:
+def _validator_in_class(cls: type, args: tuple[Any, ...]) -> Validator | None:
     """Return the validator for a generic class; None for a class that is not a standard container or iterator.
 
     Such a class, for example a buffer or a task, would have to be replaced by another object to validate its contents.
     """
     if cls is tuple:
-        return _look_in_tuple(args)
+        return _validator_in_tuple(args)
     if cls in (dict, abc.Mapping, abc.MutableMapping):
-        return _look_in_mapping(look_for(args[-1]))
-    look = look_for(args[0])
-    if look is None:
+        return _validator_in_mapping(find_validator(args[-1]))
+    validator = find_validator(args[0])
+    if validator is None:
         return None
     if cls in (list, abc.Sequence, abc.MutableSequence, abc.Collection):
-        return _look_in_items(look)
+        return _validator_in_items(validator)
     if cls in (abc.Iterable, abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator):
-        return lambda value, name, boundary, level: _validated_lazily(value, look, name, boundary, level)
+        return lambda value, name, boundary, level: _validated_lazily(value, validator, name, boundary, level)
     return None
 
 
@@ -80,14 +77,14 @@ def is_awaitable(hint: Any) -> bool:
     return class_of(hint) in (abc.Awaitable, abc.Coroutine)
 
 
-def _look_in_items(look: Look) -> Look:
-    def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
+def _validator_in_items(validator: Validator) -> Validator:
+    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
         if not isinstance(value, abc.Collection) or isinstance(value, Tree):
             return value
-        items = [look(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
+        items = [validator(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
         return _rebuilt(value, items)
 
-    return look_at
+    return validate_value
 
 
 def _rebuilt(value: Any, items: list[Any]) -> Any:
@@ -100,105 +97,107 @@ def _rebuilt(value: Any, items: list[Any]) -> Any:
     return tuple(items) if type(value) is tuple else items
 
 
-def _look_in_tuple(args: tuple[Any, ...]) -> Look | None:
+def _validator_in_tuple(args: tuple[Any, ...]) -> Validator | None:
     if len(args) == 2 and args[1] is Ellipsis:
-        look = look_for(args[0])
-        return None if look is None else _look_in_items(look)
-    looks = [look_for(arg) for arg in args]
-    if not any(looks):
+        validator = find_validator(args[0])
+        return None if validator is None else _validator_in_items(validator)
+    validators = [find_validator(arg) for arg in args]
+    if not any(validators):
         return None
 
-    def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
-        if not isinstance(value, tuple) or len(value) != len(looks):
+    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+        if not isinstance(value, tuple) or len(value) != len(validators):
             return value
         items = [
-            item if look is None else look(item, f"{name}[{position}]", boundary, level)
-            for position, (look, item) in enumerate(zip(looks, value, strict=True))
+            item if validator is None else validator(item, f"{name}[{position}]", boundary, level)
+            for position, (validator, item) in enumerate(zip(validators, value, strict=True))
         ]
         return _rebuilt(value, items)
 
-    return look_at
+    return validate_value
 
 
-def _look_in_mapping(look: Look | None) -> Look | None:
-    if look is None:
+def _validator_in_mapping(validator: Validator | None) -> Validator | None:
+    if validator is None:
         return None
 
-    def look_at(value: Any, name: str, boundary: str, level: Level) -> Any:
+    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
         if not isinstance(value, abc.Mapping):
             return value
-        items = {key: look(item, f"{name}[{_key(key)}]", boundary, level) for key, item in value.items()}
+        items = {key: validator(item, f"{name}[{_key(key)}]", boundary, level) for key, item in value.items()}
         same = all(items[key] is item for key, item in value.items())
         return value if same or type(value) is not dict else items
 
-    return look_at
+    return validate_value
 
 
 def _key(key: Any) -> str:
     return repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
 
 
-def _validated_lazily(value: Any, look: Look, name: str, boundary: str, level: Level) -> Any:
+def _validated_lazily(value: Any, validator: Validator, name: str, boundary: str, level: Level) -> Any:
     """Validate the items of an iterator when they are taken out, and those of a collection at once."""
     if isinstance(value, abc.Collection) and not isinstance(value, Tree):
-        return _look_in_items(look)(value, name, boundary, level)
+        return _validator_in_items(validator)(value, name, boundary, level)
     if isinstance(value, abc.Generator):
-        return relay(value, numbered(look, name, boundary, level))
+        return relay(value, numbered(validator, name, boundary, level))
     if isinstance(value, abc.Iterator):
-        return map(numbered(look, name, boundary, level), value)
+        return map(numbered(validator, name, boundary, level), value)
     if isinstance(value, abc.AsyncGenerator):
-        return _AsyncRelay(value, numbered(look, name, boundary, level))
+        return _AsyncRelay(value, numbered(validator, name, boundary, level))
     if isinstance(value, abc.AsyncIterable):
-        return _async_items(value, numbered(look, name, boundary, level))
+        return _async_items(value, numbered(validator, name, boundary, level))
     return (
-        _Reiterable(value, partial(numbered, look, name, boundary, level)) if isinstance(value, abc.Iterable) else value
+        _Reiterable(value, partial(numbered, validator, name, boundary, level))
+        if isinstance(value, abc.Iterable)
+        else value
     )
 
 
-def numbered(look: Look, name: str, boundary: str, level: Level) -> Callable[[Any], Any]:
+def numbered(validator: Validator, name: str, boundary: str, level: Level) -> Callable[[Any], Any]:
     """Return a validator for successive items, named ``name[0]``, ``name[1]`` in reports."""
     position = count()
-    return lambda item: look(item, f"{name}[{next(position)}]", boundary, level)
+    return lambda item: validator(item, f"{name}[{next(position)}]", boundary, level)
 
 
 class _AsyncRelay(AsyncGenerator[Any, Any]):
     """An asynchronous generator that yields the validated items of another."""
 
-    def __init__(self, inner: AsyncGenerator[Any, Any], look: Callable[[Any], Any]) -> None:
-        self.inner, self.look = inner, look
+    def __init__(self, inner: AsyncGenerator[Any, Any], validator: Callable[[Any], Any]) -> None:
+        self.inner, self.validator = inner, validator
 
     async def asend(self, value: Any, /) -> Any:
-        return self.look(await self.inner.asend(value))
+        return self.validator(await self.inner.asend(value))
 
     async def athrow(self, *error: Any) -> Any:
-        return self.look(await self.inner.athrow(*error))
+        return self.validator(await self.inner.athrow(*error))
 
 
-async def _async_items(values: Any, look: Callable[[Any], Any]) -> AsyncIterator[Any]:
+async def _async_items(values: Any, validator: Callable[[Any], Any]) -> AsyncIterator[Any]:
     async for item in values:
-        yield look(item)
+        yield validator(item)
 
 
 class _Reiterable:
     """An iterable that may be iterated over more than once, as a data loader."""
 
-    def __init__(self, values: Any, looks: Callable[[], Callable[[Any], Any]]) -> None:
-        self.values, self.looks = values, looks
+    def __init__(self, values: Any, new_validator: Callable[[], Callable[[Any], Any]]) -> None:
+        self.values, self.new_validator = values, new_validator
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self.looks(), self.values)
+        return map(self.new_validator(), self.values)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.values, name)
 
 
-def relay(inner: Generator[Any, Any, Any], look: Callable[[Any], Any]) -> Generator[Any, Any, Any]:
+def relay(inner: Generator[Any, Any, Any], validator: Callable[[Any], Any]) -> Generator[Any, Any, Any]:
     """Yield the validated items of another generator. Values sent and errors thrown in are passed on to it."""
     try:
         item = next(inner)
         while True:
             try:
-                sent = yield look(item)
+                sent = yield validator(item)
             except GeneratorExit:
                 raise
             except BaseException as error:  # noqa: BLE001  # the inner generator may handle it

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from typing_extensions import TypeForm
 
 from typedbatch._ops.conversion import leaf_to_device, leaf_to_numpy
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, RAGGED, TENSOR, Kind, describe, new_sequences, new_tree
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, RAGGED, TENSOR, Kind, describe, new_sequences, new_tree
 from typedbatch._tree.meta import keep_meta
 from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch

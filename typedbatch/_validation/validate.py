@@ -15,7 +15,7 @@ from typedbatch._level import Level, current_level, level_named
 from typedbatch._names import nearest
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import summary
-from typedbatch._tree.leaves import Tree, describe, new_tree
+from typedbatch._tree.kinds import Tree, describe, new_tree
 from typedbatch._tree.meta import as_meta, keep_meta, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-Gate = Callable[[Any, str, str, Level], Any]
-"""A function that validates a batch and returns it typed. It takes the batch, its name, the boundary and the level."""
+Validator = Callable[[Any, str, str, Level], Any]
+"""A function that validates a value and returns it typed. It takes the value, its name, the boundary and the level."""
 
 UNSTEADY = "differs each time it is looked at"
 """Text of the problem if the check fails but no reason is found."""
 
-_GATES: dict[Any, tuple[Callable[[object], bool], Gate]] = {}
-"""The function that checks whether a batch conforms, and the gate, of each schema or union used so far."""
+_COMPILED: dict[Any, tuple[Callable[[object], bool], Validator]] = {}
+"""The check and the validator of each schema or union used so far."""
 
 
 @overload
@@ -75,8 +75,8 @@ def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
     Raises:
         DeclarationError: ``schema`` is not a protocol or record.
     """
-    conforming, _ = _gate(schema)
-    return conforming(batch)
+    check, _ = _compiled(schema)
+    return check(batch)
 
 
 def validate_at(batch: Any, schema: Any, boundary: str, level: Level | None = None, name: str = "") -> Any:
@@ -84,8 +84,8 @@ def validate_at(batch: Any, schema: Any, boundary: str, level: Level | None = No
 
     ``boundary`` is a format string with ``{}`` for ``name``. It is formatted only for a report.
     """
-    _, gate = _gate(schema)
-    return gate(batch, name, boundary, current_level() if level is None else level)
+    _, validator = _compiled(schema)
+    return validator(batch, name, boundary, current_level() if level is None else level)
 
 
 def verbatim(boundary: str) -> str:
@@ -93,53 +93,53 @@ def verbatim(boundary: str) -> str:
     return boundary.replace("{", "{{").replace("}", "}}")
 
 
-def gate_of(schema: Any) -> Gate:
-    """Return a function like :func:`validate_at` for a schema or union, which looks nothing up at each call.
+def validator_of(schema: Any) -> Validator:
+    """Return the validator of a schema or union, compiled at the first call.
 
     Raises:
         DeclarationError: ``schema`` is not a protocol or record.
     """
-    return _gate(schema)[1]
+    return _compiled(schema)[1]
 
 
-def _gate(schema: Any) -> tuple[Callable[[object], bool], Gate]:
+def _compiled(schema: Any) -> tuple[Callable[[object], bool], Validator]:
     try:
-        return _GATES[schema]
+        return _COMPILED[schema]
     except (KeyError, TypeError):  # a new schema, or one that is not hashable, as Annotated[Rollout, ["a note"]]
         pass
     options = options_of(schema)
     schemas = tuple(schema_of(option) for option in options if option is not types.NoneType)
-    gates = (
-        _gate_of_one(schemas[0])
+    compiled = (
+        _compile_one(schemas[0])
         if len(options) == len(schemas) == 1
-        else _gate_of_any(schemas, types.NoneType in options)
+        else _compile_any(schemas, types.NoneType in options)
     )
     with suppress(TypeError):
-        _GATES[schema] = gates
-    return gates
+        _COMPILED[schema] = compiled
+    return compiled
 
 
-def _gate_of_one(schema: Schema) -> tuple[Callable[[object], bool], Gate]:
-    conforming = check_of(schema)
+def _compile_one(schema: Schema) -> tuple[Callable[[object], bool], Validator]:
+    check = check_of(schema)
     target = schema.target if issubclass(schema.target, Batch) else object
 
-    def gate(batch: Any, name: str, boundary: str, level: Level) -> Any:
+    def validator(batch: Any, name: str, boundary: str, level: Level) -> Any:
         if level == "structure":
             typed = batch if isinstance(batch, target) or not isinstance(batch, Batch) else new_view(batch, target)
-            if conforming(typed):
+            if check(typed):
                 return typed
         return _validate_any(batch, (schema,), boundary, level, name)
 
-    return conforming, gate
+    return check, validator
 
 
-def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[object], bool], Gate]:
-    """Return the check and the gate of a union. ``none`` tells whether None is a member of it."""
+def _compile_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[object], bool], Validator]:
+    """Return the check and the validator of a union. ``none`` tells whether None is a member of it."""
 
-    def conforming(batch: object) -> bool:
+    def check(batch: object) -> bool:
         return (none and batch is None) or any(matches(batch, schema) for schema in schemas)
 
-    def gate(batch: Any, name: str, boundary: str, level: Level) -> Any:
+    def validator(batch: Any, name: str, boundary: str, level: Level) -> Any:
         if none and batch is None:
             level_named(level, "the level")
             return None
@@ -149,7 +149,7 @@ def _gate_of_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[obj
             )
         return _validate_any(batch, schemas, boundary, level, name)
 
-    return conforming, gate
+    return check, validator
 
 
 def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:

@@ -12,13 +12,13 @@ from typing import Any, get_args
 
 from typedbatch._declaration import outside, show_place
 from typedbatch._level import Level, current_level
-from typedbatch._validation.containers import Look, is_awaitable, look_for, numbered, relay
-from typedbatch._validation.validate import UNSTEADY, validate_at
+from typedbatch._validation.containers import find_validator, is_awaitable, numbered, relay
+from typedbatch._validation.validate import UNSTEADY, Validator, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import CallError, DeclarationError, Problem
+from typedbatch.schema.annotations import bare, resolve
 from typedbatch.schema.calls import Call, Sizes
-from typedbatch.schema.hints import bare, resolve
-from typedbatch.schema.names import RETURN, top_of
+from typedbatch.schema.paths import RETURN, top_of
 
 
 def wrapped(function: Any, level: Level | None) -> Any:
@@ -74,16 +74,16 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
         @functools.wraps(function)
         async def generate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             plan, level = plans.current()
-            look: Callable[[Any], Any] = _unchanged
+            validator: Callable[[Any], Any] = _unchanged
             if level != "off":
                 args, kwargs, _ = plan.check_arguments(args, kwargs, level)
-                look = plan.yielded(level)
+                validator = plan.yielded(level)
             inner = function(*args, **kwargs)
             try:  # a "yield from", which asynchronous generators do not have
                 item = await anext(inner)
                 while True:
                     try:
-                        sent = yield look(item)
+                        sent = yield validator(item)
                     except GeneratorExit:
                         raise
                     except BaseException as error:  # noqa: BLE001  # the inner generator may handle it
@@ -114,7 +114,7 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
         plan, level = plans.plan or plans.make(), plans.level or current_level()  # current(), inlined for speed
         if level == "off":
             return function(*args, **kwargs)
-        if plan.looks:
+        if plan.checks_arguments:
             args = plan.check_positional(args, level)
         if kwargs:
             kwargs = plan.check_keywords(kwargs, level)
@@ -148,29 +148,29 @@ class _Plan:
         place = (place or where).replace("{", "{{").replace("}", "}}")
         self.argument_of, self.value_of = f"argument `{{}}` of {place}", f"{{}} of {place}"
         self.scope = _scope_of(plain)
-        self.positions: list[tuple[int, str, Look]] = []
-        self.keywords: dict[str, Look | None] = {}
+        self.positions: list[tuple[int, str, Validator]] = []
+        self.keywords: dict[str, Validator | None] = {}
         """The validator, or None, of every parameter that can be passed by name: the others belong to ``**kwargs``."""
-        self.rest: tuple[int, str, Look] | None = None
-        self.other_keywords: Look | None = None
+        self.rest: tuple[int, str, Validator] | None = None
+        self.other_keywords: Validator | None = None
         signature, hints = inspect.signature(function), dict[str, Any]()
         for position, parameter in enumerate(signature.parameters.values()):
             hint = self._readable(parameter.annotation)
             if hint is not None:
                 hints[parameter.name] = hint
-            self._add(position, parameter, None if hint is None else look_for(hint))
+            self._add(position, parameter, None if hint is None else find_validator(hint))
         hint = result = self._readable(signature.return_annotation)
         parts = get_args(bare(hint)[0]) if hint is not None else ()
         if is_awaitable(hint):  # a plain function that returns a coroutine
             result = parts[-1] if parts else None
-        self.returns = None if result is None else look_for(result)
+        self.returns = None if result is None else find_validator(result)
         call = Call(f"{plain.__name__}()", signature, hints, result)
         self.call_check: Call | None = call or None
         """The check of array arguments, and of sizes across all arguments; None if there is nothing to check."""
-        self.looks = bool(self.positions or self.rest)
+        self.checks_arguments = bool(self.positions or self.rest)
         self.checks_result = self.returns is not None or (self.call_check is not None and self.call_check.checks_result)
-        self.yields = look_for(parts[0]) if parts else None
-        self.ends = look_for(parts[2]) if len(parts) == 3 else None
+        self.yields = find_validator(parts[0]) if parts else None
+        self.ends = find_validator(parts[2]) if len(parts) == 3 else None
 
     def _readable(self, annotation: Any) -> Any:
         """Return the resolved annotation; None if it is empty or cannot be read."""
@@ -181,16 +181,16 @@ class _Plan:
         except DeclarationError:
             return None
 
-    def _add(self, position: int, parameter: Parameter, look: Look | None) -> None:
+    def _add(self, position: int, parameter: Parameter, validator: Validator | None) -> None:
         if parameter.kind is Parameter.VAR_POSITIONAL:
-            self.rest = None if look is None else (position, parameter.name, look)
+            self.rest = None if validator is None else (position, parameter.name, validator)
         elif parameter.kind is Parameter.VAR_KEYWORD:
-            self.other_keywords = look
+            self.other_keywords = validator
         else:
-            if parameter.kind is not Parameter.KEYWORD_ONLY and look is not None:
-                self.positions.append((position, parameter.name, look))
+            if parameter.kind is not Parameter.KEYWORD_ONLY and validator is not None:
+                self.positions.append((position, parameter.name, validator))
             if parameter.kind is not Parameter.POSITIONAL_ONLY:
-                self.keywords[parameter.name] = look
+                self.keywords[parameter.name] = validator
 
     def check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> _CheckedCall:
         """Validate the arguments, and return those to call the function with."""
@@ -206,12 +206,12 @@ class _Plan:
 
     def check_positional(self, args: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
         values = list(args)
-        for position, name, look in self.positions:
+        for position, name, validator in self.positions:
             if position < len(values):
-                values[position] = look(values[position], name, self.argument_of, level)
+                values[position] = validator(values[position], name, self.argument_of, level)
         if self.rest is not None:
-            start, name, look = self.rest
-            values[start:] = [look(value, f"*{name}", self.argument_of, level) for value in values[start:]]
+            start, name, validator = self.rest
+            values[start:] = [validator(value, f"*{name}", self.argument_of, level) for value in values[start:]]
         return tuple(values)
 
     def result(self, value: Any, checked: _CheckedCall, level: Level) -> Any:

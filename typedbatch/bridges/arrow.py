@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.depth import require_depth
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch._tree.lengths import equal_rows, require_bounded
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
-from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import (
     LeafError,
@@ -28,7 +28,7 @@ from typedbatch.errors import (
     TypedBatchError,
     under,
 )
-from typedbatch.files.atomic import replacing
+from typedbatch.files.atomic import atomic_write
 from typedbatch.files.jsonable import plain
 from typedbatch.ragged import Ragged
 
@@ -121,7 +121,7 @@ def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> N
         SettingError: Parquet refuses an option.
     """
     table = to_arrow(batch)
-    with replacing(path) as unfinished:
+    with atomic_write(path) as unfinished:
         try:
             pq.write_table(table, unfinished.name, **options)
         except (pa.ArrowException, ValueError, TypeError) as error:

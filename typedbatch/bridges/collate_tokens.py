@@ -9,8 +9,8 @@ import torch
 
 from typedbatch._declaration import number_fields, object_fields
 from typedbatch._ops.from_rows import columns_of, fields_of_rows, lists_to_arrays
-from typedbatch._tree.leaves import KINDS, TENSOR, describe
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.kinds import KINDS, TENSOR, describe
+from typedbatch._tree.lengths import require_at_least
 from typedbatch._validation.validate import extend
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, SettingError, StructureError, under
@@ -75,7 +75,7 @@ class CollateTokens(Generic[B]):
         self.into = into
         self.ragged: dict[str, tuple[str, ...]] = {name: tuple(fields) for name, fields in (ragged or {}).items()}
         self.sides: dict[str, Side] = {**dict.fromkeys(left, "left"), **dict.fromkeys(right, "right")}
-        self.multiple_of: int = at_least(1, multiple_of, "multiple_of")
+        self.multiple_of: int = require_at_least(1, multiple_of, "multiple_of")
         named = [*left, *right, *(name for fields in self.ragged.values() for name in fields)]
         if twice := [name for name in named if named.count(name) > 1]:
             raise SettingError(f"{twice[0]!r} is named twice; a field is padded on one side, or ragged")

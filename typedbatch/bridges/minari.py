@@ -10,9 +10,9 @@ from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
 from typedbatch._ops.padding import after_zeros
-from typedbatch._spaces import nested, unnested
-from typedbatch._tree.leaves import ARRAY, BATCH, describe, is_reserved, kind_of
-from typedbatch._tree.rows import count_rows, equal_rows, leaves, require_bounded
+from typedbatch._space_values import nested, unnested
+from typedbatch._tree.kinds import ARRAY, BATCH, describe, is_placeholder, kind_of
+from typedbatch._tree.lengths import count_rows, equal_rows, leaves, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.protocols import RolloutBatchProtocol
@@ -81,7 +81,7 @@ def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBu
     arrays = Batch(require_bounded(batch, "to_minari()")).to_numpy()
     tree = Batch({name: arrays[name] for name in _FIELDS})
     for path, leaf in leaves(tree.__dict__):
-        if not is_reserved(leaf) and (kind_of(leaf) is not ARRAY or isinstance(leaf, np.ma.MaskedArray)):
+        if not is_placeholder(leaf) and (kind_of(leaf) is not ARRAY or isinstance(leaf, np.ma.MaskedArray)):
             raise LeafError(f"Minari stores only plain arrays, got {describe(leaf)}", path)
     if not equal_rows(tree.__dict__):
         raise StructureError("an episode must have at least one step")

@@ -30,7 +30,7 @@ from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._report import in_a_line
 from typedbatch._tree.depth import fields_of, require_depth
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -50,7 +50,7 @@ from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.records import default_of
 from typedbatch.schema import class_of, schema_of
 from typedbatch.schema.fields import Field
-from typedbatch.schema.names import parts_of
+from typedbatch.schema.paths import parts_of
 
 __all__ = ["BatchModel", "model_from", "to_batch"]
 

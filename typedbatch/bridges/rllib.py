@@ -9,9 +9,9 @@ from ray.rllib.policy import sample_batch as rllib
 
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._spaces import named
-from typedbatch._tree.leaves import BATCH, KINDS, Tree, describe, is_reserved, new_tree, object_array
-from typedbatch._tree.rows import require_bounded
+from typedbatch._space_values import named
+from typedbatch._tree.kinds import BATCH, KINDS, Tree, describe, is_placeholder, new_tree, object_array
+from typedbatch._tree.lengths import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError
 from typedbatch.protocols import BatchProtocol
@@ -71,7 +71,7 @@ def to_rllib(batch: Any) -> Any:
     tree: SampleBatch = new_tree(SampleBatch, dict(require_bounded(batch, "to_rllib()").__dict__))
     layout = layout_of(tree.__dict__)
     tree.decompress_if_needed(list(tree.__dict__))
-    columns = {name: _column(name, value) for name, value in tree.__dict__.items() if not is_reserved(value)}
+    columns = {name: _column(name, value) for name, value in tree.__dict__.items() if not is_placeholder(value)}
     if "dones" in columns:
         dones = columns.pop("dones")
         columns.setdefault("terminateds", dones)

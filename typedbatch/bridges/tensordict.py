@@ -18,7 +18,7 @@ from tensordict.utils import LinkedList
 
 from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.depth import require_depth
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -33,8 +33,8 @@ from typedbatch._tree.leaves import (
     new_tree,
     object_array,
 )
+from typedbatch._tree.lengths import equal_rows, require_at_least, require_bounded
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch._tree.rows import at_least, equal_rows, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError, under
 from typedbatch.ragged import Ragged
@@ -66,7 +66,7 @@ def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> Tensor
         return _tensordict(tree, torch.Size([equal_rows(_with_rows(tree))]))
     if not isinstance(batch_size, Sequence):
         raise SizeError(f"batch_size must be a list of whole numbers, got {batch_size!r}")
-    return _tensordict(tree, torch.Size([at_least(0, size, "batch_size") for size in batch_size]))
+    return _tensordict(tree, torch.Size([require_at_least(0, size, "batch_size") for size in batch_size]))
 
 
 def from_tensordict(data: Any) -> Batch:

@@ -10,8 +10,8 @@ from tianshou.data.buffer.manager import ReplayBufferManager
 
 from typedbatch._ops.construct import to_leaf
 from typedbatch._tree.depth import require_depth
-from typedbatch._tree.leaves import Tree, describe, is_objects, new_tree
-from typedbatch._tree.rows import require_bounded
+from typedbatch._tree.kinds import Tree, describe, is_objects, new_tree
+from typedbatch._tree.lengths import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.buffers.declared import library_class

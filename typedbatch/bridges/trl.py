@@ -9,9 +9,9 @@ import torch
 from typing_extensions import TypeForm
 
 from typedbatch._ops.construct import objects
-from typedbatch._tree.leaves import KINDS, MAPPING, TENSOR, describe, is_objects, is_reserved
+from typedbatch._tree.kinds import KINDS, MAPPING, TENSOR, describe, is_objects, is_placeholder
+from typedbatch._tree.lengths import equal_rows, require_bounded
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch._validation.validate import extend
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, StructureError, under
@@ -100,7 +100,7 @@ def to_trl(batch: Any) -> dict[str, Any]:
         FieldNameError: two fields would have the same name.
     """
     tree = require_bounded(batch, "to_trl()")
-    given = {name: value for name, value in tree.__dict__.items() if value is not None and not is_reserved(value)}
+    given = {name: value for name, value in tree.__dict__.items() if value is not None and not is_placeholder(value)}
     if "response_mask" not in given:
         raise MissingFieldError(type(tree).__name__, "response_mask", given)
     rows = Batch(given).to_torch(device=given["response_mask"].device)

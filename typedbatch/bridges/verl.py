@@ -8,9 +8,9 @@ import torch
 from typing_extensions import TypeForm
 from verl.protocol import DataProto
 
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, describe, is_reserved
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, is_placeholder
+from typedbatch._tree.lengths import equal_rows, require_bounded
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
-from typedbatch._tree.rows import equal_rows, require_bounded
 from typedbatch._validation.validate import extend
 from typedbatch.batch import Batch
 from typedbatch.bridges.tensordict import from_tensordict, to_tensordict
@@ -85,7 +85,7 @@ def to_dataproto(batch: Any) -> DataProto:
         FieldNameError: two fields would have the same name, or a name has a different meaning in verl.
     """
     tree = require_bounded(batch, "to_dataproto()")
-    columns = {name: value for name, value in tree.__dict__.items() if value is not None and not is_reserved(value)}
+    columns = {name: value for name, value in tree.__dict__.items() if value is not None and not is_placeholder(value)}
     equal_rows(columns)
     for name in _MASKS:
         if name in columns:

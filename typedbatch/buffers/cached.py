@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import describe
-from typedbatch.buffers import bulk, incoming
-from typedbatch.buffers.declared import Declared, library_class
-from typedbatch.buffers.guard import changing
+from typedbatch._tree.kinds import describe
+from typedbatch.buffers import incoming, transfer
+from typedbatch.buffers.declared import DeclaredTypes, library_class
+from typedbatch.buffers.guard import locked_for_writing
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Added, Slots
@@ -76,7 +76,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         """Caches of unfinished episodes, each as a buffer that shares its rows with this one."""
         return [*self._parts[1:]]
 
-    @changing
+    @locked_for_writing
     def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add a transition to each cache, or to each of ``buffer_ids``, and move the episodes that end.
 
@@ -97,7 +97,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             raise StructureError(
                 f"add() takes at most one row for each cache, got buffer_ids {buffer_ids}; extend() takes several"
             )
-        fields, done, rew = incoming.to_store(state, batch, (rows,))
+        fields, done, rew = incoming.normalize_rows(state, batch, (rows,))
         plan = state.plan(batch, fields, (rows,))
 
         def add() -> Added:
@@ -107,9 +107,9 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             return added
 
         # The rollback finishes the moves: after an interruption, episodes that have ended are moved all the same.
-        return state.change(state.on_reopened, add)
+        return state.transaction(state.on_reopened, add)
 
-    @changing
+    @locked_for_writing
     def extend(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add rows in time order, as repeated calls of :meth:`add` would; episodes move as they end.
 
@@ -130,7 +130,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         ids = incoming.ids_of_rows(self.cached_buffer_num, batch, buffer_ids)
         if not len(ids):
             return Added.nothing()
-        fields, _, _ = incoming.to_store(self._state, batch, (len(ids),))
+        fields, _, _ = incoming.normalize_rows(self._state, batch, (len(ids),))
         self._state.plan(batch, fields, (len(ids),))  # raises before the first row is added
         rows: Any = batch
         added = [self.add(rows[now], ids[now]) for now in _without_repetition(ids)]
@@ -138,7 +138,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update` does."""
-        return bulk.update_ring(self._state, 0, state_of(buffer, "update()"))
+        return transfer.update_ring(self._state, 0, state_of(buffer, "update()"))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -159,9 +159,9 @@ class CachedState(State):
         super().__init__(cls, capacities, options, many=True)
         self.main_hint: Any = main_hint
 
-    def declared_elsewhere(self) -> Declared:
+    def declared_elsewhere(self) -> DeclaredTypes:
         """Return the declaration of the main buffer, for a cached buffer without type arguments of its own."""
-        return Declared(self.main_hint)
+        return DeclaredTypes(self.main_hint)
 
     def cut_episodes(self, ids: Slots) -> None:
         """Truncate the episodes of some caches, as :meth:`State.cut_episodes` does, and move them.
@@ -170,7 +170,7 @@ class CachedState(State):
             ids: Numbers of the caches, from 0.
         """
         super().cut_episodes(ids + 1)
-        self.change(self.on_reopened, self.on_reopened)
+        self.transaction(self.on_reopened, self.on_reopened)
 
     def on_reopened(self) -> None:
         """Move the episodes that have ended and are still in a cache, because the process was killed before."""
@@ -205,6 +205,6 @@ def _move(state: State, ring: int) -> tuple[int, int]:
     Both are -1 if the main buffer has a capacity of 0.
     """
     slots = state.rings.part(ring).chronological() + state.rings.offset[ring]
-    moved = bulk.move(state, 0, state, slots, emptied=ring)
+    moved = transfer.move(state, 0, state, slots, emptied=ring)
     state.rings.reset(slice(ring, ring + 1))  # move() does nothing if the main buffer has a capacity of 0
     return (int(moved[0]), int(moved[-1])) if len(moved) else (-1, -1)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from typedbatch._ops.construct import to_leaf
-from typedbatch._tree.leaves import Tree, describe, is_reserved, leading_shape
-from typedbatch._tree.rows import leaves
+from typedbatch._tree.kinds import Tree, describe, is_placeholder, leading_shape
+from typedbatch._tree.lengths import leaves
 from typedbatch.batch import Batch
-from typedbatch.buffers import bulk
+from typedbatch.buffers import transfer
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, StorageError, StructureError
 
@@ -80,7 +80,7 @@ def set_columns(state: State, columns: Any) -> None:
         if name in state.columns.__dict__:
             replace_column(state, name, value)
         else:
-            bulk.set_array_at_key(state, value, name, None, None)
+            transfer.set_array_at_key(state, value, name, None, None)
 
 
 def replace_column(state: State, name: str, value: Any) -> None:
@@ -101,7 +101,7 @@ def replace_column(state: State, name: str, value: Any) -> None:
             )
         column = to_leaf(value)
         for path, leaf in leaves({name: column}):
-            if not is_reserved(leaf) and leading_shape(leaf)[:1] != (state.rings.size,):
+            if not is_placeholder(leaf) and leading_shape(leaf)[:1] != (state.rings.size,):
                 raise StructureError(f"a column has {state.rings.size} rows, got {describe(leaf)}", path)
         state.columns.__dict__[name] = column
         state.share_columns()

@@ -10,7 +10,7 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.casting import fitted, require_no_mask
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -20,7 +20,7 @@ from typedbatch._tree.leaves import (
     TENSOR,
     Tree,
     describe,
-    is_reserved,
+    is_placeholder,
     new_tree,
 )
 from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError, under
@@ -98,14 +98,14 @@ class Plan:
         if len(rows) - unknown < len(columns):
             absent = [name for name in columns if name not in rows]
             self.writes += [write for name in absent for write in _zeros(columns[name])]
-            self.fills |= any(not is_reserved(columns[name]) for name in absent)
+            self.fills |= any(not is_placeholder(columns[name]) for name in absent)
 
     def _add_field(self, columns: Fields, name: str, value: Any, path: tuple[str, ...]) -> None:
         column = columns.get(name)
-        if name not in columns or (is_reserved(column) and KINDS[type(value)] is not BATCH):
+        if name not in columns or (is_placeholder(column) and KINDS[type(value)] is not BATCH):
             _require_rows(value, self.lead)
             self.new.append(NewField(columns, name, value, (*path, name), column))
-        elif is_reserved(value):
+        elif is_placeholder(value):
             self.writes += _zeros(column)
         elif KINDS[type(column)] is BATCH and KINDS[type(value)] is BATCH:
             self.add(column.__dict__, value.__dict__, (*path, name))

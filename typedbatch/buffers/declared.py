@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from typing_extensions import get_original_bases
 
 from typedbatch._level import current_level
-from typedbatch._tree.leaves import Tree, new_tree
+from typedbatch._tree.kinds import Tree, new_tree
 from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.incoming import as_row
 from typedbatch.buffers.options import FILLED_IN
@@ -16,7 +16,7 @@ from typedbatch.schema import options_of, schema_of
 _SAMPLED = "result of {}.sample()"
 
 
-class Declared:
+class DeclaredTypes:
     """The declared types of the batches that are added to a buffer and sampled from it.
 
     Args:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import BATCH, KINDS, TENSOR, Tree, new_tree
+from typedbatch._tree.kinds import BATCH, KINDS, TENSOR, Tree, new_tree
 from typedbatch.buffers.folder import DESCRIPTION, LOCK, Folder
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import StorageError

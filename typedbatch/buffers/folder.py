@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from typedbatch.buffers.space import reserve
+from typedbatch.buffers.disk_space import reserve
 from typedbatch.errors import StorageError
 from typedbatch.files.regular import is_from_system, require_regular
 

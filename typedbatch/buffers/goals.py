@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import BATCH, KINDS, describe
+from typedbatch._tree.kinds import BATCH, KINDS, describe
 from typedbatch._typing import Array
 from typedbatch.buffers.columns import Fields, Lead, Plan
 from typedbatch.buffers.options import BufferOptions
@@ -78,7 +78,7 @@ class GoalState(State):
             self.on_described_anew()
 
         rollback = partial(use, self.future_k, self.future_p)
-        self.change(rollback, use, 1 / (1 - probability) if probability < 1 else math.inf, probability)
+        self.transaction(rollback, use, 1 / (1 - probability) if probability < 1 else math.inf, probability)
 
     def plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
         if not self.columns.__dict__:

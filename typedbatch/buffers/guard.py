@@ -49,7 +49,7 @@ class Guard:
         """Whether the rows of the buffer are on disk."""
         _guards.add(self)
 
-    def settle(self) -> None:
+    def rollback_unfinished(self) -> None:
         """Roll back the changes that were interrupted. Called when :attr:`unfinished` is not empty.
 
         Raises:
@@ -82,7 +82,7 @@ class Guard:
         self.abandoned = True
 
 
-def in_whole(state: State, call: Callable[[], T], index: Any = slice(None)) -> T:
+def call_locked(state: State, call: Callable[[], T], index: Any = slice(None)) -> T:
     """Return the result of a function that reads a buffer, called while holding the buffer's lock.
 
     Args:
@@ -93,7 +93,7 @@ def in_whole(state: State, call: Callable[[], T], index: Any = slice(None)) -> T
     guard = state.guard
     with guard.lock:
         if guard.unfinished:
-            guard.settle()
+            guard.rollback_unfinished()
         if guard.reader is not None:
             return guard.reader.read(call, state, index)
         return call()
@@ -122,12 +122,12 @@ def held_for_changes(guard: Guard, name: str) -> Generator[None]:
     """
     with guard.lock:
         if guard.unfinished:
-            guard.settle()
+            guard.rollback_unfinished()
         require_writer(guard, name)
         yield
 
 
-def exclusive(method: M, *, at: bool = False) -> M:
+def locked(method: M, *, at: bool = False) -> M:
     """Run the method while holding the buffer's lock; a decorator.
 
     Args:
@@ -136,37 +136,37 @@ def exclusive(method: M, *, at: bool = False) -> M:
     """
 
     @wraps(method)
-    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         guard = self._state.guard
         with guard.lock:
             if guard.unfinished:
-                guard.settle()
+                guard.rollback_unfinished()
             if guard.reader is not None:
                 index = next(iter((*args, *kwargs.values())), None) if at else slice(None)
                 return guard.reader.read(partial(method, self, *args, **kwargs), self._state, index)
             return method(self, *args, **kwargs)
 
-    return locked  # type: ignore[return-value]  # it has the signature of the method
+    return call  # type: ignore[return-value]  # it has the signature of the method
 
 
-def exclusive_at(method: M) -> M:
+def locked_at(method: M) -> M:
     """Run the method while holding the buffer's lock; its first argument is an index of the rows that it reads."""
-    return exclusive(method, at=True)
+    return locked(method, at=True)
 
 
-def changing(method: M) -> M:
+def locked_for_writing(method: M) -> M:
     """Run a method that changes the buffer while holding its lock; raise an error if it is open for reading."""
 
     @wraps(method)
-    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         guard = self._state.guard
         with guard.lock:
             if guard.unfinished:
-                guard.settle()
+                guard.rollback_unfinished()
             require_writer(guard, method.__name__)
             return method(self, *args, **kwargs)
 
-    return locked  # type: ignore[return-value]  # it has the signature of the method
+    return call  # type: ignore[return-value]  # it has the signature of the method
 
 
 _guards: WeakSet[Guard] = WeakSet()

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from typedbatch._ops.conversion import require_device
-from typedbatch._tree.leaves import Tree, new_tree
+from typedbatch._tree.kinds import Tree, new_tree
 from typedbatch.batch import Batch
-from typedbatch.buffers import bulk, restore, tianshou_file
+from typedbatch.buffers import restore, tianshou_file, transfer
 from typedbatch.buffers.columns import Plan, new_column
 from typedbatch.buffers.state import State, state_of
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import SchemaError, StorageError
-from typedbatch.files._hdf5.build import built
+from typedbatch.files._hdf5.build import build_value
 from typedbatch.files._hdf5.nodes import text_of
 from typedbatch.files._hdf5.process import read_file
 from typedbatch.files._hdf5.target import written
-from typedbatch.files.atomic import replacing
+from typedbatch.files.atomic import atomic_write
 from typedbatch.files.hdf5 import to_hdf5
 from typedbatch.files.regular import is_from_system
 
@@ -35,8 +35,8 @@ _PARTS = ("rows", "numbers", "extras")
 def save(state: State, path: str | os.PathLike[str], compression: str | None) -> None:
     """Write a buffer to a file; see :meth:`ReplayBuffer.save_hdf5`. Slots without rows are not written."""
     full = len(state.rings) == state.rings.size
-    rows = state.columns if full else bulk.stored_rows(state, state.rings.stored())
-    with replacing(path) as unfinished, written(unfinished) as file:
+    rows = state.columns if full else transfer.stored_rows(state, state.rings.stored())
+    with atomic_write(path) as unfinished, written(unfinished) as file:
         # Bytes, as attributes of text in a damaged file can crash the HDF5 library.
         file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
         file.attrs["buffer"] = np.bytes_(json.dumps(state.description()))
@@ -58,7 +58,7 @@ def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bo
         if text_of(known.get("format")) != FORMAT or known.get("version") != VERSION:
             raise StorageError(f"{path} does not hold a buffer of version {VERSION}")
         described, random = (json.loads(known[name]) for name in ("buffer", "random"))
-        read = {name: built(root.members[name], device) for name in _PARTS}
+        read = {name: build_value(root.members[name], device) for name in _PARTS}
         buffer = _buffer(cls, described, read, str(path), more)
         state_of(buffer).rng.bit_generator.state = random
     except SchemaError:

@@ -11,12 +11,12 @@ import numpy as np
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.conversion import to_numpy
 from typedbatch._ops.copying import deep_leaf
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
 from typedbatch._typing import Array
 from typedbatch.buffers import restore
 from typedbatch.buffers.columns import take_slots
 from typedbatch.buffers.goals import GoalState, Relabelled
-from typedbatch.buffers.guard import changing, exclusive, exclusive_at
+from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
@@ -86,11 +86,11 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         return self._state.future_p
 
     @future_p.setter
-    @changing
+    @locked_for_writing
     def future_p(self, future_p: float) -> None:
         self._state.set_future_p(future_p)
 
-    @exclusive
+    @locked
     def sample_indices(self, batch_size: int | None) -> Slots:
         """Return slots as :meth:`ReplayBuffer.sample_indices` does, and draw new goals for their episodes."""
         self._state.relabelled = None
@@ -98,7 +98,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         self.rewrite_transitions(slots)
         return slots
 
-    @exclusive_at
+    @locked_at
     def rewrite_transitions(self, indices: Slots) -> None:
         """Relabel most of the episodes of some slots with another goal; episodes relabeled before get theirs back.
 

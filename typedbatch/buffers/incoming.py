@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from typedbatch._level import current_level
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     KINDS,
@@ -85,7 +85,7 @@ def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
     return numbers
 
 
-def to_store(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
+def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
     """Return the fields of a batch that are stored, its ``done`` flags, and its rewards as an array.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.buffers.declared import Declared
+from typedbatch.buffers.declared import DeclaredTypes
 from typedbatch.buffers.options import BufferOptions
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.segment_tree import SegmentTree
@@ -58,7 +58,7 @@ class PrioritizedState(State):
         """Lowest priority so far."""
         self.weight: SegmentTree = SegmentTree(self.rings.size)
         """``p**alpha`` of each slot."""
-        self.weight.use(self.storage.extra("priorities", self.weight.room))
+        self.weight.use(self.storage.extra("priorities", self.weight.capacity))
 
     def set_beta(self, beta: float) -> None:
         """Set ``beta``.
@@ -90,7 +90,7 @@ class PrioritizedState(State):
         self.lowest = min(self.lowest, lowest)
         super().on_rows_written(np.zeros(0, np.intp))
 
-    def undoing_priorities(self, slots: Any) -> Callable[[], None]:
+    def make_priority_rollback(self, slots: Any) -> Callable[[], None]:
         """Return a rollback that restores the current priorities of slots."""
         before, highest, lowest = self.weight[slots], self.highest, self.lowest
 
@@ -117,8 +117,8 @@ class PrioritizedState(State):
         rows.__dict__["weight"] = weights / weights.max() if self.weight_norm and weights.size else weights
         return rows
 
-    def part_declaration(self) -> Declared:
-        return Declared(self.hint, sampled=None)
+    def part_declaration(self) -> DeclaredTypes:
+        return DeclaredTypes(self.hint, sampled=None)
 
     def forget(self, keep_statistics: bool = False) -> None:
         self.highest = self.lowest = 1.0

@@ -10,9 +10,9 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from typedbatch._ops.conversion import to_numpy
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
 from typedbatch._typing import Index
-from typedbatch.buffers.guard import changing, exclusive, exclusive_at
+from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
 from typedbatch.buffers.options import BufferOptions, R
 from typedbatch.buffers.priorities import PrioritizedState
 from typedbatch.buffers.replay import ReplayBuffer
@@ -72,7 +72,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """
         self._state.set_beta(beta)
 
-    @changing
+    @locked_for_writing
     def init_weight(self, index: int | Slots) -> None:
         """Set the priority of slots to that of new transitions: the highest so far.
 
@@ -81,9 +81,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """
         state = self._state
         slots = as_slots(state.rings, index)
-        state.change(state.undoing_priorities(slots), partial(state.set, slots, state.newest()))
+        state.transaction(state.make_priority_rollback(slots), partial(state.set, slots, state.newest()))
 
-    @exclusive_at
+    @locked_at
     def get_weight(self, index: Index) -> Any:
         """Return the importance-sampling weights of slots, relative to that of the lowest priority so far.
 
@@ -95,7 +95,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """
         return self._state.weights(as_slots(self._state.rings, index))
 
-    @changing
+    @locked_for_writing
     def update_weight(self, index: Index, new_weight: Any) -> None:
         """Set the priorities of slots, from TD errors for example.
 
@@ -126,9 +126,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         if not np.size(slots):
             return
         update = partial(state.set, slots, powers, float(priorities.max()), float(priorities.min()))
-        state.change(state.undoing_priorities(slots), update)
+        state.transaction(state.make_priority_rollback(slots), update)
 
-    @exclusive
+    @locked
     def sample_indices(self, batch_size: int | None) -> Slots:
         """Return slots as :meth:`ReplayBuffer.sample_indices` does, drawn in proportion to their priorities."""
         state = self._state

@@ -16,12 +16,12 @@ from typing_extensions import TypeForm
 from typedbatch._typing import Index, with_defaults
 from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
-from typedbatch.buffers import bulk, column_view, incoming, restore
+from typedbatch.buffers import column_view, incoming, restore, transfer
 from typedbatch.buffers.column_view import Column
-from typedbatch.buffers.contents import Contents
-from typedbatch.buffers.guard import changing, exclusive, exclusive_at, in_whole, require_writer
+from typedbatch.buffers.guard import call_locked, locked, locked_at, locked_for_writing, require_writer
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.rings import Added, Slots
+from typedbatch.buffers.row_methods import RowMethods
 from typedbatch.buffers.selection import as_slots, slots_between
 from typedbatch.buffers.settings import count_of, frame_count
 from typedbatch.buffers.state import State, state_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ReplayBuffer(Contents, Generic[R, S]):
+class ReplayBuffer(RowMethods, Generic[R, S]):
     """The last ``size`` transitions of one environment; the oldest are overwritten first.
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples batches of that type. Type checkers know this, and at run time
@@ -136,7 +136,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
         return self._state.stack_num
 
     @stack_num.setter
-    @changing
+    @locked_for_writing
     def stack_num(self, stack_num: int) -> None:
         self._state.set_stack_num(stack_num)
 
@@ -166,7 +166,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
             return self.columns
 
         @_meta.setter
-        @changing
+        @locked_for_writing
         def _meta(self, columns: Any) -> None:
             column_view.set_columns(self._state, columns)
 
@@ -179,7 +179,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
             return np.arange(self.maxsize)
 
     @property
-    @exclusive
+    @locked
     def last_index(self) -> Slots:
         """Slot of the newest row of each ring; its first slot while the ring is empty."""
         return self._state.rings.last
@@ -200,7 +200,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
         return self._state.guard.lock
 
     @property
-    @exclusive
+    @locked
     def buffers(self) -> list[ReplayBuffer[R, S]]:
         """Each ring as a buffer, which shares its rows and positions with this one. The objects are always the same."""
         if not self._parts:
@@ -212,12 +212,12 @@ class ReplayBuffer(Contents, Generic[R, S]):
             self._state.share_columns()
         return [*self._parts]
 
-    @exclusive
+    @locked
     def __len__(self) -> int:
         """Return the number of rows that are stored."""
         return len(self._state.rings)
 
-    @exclusive
+    @locked
     def __repr__(self) -> str:
         return type(self).__name__ + repr(self._state.columns).removeprefix("Batch")
 
@@ -244,13 +244,13 @@ class ReplayBuffer(Contents, Generic[R, S]):
         """
         state = self._state
         guard = state.guard
-        with guard.lock:  # hot path: what ``changing`` does for other methods, inlined
+        with guard.lock:  # hot path: what ``locked_for_writing`` does for other methods, inlined
             if guard.unfinished:
-                guard.settle()
+                guard.rollback_unfinished()
             if guard.reader is not None:
                 require_writer(guard, "add")
             if buffer_ids is None and not state.many:
-                fields, done, rew = incoming.to_store(state, batch, ())
+                fields, done, rew = incoming.normalize_rows(state, batch, ())
                 return state.add_one(state.plan(batch, fields, ()), rew, done)
             return self._add_rows(batch, buffer_ids)
 
@@ -259,13 +259,13 @@ class ReplayBuffer(Contents, Generic[R, S]):
         ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
         if rows == 1 and buffer_ids is not None:
             batch = incoming.single_row(batch)
-        fields, done, rew = incoming.to_store(state, batch, (rows,))
+        fields, done, rew = incoming.normalize_rows(state, batch, (rows,))
         plan = state.plan(batch, fields, (rows,))
         if isinstance(ids, ndarray) and len(ids) > 1 and np.bincount(ids).max() > 1:
             return state.add_block(plan, ids, rew, done)
         return state.add_many(plan, ids, rew, done)
 
-    @changing
+    @locked_for_writing
     def extend(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add rows in time order, as repeated calls of :meth:`add` would, with one write for each field.
 
@@ -337,14 +337,14 @@ class ReplayBuffer(Contents, Generic[R, S]):
         rows, slots = self._sample(batch_size)
         return convert(rows, into, device=device, dtype=dtype), slots
 
-    @exclusive
+    @locked
     def _sample(self, batch_size: int | None) -> tuple[S, Slots]:
         state, slots = self._state, self.sample_indices(batch_size)
         if not state.columns.__dict__ or (not len(slots) and (batch_size is None or batch_size >= 0)):
             raise state.empty()
         return state.rows(slots), slots
 
-    @exclusive
+    @locked
     def sample_indices(self, batch_size: int | None) -> Slots:
         """Return random slots of stored rows, as :meth:`sample` does.
 
@@ -382,7 +382,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
-    @exclusive_at
+    @locked_at
     def __getitem__(self, index: Index) -> S:
         """Return a copy of stored transitions, in the form in which :meth:`sample` returns them.
 
@@ -401,9 +401,9 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     def __iter__(self) -> Iterator[S]:
         """Iterate over all rows in time order, ring by ring."""
-        return (self[slot] for slot in in_whole(self._state, self._state.rings.chronological).tolist())
+        return (self[slot] for slot in call_locked(self._state, self._state.rings.chronological).tolist())
 
-    @exclusive_at
+    @locked_at
     def get(self, index: Index, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
         """Return one field of some rows with stacked frames, ``(*index, stack_num, *field)``.
 
@@ -427,17 +427,17 @@ class ReplayBuffer(Contents, Generic[R, S]):
 
     # ---- neighbors in time ----------------------------------------------------------------------------------------
 
-    @exclusive_at
+    @locked_at
     def prev(self, index: Any) -> Any:
         """Return the slot of the transition before each one, or its own if it begins an episode or is the oldest."""
         return self._state.rings.prev(as_slots(self._state.rings, index), self._state.flags())[()]
 
-    @exclusive_at
+    @locked_at
     def next(self, index: Any) -> Any:
         """Return the slot of the transition after each one, or its own if it ends an episode or is the newest."""
         return self._state.rings.next(as_slots(self._state.rings, index), self._state.flags())[()]
 
-    @exclusive
+    @locked
     def unfinished_index(self) -> Slots:
         """Return the slot of the last transition of each unfinished episode."""
         rings = self._state.rings
@@ -467,9 +467,9 @@ class ReplayBuffer(Contents, Generic[R, S]):
             SizeError: The fields differ in length (also an ``AssertionError``).
         """
         given = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
-        return bulk.from_data(cls, {**given, "done": done, "obs_next": obs_next})
+        return transfer.from_data(cls, {**given, "done": done, "obs_next": obs_next})
 
-    @exclusive
+    @locked
     def save_hdf5(self, path: str | os.PathLike[str], compression: str | None = None) -> None:
         """Write the buffer to an HDF5 file atomically. This needs the extra ``hdf5``.
 
@@ -522,7 +522,7 @@ class ReplayBuffer(Contents, Generic[R, S]):
         """
         return restore.open_folder(cls, path, mode)
 
-    @exclusive
+    @locked
     def flush(self) -> None:
         """Wait until everything is on the disk. Does nothing for a buffer in memory."""
         self._state.storage.flush()

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.leaves import Tree, describe, is_reserved, leading_shape
-from typedbatch._tree.rows import leaves
+from typedbatch._tree.kinds import Tree, describe, is_placeholder, leading_shape
+from typedbatch._tree.lengths import leaves
 from typedbatch.buffers.declared import library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.incoming import REQUIRED
@@ -144,7 +144,7 @@ def _require_columns(columns: Tree, size: int) -> None:
         StorageError: A column is missing, or has another shape or dtype.
     """
     for path, leaf in leaves(columns.__dict__):
-        if not is_reserved(leaf) and leading_shape(leaf)[:1] != (size,):
+        if not is_placeholder(leaf) and leading_shape(leaf)[:1] != (size,):
             raise StorageError(f"{path} must be a column of {size} slots, got {describe(leaf)}")
     if missing := [name for name in (*REQUIRED, "done") if name not in columns.__dict__]:
         raise StorageError(f"a column for each of {', '.join(missing)} is expected, got none")

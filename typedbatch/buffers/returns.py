@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad, to_numpy, to_torch_as
 from typedbatch._ops.copying import shallow
-from typedbatch._tree.leaves import TENSOR, describe, kind_of
-from typedbatch._tree.rows import at_least
-from typedbatch.buffers.guard import in_whole
+from typedbatch._tree.kinds import TENSOR, describe, kind_of
+from typedbatch._tree.lengths import require_at_least
+from typedbatch.buffers.guard import call_locked
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
@@ -66,10 +66,10 @@ def compute_nstep_return(
         SettingError: ``gamma`` is not in [0, 1].
         RowIndexError: A slot does not exist, or holds no row.
     """
-    at_least(1, n_step, "n_step")
+    require_at_least(1, n_step, "n_step")
     gamma = number_of(gamma, "gamma", 0, 1)
     state = state_of(buffer)
-    ahead, earned, terminated = in_whole(state, lambda: _read_ahead(state, indices, n_step), indices)
+    ahead, earned, terminated = call_locked(state, lambda: _read_ahead(state, indices, n_step), indices)
     slots = ahead[0]
     if len(slots) != len(batch):
         raise StructureError(f"one index for each of {len(batch)} rows is expected, got {len(slots)}")
@@ -221,7 +221,7 @@ def _open_ends(buffer: Buffer | None, indices: Any, rows: int) -> NDArray[np.boo
         return ends
     if len(indices) != rows:
         raise StructureError(f"one index for each of {rows} rows is expected, got {len(indices)}")
-    return np.isin(indices, in_whole(state_of(buffer), buffer.unfinished_index, indices))
+    return np.isin(indices, call_locked(state_of(buffer), buffer.unfinished_index, indices))
 
 
 def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:

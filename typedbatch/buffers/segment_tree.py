@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
 from typedbatch.buffers.settings import count_of
 from typedbatch.errors import RowIndexError, SizeError
 
@@ -92,18 +92,18 @@ class SegmentTree:
             _sum_up(below, level)
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Capacity, which is ``size`` rounded up to a multiple of 17."""
         return len(self._levels[0])
 
     def use(self, values: Floats) -> None:
-        """Use an array of ``room`` numbers, which is not copied, as the storage of the numbers.
+        """Use an array of ``capacity`` numbers, which is not copied, as the storage of the numbers.
 
         Raises:
             SizeError: The array has another shape or dtype.
         """
-        if values.shape != (self.room,) or values.dtype != np.float64:
-            raise SizeError(f"{self.room} numbers are expected, got {describe(values)}")
+        if values.shape != (self.capacity,) or values.dtype != np.float64:
+            raise SizeError(f"{self.capacity} numbers are expected, got {describe(values)}")
         self._levels[0] = values
         self.rebuild()
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from typedbatch._ops.indexing import plain_index
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.settings import count_of
 from typedbatch.errors import RowIndexError, StructureError

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from typedbatch._tree.leaves import describe
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.kinds import describe
+from typedbatch._tree.lengths import require_at_least
 from typedbatch.errors import SettingError, SizeError
 
 MOST_SLOTS: Final = 2**48
@@ -24,7 +24,7 @@ def count_of(value: Any, name: str, least: int = 0, most: int = MOST_SLOTS) -> i
     Raises:
         SizeError: ``value`` is not a whole number, or out of bounds.
     """
-    number = at_least(least, value, name)
+    number = require_at_least(least, value, name)
     if number > most:
         raise SizeError(f"{name} is at most {most:,}, got {value!r}")
     return number

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._level import current_level
-from typedbatch._tree.leaves import Tree, describe, is_reserved, new_tree
+from typedbatch._tree.kinds import Tree, describe, is_placeholder, new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
 from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, slice_of, take_slots
-from typedbatch.buffers.declared import Declared, library_class
+from typedbatch.buffers.declared import DeclaredTypes, library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.guard import Guard
 from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
@@ -100,17 +100,17 @@ class State:
         self.simple: Simple = {}
         """Columns that store values of their own dtype and row shape unchanged."""
         self.guard: Guard = Guard()
-        self.whole: tuple[State, int] | None = None
+        self.parent: tuple[State, int] | None = None
         """If this buffer is a ring of another: the state of that one, and the slot there that is slot 0 here."""
         self.parts: list[State] = []
         """States of the rings as buffers of their own, once ``ReplayBuffer.buffers`` has been used."""
         self.storage: Memory = Memory() if path is None else Disk.create(path)
         self.durable: bool = False
         """Whether the rows are on disk; for a ring, whether those of the whole buffer are."""
-        self.declared: Declared | None = None
+        self.declared: DeclaredTypes | None = None
         """Cached result of :meth:`declaration`."""
         self.mark: object = None
-        """Mark of the collector that has added the last rows; see ``typedbatch.training.following``."""
+        """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
 
     @property
     def done(self) -> Any:
@@ -119,7 +119,7 @@ class State:
 
     def owner(self) -> State:
         """Return the state that stores the rows: that of the whole buffer for a ring, otherwise this one."""
-        return self if self.whole is None else self.whole[0]
+        return self if self.parent is None else self.parent[0]
 
     def require_whole(self, what: str) -> None:
         """Raise an error if this buffer is a ring of another.
@@ -130,21 +130,21 @@ class State:
         Raises:
             StructureError: This buffer is a ring of another.
         """
-        if self.whole is not None:
+        if self.parent is not None:
             raise StructureError(f"{what} is not possible in a ring of a {self.owner().name}; use the whole buffer")
 
-    def declaration(self) -> Declared:
+    def declaration(self) -> DeclaredTypes:
         """Return the declared types of the buffer."""
         if self.declared is None:
-            own = Declared(self.hint)
+            own = DeclaredTypes(self.hint)
             self.declared = own if own.says else self.declared_elsewhere() or own
         return self.declared
 
-    def declared_elsewhere(self) -> Declared | None:
+    def declared_elsewhere(self) -> DeclaredTypes | None:
         """Return the declared types that a buffer without type arguments takes over, as a ring does; None if none."""
-        return None if self.whole is None else self.whole[0].part_declaration()
+        return None if self.parent is None else self.parent[0].part_declaration()
 
-    def part_declaration(self) -> Declared:
+    def part_declaration(self) -> DeclaredTypes:
         """Return the declared types of the rings of this buffer."""
         return self.declaration()
 
@@ -166,7 +166,7 @@ class State:
             if self.columns.__dict__:
                 self.declaration().validate_sampled(self.rows(np.arange(0)))
 
-        self.change(partial(use, self.stack_num), use_if_it_fits)
+        self.transaction(partial(use, self.stack_num), use_if_it_fits)
 
     def use_frames(self, count: int) -> None:
         """Set the number of frames of this buffer and its rings, without checks."""
@@ -197,7 +197,7 @@ class State:
             self.require_whole(f"adding field {plan.new[0].name!r}")
             if not self.rings.size:
                 raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
-            self.change(self.undoing(structure=True), self._add_columns, plan)
+            self.transaction(self.make_rollback(structure=True), self._add_columns, plan)
         return plan
 
     def _add_columns(self, plan: Plan) -> None:
@@ -219,7 +219,7 @@ class State:
 
     def on_described_anew(self) -> None:
         """Update the storage after the description of the buffer has changed."""
-        if self.whole is None:
+        if self.parent is None:
             self.storage.lay_out(self.description(), self.columns, self.numbers())
 
     def share_columns(self) -> None:
@@ -230,7 +230,7 @@ class State:
             start, stop = self.rings.edges[ring : ring + 2].tolist()
             part.columns = slice_of(self.columns, start, stop)
             part.rings = self.rings.part(ring)
-            part.whole = (self, start)
+            part.parent = (self, start)
             part.guard = self.guard
             part.share_columns()
 
@@ -241,7 +241,7 @@ class State:
         frames, declared = self.frames(slots, self.stack_num), self.declaration()
         out: dict[str, Any] = {name: None for name in FIELDS if name not in declared.left_out}
         for name, column in self.columns.__dict__.items():
-            if name not in declared.left_out or (name != "done" and not is_reserved(column)):
+            if name not in declared.left_out or (name != "done" and not is_placeholder(column)):
                 out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots)
         if not self.save_obs_next and "obs_next" in out:
             after = self.frames(self.rings.next(slots, self.done)[()], self.stack_num)
@@ -301,27 +301,27 @@ class State:
 
     def add_one(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Add a row to a buffer of one ring."""
-        guard, rollback = self.guard, self.undoing(_ONLY)
-        try:  # hot path: what ``change`` does, inlined
+        guard, rollback = self.guard, self.make_rollback(_ONLY)
+        try:  # hot path: what ``transaction`` does, inlined
             guard.unfinished.append(rollback)
             if self.durable:
-                self.make_room(_ONLY)
+                self.begin_overwrite(_ONLY)
             plan.write(self.rings.insertion.item(0))
             added = self.rings.advance_one(rew, done.item())
             self.on_rows_written(added.slots)
             guard.unfinished.pop()
         except BaseException:
             guard.abandoned = True
-            guard.settle()
+            guard.rollback_unfinished()
             raise
         return added
 
     def add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Add one row to each of the rings ``ids``, which must be different."""
-        return self.change(self.undoing(ids), self._write_many, plan, ids, rew, done)
+        return self.transaction(self.make_rollback(ids), self._write_many, plan, ids, rew, done)
 
     def _write_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        self.make_room(ids)
+        self.begin_overwrite(ids)
         target = self.rings.place(ids)
         plan.write(target)
         added = self.rings.advance(ids, target, rew, done)
@@ -341,12 +341,14 @@ class State:
         """
         counts = np.bincount(ids, minlength=len(self.rings.capacity))
         stored = np.minimum(counts, self.rings.capacity)
-        return self.change(self.undoing(slice(None), stored), self._write_block, plan, ids, counts, stored, rew, done)
+        return self.transaction(
+            self.make_rollback(slice(None), stored), self._write_block, plan, ids, counts, stored, rew, done
+        )
 
     def _write_block(
         self, plan: Plan, ids: Slots, counts: Slots, stored: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
     ) -> Added:
-        self.make_room(slice(None), stored)
+        self.begin_overwrite(slice(None), stored)
         order = ids.argsort(kind="stable")
         ids = ids[order]
         added = self.rings.advance_block(ids, rew[order], done[order])
@@ -367,7 +369,7 @@ class State:
             ids = ids[~self.done[self.rings.last[ids]]]
         if len(ids):
             cut = partial(self._cut, ids, self.rings.last[ids])
-            self.change(cut, cut)
+            self.transaction(cut, cut)
 
     def _cut(self, ids: Slots, last: Slots) -> None:
         rings, columns = self.rings, self.columns.__dict__
@@ -387,7 +389,7 @@ class State:
 
     # ---- atomic changes -------------------------------------------------------------------------------------------
 
-    def change(self, rollback: Callable[[], None], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def transaction(self, rollback: Callable[[], None], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function, and roll back if any exception ends it.
 
         Args:
@@ -406,11 +408,11 @@ class State:
             guard.unfinished.pop()
         except BaseException:
             guard.abandoned = True
-            guard.settle()
+            guard.rollback_unfinished()
             raise
         return out
 
-    def undoing(self, ids: Any = None, count: Any = 1, *, structure: bool = False) -> Callable[[], None]:
+    def make_rollback(self, ids: Any = None, count: Any = 1, *, structure: bool = False) -> Callable[[], None]:
         """Return the rollback of a change that is about to begin. It can be called again if it is interrupted.
 
         On disk the rollback reads the folder, which is in the state that a killed process would have left.
@@ -431,7 +433,7 @@ class State:
         return partial(owner.put_back, positions, columns, self.rings, ids, count)
 
     def put_back(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: Any) -> None:
-        """Restore positions and columns in memory, as the rollback of :meth:`undoing`.
+        """Restore positions and columns in memory, as the rollback of :meth:`make_rollback`.
 
         Args:
             positions: Bytes of the counts, the array of returns, and its bytes.
@@ -451,7 +453,7 @@ class State:
         self.share_columns()
         self.on_rows_dropped()
 
-    def make_room(self, ids: Any, count: Any = 1) -> None:
+    def begin_overwrite(self, ids: Any, count: Any = 1) -> None:
         """Drop the rows that are about to be overwritten, and commit that; called before rows are written on disk."""
         if self.durable:
             self.rings.drop_oldest(ids, count)
@@ -468,17 +470,17 @@ class State:
 
     def on_rows_written(self, slots: Slots) -> None:
         """Commit the positions; called after rows were written and the positions were advanced."""
-        if self.whole is not None:
-            whole, start = self.whole
-            whole.on_rows_written(slots + start)
+        if self.parent is not None:
+            parent, start = self.parent
+            parent.on_rows_written(slots + start)
         elif self.storage.durable:
             self.storage.commit(self.numbers())
 
     def on_rows_forgotten(self, start: int, stop: int) -> None:
         """Handle that the slots from ``start`` up to ``stop`` no longer hold rows."""
-        if self.whole is not None:
-            whole, first = self.whole
-            whole.on_rows_forgotten(start + first, stop + first)
+        if self.parent is not None:
+            parent, first = self.parent
+            parent.on_rows_forgotten(start + first, stop + first)
 
     def on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
         """Handle that rows were moved to other slots; ``extras`` are the numbers that belong to them."""

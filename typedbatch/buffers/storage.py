@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import Tree
+from typedbatch._tree.kinds import Tree
 
 FORMAT = "typedbatch buffer"
 VERSION = 1

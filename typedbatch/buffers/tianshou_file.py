@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from typedbatch._tree.leaves import new_tree
+from typedbatch._tree.kinds import new_tree
 from typedbatch.batch import Batch
-from typedbatch.buffers import bulk
+from typedbatch.buffers import transfer
 from typedbatch.buffers.declared import library_class
 from typedbatch.buffers.restore import make_empty
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import StorageError
-from typedbatch.files._hdf5.build import built
+from typedbatch.files._hdf5.build import build_value
 from typedbatch.files._hdf5.nodes import Group
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
     several, prioritized = "_lengths" in root.members, "_alpha" in known
     name = "HERReplayBuffer" if "horizon" in known else _CLASSES[several, prioritized]
     size = int(known["maxsize"])
-    edges = built(root.members["_extend_offset"], None) if several else np.array([0, size])
+    edges = build_value(root.members["_extend_offset"], None) if several else np.array([0, size])
     if name not in _CLASSES.values() or len(np.unique(np.diff(edges))) > 1 or len(edges) < 2:
         raise StorageError(
             f"{path} is a {'CachedReplayBuffer' if several else name} of Tianshou, of which only the rows can be read; "
@@ -62,8 +62,10 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
         arguments["weight_norm"] = bool(known.get("_weight_norm", True))
     made = {"total_size": size, "buffer_num": len(edges) - 1} if several else {"size": size}
     buffer = make_empty(cls, {**made, **arguments, **more})
-    lengths = built(root.members["_lengths"], None) if several else np.array([int(known["_size"])])
-    _fill(buffer, built(root.members[MARK], device), edges, lengths, built(root.members["last_index"], None))
+    lengths = build_value(root.members["_lengths"], None) if several else np.array([int(known["_size"])])
+    _fill(
+        buffer, build_value(root.members[MARK], device), edges, lengths, build_value(root.members["last_index"], None)
+    )
     return buffer
 
 
@@ -95,4 +97,4 @@ def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slot
     batch: Batch = new_tree(Batch, dict(rows.__dict__))
     if len(batch.__dict__["done"]) != buffer.maxsize:
         raise StorageError(f"{buffer.maxsize} rows are expected, got {len(batch.__dict__['done'])}")
-    bulk.refill(state_of(buffer), batch[np.concatenate(where)], lengths)
+    transfer.refill(state_of(buffer), batch[np.concatenate(where)], lengths)

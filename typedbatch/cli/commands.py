@@ -16,7 +16,7 @@ from rich.tree import Tree as TextTree
 from typedbatch._level import Level
 from typedbatch._ops.preview import first_values
 from typedbatch._report import page_address, printable
-from typedbatch._tree.leaves import ARRAY, BATCH, TENSOR, describe, kind_of
+from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch._validation.validate import validate_at, verbatim
 from typedbatch.batch import Batch
 from typedbatch.cli.doctor import examine

@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 import numpy as np
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import Tree, describe
+from typedbatch._tree.kinds import Tree, describe
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError
 from typedbatch.files import load

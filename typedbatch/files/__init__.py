@@ -14,14 +14,14 @@ from typing_extensions import TypeForm
 
 from typedbatch._declaration import schema_version, versions
 from typedbatch._ops.conversion import require_device
+from typedbatch._tree.lengths import require_bounded
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch._tree.rows import require_bounded
 from typedbatch._validation.validate import typed_copy, validate_at, verbatim
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
-from typedbatch.files.atomic import replacing
-from typedbatch.files.document import Reader, Writer, classes_of, with_classes
+from typedbatch.files.atomic import atomic_write
+from typedbatch.files.document import DocumentReader, DocumentWriter, classes_of, with_classes
 from typedbatch.files.regular import is_from_system
 from typedbatch.records import BatchRecord, fill_defaults
 from typedbatch.schema import class_of, matches, options_of, schema_of
@@ -80,15 +80,15 @@ def save(
             raise SettingError("allow_pickle= is for safetensors files; HDF5 files hold no pickles")
         from typedbatch.files import hdf5
 
-        with replacing(path) as unfinished:
+        with atomic_write(path) as unfinished:
             document = {"version": _VERSION, **classes_of(tree), **_known(identity)}
             hdf5.write_file(unfinished, tree, document, compression)
         return
     if compression is not None:
         raise SettingError("compression= is for HDF5 files; safetensors files are never compressed")
-    writer = Writer(allow_pickle)
+    writer = DocumentWriter(allow_pickle)
     document = {"version": _VERSION, "tree": writer.node(tree, ""), **_known(identity)}
-    with replacing(path) as unfinished:
+    with atomic_write(path) as unfinished:
         container.write(unfinished, writer.arrays, document)
 
 
@@ -209,7 +209,7 @@ def _load_safetensors(
     path: str | os.PathLike[str], mmap: bool, device: Any, allow_pickle: bool
 ) -> tuple[Batch, dict[str, Any]]:
     arrays, document = container.read(path, mmap)
-    reader = Reader(arrays, device, allow_pickle)
+    reader = DocumentReader(arrays, device, allow_pickle)
     if document is None:
         return reader.everything(), {}
     _require_version(document)

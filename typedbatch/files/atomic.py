@@ -15,7 +15,7 @@ from typedbatch.files.regular import is_from_system, require_regular
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, None]:
+def atomic_write(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, None]:
     """Open a temporary file beside ``path``, which replaces it at the end of the block and is deleted on an error.
 
     The temporary file has a random name, so that nobody can create it first. The permissions of an old file are kept.

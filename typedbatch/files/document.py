@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     KINDS,
@@ -45,7 +45,7 @@ def class_name(batch: Tree) -> str:
     """
     name = next((cls.__name__ for cls in type(batch).__mro__ if cls in CLASSES.values()), "Batch")
     if CLASSES[name] is MultiAgentBatch:
-        of_class(name, batch.__dict__)
+        build_class(name, batch.__dict__)
     return name
 
 
@@ -73,10 +73,10 @@ def with_classes(batch: Tree, classes: dict[str, Any]) -> Batch:
     """Return the batch with the classes that :func:`classes_of` returned for it."""
     for name, inner in classes.get("inner", {}).items():
         batch.__dict__[name] = with_classes(batch.__dict__[name], inner)
-    return of_class(classes["class"], batch.__dict__)
+    return build_class(classes["class"], batch.__dict__)
 
 
-def of_class(name: str, fields: dict[str, Any]) -> Batch:
+def build_class(name: str, fields: dict[str, Any]) -> Batch:
     """Return a batch of one of :data:`CLASSES`, with these fields.
 
     Raises:
@@ -95,7 +95,7 @@ def of_class(name: str, fields: dict[str, Any]) -> Batch:
         raise StorageError(f"its MultiAgentBatch is inconsistent: {error}") from error
 
 
-class Writer:
+class DocumentWriter:
     """A converter from a batch to a document, which collects the arrays.
 
     Args:
@@ -180,7 +180,7 @@ class Writer:
         return key
 
 
-class Reader:
+class DocumentReader:
     """A converter from a document and its arrays to a batch.
 
     Args:
@@ -246,7 +246,7 @@ class Reader:
         for name, inner in node["batch"].items():
             with under(name):
                 fields[name] = self.value(inner)
-        batch = of_class(node["class"], fields)
+        batch = build_class(node["class"], fields)
         if "meta" in node:
             set_meta(batch, as_meta({key: self.value(inner) for key, inner in node["meta"].items()}))
         return batch

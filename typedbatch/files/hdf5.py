@@ -16,11 +16,11 @@ import numpy as np
 
 from typedbatch._ops.conversion import require_device, torch_side
 from typedbatch._tree.depth import fields_of, require_depth
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files._hdf5 import h5py, is_from_hdf5
-from typedbatch.files._hdf5.build import built
+from typedbatch.files._hdf5.build import build_value
 from typedbatch.files._hdf5.nodes import TYPE, read_dataset, read_group, text_of
 from typedbatch.files._hdf5.process import read_file
 from typedbatch.files._hdf5.target import written
@@ -78,8 +78,8 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
     require_device(device)
     try:
         if isinstance(x, h5py.Dataset):
-            return built(read_dataset(x, _unchanged), device)
-        return built(read_group(x, _unchanged) if isinstance(x, h5py.Group) else read_file(x), device)
+            return build_value(read_dataset(x, _unchanged), device)
+        return build_value(read_group(x, _unchanged) if isinstance(x, h5py.Group) else read_file(x), device)
     except TypedBatchError:
         raise
     except RecursionError as error:
@@ -190,9 +190,9 @@ def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool)
             "typedbatch.files.save() did not write it; typedbatch.files.hdf5.from_hdf5 reads other files"
         )
     document: dict[str, Any] = json.loads(text_of(root.attributes["typedbatch"]))
-    tree = built(root.members[_ROOT], device) if _ROOT in root.members else None
+    tree = build_value(root.members[_ROOT], device) if _ROOT in root.members else None
     if not isinstance(tree, Tree):
         raise StorageError("it does not contain a batch")
     if _META in root.members:
-        set_meta(tree, as_meta(built(root.members[_META], device)))
+        set_meta(tree, as_meta(build_value(root.members[_META], device)))
     return tree, document

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from typedbatch._tree.depth import DEEPEST
-from typedbatch._tree.leaves import KINDS, SCALAR, describe
+from typedbatch._tree.kinds import KINDS, SCALAR, describe
 from typedbatch.errors import StorageError
 from typedbatch.sample_batches.compression import Compressed
 

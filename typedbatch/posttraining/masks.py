@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, describe
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe
 from typedbatch.errors import LeafError, MissingFieldError, StructureError, under
 from typedbatch.sequences import as_flags
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.leaves import ARRAY, RAGGED, TENSOR, describe, kind_of, leading_shape, new_tree
+from typedbatch._tree.kinds import ARRAY, RAGGED, TENSOR, describe, kind_of, leading_shape, new_tree
+from typedbatch._tree.lengths import leaves, require_rows, require_tree
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch._tree.rows import leaves, require_rows, require_tree
 from typedbatch.batch import Batch, cat
 from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean, under
 from typedbatch.posttraining.layouts import (

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take
-from typedbatch._tree.leaves import leading_shape, mask_obstacle
-from typedbatch._tree.rows import at_least, equal_rows, require_tree
+from typedbatch._tree.kinds import leading_shape, mask_obstacle
+from typedbatch._tree.lengths import equal_rows, require_at_least, require_tree
 from typedbatch.batch import Batch
 from typedbatch.episodes import groups as rows_of_groups
 from typedbatch.errors import SizeError, StructureError
@@ -61,7 +61,7 @@ def balance(lengths: Lengths, parts: int, *, equal: bool = True, groups: object 
             have different sizes.
         StructureError: ``groups`` does not have one key for each row, or its keys are not hashable.
     """
-    sizes, parts = as_lengths(lengths), at_least(1, parts, "the number of parts")
+    sizes, parts = as_lengths(lengths), require_at_least(1, parts, "the number of parts")
     items = [np.array([row]) for row in range(len(sizes))] if groups is None else _rows_by_key(groups, len(sizes))
     what = "rows" if groups is None else "groups"
     if len(items) < parts:
@@ -152,8 +152,10 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
             below 1, or there are fewer rows than bins.
     """
     sizes = as_lengths(lengths)
-    tokens = min(at_least(1, tokens, "tokens"), int(sizes.sum()) or 1)  # a larger number need not fit into an array
-    multiple = at_least(1, multiple, "multiple")
+    tokens = min(
+        require_at_least(1, tokens, "tokens"), int(sizes.sum()) or 1
+    )  # a larger number need not fit into an array
+    multiple = require_at_least(1, multiple, "multiple")
     if len(too_long := np.flatnonzero(sizes > tokens)):
         row = int(too_long[0])
         raise SizeError(f"row {row} has {sizes[row]} tokens, more than a bin of {tokens} can hold")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import ARRAY, TENSOR, describe, kind_of, mask_obstacle
-from typedbatch._tree.rows import require_tree, rows_to_take
+from typedbatch._tree.kinds import ARRAY, TENSOR, describe, kind_of, mask_obstacle
+from typedbatch._tree.lengths import require_tree, rows_to_take
 from typedbatch.episodes import groups as rows_of_groups
 from typedbatch.episodes import values_of
 from typedbatch.errors import LeafError, SizeError, StructureError

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.equality import same_leaf
 from typedbatch._ops.indexing import take
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
+from typedbatch._tree.lengths import equal_rows, require_tree
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch._tree.rows import equal_rows, require_tree
 from typedbatch.episodes import values_of
 from typedbatch.errors import StructureError
 

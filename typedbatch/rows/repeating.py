@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import map_leaves
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.indexing import take, take_basic
-from typedbatch._tree.leaves import ARRAY, NONE, RAGGED, SEQUENCE, TENSOR, Tree, kind_of, new_tree
-from typedbatch._tree.rows import MOST_BYTES, at_least, at_most, leaves, require_tree, rows_to_take
+from typedbatch._tree.kinds import ARRAY, NONE, RAGGED, SEQUENCE, TENSOR, Tree, kind_of, new_tree
+from typedbatch._tree.lengths import MOST_BYTES, leaves, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SizeError
 from typedbatch.sequences import Lengths, whole_numbers
@@ -51,8 +51,8 @@ def repeat(batch: B, n: int | Lengths, *, interleave: bool = True) -> B:
     if kind_of(n) in (SEQUENCE, ARRAY, TENSOR):
         numbers = _repeat_row_numbers(whole_numbers(n, "numbers of times"), rows, interleave, _max_rows(tree))
     else:
-        times = at_least(0, n, "the number of times")
-        at_most(_max_rows(tree) // max(rows, 1), times, "the number of times")
+        times = require_at_least(0, n, "the number of times")
+        require_at_most(_max_rows(tree) // max(rows, 1), times, "the number of times")
         if interleave and all(map(_is_plain, (leaf for _, leaf in leaves(tree.__dict__)))):
             # numpy and torch repeat a plain leaf without an array of row numbers
             at_once: B = map_leaves(tree, partial(_repeat_plain, times=times))
@@ -89,7 +89,7 @@ def _repeat_row_numbers(times: NDArray[np.intp], rows: int, interleave: bool, ma
         raise SizeError(f"repeat() takes one number, or one for each of {rows} rows, got {len(times)}")
     if not interleave:
         raise SizeError("interleave=False repeats the whole batch, so it takes one number, not one for each row")
-    at_most(max_rows, sum(times.tolist()), "the sum of the numbers of times")
+    require_at_most(max_rows, sum(times.tolist()), "the sum of the numbers of times")
     return np.repeat(np.arange(rows), times)
 
 
@@ -109,7 +109,7 @@ def chunk(batch: B, n: int, *, equal: bool = False) -> list[B]:
         NoLengthError: a field is a scalar.
     """
     tree = require_tree(batch, "chunk()")
-    rows, n = rows_to_take(tree), at_least(1, n, "the number of parts")
+    rows, n = rows_to_take(tree), require_at_least(1, n, "the number of parts")
     if rows < n or (equal and rows % n):
         parts = f"{n} equal parts" if equal else f"{n} parts"
         raise SizeError(f"{rows} rows cannot be cut into {parts}; pad_rows(batch, {n}) adds rows")
@@ -139,7 +139,7 @@ def pad_rows(batch: B, multiple: int, *, zero: Sequence[str] | None = None) -> t
         NoLengthError: a field is a scalar.
     """
     tree = require_tree(batch, "pad_rows()")
-    rows, multiple = rows_to_take(tree), at_least(1, multiple, "multiple")
+    rows, multiple = rows_to_take(tree), require_at_least(1, multiple, "multiple")
     named = [zero] if isinstance(zero, str) else zero or []
     for name in named:
         if name not in tree.__dict__:
@@ -147,7 +147,7 @@ def pad_rows(batch: B, multiple: int, *, zero: Sequence[str] | None = None) -> t
     added = -rows % multiple
     if not added:
         return shallow(tree), 0
-    at_most(_max_rows(tree), multiple, "multiple")
+    require_at_most(_max_rows(tree), multiple, "multiple")
     padded: Any = take(tree, np.arange(rows + added) % rows)
     if zero is None:
         _zero_loss_masks(padded, rows)

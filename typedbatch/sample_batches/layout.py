@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import plain_index, take, take_basic
 from typedbatch._ops.padding import NO_ROW, after_zeros, take_or_zeros
-from typedbatch._tree.leaves import KINDS, TENSOR, Tree, new_tree
-from typedbatch._tree.rows import at_least, count_rows, equal_rows
+from typedbatch._tree.kinds import KINDS, TENSOR, Tree, new_tree
+from typedbatch._tree.lengths import count_rows, equal_rows, require_at_least
 from typedbatch.errors import NoLengthError, RowIndexError, StructureError, under
 from typedbatch.sample_batches.compression import Compressed
 from typedbatch.sequences import as_lengths, mask, padded_rows
@@ -254,7 +254,7 @@ def require_sequences(layout: Layout, start: int, stop: int, first: Any, last: A
     if layout.seq_lens is None:
         raise StructureError("state_start and state_end need a batch with seq_lens, which this batch lacks")
     *found, _ = _sequences_of(layout.seq_lens, start, stop)
-    if [at_least(0, first, "state_start"), at_least(0, last, "state_end")] != found:
+    if [require_at_least(0, first, "state_start"), require_at_least(0, last, "state_end")] != found:
         raise StructureError(f"these steps belong to the sequences {found[0]} to {found[1]}, not {first} to {last}")
 
 
@@ -265,7 +265,7 @@ def zero_padded(tree: T, length: Any, exclude_states: bool) -> T:
     layout = layout_of(tree.__dict__)
     seq_lens: Any = layout.seq_lens
     columns, per_sequence = split_fields(tree, layout)
-    rows = padded_rows(seq_lens, at_least(0, length, "max_seq_len")).ravel()
+    rows = padded_rows(seq_lens, require_at_least(0, length, "max_seq_len")).ravel()
     if not layout.is_flat:
         rows = np.where(rows < 0, NO_ROW, layout.positions()[rows])
     if not exclude_states:

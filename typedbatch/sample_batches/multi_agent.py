@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from typedbatch._ops import copying
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.leaves import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.kinds import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
+from typedbatch._tree.lengths import require_at_least
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.errors import (
@@ -57,7 +57,7 @@ class MultiAgentBatch(Batch):
         if kind_of(by_policy) not in (BATCH, MAPPING):
             raise LeafError(f"MultiAgentBatch() takes sample batches by policy, got {describe(by_policy)}")
         batches = {name: _as_sample_batch(name, batch) for name, batch in by_policy.items()}
-        count = at_least(0, env_steps, "env_steps")
+        count = require_at_least(0, env_steps, "env_steps")
         agent_steps = sum(map(len, batches.values()))
         if count > agent_steps:
             raise StructureError(
@@ -195,7 +195,7 @@ class MultiAgentBatch(Batch):
             SizeError: ``k`` is below 1.
             MissingFieldError: a policy's batch lacks ``eps_id`` or ``t`` (a ``KeyError``).
         """
-        size = at_least(1, k, "k")
+        size = require_at_least(1, k, "k")
         flats = [(name, *flat(batch, layout_of(batch.__dict__))) for name, batch in self.policy_batches.items()]
         batches = [(name, batch, layout.steps) for name, batch, layout in flats if layout.steps]
         if not batches:

@@ -13,8 +13,8 @@ import numpy as np
 from typedbatch._ops import conversion, copying
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.splitting import Rng, bounds, permutation
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, Tree, describe, new_tree
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch._tree.lengths import require_at_least
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.episodes import EPISODE_ID, groups, is_flag, lengths_by
@@ -312,7 +312,7 @@ class SampleBatch(Batch):
             StructureError: only one of ``state_start`` and ``state_end`` is passed, or the steps belong to other
                 sequences.
         """
-        start, end = at_least(-sys.maxsize, start, "start"), at_least(0, end, "end")
+        start, end = require_at_least(-sys.maxsize, start, "start"), require_at_least(0, end, "end")
         if (state_start is None) != (state_end is None):
             raise StructureError("slice() takes state_start and state_end together, or neither")
         tree, layout = self._flat()
@@ -339,7 +339,7 @@ class SampleBatch(Batch):
         given = [number for number in (size, num_slices, k) if number is not None]
         if len(given) != 1:
             raise SettingError("timeslices() takes either size or num_slices")
-        number = at_least(1, given[0], "size" if num_slices is None else "num_slices")
+        number = require_at_least(1, given[0], "size" if num_slices is None else "num_slices")
         tree, layout = self._flat()
         if num_slices is None:
             pieces = list(bounds(layout.steps, number, False))

@@ -14,19 +14,19 @@ from inspect import Parameter, Signature
 from types import SimpleNamespace
 from typing import Annotated, Any, Union, get_args
 
-from typedbatch._declaration import OwnSizes
+from typedbatch._declaration import SeparateSizes
 from typedbatch._ops.display import summary
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
+from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
 from typedbatch.errors import DeclarationError, Problem
-from typedbatch.schema.blame import conflicts
+from typedbatch.schema.annotations import alternatives, bare
 from typedbatch.schema.dims import Dim, Shape, Sort
-from typedbatch.schema.explain import Walker
+from typedbatch.schema.explain import Explainer
 from typedbatch.schema.fields import NO_DIMS, Field, Option, Schema
-from typedbatch.schema.generate import Body, Writer, can_generate
-from typedbatch.schema.hints import alternatives, bare
-from typedbatch.schema.names import RETURN, Argument, child, top_of
-from typedbatch.schema.proposals import CallProposals
+from typedbatch.schema.generate import Body, CodeWriter, can_generate
+from typedbatch.schema.hints import CallProposals
+from typedbatch.schema.paths import RETURN, Argument, child, top_of
 from typedbatch.schema.read import is_schema, schema_of
+from typedbatch.schema.size_conflicts import conflicts
 from typedbatch.schema.values import class_of, is_jaxtyping, options
 from typedbatch.schema.violations import find_violations
 
@@ -89,7 +89,7 @@ class Call:
         return bool(self._results)
 
     def _compile(self) -> None:
-        writer = Writer(*(Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)))
+        writer = CodeWriter(*(Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)))
         self._names = tuple(writer.dims)
         before, after = (_write_check(writer, slots) for slots in (self._arguments, self._results))
         given = [*(slot.field.name for slot in self._arguments), *["None"] * (not self._arguments)]
@@ -178,7 +178,7 @@ class Call:
     ) -> tuple[Problem, ...]:
         schema = Schema(self.name, object, "", tuple(fields))
         call = SimpleNamespace(**values)
-        walker = Walker(schema, call, CallProposals(schema, call))
+        walker = Explainer(schema, call, CallProposals(schema, call))
         if sizes is not None:
             walker.knows(zip(self._names, sizes, strict=False), Argument(_EARLIER))
         walker.arguments(values, schema)
@@ -194,7 +194,7 @@ class Call:
 def _own_sizes_hint(field: Field) -> str:
     """Return the annotation for a batch that need not have the sizes of the other arguments; empty for an array."""
     names = (option.schema.name for option in field.options if option.schema is not None)
-    return next((f"Annotated[{name}, OwnSizes] gives it sizes of its own" for name in names), "")
+    return next((f"Annotated[{name}, SeparateSizes] gives it sizes of its own" for name in names), "")
 
 
 def _summarize(values: Mapping[str, Any]) -> str:
@@ -211,7 +211,7 @@ def _violations(name: str, fields: Iterable[Field], values: Mapping[str, Any]) -
     return tuple(problem._replace(path=shown[problem.path]) for problem in problems)
 
 
-def _write_check(writer: Writer, slots: Sequence[_Slot]) -> str:
+def _write_check(writer: CodeWriter, slots: Sequence[_Slot]) -> str:
     """Write the function that checks these values, and return its name."""
     values = [f"p{i}" for i in range(len(slots))]
 
@@ -305,7 +305,7 @@ def _sizes_of_batch(hint: Any) -> tuple[Option, ...]:
     hint, metadata = bare(hint)
     parts = [bare(part) for part in alternatives(hint)]
     schemas = [part for part, _ in parts if is_schema(part)]
-    if OwnSizes in metadata or any(OwnSizes in more for _, more in parts):
+    if SeparateSizes in metadata or any(SeparateSizes in more for _, more in parts):
         return ()
     if len(schemas) != 1 or not all(part in (schemas[0], type(None)) for part, _ in parts):
         return ()

@@ -7,10 +7,10 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from typedbatch._foreign_batches import bridge_from, full_name
 from typedbatch._names import nearest
-from typedbatch._strangers import bridge_from, full_name
 from typedbatch._tree import depth
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -23,21 +23,21 @@ from typedbatch._tree.leaves import (
     Kind,
     contradiction,
     describe,
-    is_reserved,
+    is_placeholder,
     jagged_shape,
     leading_shape,
 )
+from typedbatch._tree.lengths import leaves
 from typedbatch._tree.meta import meta_of
-from typedbatch._tree.rows import leaves
 from typedbatch.errors import Code, Problem
-from typedbatch.schema.blame import Size, Votes, conflicts, key_in, show_sizes
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
-from typedbatch.schema.names import Argument, Path
-from typedbatch.schema.proposals import Proposals
-from typedbatch.schema.reading import as_read, computed_in
+from typedbatch.schema.hints import Proposals
+from typedbatch.schema.paths import Argument, Path
+from typedbatch.schema.properties import as_read, computed_in
+from typedbatch.schema.size_conflicts import Size, Votes, conflicts, key_in, show_sizes
 
 _ABSENT, _UNREADABLE = object(), object()
 _ODD_CLASS = "its class does not act as it should; does its __init__ call super().__init__()?"
@@ -54,7 +54,7 @@ Alternatives = dict[tuple[int, int], Option]
 
 def alternatives_taken(batch: Any, schema: Schema) -> Alternatives:
     """Return the alternative of a union that each value matched, for a batch that matches its schema."""
-    walker = Walker(schema, batch)
+    walker = Explainer(schema, batch)
     walker.fields(batch, schema, None)
     return walker.known.taken
 
@@ -63,7 +63,7 @@ def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     """Return every difference between ``batch`` and ``schema``, in the order of the fields; empty if it matches."""
     if KINDS[type(batch)] is not BATCH:
         return (_not_a_batch(batch, schema),)
-    walker = Walker(schema, batch)
+    walker = Explainer(schema, batch)
     walker.fields(batch, schema, None)
     return (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
 
@@ -118,7 +118,7 @@ class _MismatchError(Exception):
     """A value does not match the alternative of a union that is being tried."""
 
 
-class Walker:
+class Explainer:
     """A walk over a batch and its schema, ``root``, which collects all problems."""
 
     def __init__(self, root: Schema, batch: Any, proposals: Proposals | None = None) -> None:
@@ -168,7 +168,7 @@ class Walker:
                 hint = "" if self.trying else spare.hint(field)
                 self.report(path, "TB101 missing-field", field.expects(), "missing", hint)
         if schema.meta is not None:
-            for where, code, expected, got in schema.meta.misfits(meta_of(batch), "meta"):
+            for where, code, expected, got in schema.meta.mismatches(meta_of(batch), "meta"):
                 self.report(
                     where if outer is None else f"{outer}.{where}",
                     code,
@@ -297,7 +297,7 @@ class Walker:
             self.shape(option, value, path, computed)
 
     def batch(self, option: Option, value: Any, path: Path) -> None:
-        if option.schema is not None and is_reserved(value) and not option.schema.may_be_empty():
+        if option.schema is not None and is_placeholder(value) and not option.schema.may_be_empty():
             self.report(path, "TB103 reserved-field", str(option), _RESERVED, _SET_IT)
         elif option.schema is not None and option.own_sizes:
             self.with_own_sizes(value, option.schema, path)
@@ -317,7 +317,7 @@ class Walker:
         """Check the values of a Ragged: their number of rows is the sum of the lengths, and their sizes are local."""
         where, rows = Path(path, "values"), int(ragged.sizes.sum())
         if option.schema is not None:
-            inner = Walker(option.schema, ragged.values)
+            inner = Explainer(option.schema, ragged.values)
             inner.root, inner.proposals, inner.trying = self.root, self.proposals, self.trying
             inner.fields(ragged.values, option.schema, where)
             found = (*inner.problems, *conflicts(inner.known.by_name(), self.root))
@@ -358,7 +358,7 @@ class Walker:
             self.size(ROWS, shape[0], path)
 
     def wrong_kind(self, value: Any, field: Field, path: Path) -> None:
-        if is_reserved(value):
+        if is_placeholder(value):
             self.report(path, "TB103 reserved-field", field.expects(), _RESERVED, _SET_IT)
             return
         hint = "" if self.trying else self.proposals.hint(value, field, path)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, NUMBER, OBJECT, RAGGED, TENSOR, Kind
+from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, NUMBER, OBJECT, RAGGED, TENSOR, Kind
 from typedbatch.rules import BatchRule, Rule
+from typedbatch.schema.declared_meta import MetaSchema
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.dtypes import Dtypes
-from typedbatch.schema.meta import MetaSchema
 
 WITH_ROWS = Shape((Dim(Sort.NAMED, ROWS, implied=True), Dim(Sort.REST, "")), 1)
 """The shape of a plain array or tensor: rows, and any dimensions after them."""

@@ -51,7 +51,7 @@ from typing import Any, NamedTuple, cast
 
 from numpy import ndarray
 
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -66,12 +66,12 @@ from typedbatch._tree.leaves import (
     contradiction,
     jagged_shape,
 )
+from typedbatch._tree.lengths import rows_of
 from typedbatch._tree.meta import meta_of
-from typedbatch._tree.rows import rows_of
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, is_choice, is_sized
-from typedbatch.schema.reading import as_read, computed_in
+from typedbatch.schema.properties import as_read, computed_in
 
 Check = Callable[[object], bool]
 
@@ -85,16 +85,16 @@ _GLOBALS: dict[str, Any] = {
 
 def source_of(schema: Schema) -> str:
     """Return the source of the check, for debugging and tests. Constants are called ``c0``, ``c1``."""
-    return Writer(schema).check(schema)
+    return CodeWriter(schema).check(schema)
 
 
 def generate(schema: Schema) -> Check:
     """Write and compile the check of a schema that does not nest itself."""
-    writer = Writer(schema)
+    writer = CodeWriter(schema)
     return cast("Check", writer.compile(writer.check(schema), f"check of {schema.name}")["check"])
 
 
-class Writer:
+class CodeWriter:
     """The source of all functions that check one schema, with the constants that they use."""
 
     def __init__(self, *schemas: Schema) -> None:
@@ -196,8 +196,8 @@ class Body:
         depth: Number of batches in which the value is nested.
     """
 
-    def __init__(self, writer: Writer, fail: str, indent: int, depth: int) -> None:
-        self.writer: Writer = writer
+    def __init__(self, writer: CodeWriter, fail: str, indent: int, depth: int) -> None:
+        self.writer: CodeWriter = writer
         self.fail: str = fail
         self.indent: int = indent
         self.depth: int = depth

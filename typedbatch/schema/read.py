@@ -13,17 +13,17 @@ import typing_extensions
 from typing_extensions import Format, get_annotations
 
 from typedbatch._declaration import places, show_place
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, TENSOR, describe
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR, describe
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, bases_first, is_class_var
 from typedbatch.rules import batch_rules
+from typedbatch.schema.annotations import ALIASES, Types, alternatives, bare, resolve, scope_of, show
+from typedbatch.schema.declared_meta import MetaSchema, read_meta
 from typedbatch.schema.dims import Sort
 from typedbatch.schema.fields import Field, Option, Schema
-from typedbatch.schema.hints import ALIASES, Types, alternatives, bare, resolve, scope_of, show
-from typedbatch.schema.meta import MetaSchema, read_meta
-from typedbatch.schema.rows import guard_rows, guard_when_used
+from typedbatch.schema.first_dims import guard_rows, guard_when_used
 from typedbatch.schema.values import class_of, is_jaxtyping, options
 
 _NOT_SCHEMAS = {*BatchRecord.__mro__, BatchProtocol, Protocol, Generic}

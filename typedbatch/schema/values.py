@@ -12,17 +12,17 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
-from typedbatch._declaration import OwnSizes
+from typedbatch._declaration import SeparateSizes
 from typedbatch._report import cut
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, RAGGED, TENSOR, Kind
+from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, RAGGED, TENSOR, Kind
 from typedbatch._typing import ArrayOrTensor, Distribution
 from typedbatch.errors import DeclarationError
 from typedbatch.ragged import Ragged
 from typedbatch.rules import rules_in
+from typedbatch.schema.annotations import alternatives, bare, resolve, show
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
-from typedbatch.schema.hints import alternatives, bare, resolve, show
 
 _ARRAY_LIKE: Any = resolve(ArrayLike, {}, {})  # it is a type alias from Python 3.12 on
 
@@ -37,7 +37,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
         DeclarationError: the annotation cannot be checked, or is never true of a field.
     """
     hint, metadata = bare(hint)
-    shared, own_sizes = tuple(rules_in(metadata)), OwnSizes in metadata
+    shared, own_sizes = tuple(rules_in(metadata)), SeparateSizes in metadata
     if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # an array or tensor of any shape
         return Option(ARRAY, shape=shape_of_text("..."), rules=shared), Option(TENSOR, shape=shape_of_text("..."))
     out: list[Option] = []
@@ -50,11 +50,11 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
         if anything and rules:
             raise DeclarationError("rules need a kind of value that they apply to, as in Annotated[Array, Finite]")
         out += (replace(option, rules=rules) if rules else option for option in _options(kind, nested))
-        own_sizes |= OwnSizes in metadata
+        own_sizes |= SeparateSizes in metadata
     if own_sizes:
         out = [replace(option, own_sizes=option.schema is not None) for option in out]
     if own_sizes and not any(option.own_sizes for option in out):
-        raise DeclarationError(f"OwnSizes is for a nested protocol or record, not for {_short(hint)}")
+        raise DeclarationError(f"SeparateSizes is for a nested protocol or record, not for {_short(hint)}")
     return () if anything else tuple(out)
 
 

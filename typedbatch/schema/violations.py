@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from typedbatch._report import cut
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NUMBER, RAGGED, SCALAR, TENSOR
-from typedbatch._tree.rows import leaves
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NUMBER, RAGGED, SCALAR, TENSOR
+from typedbatch._tree.lengths import leaves
 from typedbatch.errors import Problem
 from typedbatch.records import view
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.explain import Alternatives, alternatives_taken, distance
 from typedbatch.schema.fields import Field, Option, Schema
-from typedbatch.schema.names import child
-from typedbatch.schema.reading import as_read, computed_in
+from typedbatch.schema.paths import child
+from typedbatch.schema.properties import as_read, computed_in
 
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:

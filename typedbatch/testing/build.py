@@ -8,15 +8,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, NONE, RAGGED, TENSOR
+from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, RAGGED, TENSOR
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, did_you_mean
 from typedbatch.ragged import Ragged
 from typedbatch.rules import Rule
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
-from typedbatch.schema.rows import first_dims
-from typedbatch.testing.meta import example_meta
+from typedbatch.schema.first_dims import first_dims
+from typedbatch.testing.example_meta import example_meta
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3

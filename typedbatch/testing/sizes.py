@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.lengths import require_at_least
 from typedbatch.errors import NoSizeError, SettingError, SizeError, did_you_mean
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, compute
 from typedbatch.schema.fields import Schema
@@ -88,7 +88,7 @@ class Sizes:
             self._known[name] = self._one(name)
         found = self._known[name]
         try:
-            return at_least(0, found, name)
+            return require_at_least(0, found, name)
         except SizeError:
             raise SettingError(f"the size of {name!r} must be a whole number >= 0, got {found!r}") from None
 

@@ -8,14 +8,14 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._spaces import nested
-from typedbatch._tree.leaves import new_tree
+from typedbatch._space_values import nested
+from typedbatch._tree.kinds import new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import TypedBatchError
 from typedbatch.records import RolloutBatch
-from typedbatch.training.columns import Columns
+from typedbatch.training.env_vector import Mask, Step, copied
 from typedbatch.training.infos import Infos
-from typedbatch.training.vector import Mask, Step, copied
+from typedbatch.training.step_columns import StepColumns
 
 _OUTCOMES = ("obs_next", "rew", "terminated", "truncated")
 """The fields of a ``Step`` that are stored, in the order in which it has them."""
@@ -39,10 +39,10 @@ class Block:
         envs: Number of environments.
         steps: Largest number of steps per environment.
         infos: Names in the info that are stored.
-        keeps_out: Whether the whole policy output is stored.
+        store_output: Whether the whole policy output is stored.
     """
 
-    def __init__(self, envs: int, steps: int, infos: Infos, *, keeps_out: bool) -> None:
+    def __init__(self, envs: int, steps: int, infos: Infos, *, store_output: bool) -> None:
         self.count: int = 0
         """Number of complete steps so far."""
         self.steps: int = steps
@@ -51,11 +51,11 @@ class Block:
         self.before: int = 0
         """Number of steps of the same call in earlier blocks."""
         self._envs = envs
-        self._columns: dict[str, Columns] = {name: Columns(envs, steps) for name in ("obs", "act", *_OUTCOMES)}
+        self._columns: dict[str, StepColumns] = {name: StepColumns(envs, steps) for name in ("obs", "act", *_OUTCOMES)}
         self._outcome_columns = [self._columns[name] for name in _OUTCOMES]
         self._infos = infos
-        self._info_columns = {name: Columns(envs, steps, late=True) for name in infos.names}
-        self._out = Columns(envs, steps) if keeps_out else None
+        self._info_columns = {name: StepColumns(envs, steps, late=True) for name in infos.names}
+        self._out = StepColumns(envs, steps) if store_output else None
         self._included: NDArray[np.bool_] | None = None
         self._numbers: NDArray[np.intp] = np.repeat(np.arange(envs), steps)
 

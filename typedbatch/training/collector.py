@@ -17,9 +17,9 @@ from typing_extensions import TypeVar
 
 from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
-from typedbatch._spaces import nested, unnested
-from typedbatch._tree.leaves import describe, new_tree
-from typedbatch._tree.rows import MOST_ROWS, at_least, at_most
+from typedbatch._space_values import nested, unnested
+from typedbatch._tree.kinds import describe, new_tree
+from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
@@ -27,14 +27,14 @@ from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
+from typedbatch.training.add_rollout import add_rollout, require_rings
 from typedbatch.training.block import Block, OneStep, Rows
-from typedbatch.training.following import Following
+from typedbatch.training.continuity import ContinuityToken
+from typedbatch.training.env_vector import Envs, Vector, copied
 from typedbatch.training.infos import Infos
 from typedbatch.training.policy import A, ArrayPolicy, Obs, ObsStateBatch, Policy, RecurrentPolicy, random_policy
-from typedbatch.training.rings import add_rows, require_rings
-from typedbatch.training.spaces import in_dtypes, kind_of_actions, require_fit, require_rows
+from typedbatch.training.space_checks import in_dtypes, kind_of_actions, require_fit, require_rows
 from typedbatch.training.stats import CollectStats, Episodes
-from typedbatch.training.vector import Envs, Vector, copied
 
 AS = TypeVar("AS", bound=ActStateBatchProtocol[Any, Any])
 R = TypeVar("R", bound=BatchProtocol)
@@ -144,7 +144,7 @@ class Collector(Generic[R_co]):
         self._initial_state: Any = None if state is None else _rows_of(state, self.num_envs)
         self._state: Any = None
         self._episodes = Episodes(self.num_envs)
-        self._following = Following()
+        self._following = ContinuityToken()
         self._last_position = -1
         """The position after the last row that :meth:`rows` returned."""
         self._checked_kind: Any = None
@@ -317,7 +317,7 @@ class Collector(Generic[R_co]):
 
         All environments are reset, and no rows are stored.
         """
-        quota = shares(count_of(n_episode, "n_episode"), self.num_envs)
+        quota = episode_quotas(count_of(n_episode, "n_episode"), self.num_envs)
         begun = time.perf_counter()
         self.reset(seed)
         while quota.any():
@@ -342,7 +342,7 @@ class Collector(Generic[R_co]):
         if n_step is not None:
             left, quota = -(-count_of(n_step, "n_step") // self.num_envs), None
         else:
-            left, quota = _BLOCK, shares(count_of(n_episode, "n_episode"), self.num_envs)
+            left, quota = _BLOCK, episode_quotas(count_of(n_episode, "n_episode"), self.num_envs)
             self.reset()
         before = 0
         while left if quota is None else quota.any():
@@ -366,7 +366,7 @@ class Collector(Generic[R_co]):
         return self._random
 
     def _block(self, steps: int) -> Block:
-        return Block(self.num_envs, steps, self._infos, keeps_out=self._record is not None)
+        return Block(self.num_envs, steps, self._infos, store_output=self._record is not None)
 
     def _reusable_block(self, steps: int) -> Block | OneStep:
         """Return an empty block, the last one if possible: ``record`` may have passed on the arrays of a block."""
@@ -452,7 +452,7 @@ class Collector(Generic[R_co]):
             state, following = state_of(into), self._following
             restarted = None if following.follows(state, block.position) else np.arange(self.num_envs)
             one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
-            add_rows(into, self._recorded(rows), rows.envs, one_each=one_each, new_episodes=restarted)
+            add_rollout(into, self._recorded(rows), rows.envs, one_each=one_each, new_episodes=restarted)
             following.taken(state, block.position + block.count)
         return len(rows.envs)
 
@@ -508,7 +508,7 @@ def require_seed(seed: Any) -> int:
         SettingError: ``seed`` is not a whole number >= 0.
     """
     try:
-        return at_least(0, seed, "seed")
+        return require_at_least(0, seed, "seed")
     except SizeError:
         raise SettingError(f"seed= must be a whole number >= 0 or None, got {seed!r}") from None
 
@@ -528,7 +528,7 @@ def count_of(value: object, name: str) -> int:
     Raises:
         SizeError: ``value`` is not a whole number, or is below 1 or above the number of rows that an array can hold.
     """
-    return at_most(MOST_ROWS, at_least(1, value, name), name)
+    return require_at_most(MOST_ROWS, require_at_least(1, value, name), name)
 
 
 def require_one_of(n_step: int | None, n_episode: int | None) -> None:
@@ -537,7 +537,7 @@ def require_one_of(n_step: int | None, n_episode: int | None) -> None:
         raise SettingError("pass either n_step or n_episode: the number of steps or of episodes to collect")
 
 
-def shares(count: int, envs: int) -> NDArray[np.intp]:
+def episode_quotas(count: int, envs: int) -> NDArray[np.intp]:
     """Return the number of episodes for each environment, distributed as evenly as possible."""
     return (count + np.arange(envs)[::-1]) // envs
 

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from typedbatch._tree.leaves import describe
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.kinds import describe
+from typedbatch._tree.lengths import require_at_least
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.errors import LeafError, SettingError, SizeError
 from typedbatch.protocols import BatchProtocol
+from typedbatch.training.add_rollout import require_rings
 from typedbatch.training.bar import Bar
 from typedbatch.training.collector import Collector
-from typedbatch.training.rings import require_rings
 from typedbatch.training.seeds import Random
 from typedbatch.training.stats import CollectStats
 
@@ -234,7 +234,7 @@ _COUNTS = ("number", "step", "updates")
 
 def _count(state: Mapping[str, Any], name: str) -> int:
     try:
-        return at_least(0, state.get(name), f"the state's {name!r}")
+        return require_at_least(0, state.get(name), f"the state's {name!r}")
     except SizeError as error:
         raise SettingError(str(error)) from None
 
@@ -243,10 +243,10 @@ def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> 
     """Return the steps of an epoch and the total, as arguments of :class:`Training`."""
     if (epochs is None) == (total_steps is None):
         raise SettingError("pass either epochs or total_steps: the number of epochs or of steps in all")
-    each = at_least(1, epoch_steps, "epoch_steps")
+    each = require_at_least(1, epoch_steps, "epoch_steps")
     if epochs is not None:
-        return {"epoch_steps": each, "total_steps": each * at_least(1, epochs, "epochs")}
-    return {"epoch_steps": each, "total_steps": at_least(1, total_steps, "total_steps")}
+        return {"epoch_steps": each, "total_steps": each * require_at_least(1, epochs, "epochs")}
+    return {"epoch_steps": each, "total_steps": require_at_least(1, total_steps, "total_steps")}
 
 
 def _rate(updates_per_step: Any) -> float:
@@ -299,7 +299,7 @@ def on_policy(
         training.collected(source.last_stats)
         training.update(update, rollout)
 
-    settings = {"training": "on_policy", "n_step": at_least(1, n_step, "n_step")}
+    settings = {"training": "on_policy", "n_step": require_at_least(1, n_step, "n_step")}
     random = Random(source if isinstance(source, Collector) else None, None)
     steps = _steps_of(epochs, epoch_steps, total_steps)
     return Training(settings, once, **steps, parts=random, log=log, progress=progress)
@@ -357,12 +357,12 @@ def off_policy(
     rate = _rate(updates_per_step)
     settings = {
         "training": "off_policy",
-        "n_step": at_least(1, n_step, "n_step"),
-        "batch_size": at_least(1, batch_size, "batch_size"),
+        "n_step": require_at_least(1, n_step, "n_step"),
+        "batch_size": require_at_least(1, batch_size, "batch_size"),
         "updates_per_step": updates_per_step,
     }
     steps = _steps_of(epochs, epoch_steps, total_steps)
-    starts = max(at_least(0, learning_starts, "learning_starts"), at_least(0, warmup, "warmup"))
+    starts = max(require_at_least(0, learning_starts, "learning_starts"), require_at_least(0, warmup, "warmup"))
     if rate and starts >= steps["total_steps"]:
         raise SettingError(
             f"no step is left to learn from: of {steps['total_steps']} in all, warmup or learning_starts takes the "

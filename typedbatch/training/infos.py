@@ -10,11 +10,11 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.construct import to_leaf
-from typedbatch._spaces import named
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, describe
+from typedbatch._space_values import named
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe
 from typedbatch.errors import SettingError, StructureError, under
-from typedbatch.training.columns import zeros_of
-from typedbatch.training.vector import copied
+from typedbatch.training.env_vector import copied
+from typedbatch.training.step_columns import zeros_of
 from typedbatch.training.widening import common_dtype
 
 _OF_EPISODES = ("final_info", "final_obs")

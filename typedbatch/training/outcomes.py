@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Dict, Space, Tuple
 from numpy import ndarray
 
-from typedbatch._tree.leaves import ARRAY, KINDS, TENSOR, describe, mask_obstacle
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, mask_obstacle
 from typedbatch.errors import LeafError, StructureError
 
 _FLOAT, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)

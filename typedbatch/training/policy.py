@@ -9,7 +9,7 @@ from gymnasium.vector import VectorEnv
 from typing_extensions import TypeVar
 
 from typedbatch._ops.conversion import no_grad, to_numpy
-from typedbatch._spaces import nested, unnested
+from typedbatch._space_values import nested, unnested
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, ObsBatchProtocol

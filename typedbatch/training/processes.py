@@ -22,8 +22,8 @@ def is_timeout(error: BaseException) -> bool:
     return isinstance(error, PoolTimeoutError)
 
 
-class Answering:
-    """A context manager, ``with Answering(envs, 2.0):``, that limits the time that processes may take.
+class TimeLimit:
+    """A context manager, ``with TimeLimit(envs, 2.0):``, that limits the time that processes may take.
 
     The vector itself waits for its processes, below any wrappers. Its methods are therefore replaced inside the block.
 
@@ -85,7 +85,7 @@ class _Errors:
             raise RuntimeError("an error that cannot be pickled, so that only its process could print it") from None
 
 
-def gone(envs: Any, *, late: bool = False) -> list[int]:
+def failed_envs(envs: Any, *, late: bool = False) -> list[int]:
     """Return the indices of environments whose process has ended; with ``late``, also of those without an answer."""
     inner = envs.unwrapped
     return [
@@ -100,7 +100,7 @@ def is_waiting(envs: Any) -> bool:
     return getattr(getattr(envs.unwrapped, "_state", None), "value", "default") not in ("default", None)
 
 
-def end(envs: Any) -> None:
+def terminate(envs: Any) -> None:
     """Kill all processes, even if they hang, and close their pipes and the vector."""
     inner = envs.unwrapped
     for process in inner.processes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import SettingError
 from typedbatch.training.collector import Collector, require_seed

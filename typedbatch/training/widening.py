@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import KINDS, TENSOR, describe, mask_obstacle, short_dtype
+from typedbatch._tree.kinds import KINDS, TENSOR, describe, mask_obstacle, short_dtype
 from typedbatch.errors import LeafError, StructureError
 
 _NUMBERS = "biufc"

@@ -5,7 +5,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from typedbatch import Batch, BatchRecord, validate
-from typedbatch.rules import some
+from typedbatch.rules import has_counted_token
 
 PROJECT = "TRL"
 LINK = "https://github.com/huggingface/trl/issues/6668"
@@ -23,7 +23,7 @@ def broken() -> str:
 class LossInputs(BatchRecord):
     loss_mask: Bool[Tensor, "N R"]
 
-    counts = some("loss_mask")
+    counts = has_counted_token("loss_mask")
 
 
 def typed() -> object:

@@ -9,7 +9,7 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 from torch import Tensor
 
-from typedbatch import ActBatch, Batch, BatchRecord, Finite, OwnSizes, checked, checking, rule, validate
+from typedbatch import ActBatch, Batch, BatchRecord, Finite, SeparateSizes, checked, checking, rule, validate
 
 Array = NDArray[Any]
 
@@ -67,7 +67,7 @@ number: int = Critic(values=torch.zeros(2)).values  # E: values-are-a-tensor
 
 
 @checked
-def of_own(batch: Annotated[Critic, OwnSizes]) -> None:
+def of_own(batch: Annotated[Critic, SeparateSizes]) -> None:
     batch.valuess  # E: misspelt-under-annotated: valuess
 
 

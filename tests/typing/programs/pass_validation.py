@@ -19,7 +19,7 @@ from typedbatch import (
     BatchRecord,
     Finite,
     ObsBatch,
-    OwnSizes,
+    SeparateSizes,
     Rule,
     Sorted,
     checked,
@@ -29,7 +29,7 @@ from typedbatch import (
     schema_of,
     validate,
 )
-from typedbatch.rules import some
+from typedbatch.rules import has_counted_token
 from typedbatch.schema.fields import Schema
 
 Array = NDArray[Any]
@@ -52,7 +52,7 @@ class Step(BatchRecord):
     time: Annotated[Array, Sorted, Rule("not empty", starts)]
 
     @rule("there is a reward")
-    def some(self) -> bool:
+    def has_counted_token(self) -> bool:
         return bool(self.rew.any())
 
 
@@ -63,7 +63,7 @@ class Paid(BatchProtocol, Protocol):
     if not TYPE_CHECKING:
 
         @rule("there is a reward")
-        def some(self) -> bool:
+        def has_counted_token(self) -> bool:
             return bool(self.rew.any())
 
 
@@ -155,9 +155,9 @@ class Side(BatchRecord):
 
 
 class Critic(BatchRecord):
-    chosen: Annotated[Side, OwnSizes]
+    chosen: Annotated[Side, SeparateSizes]
     values: Tensor
-    counts = some("values")
+    counts = has_counted_token("values")
 
 
 class HasValues(BatchProtocol, Protocol):
@@ -166,7 +166,7 @@ class HasValues(BatchProtocol, Protocol):
 
 
 @checked
-def losses(logp: Float[np.ndarray, "N T"], side: Side, other: Annotated[Side, OwnSizes]) -> Float[np.ndarray, "N"]:
+def losses(logp: Float[np.ndarray, "N T"], side: Side, other: Annotated[Side, SeparateSizes]) -> Float[np.ndarray, "N"]:
     other_ids: np.ndarray = other.ids  # zuban may take jaxtyping's types for Any
     return np.zeros(len(logp) * (len(side) + len(other_ids) > 0))
 

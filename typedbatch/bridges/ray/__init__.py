@@ -1,8 +1,8 @@
 """Collectors in other processes, typed remote functions and actors, and Ray Data. Needs the extra ``ray``."""
 
-from typedbatch.bridges.ray.calls import Actor, Remote, get, remote, value_of
 from typedbatch.bridges.ray.collectors import RayCollectors, Weights
 from typedbatch.bridges.ray.data import from_batches, map_batches
+from typedbatch.bridges.ray.remote import Actor, Remote, get, remote, value_of
 
 __all__ = [
     "Actor",

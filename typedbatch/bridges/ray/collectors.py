@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from ray.exceptions import RayActorError
 from typing_extensions import ParamSpec, TypeVar
 
-from typedbatch._tree.leaves import describe
-from typedbatch._tree.rows import at_least
+from typedbatch._tree.kinds import describe
+from typedbatch._tree.lengths import require_at_least
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
-from typedbatch.bridges.ray.calls import get
+from typedbatch.bridges.ray.remote import get
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import EnvironmentFailedError, SettingError
 from typedbatch.protocols import ActBatchProtocol, BatchProtocol
 from typedbatch.records import RolloutBatch
-from typedbatch.training.collector import Collector, require_one_of, require_seed, shares, warn_of_stats
-from typedbatch.training.following import Following
+from typedbatch.training.add_rollout import add_rollout, require_rings
+from typedbatch.training.collector import Collector, episode_quotas, require_one_of, require_seed, warn_of_stats
+from typedbatch.training.continuity import ContinuityToken
+from typedbatch.training.env_vector import Envs
 from typedbatch.training.policy import A, ArrayPolicy, Obs, Policy
-from typedbatch.training.rings import add_rows, require_rings
 from typedbatch.training.stats import CollectStats
-from typedbatch.training.vector import Envs
 
 B = TypeVar("B", bound=BatchProtocol)
 R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
@@ -176,7 +176,7 @@ class RayCollectors(Generic[R_co]):
         has_weights = hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
         self._weights: Any = owner if weights is None and has_weights else weights
         given = {"num_cpus": 1, **(options or {})}
-        count = at_least(1, n_workers, "n_workers")
+        count = require_at_least(1, n_workers, "n_workers")
         # in one object, so that a worker's policy is a method of the same object that its weights are loaded into
         self._arguments: Any = ray.put((make_envs, policy, record, self._weights, more))
         _require_resources(count, given)
@@ -184,7 +184,7 @@ class RayCollectors(Generic[R_co]):
         self._workers: list[Any] = [None] * count
         self._envs_per_worker: int = 0
         self._replace_workers()
-        self._following = Following()
+        self._following = ContinuityToken()
         self.last_stats = CollectStats()
         self.steps: int = 0
         """Total number of environment steps so far."""
@@ -281,7 +281,9 @@ class RayCollectors(Generic[R_co]):
         if n_step is not None:
             requests = [(self._share(n_step), None)] * count
         else:
-            requests = [(None, share) for share in shares(at_least(1, n_episode, "n_episode"), count).tolist()]
+            requests = [
+                (None, share) for share in episode_quotas(require_at_least(1, n_episode, "n_episode"), count).tolist()
+            ]
         busy = [index for index, request in enumerate(requests) if any(request)]
         goes_on = self._following.follows(state_of(into))
         self._following.lose()  # if the call fails, steps are lost and episodes cannot be continued
@@ -290,7 +292,7 @@ class RayCollectors(Generic[R_co]):
         )
         for index, (rows, envs, continues, _) in done.items():
             rings = index * self._envs_per_worker + np.arange(self._envs_per_worker)
-            add_rows(into, rows, rings[envs], new_episodes=None if goes_on and continues else rings)
+            add_rollout(into, rows, rings[envs], new_episodes=None if goes_on and continues else rings)
         self._following.taken(state_of(into))
         lost = sum(steps or episodes or 0 for index, (steps, episodes) in enumerate(requests) if index not in done)
         self._record_stats([stats for *_, stats in done.values()], lost, begun)
@@ -307,7 +309,7 @@ class RayCollectors(Generic[R_co]):
                 ray.kill(worker)
 
     def _share(self, n_step: int) -> int:
-        return -(-at_least(1, n_step, "n_step") // len(self._workers))
+        return -(-require_at_least(1, n_step, "n_step") // len(self._workers))
 
     def _put_weights(self) -> Any:
         """Put the weights into the object store and return the reference.

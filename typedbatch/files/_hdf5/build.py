@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.leaves import ARRAY, KINDS, SCALAR, Tree, describe, new_tree, object_array
+from typedbatch._tree.kinds import ARRAY, KINDS, SCALAR, Tree, describe, new_tree, object_array
 from typedbatch.errors import StorageError, under
 from typedbatch.files._hdf5.nodes import JSON_KINDS, Data, Group, decoded, text_of
 
 
-def built(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
+def build_value(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
     """Return the value that a node of an HDF5 file stands for.
 
     Args:
@@ -30,7 +30,7 @@ def built(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
     fields: dict[str, Any] = {decoded(name): _number(value) for name, value in node.attributes.items()}
     for name, inner in node.members.items():
         with under(decoded(name)):
-            fields[decoded(name)] = built(inner, device, batch=batch)
+            fields[decoded(name)] = build_value(inner, device, batch=batch)
     return new_tree(Tree.__plain__, fields) if batch else fields
 
 

@@ -172,7 +172,7 @@ def new_tree(cls: type[Tree], fields: dict[str, Any]) -> Any:
     return tree
 
 
-def is_reserved(value: object) -> bool:
+def is_placeholder(value: object) -> bool:
     """Return True for ``Batch()``, which reserves a field whose value is set later."""
     return KINDS[type(value)] is BATCH and not value.__dict__
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from numpy import iinfo, intp, ndarray
 
 from typedbatch._tree.depth import DEEPEST, require_depth
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -30,7 +30,7 @@ MOST_ROWS: Final = MOST_BYTES // intp(0).itemsize
 """Largest number of row numbers in one array."""
 
 
-def at_least(least: int, value: Any, name: str) -> int:
+def require_at_least(least: int, value: Any, name: str) -> int:
     """Return ``value`` as an int, after checking that it is a whole number of at least ``least``.
 
     Raises:
@@ -45,7 +45,7 @@ def at_least(least: int, value: Any, name: str) -> int:
     return number
 
 
-def at_most(most: int, value: int, name: str) -> int:
+def require_at_most(most: int, value: int, name: str) -> int:
     """Return ``value``, after checking that it is at most ``most``, a limit of what memory can hold.
 
     Raises:

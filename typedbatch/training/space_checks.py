@@ -9,8 +9,8 @@ from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiDiscrete, OneOf, S
 from numpy import ndarray
 
 from typedbatch._ops.casting import fitted
-from typedbatch._spaces import named
-from typedbatch._tree.leaves import describe, new_tree
+from typedbatch._space_values import named
+from typedbatch._tree.kinds import describe, new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SettingError, StructureError
 

@@ -19,7 +19,7 @@ from typedbatch._ops.copying import deep_leaf
 from typedbatch._ops.indexing import plain_index
 from typedbatch._ops.nulls import complete_rows
 from typedbatch._ops.nulls import drop_null as without_null
-from typedbatch._tree.leaves import (
+from typedbatch._tree.kinds import (
     KINDS,
     OBJECT,
     TENSOR,
@@ -29,11 +29,11 @@ from typedbatch._tree.leaves import (
     leading_shape,
     new_tree,
 )
-from typedbatch._tree.rows import leaves
+from typedbatch._tree.lengths import leaves
 from typedbatch.batch import Batch
 from typedbatch.buffers.columns import Plan, new_column, take_slots
 from typedbatch.buffers.guard import require_writer
-from typedbatch.buffers.incoming import flags, to_store
+from typedbatch.buffers.incoming import flags, normalize_rows
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
@@ -94,7 +94,7 @@ def _both_locked(state: State, other: State) -> Generator[None]:
     with first.lock, second.lock:
         for guard in (first, second):
             if guard.unfinished:
-                guard.settle()
+                guard.rollback_unfinished()
         require_writer(state.guard, "update")
         if other.guard.reader is not None:
             raise StructureError(
@@ -123,7 +123,7 @@ def move(state: State, ring: int, other: State, slots: Slots, emptied: int | Non
     plan = _plan_rows(state, other, slots[-count:])
 
     def add() -> Slots:
-        state.make_room(slice(ring, ring + 1), count)
+        state.begin_overwrite(slice(ring, ring + 1), count)
         moved = state.rings.push(ring, len(slots))
         plan.write(moved[-count:])
         _continue_episode(state, ring, moved[-count:])
@@ -138,7 +138,7 @@ def move(state: State, ring: int, other: State, slots: Slots, emptied: int | Non
             state.announce_overwriting(skipped)
         return moved
 
-    return state.change(state.undoing(slice(ring, ring + 1), count), add)
+    return state.transaction(state.make_rollback(slice(ring, ring + 1), count), add)
 
 
 def _plan_rows(state: State, other: State, slots: Slots) -> Plan:
@@ -178,7 +178,7 @@ def set_batch(state: State, batch: Any) -> None:
                 "extend() adds any number of rows",
                 path,
             )
-    fields, _, _ = to_store(state, batch, (state.rings.size,))
+    fields, _, _ = normalize_rows(state, batch, (state.rings.size,))
     if "done" in batch.__dict__:
         fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (state.rings.size,)))
 
@@ -193,7 +193,7 @@ def refill(state: State, rows: Batch, lengths: Slots) -> None:
         rows: Rows, ring by ring, oldest first.
         lengths: Number of rows of each ring.
     """
-    fields, _, _ = to_store(state, rows, (len(rows),))
+    fields, _, _ = normalize_rows(state, rows, (len(rows),))
     fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(rows),)))
     slots = np.concatenate([start + np.arange(count) for start, count in zip(state.rings.offset, lengths, strict=True)])
 
@@ -209,7 +209,7 @@ def _refill(state: State, batch: Tree, fields: dict[str, Any], slots: Slots, len
             _continue_episode(state, ring, np.arange(start, start + int(lengths[ring])))
         state.on_rows_written(np.zeros(0, np.intp))
 
-    state.change(_full_rollback(state), replace)
+    state.transaction(_full_rollback(state), replace)
 
 
 def _full_rollback(state: State) -> Callable[[], None]:
@@ -217,7 +217,7 @@ def _full_rollback(state: State) -> Callable[[], None]:
 
     In memory it restores all columns and extras. On disk it reads the folder, as opening it after a kill does.
     """
-    rollback, extras = state.undoing(structure=True), state.storage.extras
+    rollback, extras = state.make_rollback(structure=True), state.storage.extras
     if state.durable:
         return rollback
     before = {name: values.copy() for name, values in extras.items()}
@@ -275,7 +275,7 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
         )
     columns = state.columns.__dict__
     column = columns.get(key)
-    rollback = state.undoing(structure=True)
+    rollback = state.make_rollback(structure=True)
     if column is None:
         state.require_whole(f"adding field {key!r}")
         column = _new_column(state, values, key, where, default)
@@ -289,7 +289,7 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
             columns[key] = column
             state.on_columns_laid_out()
 
-        state.change(rollback, add_column)
+        state.transaction(rollback, add_column)
 
 
 def _new_column(state: State, values: Any, key: str, where: Any, default: float | None) -> Any:
@@ -333,7 +333,7 @@ def drop_null(state: State) -> None:
         state.on_rows_written(slots)
         state.on_rows_moved(slots, extras)
 
-    state.change(_full_rollback(state), replace)
+    state.transaction(_full_rollback(state), replace)
 
 
 def _episode_ends(done: NDArray[np.bool_], ring: Slots, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._spaces import nested, unnested, with_final
-from typedbatch._tree.leaves import KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch._space_values import nested, unnested, with_final
+from typedbatch._tree.kinds import KINDS, TENSOR, Tree, describe, new_tree
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 from typedbatch.training import processes
 from typedbatch.training.outcomes import require_outcome, require_rows_of_obs
@@ -93,7 +93,7 @@ class Vector:
         self._has_processes = processes.has_processes(envs)
         self._broken: bool = False
         self._answering: AbstractContextManager[None] = (
-            processes.Answering(envs, self._timeout) if self._has_processes else nullcontext()
+            processes.TimeLimit(envs, self._timeout) if self._has_processes else nullcontext()
         )
 
     @property
@@ -184,14 +184,14 @@ class Vector:
     def _recreate(self) -> None:
         if self._make is None:
             raise EnvironmentFailedError(f"environments in processes have failed before{_CANNOT_GO_ON}")
-        processes.end(self.envs)
+        processes.terminate(self.envs)
         self._use(_require_vector(self._make()))
 
     def _failure(self, error: Exception) -> Exception:
         """Return the error to raise for an error of an environment, and note whether the processes are broken."""
         late = self._has_processes and processes.is_timeout(error)
         if self._has_processes:
-            self._broken = late or processes.is_waiting(self.envs) or bool(processes.gone(self.envs))
+            self._broken = late or processes.is_waiting(self.envs) or bool(processes.failed_envs(self.envs))
         number = _failed_env(self.envs, error, late)
         which = "an environment" if number is None else f"environment {number}"
         reason = f"{which} raised {type(error).__name__}: {error}"
@@ -276,7 +276,7 @@ def _failed_env(envs: Any, error: BaseException, late: bool) -> int | None:
     Its process has ended or is late, or its code is in the traceback.
     """
     if processes.has_processes(envs):
-        return next(iter(processes.gone(envs, late=late)), None)
+        return next(iter(processes.failed_envs(envs, late=late)), None)
     inner = envs.unwrapped
     known = {id(layer): i for i, env in enumerate(getattr(inner, "envs", ())) for layer in (env, env.unwrapped)}
     trace, found = error.__traceback__, None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
 from typedbatch.buffers import CachedReplayBuffer, ReplayBuffer
 from typedbatch.buffers.guard import held_for_changes
 from typedbatch.buffers.state import state_of
@@ -31,7 +31,7 @@ def require_rings(into: Any, num_envs: int) -> None:
         )
 
 
-def add_rows(
+def add_rollout(
     into: ReplayBuffer[Any, Any],
     batch: Any,
     envs: NDArray[np.intp],
@@ -41,7 +41,7 @@ def add_rows(
 ) -> None:
     """Add rows to the rings of their environments: all rows, or none if a row does not fit.
 
-    The buffer has no continuity mark afterwards. The caller sets it with ``Following.taken``.
+    The buffer has no continuity mark afterwards. The caller sets it with ``ContinuityToken.taken``.
 
     Args:
         into: Buffer that has passed :func:`require_rings`.

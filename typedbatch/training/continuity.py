@@ -7,7 +7,7 @@ from typing import Any
 from typedbatch.buffers.state import State
 
 
-class Following:
+class ContinuityToken:
     """A record of the buffer that holds the last rows, and of the position after them.
 
     Each time rows are added, the buffer gets a new mark, which is also recorded here. Therefore a buffer does not count

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from typedbatch._ops.equality import same_leaf
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
 from typedbatch._tree.meta import FieldsWithMeta
 from typedbatch.errors import SettingError, StructureError
 

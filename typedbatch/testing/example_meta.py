@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from typedbatch.errors import SettingError
-from typedbatch.schema.meta import MetaSchema
+from typedbatch.schema.declared_meta import MetaSchema
 
 _CANDIDATES: Final[tuple[Any, ...]] = (1, 1.0, "text", False, None, {}, [], (), b"", set())
 

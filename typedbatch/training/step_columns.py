@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from typedbatch._ops.construct import to_leaf
-from typedbatch._tree.leaves import ARRAY, BATCH, KINDS, NONE, TENSOR, Tree, describe, mask_obstacle, new_tree
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NONE, TENSOR, Tree, describe, mask_obstacle, new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 from typedbatch.training.widening import common_dtype, require_same_shape
@@ -22,7 +22,7 @@ class _Nothing:
 _NOTHING: Final = _Nothing()
 
 
-class Columns:
+class StepColumns:
     """The values of a field, or of a batch of fields, in each step: ``(environments, steps, ...)``.
 
     The first step determines shapes and dtypes. Values are copied. If a later step needs a wider dtype, the column is

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
-from typedbatch.buffers import bulk
-from typedbatch.buffers.guard import changing, exclusive
+from typedbatch.buffers import transfer
+from typedbatch.buffers.guard import locked, locked_for_writing
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
 
 
-class Contents:
+class RowMethods:
     """Base class of :class:`ReplayBuffer` with the methods that move, replace and clean rows."""
 
     _state: State
@@ -35,9 +35,9 @@ class Contents:
             StructureError: This buffer has several rings, and the other one has a different number of rings.
             RowAssignmentError: The rows do not fit the columns.
         """
-        return bulk.update(self._state, state_of(buffer, "update()"))
+        return transfer.update(self._state, state_of(buffer, "update()"))
 
-    @changing
+    @locked_for_writing
     def reset(self, keep_statistics: bool = False) -> None:
         """Remove all rows.
 
@@ -46,9 +46,11 @@ class Contents:
         """
         state = self._state
         forget = partial(state.forget, keep_statistics)
-        state.change(forget, forget)  # the rollback finishes an interrupted reset, as removed rows cannot be restored
+        state.transaction(
+            forget, forget
+        )  # the rollback finishes an interrupted reset, as removed rows cannot be restored
 
-    @changing
+    @locked_for_writing
     def set_batch(self, batch: Any) -> None:
         """Replace the contents by a copy of a batch of ``maxsize`` rows, so that every slot holds a row.
 
@@ -59,9 +61,9 @@ class Contents:
             MissingFieldError: A required field is missing.
             SchemaError: ``batch`` is not of the declared type.
         """
-        bulk.set_batch(self._state, batch)
+        transfer.set_batch(self._state, batch)
 
-    @changing
+    @locked_for_writing
     def set_array_at_key(
         self, seq: NDArray[Any], key: str, index: Index = None, default_value: float | None = None
     ) -> None:
@@ -74,14 +76,14 @@ class Contents:
             RowAssignmentError: A value or ``default_value`` does not fit the dtype, or stored rows get no value and the
                 dtype has no null.
         """
-        bulk.set_array_at_key(self._state, seq, key, index, default_value)
+        transfer.set_array_at_key(self._state, seq, key, index, default_value)
 
-    @exclusive
+    @locked
     def hasnull(self) -> bool:
         """Return whether any stored value is null: ``None``, NaN or NaT."""
-        return bool(len(self._state.rings)) and Batch.hasnull(bulk.stored_rows(self._state))
+        return bool(len(self._state.rings)) and Batch.hasnull(transfer.stored_rows(self._state))
 
-    @exclusive
+    @locked
     def isnull(self) -> Batch:
         """Return masks that are true where a value of ``buffer[:]`` is ``None``, NaN or NaT.
 
@@ -93,11 +95,11 @@ class Contents:
             raise state.empty()
         return Batch.isnull(state.rows(state.rings.chronological()))
 
-    @changing
+    @locked_for_writing
     def dropnull(self) -> None:
         """Drop the rows in which a field has a null. The shapes of fields and the size of the buffer do not change.
 
         An episode that loses its last row ends with the last one that remains: ``done`` is true there. On disk, the
         folder holds no rows while this runs.
         """
-        bulk.drop_null(self._state)
+        transfer.drop_null(self._state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from typedbatch._tree.leaves import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
+from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
 from typedbatch.errors import DeclarationError, RowIndexError
 from typedbatch.schema.dims import ROWS, Sort
 from typedbatch.schema.fields import Field, Schema

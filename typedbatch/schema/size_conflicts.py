@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from typedbatch._report import shorten
 from typedbatch.errors import Problem
-from typedbatch.schema.names import Path
+from typedbatch.schema.paths import Path
 
 _MOST = 1000
 """Largest number of conflicts that is listed for one dimension."""

@@ -121,10 +121,10 @@ def test_the_whole_message():
 
     with pytest.raises(SchemaError) as caught:
         update(batch)
-    text = re.sub(r"(test_gate|protocols)\.py:\d+", r"\1.py:LINE", str(caught.value))
+    text = re.sub(r"(test_validate|protocols)\.py:\d+", r"\1.py:LINE", str(caught.value))
     assert text.splitlines() == [
         "batch is not a RolloutBatchProtocol (3 problems)",
-        "  boundary   validate() in update()  tests/validation/test_gate.py:LINE",
+        "  boundary   validate() in update()  tests/validation/test_validate.py:LINE",
         "  schema     typedbatch/protocols.py:LINE",
         "  got        Batch  obs f32[7,4]  obs_next f32[8,4]  act torch f32[8]  terminated bool[8]",
         "             truncated bool[8]  info Batch()  reward f64[8]",
@@ -329,8 +329,8 @@ def test_checked_validates_arguments_and_gives_the_return_its_class():
 def test_checked_names_the_argument_the_function_and_the_return():
     with pytest.raises(
         SchemaError,
-        match=r"boundary   argument `batch` of tests.validation.test_gate.returns_of\(\)\s+"
-        r"tests/validation/test_gate.py:\d+",
+        match=r"boundary   argument `batch` of tests.validation.test_validate.returns_of\(\)\s+"
+        r"tests/validation/test_validate.py:\d+",
     ):
         returns_of(2.0, Batch())
     with pytest.raises(SchemaError, match="argument `batch`"):

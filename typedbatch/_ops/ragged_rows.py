@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from typedbatch._ops.combine import Missing, cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.indexing import no_rows, take_basic, take_of_leaf
-from typedbatch._tree.leaves import KINDS, TENSOR, Sequences, Tree, describe, new_sequences
-from typedbatch._tree.rows import MOST_ROWS
+from typedbatch._tree.kinds import KINDS, TENSOR, Sequences, Tree, describe, new_sequences
+from typedbatch._tree.lengths import MOST_ROWS
 from typedbatch.errors import RowIndexError, SizeError, StructureError, under
 
 

@@ -11,12 +11,12 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import typing_extensions
 
-from typedbatch._tree.leaves import describe
+from typedbatch._tree.kinds import describe
 from typedbatch.errors import Code, DeclarationError
-from typedbatch.schema.hints import alternatives, bare, resolve, scope_of, show
-from typedbatch.schema.names import child
+from typedbatch.schema.annotations import alternatives, bare, resolve, scope_of, show
+from typedbatch.schema.paths import child
 
-Misfit = tuple[str, Code, str, str]
+Mismatch = tuple[str, Code, str, str]
 """The path of a wrong key, the code of the problem, what was expected and what came."""
 
 _REQUIRED = (typing.Required, typing_extensions.Required)
@@ -52,9 +52,9 @@ class MetaSchema:
 
     def fits(self, meta: Mapping[str, Any]) -> bool:
         """Return True if all required keys are there, and each declared key has a value of its type."""
-        return next(self.misfits(meta, "meta"), None) is None
+        return next(self.mismatches(meta, "meta"), None) is None
 
-    def misfits(self, meta: Mapping[str, Any], path: str) -> Iterator[Misfit]:
+    def mismatches(self, meta: Mapping[str, Any], path: str) -> Iterator[Mismatch]:
         """Yield each key that is missing, or whose value is of another type."""
         for name, key in self.keys.items():
             where = child(path, name)
@@ -112,10 +112,10 @@ def _of_typed_dict(hint: Any) -> MetaSchema:
     return MetaSchema(cls.__name__, keys)
 
 
-def _mismatches(value: Any, hint: Any, path: str) -> Iterator[Misfit]:
+def _mismatches(value: Any, hint: Any, path: str) -> Iterator[Mismatch]:
     hint, _ = bare(hint)
     if typing_extensions.is_typeddict(get_origin(hint) or hint) and isinstance(value, dict):
-        yield from _of_typed_dict(hint).misfits(value, path)
+        yield from _of_typed_dict(hint).mismatches(value, path)
     elif not _is_of_type(value, hint):
         code: Code = "TB203 wrong-choice" if get_origin(hint) is Literal else "TB202 wrong-kind"
         yield path, code, _words(hint), describe(value)
@@ -133,7 +133,7 @@ def _is_of_type(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in args)
     if typing_extensions.is_typeddict(origin):
-        return isinstance(value, dict) and next(_of_typed_dict(hint).misfits(value, ""), None) is None
+        return isinstance(value, dict) and next(_of_typed_dict(hint).mismatches(value, ""), None) is None
     if hint is Any or not isinstance(origin, type) or getattr(origin, "_is_protocol", False):
         return True
     return isinstance(value, _NUMBERS.get(origin, (origin,))) and _has_parts(value, origin, args)
