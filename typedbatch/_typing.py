@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Never, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,26 @@ if TYPE_CHECKING:
     class TensorLike(Protocol):
         """A torch tensor, recognized by methods that only tensors have."""
 
+        # A Batch's shape is a list, so that it is not taken for a tensor.
+        @property
+        def shape(self) -> tuple[Any, ...]: ...
         def detach(self) -> Any: ...
         def index_select(self, dim: Any, index: Any) -> Any: ...
+
+    TYPEDBATCH_PLUGIN: Final = False
+    """True under the mypy plugin, which knows the fields of plain batches itself."""
+
+    class Validated:
+        """Marker of batches with declared fields."""
+
+    class Unvalidated:
+        """Marker of plain batches, whose fields type checkers do not know."""
+
+    class NoSuchField:
+        """Type of an undeclared field of a record; nothing can be done with it."""
+
+    Closed: TypeAlias = Callable[[Never], NoSuchField]
+    """Type of ``__getattr__`` and its kin in records: no name can be passed to it, so undeclared fields are errors."""
 
     class Missing:
         """Type, under the mypy plugin, of a field that a batch lacks, for protocols."""
@@ -43,7 +61,7 @@ class ArrayOrTensor(Protocol):
     """
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> tuple[Any, ...]:
         """Sizes of the dimensions."""
         ...
 

@@ -20,6 +20,7 @@ from typedbatch.errors import DeclarationError
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, Validated
 
 S = TypeVar("S", bound="BatchProtocol")
 
@@ -63,6 +64,12 @@ class BatchProtocol(Protocol):
             return super().__class_getitem__(arguments(cls, args))
 
         __get_pydantic_core_schema__ = classmethod(pydantic_schema)
+
+    if TYPE_CHECKING:
+        if not TYPEDBATCH_PLUGIN:
+
+            @property
+            def __validated__(self) -> Validated: ...
 
     @overload
     def __getitem__(self, key: str, /) -> Any: ...
