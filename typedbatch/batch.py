@@ -34,7 +34,7 @@ J = TypeVar("J", bound="BatchProtocol")  # The class of batches that are joined.
 C = TypeVar("C", bound="BatchProtocol", default="Batch")  # The same with dicts among them; dicts alone give a Batch.
 
 
-class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):
+class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyright: ignore[reportIncompatibleMethodOverride]  # meta may be set
     """Named arrays, tensors and objects, possibly nested, that are indexed, converted and combined together.
 
     ``batch.obs`` and ``batch["obs"]`` read a field, ``batch[i]`` takes rows of every field. Iteration is over rows,
@@ -557,7 +557,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):
         """Return whether names, shapes, dtypes, values and meta are equal; never raise. A tensor can equal an array."""
         return equality.equal(self, other) if isinstance(other, Batch) else NotImplemented
 
-    def allclose(self: J, other: J, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    def allclose(self: B, other: B, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # both are of one class
         """Return whether all is equal but dtypes, and numbers up to ``atol + rtol * abs(other)``; never raise."""
         return kind_of(other) is BATCH and equality.allclose(self, other, rtol, atol, equal_nan)
 

@@ -1,4 +1,4 @@
-"""Protocols: read-only, covariant, structural types for arguments. A value with these members matches, of any class.
+"""Protocols: read-only, covariant, structural types for arguments, which records with these fields match.
 
 Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). The first parameter of every protocol is
 the kind of array: ``RolloutBatchProtocol`` is for arrays, ``RolloutBatchProtocol[Tensor]`` for tensors. Observation and
