@@ -9,7 +9,7 @@ from typing_extensions import override
 from typedbatch.batch import Batch
 
 if TYPE_CHECKING:
-    from typedbatch._typing import TYPEDBATCH_PLUGIN, Closed, Validated
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, Closed, ClosedToWriting, Validated
 
 
 class ClosedBatch(Batch):
@@ -21,7 +21,7 @@ class ClosedBatch(Batch):
         if not TYPEDBATCH_PLUGIN:
             # Of the spellings that hide the methods of Batch, only this one has the same effect in all type checkers.
             __getattr__: ClassVar[Closed]  # type: ignore[assignment,misc]  # pyright: ignore[reportIncompatibleMethodOverride]
-            __setattr__: ClassVar[Closed]  # type: ignore[assignment,misc]  # pyright: ignore[reportIncompatibleMethodOverride]
+            __setattr__: ClassVar[ClosedToWriting]  # type: ignore[assignment,misc]  # pyright: ignore[reportIncompatibleMethodOverride]
             __delattr__: ClassVar[Closed]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
             @property

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     class NoSuchField:
         """Type of an undeclared field of a record; nothing can be done with it."""
 
-    Closed: TypeAlias = Callable[[Never], NoSuchField]
-    """Type of ``__getattr__`` and its kin in records: no name can be passed to it, so undeclared fields are errors."""
+    Closed: TypeAlias = Callable[[Never, Never], NoSuchField]
+    """Type of ``__getattr__`` and ``__delattr__`` in records. They take no name, so undeclared fields are errors."""
+
+    ClosedToWriting: TypeAlias = Callable[[Never, Never, Never], NoSuchField]
+    """Type of ``__setattr__`` in records, likewise."""
 
     class Missing:
         """Type, under the mypy plugin, of a field that a batch lacks, for protocols."""

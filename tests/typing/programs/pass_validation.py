@@ -29,7 +29,7 @@ from typedbatch import (
     schema_of,
     validate,
 )
-from typedbatch.rules import has_counted_token
+from typedbatch.rules import some
 from typedbatch.schema.fields import Schema
 
 Array = NDArray[Any]
@@ -52,7 +52,7 @@ class Step(BatchRecord):
     time: Annotated[Array, Sorted, Rule("not empty", starts)]
 
     @rule("there is a reward")
-    def has_counted_token(self) -> bool:
+    def some(self) -> bool:
         return bool(self.rew.any())
 
 
@@ -63,7 +63,7 @@ class Paid(BatchProtocol, Protocol):
     if not TYPE_CHECKING:
 
         @rule("there is a reward")
-        def has_counted_token(self) -> bool:
+        def some(self) -> bool:
             return bool(self.rew.any())
 
 
@@ -157,7 +157,7 @@ class Side(BatchRecord):
 class Critic(BatchRecord):
     chosen: Annotated[Side, SeparateSizes]
     values: Tensor
-    counts = has_counted_token("values")
+    counts = some("values")
 
 
 class HasValues(BatchProtocol, Protocol):
