@@ -8,7 +8,7 @@ is nothing of this. Under the mypy plugin, which knows the fields of plain batch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from typedbatch._typing import TYPEDBATCH_PLUGIN, Unvalidated, Validated
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
         """Base of ``Batch`` for type checkers."""
 
         if not TYPEDBATCH_PLUGIN:
-
-            def __getattr__(self, name: str) -> Any: ...
-            def __setattr__(self, name: str, value: Any) -> None: ...
-            def __delattr__(self, name: str) -> None: ...
 
             @property
             def __validated__(self) -> Unvalidated | Validated: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # so that a plain batch matches no protocol

@@ -21,6 +21,7 @@ from typedbatch import (
     RecurrentStateBatch,
     RolloutBatch,
     RolloutBatchProtocol,
+    conforms,
     convert,
     mypy_plugin_active,
     validate,
@@ -33,6 +34,12 @@ B = TypeVar("B", bound=RolloutBatch)
 
 # what proves that mypy runs with its plugin, which it does not here
 active: Literal[True] = mypy_plugin_active()  # E: proof-of-plugin [only: mypy, pyrefly, zuban]
+
+
+# a field of an open batch that conforms() has narrowed
+def narrowed(batch: Batch) -> None:
+    if conforms(batch, RolloutBatchProtocol):
+        assert_type(batch.obs, Array)  # E: narrowed-field [only: ty]
 
 
 # rows of a value whose type is a TypeVar
