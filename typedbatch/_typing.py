@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     TYPEDBATCH_PLUGIN: Final = False
     """True under the mypy plugin, which knows the fields of plain batches itself."""
 
+    MYPY: Final = False  # which mypy and zuban take for true
+    if MYPY:
+        Settable: TypeAlias = Any  # pyright: ignore[reportRedeclaration]  # one of the two is for mypy
+    else:
+        Settable: TypeAlias = object  # pyright: ignore[reportRedeclaration]
+    """Type of what a field of a plain batch is set to.
+
+    pyright would take a list that is set for a list that is read, unless this is another type than that of a read.
+    """
+
     class Validated:
         """Marker of batches with declared fields."""
 

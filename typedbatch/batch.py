@@ -27,7 +27,7 @@ from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
-    from typedbatch._typing import TYPEDBATCH_PLUGIN
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, Settable
     from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound="Batch")
@@ -87,10 +87,9 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyrig
 
     if TYPE_CHECKING:
         if not TYPEDBATCH_PLUGIN:
-            # The type of value is another than that of a read, so that pyright does not take a list that is set for a
-            # list that is read. It looks for that only in the class that has both methods.
+            # They are here and not in OpenFields because pyright compares their types only in one class.
             def __getattr__(self, name: str) -> Any: ...
-            def __setattr__(self, name: str, value: object) -> None: ...
+            def __setattr__(self, name: str, value: Settable) -> None: ...
             def __delattr__(self, name: str) -> None: ...
 
     else:
