@@ -43,6 +43,7 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     },
     "mixed-widths": {"mypy": "joins arrays of float32 and float64 to object, since their scalar types are unrelated"},
     "narrowed-field": {"ty": "intersects the Any of an open batch's field with the declared type"},
+    "narrowed-open": {"pyrefly": "narrows an open batch to the protocol itself, and not to both"},
     "next-row": {"ty": "makes an unspellable type of iter() and list() of a class whose __iter__ has a self type"},
     "proof-of-plugin": {
         "mypy": "runs without the plugin here",

@@ -45,7 +45,7 @@ def validated(b: Batch) -> None:
 def narrowed(b: Batch) -> None:
     if conforms(b, ObsBatchProtocol):
         print(b.obs, b.info)
-        print(b.act)
+        print(b.act)  # E: narrowed-open [only: pyrefly]
     print(b.obs)
     if not conforms(b, RolloutBatch):
         learn(b)  # E: unvalidated
