@@ -16,9 +16,9 @@ from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.kinds import describe, leading_shape, mask_obstacle
-from typedbatch._tree.lengths import MOST_ROWS, equal_rows, require_at_least, require_at_most, require_tree
+from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch.errors import MissingFieldError, SizeError, StructureError
-from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, require_rows, starts
+from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, starts
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
@@ -47,8 +47,8 @@ def episode_lengths(batch: BatchProtocol, by: str | None = None) -> NDArray[np.i
         MissingFieldError: The field does not exist (a ``KeyError``).
         StructureError: The field does not have one value for each row.
     """
-    tree = require_rows(require_tree(batch, "episode_lengths()"), "episode_lengths()")
-    return lengths_by(tree.__dict__, by, equal_rows(tree.__dict__))
+    tree = require_tree(batch, "episode_lengths()")
+    return lengths_by(tree.__dict__, by, rows_to_take(tree))
 
 
 def lengths_by(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.intp]:
@@ -123,8 +123,8 @@ def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
         MissingFieldError: The field does not exist.
         StructureError: The field does not have one value for each row, or its values cannot be compared, as lists.
     """
-    tree = require_rows(require_tree(batch, "group_by()"), "group_by()")
-    values = values_of(tree.__dict__, by, equal_rows(tree.__dict__), "groups")
+    tree = require_tree(batch, "group_by()")
+    values = values_of(tree.__dict__, by, rows_to_take(tree), "groups")
     # tolist() gives keys of Python's types, but would turn dates in nanoseconds into numbers.
     plain: Any = values if values.dtype.kind in "mM" else values.tolist()
     found: dict[Hashable, B] = {plain[rows[0]]: take_in_order(tree, rows) for rows in groups(values, by)}
@@ -168,8 +168,8 @@ def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Liter
         SizeError: ``size`` is below 1 or more than an array can hold, or ``fill`` is neither of the two.
         StructureError: The lengths do not sum to the rows.
     """
-    tree = require_rows(require_tree(batch, "lookback()"), "lookback()")
-    steps = equal_rows(tree.__dict__)
+    tree = require_tree(batch, "lookback()")
+    steps = rows_to_take(tree)
     sizes = lengths_by(tree.__dict__, None, steps) if lengths is None else as_lengths(lengths)
     if sizes.sum() != steps:
         raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {steps} rows")

@@ -11,10 +11,10 @@ from typedbatch._tree.kinds import BATCH, describe, is_placeholder, kind_of, new
 from typedbatch._tree.lengths import require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError, did_you_mean
-from typedbatch.sample_batches.sample_batch import SampleBatch
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
+    from typedbatch.sample_batches.sample_batch import SampleBatch
 
 Convention = Literal["tianshou", "rllib", "gymnasium", "sb3", "torchrl"]
 PostTraining = Literal["typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"]
@@ -71,7 +71,11 @@ def rename(batch: BatchProtocol, to: Convention | PostTraining, source: PostTrai
         raise SettingError(f"source= is for names of post-training, and {to!r} has those of reinforcement learning")
     column = _COLUMNS.index(to)
     words = ((path, value, _MEANING[path][column] if path in _MEANING else "") for path, value in _fields(tree))
-    return _renamed(words, SampleBatch if to == "rllib" else Batch)
+    if to == "rllib":
+        from typedbatch.sample_batches.sample_batch import SampleBatch
+
+        return _renamed(words, SampleBatch)
+    return _renamed(words, Batch)
 
 
 def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]) -> Batch:

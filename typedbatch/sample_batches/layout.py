@@ -8,7 +8,7 @@ number of rows. This is derived from the lengths alone, so no flag can become st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -115,13 +115,18 @@ def count_steps(columns: dict[str, Any]) -> int:
     return int(next(iter(counts.values())))
 
 
-def require_parts(parts: Sequence[Mapping[str, Any]]) -> None:
-    """Raise an error if the batches to concatenate differ in their padding.
+def guard_sequences(*batches: Tree, joining: bool = False) -> None:
+    """Raise an error if the rows of a batch are divided into sequences, or batches to join differ in their padding.
 
     Raises:
-        StructureError: some are padded and others not, or they are padded to different lengths.
+        StructureError: a batch has ``seq_lens``; for batches to join, some are padded and others not, or they are
+            padded to different lengths.
     """
-    layouts = [layout_of(dict(part)) for part in parts if SEQ_LENS in part]
+    if not joining:
+        if any(SEQ_LENS in batch.__dict__ for batch in batches):
+            raise StructureError("divides the rows into sequences, so they cannot be taken on their own", SEQ_LENS)
+        return
+    layouts = [layout_of(batch.__dict__) for batch in batches if SEQ_LENS in batch.__dict__]
     layouts = [layout for layout in layouts if layout.rows]
     if all(layout.is_flat for layout in layouts) or len({layout.padded_to for layout in layouts}) < 2:
         return
