@@ -62,12 +62,12 @@ def lengths_by(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.
 
 def _is_last(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.bool_]:
     if by is None and EPISODE_ID not in fields:
-        flags = [_values(fields, name, rows) for name in END_FLAGS if name in fields]
+        flags = [values_of(fields, name, rows, "episodes") for name in END_FLAGS if name in fields]
         if not flags:
             raise MissingFieldError("the batch", " or ".join((EPISODE_ID, *END_FLAGS)), fields)
         last: NDArray[np.bool_] = np.logical_or.reduce([flag.astype(bool) for flag in flags])
         return last
-    values = _values(fields, by or EPISODE_ID, rows)
+    values = values_of(fields, by or EPISODE_ID, rows, "episodes")
     if is_flag(by or EPISODE_ID, values):
         return values.astype(bool)
     changes = np.ones(rows, bool)
@@ -81,10 +81,6 @@ def _is_last(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.bo
 def is_flag(name: str, values: NDArray[Any]) -> bool:
     """Return whether a field is true at the last step of an episode; any other has one value for all of its steps."""
     return values.dtype == bool or name in END_FLAGS
-
-
-def _values(fields: dict[str, Any], name: str, rows: int) -> NDArray[Any]:
-    return values_of(fields, name, rows, "episodes")
 
 
 def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArray[Any]:

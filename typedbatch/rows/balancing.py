@@ -159,7 +159,11 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
     if len(too_long := np.flatnonzero(sizes > tokens)):
         row = int(too_long[0])
         raise SizeError(f"row {row} has {sizes[row]} tokens, more than a bin of {tokens} can hold")
-    found = _first_fit(sizes, tokens)
+    free, chosen = np.full(len(sizes), tokens), np.zeros(len(sizes), np.intp)
+    for row in np.argsort(-sizes, kind="stable").tolist():
+        chosen[row] = np.argmax(free >= sizes[row])
+        free[chosen[row]] -= sizes[row]
+    found = [np.flatnonzero(chosen == number) for number in range(chosen.max(initial=-1) + 1)]
     wanted = -(-len(found) // multiple) * multiple
     if wanted > len(sizes):
         raise SizeError(f"{len(sizes)} rows cannot fill {wanted} bins, a multiple of {multiple}; pad_rows() adds rows")
@@ -169,15 +173,6 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
         halves = [largest[half] for half in balance(sizes[largest], 2, equal=False)]
         found = [half for rows in found for half in (halves if rows is largest else [rows])]
     return found
-
-
-def _first_fit(sizes: NDArray[np.intp], tokens: int) -> list[NDArray[np.intp]]:
-    free = np.full(len(sizes), tokens)
-    chosen = np.zeros(len(sizes), np.intp)
-    for row in np.argsort(-sizes, kind="stable").tolist():
-        chosen[row] = np.argmax(free >= sizes[row])
-        free[chosen[row]] -= sizes[row]
-    return [np.flatnonzero(chosen == number) for number in range(chosen.max(initial=-1) + 1)]
 
 
 def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:

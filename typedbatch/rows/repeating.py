@@ -76,12 +76,9 @@ def _repeat_plain(leaf: Any, times: int) -> Any:
 def _max_rows(tree: Any) -> int:
     """Return the largest number of rows that every array and tensor of the batch can have."""
     found = (leaf for _, leaf in leaves(tree.__dict__) if _is_plain(leaf) and leaf is not None)
-    return MOST_BYTES // max([np.intp(0).itemsize, *map(_bytes_of_row, found)])
-
-
-def _bytes_of_row(leaf: Any) -> int:
-    sizes = [max(size, 1) for size in leaf.shape[1:]]  # numpy's own limit counts a dimension of size 0 as 1
-    return math.prod([leaf.dtype.itemsize, *sizes])
+    # numpy's own limit counts a dimension of size 0 as 1
+    sizes = (leaf.dtype.itemsize * math.prod(max(size, 1) for size in leaf.shape[1:]) for leaf in found)
+    return MOST_BYTES // max([np.intp(0).itemsize, *sizes])
 
 
 def _repeat_row_numbers(times: NDArray[np.intp], rows: int, interleave: bool, max_rows: int) -> NDArray[np.intp]:
