@@ -89,7 +89,18 @@ def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]
                 f"{came_from[target]!r} and {'.'.join(path)!r} would both be {'.'.join(target)!r}; remove one of them"
             )
         new[target], came_from[target] = value, ".".join(path)
-    renamed: Batch = new_tree(cls, _nested(new))
+    fields: dict[str, Any] = {}
+    reserved = new_tree(Batch, {})
+    for path, value in new.items():
+        if len(path) == 1:
+            fields.setdefault(path[0], new_tree(Batch, {}) if is_placeholder(value) else value)
+        elif is_placeholder(other := new.get(("next",), reserved)):
+            fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
+        else:
+            raise FieldNameError(
+                f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
+            )
+    renamed: Batch = new_tree(cls, fields)
     return renamed
 
 
@@ -134,19 +145,4 @@ def _fields(tree: Any) -> list[tuple[tuple[str, ...], Any]]:
             fields += [(("next", inner_name), leaf) for inner_name, leaf in inner.__dict__.items()]
         elif not (name in ("done", "terminated", "truncated") and name in inner.__dict__):
             fields.append(((name,), value))
-    return fields
-
-
-def _nested(values: dict[tuple[str, ...], Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    reserved = new_tree(Batch, {})
-    for path, value in values.items():
-        if len(path) == 1:
-            fields.setdefault(path[0], new_tree(Batch, {}) if is_placeholder(value) else value)
-        elif is_placeholder(other := values.get(("next",), reserved)):
-            fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
-        else:
-            raise FieldNameError(
-                f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
-            )
     return fields
