@@ -83,7 +83,8 @@ def _max_rows(tree: Any) -> int:
     found = (leaf for _, leaf in leaves(tree.__dict__) if _is_plain(leaf) and leaf is not None)
     # numpy's own limit counts a dimension of size 0 as 1
     sizes = (leaf.dtype.itemsize * math.prod(max(size, 1) for size in leaf.shape[1:]) for leaf in found)
-    return MOST_BYTES // max([np.intp(0).itemsize, *sizes])
+    most: int = MOST_BYTES // max([np.intp(0).itemsize, *sizes])
+    return most
 
 
 def chunk(batch: B, n: int, *, equal: bool = False) -> list[B]:

@@ -56,11 +56,11 @@ def single_step_input(
     steps = layout.steps
     if not steps:
         raise RowIndexError("a batch must have a step to get a model's input from, got 0 steps")
-    step = steps
+    step: Any = steps if index == "last" else index
     if index != "last":
-        if not isinstance(index, (int, np.integer)) or not -steps <= index < steps:
+        if not isinstance(step, (int, np.integer)) or not -steps <= step < steps:
             raise RowIndexError(f"step {index!r} does not exist in a batch of {steps} steps")
-        step = int(index) % steps
+        step = int(step) % steps
     columns = {}
     for name, requirement in requirements.items():
         if requirement.used_for_compute_actions:
