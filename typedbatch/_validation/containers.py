@@ -10,9 +10,9 @@ from typing import Any, Union, get_args
 
 from typedbatch._level import Level
 from typedbatch._tree.kinds import Tree
-from typedbatch._validation.validate import Validator, validator_of
-from typedbatch.schema import is_schema
+from typedbatch._validation.validate import Boundary, Validator, validator_of
 from typedbatch.schema.annotations import alternatives, bare
+from typedbatch.schema.read import is_schema
 from typedbatch.schema.values import class_of
 
 
@@ -44,7 +44,7 @@ def _validator_in_union(options: list[Any]) -> Validator | None:
     if not validators:
         return None
 
-    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         for cls, validator in validators:
             if isinstance(value, cls):
                 return validator(value, name, boundary, level)
@@ -78,7 +78,7 @@ def is_awaitable(hint: Any) -> bool:
 
 
 def _validator_in_items(validator: Validator) -> Validator:
-    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         if not isinstance(value, abc.Collection) or isinstance(value, Tree):
             return value
         items = [validator(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
@@ -105,7 +105,7 @@ def _validator_in_tuple(args: tuple[Any, ...]) -> Validator | None:
     if not any(validators):
         return None
 
-    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         if not isinstance(value, tuple) or len(value) != len(validators):
             return value
         items = [
@@ -121,7 +121,7 @@ def _validator_in_mapping(validator: Validator | None) -> Validator | None:
     if validator is None:
         return None
 
-    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         if not isinstance(value, abc.Mapping):
             return value
         items = {key: validator(item, f"{name}[{_key(key)}]", boundary, level) for key, item in value.items()}
@@ -135,7 +135,7 @@ def _key(key: Any) -> str:
     return repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
 
 
-def _validated_lazily(value: Any, validator: Validator, name: str, boundary: str, level: Level) -> Any:
+def _validated_lazily(value: Any, validator: Validator, name: str, boundary: Boundary, level: Level) -> Any:
     """Validate the items of an iterator when they are taken out, and those of a collection at once."""
     if isinstance(value, abc.Collection) and not isinstance(value, Tree):
         return _validator_in_items(validator)(value, name, boundary, level)
@@ -154,7 +154,7 @@ def _validated_lazily(value: Any, validator: Validator, name: str, boundary: str
     )
 
 
-def numbered(validator: Validator, name: str, boundary: str, level: Level) -> Callable[[Any], Any]:
+def numbered(validator: Validator, name: str, boundary: Boundary, level: Level) -> Callable[[Any], Any]:
     """Return a validator for successive items, named ``name[0]``, ``name[1]`` in reports."""
     position = count()
     return lambda item: validator(item, f"{name}[{next(position)}]", boundary, level)

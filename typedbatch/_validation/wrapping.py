@@ -145,8 +145,7 @@ class _Plan:
         plain = _plain_function(function)
         code = plain.__code__
         where = f"{plain.__module__}.{plain.__qualname__}()  {show_place(code.co_filename, code.co_firstlineno)}"
-        place = (place or where).replace("{", "{{").replace("}", "}}")
-        self.argument_of, self.value_of = f"argument `{{}}` of {place}", f"{{}} of {place}"
+        self.place = place or where
         self.scope = _scope_of(plain)
         self.positions: list[tuple[int, str, Validator]] = []
         self.keywords: dict[str, Validator | None] = {}
@@ -171,6 +170,12 @@ class _Plan:
         self.checks_result = self.returns is not None or (self.call_check is not None and self.call_check.checks_result)
         self.yields = find_validator(parts[0]) if parts else None
         self.ends = find_validator(parts[2]) if len(parts) == 3 else None
+
+    def argument_of(self, name: str) -> str:
+        return f"argument `{name}` of {self.place}"
+
+    def value_of(self, name: str) -> str:
+        return f"{name} of {self.place}"
 
     def _readable(self, annotation: Any) -> Any:
         """Return the resolved annotation; None if it is empty or cannot be read."""
@@ -254,8 +259,8 @@ class _Plan:
         problems = problems or (Problem("", "TB105 unreadable-field", "", UNSTEADY, call.name),)
         blamed = dict.fromkeys(top_of(problem.path) for problem in problems)
         if RETURN in blamed:
-            return CallError(call.name, problems, got, self.value_of.format("return value"))
-        boundary = self.argument_of.format("`, `".join(blamed))
+            return CallError(call.name, problems, got, self.value_of("return value"))
+        boundary = self.argument_of("`, `".join(blamed))
         return CallError(call.name, problems, got, boundary if len(blamed) == 1 else f"arguments{boundary[8:]}")
 
     async def awaited(self, coroutine: Any, checked: _CheckedCall, level: Level) -> Any:
@@ -288,7 +293,7 @@ def _validating_itself(function: Callable[..., None], place: str, level: Level |
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         function(self, *args, **kwargs)
         if (level or current_level()) != "off":
-            validate_at(self, type(self), "constructor {}", level, place)
+            validate_at(self, type(self), f"constructor {place}", level)
 
     return construct
 
