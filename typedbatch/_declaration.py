@@ -89,10 +89,6 @@ def schema_version(version: int) -> Callable[[C], C]:
     return note
 
 
-def _module(frame: FrameType) -> Any:
-    return frame.f_globals.get("__name__")  # Code that exec() runs may lack it.
-
-
 def declare(cls: type) -> None:
     """Record where a class is declared, and read its declaration.
 
@@ -101,9 +97,10 @@ def declare(cls: type) -> None:
     """
     frame = sys._getframe(1)
     hooks = ("__init_subclass__", "__new__")
-    while frame.f_back is not None and (frame.f_code.co_name in hooks or _module(frame) != cls.__module__):
+    # The globals of code that exec() runs may lack a name.
+    while frame.f_back and (frame.f_code.co_name in hooks or frame.f_globals.get("__name__") != cls.__module__):
         frame = frame.f_back
-    if _module(frame) == cls.__module__:
+    if frame.f_globals.get("__name__") == cls.__module__:
         places[cls] = frame.f_code.co_filename, frame.f_lineno
     if cls.__module__ not in _READ_WHEN_USED:  # ``import typedbatch`` does not wait for what reads its own
         from typedbatch.schema.read import read_at_declaration

@@ -184,18 +184,15 @@ def _error(batch: object, schema: Schema, problems: tuple[Problem, ...], boundar
     if isinstance(batch, Tree):
         with suppress(Exception):  # for the reasons in _problems; the report does without the line
             got = summary(batch)
-    return SchemaError(schema.name, problems, got, boundary or _call_site(), schema.place)
-
-
-def _call_site() -> str:
-    """Return the line outside the package that called, as ``validate() in update()  ppo.py:88``."""
-    frame = sys._getframe(1)
-    called = "validate"
-    while is_own(frame) and frame.f_back is not None:
-        called, frame = frame.f_code.co_name, frame.f_back
-    code = frame.f_code
-    where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
-    return f"{called}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
+    if not boundary:  # name the line outside the package that called, as validate() in update()  ppo.py:88
+        frame = sys._getframe(1)
+        called = "validate"
+        while is_own(frame) and frame.f_back is not None:
+            called, frame = frame.f_code.co_name, frame.f_back
+        code = frame.f_code
+        where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
+        boundary = f"{called}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
+    return SchemaError(schema.name, problems, got, boundary, schema.place)
 
 
 @overload
