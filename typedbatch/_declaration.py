@@ -45,7 +45,7 @@ class DeclaredFields(dict[type, frozenset[str]]):
 
     def __init__(self, is_wanted: Callable[[Field], bool]) -> None:
         super().__init__()
-        self.is_wanted = is_wanted
+        self.is_wanted: Callable[[Field], bool] = is_wanted
 
     def __missing__(self, cls: type) -> frozenset[str]:
         from typedbatch.schema.read import schema_of  # it imports records, which import this module

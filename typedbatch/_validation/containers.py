@@ -117,7 +117,7 @@ def _validator_in_mapping(validator: Validator) -> Validator:
     def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         if not isinstance(value, abc.Mapping):
             return value
-        items = {}
+        items: dict[Any, Any] = {}
         for key, item in value.items():
             shown = repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
             items[key] = validator(item, f"{name}[{shown}]", boundary, level)

@@ -194,7 +194,7 @@ class Call:
             top_of(field.name): next((option.schema.name for option in field.options if option.schema is not None), "")
             for field in schema.fields
         }
-        found = []
+        found: list[Problem] = []
         for problem in problems:
             batch = batches.get(top_of(problem.path))
             hint = f"Annotated[{batch}, SeparateSizes] gives it sizes of its own" if batch else ""

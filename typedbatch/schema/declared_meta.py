@@ -131,6 +131,7 @@ def _is_of_type(value: Any, hint: Any) -> bool:
         return isinstance(value, dict) and next(_of_typed_dict(hint).mismatches(value, ""), None) is None
     if hint is Any or not isinstance(origin, type) or getattr(origin, "_is_protocol", False):
         return True
+    parts: Any = value  # without the class to which checkers narrow it
     if not isinstance(value, _NUMBERS.get(origin, (origin,))):
         return False
     if not args:
@@ -138,13 +139,13 @@ def _is_of_type(value: Any, hint: Any) -> bool:
     if origin is np.ndarray:
         scalar = next(iter(get_args(args[-1])), Any)
         cls: Any = get_origin(scalar) or scalar
-        return not isinstance(cls, type) or issubclass(value.dtype.type, cls)
+        return not isinstance(cls, type) or issubclass(parts.dtype.type, cls)
     if origin is tuple and args[-1] is not Ellipsis:
-        return len(value) == len(args) and all(map(_is_of_type, value, args))
+        return len(parts) == len(args) and all(map(_is_of_type, parts, args))
     if issubclass(origin, Mapping) and len(args) == 2:
-        return all(_is_of_type(name, args[0]) and _is_of_type(inner, args[1]) for name, inner in value.items())
+        return all(_is_of_type(name, args[0]) and _is_of_type(inner, args[1]) for name, inner in parts.items())
     if issubclass(origin, (Sequence, AbstractSet)) or origin is Collection:
-        return all(_is_of_type(inner, args[0]) for inner in value)
+        return all(_is_of_type(inner, args[0]) for inner in parts)
     return True
 
 

@@ -61,7 +61,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
 def _require_true(hint: Any) -> None:
     """Refuse numbers and sequences unless arrays are declared too, because a batch converts them to arrays."""
     kinds = [bare(part)[0] for part in alternatives(hint)]
-    converted = []
+    converted: list[Any] = []
     for kind in kinds:
         cls = class_of(kind)
         is_number = isinstance(cls, type) and issubclass(cls, Number) and not issubclass(cls, np.generic)

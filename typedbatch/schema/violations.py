@@ -117,7 +117,7 @@ class _Wrong:
 def _failures(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
     """Evaluate a rule. Return its False results, a text if it raises an error, or None if it holds."""
     try:
-        answer = rule.holds(values)
+        answer: Any = rule.holds(values)
         if isinstance(answer, (list, tuple)):
             answer = np.asarray(answer)
         kind = KINDS[type(answer)]
