@@ -17,7 +17,7 @@ from typedbatch._level import Level
 from typedbatch._ops.preview import first_values
 from typedbatch._report import page_address, printable
 from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
-from typedbatch._validation.validate import validate_at, verbatim
+from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.cli.doctor import examine
 from typedbatch.cli.loading import read
@@ -66,7 +66,7 @@ def _outcome(path: Path, target: Any, level: Level, unsafe_pickle: bool) -> Outc
     except TypedBatchError as error:
         return Outcome(str(path), UNREADABLE, str(error), [])
     try:
-        validate_at(batch, target, verbatim(f"file {path}"), level)
+        validate_at(batch, target, f"file {path}", level)
     except SchemaError as error:
         return Outcome(str(path), FAILED, str(error), list(error.problems))
     return Outcome(str(path), MATCHES, printable(describe(batch)), [])

@@ -14,8 +14,7 @@ import typedbatch
 from typedbatch import protocols
 from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import DeclarationError, did_you_mean
-from typedbatch.schema import schema_of
-from typedbatch.schema.read import is_schema
+from typedbatch.schema.read import is_schema, schema_of
 
 _MISSING = object()
 _NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<kinds>[\w., ]+)\])?")
