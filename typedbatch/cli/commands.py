@@ -22,7 +22,7 @@ from typedbatch._level import current_level
 from typedbatch._ops.preview import first_values
 from typedbatch._report import in_a_line, page_address, printable
 from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
-from typedbatch._validation.validate import validate_at, verbatim
+from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.cli.loading import read
 from typedbatch.cli.schemas import schema_named
@@ -85,7 +85,7 @@ def validate(
         found.append({"file": str(path), "ok": False, "error": None, "problems": []})
         try:
             batch = read(path, unsafe_pickle)
-            validate_at(batch, target, verbatim(f"file {path}"), level.value)
+            validate_at(batch, target, f"file {path}", level.value)
             found[-1]["ok"] = True
             blocks.append(f"ok  {path}  {printable(describe(batch))}")
         except SchemaError as error:

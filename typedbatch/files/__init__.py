@@ -16,7 +16,7 @@ from typedbatch._declaration import schema_version, versions
 from typedbatch._ops.conversion import require_device
 from typedbatch._tree.lengths import require_bounded
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch._validation.validate import typed_copy, validate_at, verbatim
+from typedbatch._validation.validate import typed_copy, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
@@ -24,7 +24,9 @@ from typedbatch.files.atomic import atomic_write
 from typedbatch.files.document import DocumentReader, DocumentWriter, classes_of, with_classes
 from typedbatch.files.regular import is_from_system
 from typedbatch.records import BatchRecord, fill_defaults
-from typedbatch.schema import class_of, matches, options_of, schema_of
+from typedbatch.schema.check import check_of
+from typedbatch.schema.read import options_of, schema_of
+from typedbatch.schema.values import class_of
 
 __all__ = ["load", "save", "schema_version"]
 
@@ -71,7 +73,7 @@ def save(
     if schema is None and isinstance(batch, BatchRecord):
         schema = type(batch)
     if schema is not None:
-        validate_at(tree, schema, verbatim(f"save() to {path}"))
+        validate_at(tree, schema, f"save() to {path}")
     identity = None if schema is None else _identity(tree, schema)
     if _is_hdf5(path):
         if compression not in (None, "gzip", "lzf"):
@@ -229,7 +231,7 @@ def _require_version(document: dict[str, Any]) -> None:
 def _identity(batch: Any, schema: Any) -> tuple[str, int] | None:
     """Return the name and version of the schema that a batch matches; of a union, the first member that it matches."""
     for option in options_of(schema):
-        if option is not type(None) and matches(batch, schema_of(option)):
+        if option is not type(None) and check_of(schema_of(option))(batch):
             return class_of(option).__name__, versions.get(class_of(option), 1)
     return None  # A batch that does not match gets here only if checking is off.
 
@@ -248,8 +250,8 @@ def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) 
                 f"{path} contains a {known[0]} of version {known[1]}, but the program declares version "
                 f"{versions.get(cls, 1)}; load it without a schema, change it, and save it again"
             )
-    matching = [option for option in options if matches(batch, schema_of(option))]
+    matching = [option for option in options if check_of(schema_of(option))(batch)]
     if matching or len(options) == 1:
         batch = typed_copy(batch, schema_of((matching or options)[0]), "load()")
         fill_defaults(type(batch), batch.__dict__)
-    return validate_at(batch, schema, verbatim(f"load() of {path}"))
+    return validate_at(batch, schema, f"load() of {path}")

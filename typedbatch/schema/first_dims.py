@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
@@ -16,20 +15,16 @@ Firsts = list[tuple[str, frozenset[str]]]
 _SPECIFIC = (Sort.NAMED, Sort.FIXED, Sort.COMPUTED)
 
 
-def first_dims(schema: Schema) -> Firsts:
+def first_dims(schema: Schema, prefix: str = "", outer: tuple[Schema, ...] = ()) -> Firsts:
     """Return the first dimension of each field that declares it, including fields of nested batches."""
-    return list(_firsts(schema, "", frozenset()))
-
-
-def _firsts(schema: Schema, prefix: str, outer: frozenset[int]) -> Iterator[tuple[str, frozenset[str]]]:
-    if id(schema) in outer:  # the schema nests itself
-        return
-    for field in schema.fields:
+    found: Firsts = []
+    for field in schema.fields if schema not in outer else ():  # a schema may nest itself
         path = f"{prefix}{field.name}"
         if dims := _first_of(field):
-            yield path, dims
+            found.append((path, dims))
         for inner in field.nested:
-            yield from _firsts(inner, f"{path}.", outer | {id(schema)})
+            found += first_dims(inner, f"{path}.", (*outer, schema))
+    return found
 
 
 def _first_of(field: Field) -> frozenset[str]:
