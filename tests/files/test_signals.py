@@ -77,7 +77,7 @@ MOMENTS: dict[str, list[str]] = {
     "make a folder": ["require_no_link", "lock", "_take", "create_array", "reserve", "_lay_out", "replace_description"],
     "open a folder": ["require_no_link", "identity", "_take", "description", "_map_column", "opened", "reserve"],
     "read a folder": ["description", "_map_column", "array", "positions", "restored", "_require_columns"],
-    "the command": ["_open_without_waiting", "_npz", "_as_batch"],
+    "the command": ["_open_without_waiting", "_content"],
 }
 """The functions that are entered when the signal comes."""
 

@@ -26,7 +26,8 @@ SOUND = sorted(name for name in SOURCES if not name.startswith("fail_"))
 
 def public_names() -> list[str]:
     """What a user finds in the package at run time."""
-    return sorted(n for n, v in vars(typedbatch).items() if n[0] != "_" and not isinstance(v, ModuleType))
+    names = [name for name in dir(typedbatch) if name[0] != "_"]
+    return [name for name in names if not isinstance(getattr(typedbatch, name), ModuleType)]
 
 
 def program_of_public_names() -> str:

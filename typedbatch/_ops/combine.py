@@ -84,10 +84,8 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
     if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
-    if cls._require_parts is not None:
-        cls._require_parts(dicts)
     if cls._row_guard is not None and dicts:  # Concatenated offsets of a record would count from the wrong row.
-        cls._row_guard(batches[0])
+        cls._row_guard(*batches, joining=True)
     return _with_meta(cls, _cat_fields(dicts, dicts, missing), dicts, meta)
 
 

@@ -25,14 +25,12 @@ class Tree:
     __plain__: ClassVar[type[Tree]]
     """The class that a nested ``dict`` becomes; ``typedbatch.batch`` sets it to ``Batch``."""
 
-    _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = None
-    """Function that checks the fields of the batches of one class before they are concatenated, if there is one.
+    _row_guard: ClassVar[Callable[..., None] | None] = None
+    """Function that refuses to take rows of batches of the class, if there is one.
 
-    ``SampleBatch`` defines it.
+    It is called with a batch before rows of it are taken, and with batches and ``joining=True`` before these are
+    concatenated.
     """
-
-    _row_guard: ClassVar[Callable[[object], None] | None] = None
-    """Function that checks a batch of the class before its rows are taken, if there is one; records may refuse that."""
 
     _needs_equal_rows: ClassVar[bool] = False
     """Whether fields of different lengths are refused; a plain batch is cut to its shortest field instead."""

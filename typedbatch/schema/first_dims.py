@@ -59,7 +59,7 @@ def guard_rows(cls: Any, schema: Schema) -> None:
         "per row as Ragged[...], or take rows of the fields of this record one by one"
     )
 
-    def refuse(_: object) -> None:
+    def refuse(*_: object, joining: bool = False) -> None:
         raise RowIndexError(reason, path)
 
     cls._row_guard = staticmethod(refuse)
@@ -68,7 +68,7 @@ def guard_rows(cls: Any, schema: Schema) -> None:
 def guard_when_used(cls: Any) -> None:
     """Like :func:`guard_rows`, for a declaration that refers to later definitions and is read at its first use."""
 
-    def read_and_guard(tree: object) -> None:
+    def read_and_guard(*trees: object, joining: bool = False) -> None:
         from typedbatch.schema.read import schema_of  # it imports this module
 
         try:
@@ -76,6 +76,6 @@ def guard_when_used(cls: Any) -> None:
         except DeclarationError:  # the first dimensions are unknown, and unknown is never reported
             cls._row_guard = None
         if (guard := cls._row_guard) is not None:
-            guard(tree)
+            guard(*trees, joining=joining)
 
     cls._row_guard = staticmethod(read_and_guard)

@@ -20,6 +20,8 @@ from typedbatch.buffers.state import state_of
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import LeafError, StructureError, under
 
+_OPTIONS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
+
 
 def from_tianshou(batch: ts.Batch) -> Batch:
     """Convert a Tianshou Batch to a typedbatch Batch with the same leaves, which are not copied.
@@ -38,7 +40,10 @@ def _to_typedbatch(batch: ts.Batch) -> Batch:
     fields: dict[str, Any] = {}
     for name, value in batch.__dict__.items():
         with under(name):
-            fields[name] = _from_leaf(value)
+            if isinstance(value, ts.Batch):
+                fields[name] = _to_typedbatch(value)
+            else:  # to_leaf() would turn the dicts in an object array into nested batches
+                fields[name] = value if is_objects(value) else to_leaf(value)
     converted: Batch = new_tree(Batch, fields)
     return converted
 
@@ -84,7 +89,10 @@ def buffer_from_tianshou(buffer: ts.ReplayBuffer) -> ReplayBuffer[Any, Any]:
     columns = from_tianshou(meta)
     if "rew" in columns and columns["rew"].dtype.kind != "f":
         columns["rew"] = columns["rew"].astype(float)
-    return restored(kind, described, lambda _: columns, _counters(rings), Memory(), "the Tianshou buffer", {})
+    counts = [[ring._insertion_idx, ring._size, ring._ep_len, ring._ep_start_idx] for ring in rings]
+    returns = [np.asarray(ring._ep_return, float) for ring in rings]
+    numbers = np.concatenate([np.asarray(counts, float).T.ravel(), np.stack(np.broadcast_arrays(*returns)).ravel()])
+    return restored(kind, described, lambda _: columns, numbers, Memory(), "the Tianshou buffer", {})
 
 
 def buffer_to_tianshou(buffer: ReplayBuffer[Any, Any]) -> ts.ReplayBuffer:
@@ -124,19 +132,3 @@ def buffer_to_tianshou(buffer: ReplayBuffer[Any, Any]) -> ts.ReplayBuffer:
         out._lengths = rings.length.copy()
     converted: ts.ReplayBuffer = out
     return converted
-
-
-_OPTIONS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
-
-
-def _counters(rings: Any) -> Any:
-    counts = [[ring._insertion_idx, ring._size, ring._ep_len, ring._ep_start_idx] for ring in rings]
-    returns = [np.asarray(ring._ep_return, float) for ring in rings]
-    return np.concatenate([np.asarray(counts, float).T.ravel(), np.stack(np.broadcast_arrays(*returns)).ravel()])
-
-
-def _from_leaf(value: Any) -> Any:
-    if isinstance(value, ts.Batch):
-        return _to_typedbatch(value)
-    # to_leaf() would turn the dicts in an object array into nested batches
-    return value if is_objects(value) else to_leaf(value)
