@@ -33,14 +33,11 @@ from typedbatch._tree.kinds import (
     new_tree,
     write_obstacle,
 )
-from typedbatch._tree.memory import Taken, Target, duplicate, known_apart, repeated
+from typedbatch._tree.memory import Write, once_each
 from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
 
 Fields = dict[str, Any]
 _ABSENT: Any = object()
-
-_Write = tuple[str, Any, Any, Any]
-"""Path of a leaf, the leaf, the index, and the rows; the last two in the form that numpy or torch accepts."""
 
 
 def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
@@ -53,11 +50,9 @@ def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
 
 def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
     """Write rows as :func:`set_rows` does, for the fields of two batches and an index from :func:`plain_index`."""
-    writes: list[_Write] = []
+    writes: list[Write] = []
     _plan(writes, fields, index, rows, strict, "")
-    if not known_apart([target for _, target, _, _ in writes], [value for _, _, _, value in writes]):
-        writes = _once_each(writes)
-    for _, target, where, value in writes:
+    for _, target, value, where in once_each(writes):
         target[where] = value
 
 
@@ -87,7 +82,7 @@ def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
         raise RowIndexError(f"{describe(leaf)} cannot be assigned at {index!r}: {error}") from error
 
 
-def _plan(writes: list[_Write], fields: Fields, index: Any, rows: Fields, strict: bool, prefix: str) -> None:
+def _plan(writes: list[Write], fields: Fields, index: Any, rows: Fields, strict: bool, prefix: str) -> None:
     """Append the writes to do to ``writes``, after checking that each of them will succeed."""
     if rows.keys() != fields.keys():
         rows = _completed(fields, rows, strict)
@@ -98,7 +93,7 @@ def _plan(writes: list[_Write], fields: Fields, index: Any, rows: Fields, strict
             raise error.under(name) from error.__cause__
 
 
-def _plan_field(writes: list[_Write], target: Any, index: Any, value: Any, strict: bool, path: str) -> None:
+def _plan_field(writes: list[Write], target: Any, index: Any, value: Any, strict: bool, path: str) -> None:
     absent = value is _ABSENT or is_placeholder(value)
     kind = kind_of(target)
     if kind is BATCH:
@@ -123,7 +118,7 @@ def _plan_field(writes: list[_Write], target: Any, index: Any, value: Any, stric
         where, value = _tensor_rows(target, where, region, 0 if absent else value)
     else:
         value = _array_rows(target, region, zero(target.dtype) if absent else value)
-    writes.append((path, target, where, value))
+    writes.append(Write(path, target, value, where))
 
 
 def _completed(fields: Fields, rows: Fields, strict: bool) -> Fields:
@@ -135,21 +130,6 @@ def _completed(fields: Fields, rows: Fields, strict: bool) -> Fields:
     if strict and absent:
         raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
     return {**rows, **dict.fromkeys(absent, _ABSENT)}
-
-
-def _once_each(writes: list[_Write]) -> list[_Write]:
-    """Return the writes of each piece of memory once, with values on memory of their own.
-
-    Raises:
-        StructureError: Two fields share memory, and cannot both be written.
-    """
-    left_out = repeated([Target(path, target, value) for path, target, _, value in writes])
-    taken = Taken([target for _, target, _, _ in writes])
-    return [  # Values on memory that is written too are copied first, as in b[1:] = b[:-1].
-        (path, target, where, duplicate(value) if taken.meets(value) else value)
-        for i, (path, target, where, value) in enumerate(writes)
-        if i not in left_out
-    ]
 
 
 def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> Any:
