@@ -42,7 +42,11 @@ _ABSENT: Any = object()
 
 def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
     """Write rows into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
-    rows = value if isinstance(value, Tree) else _as_rows(value, tree)
+    rows: Any = value
+    if not isinstance(value, Tree):
+        rows = _from_dict(value, tree) if kind_of(value) is MAPPING else to_leaf(value)
+    if not isinstance(rows, Tree):
+        raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
     index = plain_index(index)
     if not written_directly(tree.__dict__, index, rows.__dict__):
         write_rows(tree.__dict__, index, rows.__dict__, strict)
@@ -85,7 +89,12 @@ def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
 def _plan(writes: list[Write], fields: Fields, index: Any, rows: Fields, strict: bool, prefix: str) -> None:
     """Append the writes to do to ``writes``, after checking that each of them will succeed."""
     if rows.keys() != fields.keys():
-        rows = _completed(fields, rows, strict)
+        if unknown := [name for name in rows if name not in fields]:
+            raise RowAssignmentError(f"the rows have {_quoted(unknown)}, which the batch lacks; set whole fields first")
+        absent = [name for name in fields if name not in rows]
+        if strict and absent:
+            raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
+        rows = {**rows, **dict.fromkeys(absent, _ABSENT)}
     for name, target in fields.items():
         try:
             _plan_field(writes, target, index, rows[name], strict, prefix + name)
@@ -115,21 +124,13 @@ def _plan_field(writes: list[Write], target: Any, index: Any, value: Any, strict
         raise RowAssignmentError(obstacle)
     where, region = index, region_of(target, index)
     if kind is TENSOR:
-        where, value = _tensor_rows(target, where, region, 0 if absent else value)
+        value = _fitting(fitted(target, 0 if absent else value), region)
+        if type(index) is not int:  # Torch refuses slices that step backward.
+            where, flips = forward_slices(index, target.shape)
+            value = value.expand(region).flip(flips) if flips else value
     else:
         value = _array_rows(target, region, zero(target.dtype) if absent else value)
     writes.append(Write(path, target, value, where))
-
-
-def _completed(fields: Fields, rows: Fields, strict: bool) -> Fields:
-    """Return the rows with a placeholder for each field that they lack."""
-    unknown = [name for name in rows if name not in fields]
-    if unknown:
-        raise RowAssignmentError(f"the rows have {_quoted(unknown)}, which the batch lacks; set whole fields first")
-    absent = [name for name in fields if name not in rows]
-    if strict and absent:
-        raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
-    return {**rows, **dict.fromkeys(absent, _ABSENT)}
 
 
 def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> Any:
@@ -146,15 +147,6 @@ def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> An
     cell: NDArray[Any] = np.empty((), object)
     cell[()] = value  # so that numpy does not look inside
     return cell
-
-
-def _tensor_rows(target: Any, index: Any, region: tuple[int, ...], value: Any) -> tuple[Any, Any]:
-    """Return an index that torch accepts, and the rows for it."""
-    rows = _fitting(fitted(target, value), region)
-    if type(index) is int:
-        return index, rows
-    forward, flips = forward_slices(index, target.shape)
-    return forward, rows.expand(region).flip(flips) if flips else rows
 
 
 def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
@@ -175,16 +167,6 @@ def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
 
 def _quoted(names: list[str]) -> str:
     return ", ".join(map(repr, names))
-
-
-def _as_rows(value: object, tree: Tree) -> Tree:
-    """Return the value of ``tree[index] = value``, a dict, a Batch, or a list of these, as a tree."""
-    if kind_of(value) is MAPPING:
-        return _from_dict(value, tree)
-    rows = to_leaf(value)
-    if not isinstance(rows, Tree):
-        raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
-    return rows
 
 
 def _from_dict(given: Any, tree: Tree) -> Tree:

@@ -221,21 +221,17 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
         try:
-            return _rows_of_tensor(value, rows)
+            # For large tensors index_select is faster, but it refuses negative numbers.
+            torch = sys.modules["torch"]
+            index = torch.from_numpy(rows.copy())  # torch refuses memory that is read-only or has negative strides.
+            if value.is_nested or value.numel() < _LARGE or not value.is_cpu or rows.min(initial=0) < 0:
+                return value[index]
+            return value.index_select(0, index) if value.ndim and value.layout is torch.strided else value[index]
         except RuntimeError as error:
             from typedbatch._ops.jagged import take_jagged
 
             return take_jagged(value, rows, error)
     return take_of_leaf(value, rows)
-
-
-def _rows_of_tensor(tensor: Any, rows: NDArray[Any]) -> Any:
-    """Return ``tensor[rows]``, for large tensors by ``index_select``, which is faster but refuses negative numbers."""
-    torch = sys.modules["torch"]
-    index = torch.from_numpy(rows.copy())  # torch refuses memory that is read-only or has negative strides.
-    if tensor.is_nested or tensor.numel() < _LARGE or not tensor.is_cpu or rows.min(initial=0) < 0:
-        return tensor[index]
-    return tensor.index_select(0, index) if tensor.ndim and tensor.layout is torch.strided else tensor[index]
 
 
 def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:

@@ -237,28 +237,24 @@ def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
     elif not is_masked(leaf) and mask_obstacle(value):
         raise LeafError(mask_obstacle(value))
     try:
-        _try_out(operation, leaf, value)
+        shape, given = tuple(leaf.shape), tuple(np.shape(value))
+        if given not in ((), shape) and np.broadcast_shapes(shape, given) != shape:
+            raise ValueError("the result would have another shape")
+        kind = kind_of(leaf)
+        if kind is not SCALAR and write_obstacle(leaf):
+            raise ValueError(write_obstacle(leaf))
+        if not _has_float(leaf) and not _has_float(value):
+            if operation is operator.ipow and _any(value < 0):
+                raise ValueError("an integer to a negative power is not an integer")
+            if kind is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
+                raise ValueError("an integer divided by zero is not an integer")
+        other = value.dtype if kind_of(value) in (ARRAY, TENSOR, SCALAR) else value
+        if kind is SCALAR or not _fits(operation, leaf.dtype, other):
+            with np.errstate(all="ignore"):
+                operation(leaf if kind is SCALAR else _sample(leaf.dtype), _sample(other))
     except REFUSALS as error:
         raise _refused(operation, leaf, value, error) from error
     return value
-
-
-def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
-    shape, given = tuple(leaf.shape), tuple(np.shape(value))
-    if given not in ((), shape) and np.broadcast_shapes(shape, given) != shape:
-        raise ValueError("the result would have another shape")
-    kind = kind_of(leaf)
-    if kind is not SCALAR and write_obstacle(leaf):
-        raise ValueError(write_obstacle(leaf))
-    if not _has_float(leaf) and not _has_float(value):
-        if operation is operator.ipow and _any(value < 0):
-            raise ValueError("an integer to a negative power is not an integer")
-        if kind is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
-            raise ValueError("an integer divided by zero is not an integer")
-    other = value.dtype if kind_of(value) in (ARRAY, TENSOR, SCALAR) else value
-    if kind is SCALAR or not _fits(operation, leaf.dtype, other):
-        with np.errstate(all="ignore"):
-            operation(leaf if kind is SCALAR else _sample(leaf.dtype), _sample(other))
 
 
 @lru_cache(maxsize=1024, typed=True)

@@ -73,7 +73,22 @@ def known_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
     addresses. If it returns False, :class:`Taken` finds out whether any memory is shared.
     """
     if leaves and all(KINDS[type(leaf)] is TENSOR for leaf in leaves):
-        return _tensors_apart(leaves, values)
+        tensors = [value for value in values if KINDS[type(value)] is TENSOR]
+        try:
+            if not all(tensor.is_contiguous() for tensor in (*leaves, *tensors)):
+                return False
+            blocks = [(leaf.data_ptr(), leaf.nbytes, True) for leaf in leaves]
+            blocks += [(value.data_ptr(), value.nbytes, False) for value in tensors]
+        except Exception:  # noqa: BLE001  # A traced tensor, or one of a foreign class, may raise anything.
+            return False
+        # Address 0 means that torch reports no memory, which proves nothing. Two values may overlap, but no leaf may.
+        end = written = 1
+        for start, size, is_leaf in sorted(blocks):
+            if start < (end if is_leaf else written):
+                return False
+            end = max(end, start + size)
+            written = max(written, start + size) if is_leaf else written
+        return not any(KINDS[type(value)] is ARRAY for value in values)
     owners: set[int] = set()
     for leaf in leaves:
         owner = owner_of(leaf) if type(leaf) is ndarray else None
@@ -96,25 +111,6 @@ def owner_of(array: NDArray[Any]) -> NDArray[Any] | None:
     if base is None:
         return array
     return base if type(base) is ndarray and base.base is None else None
-
-
-def _tensors_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
-    tensors = [value for value in values if KINDS[type(value)] is TENSOR]
-    try:
-        if not all(tensor.is_contiguous() for tensor in (*leaves, *tensors)):
-            return False
-        blocks = [(leaf.data_ptr(), leaf.nbytes, True) for leaf in leaves]
-        blocks += [(value.data_ptr(), value.nbytes, False) for value in tensors]
-    except Exception:  # noqa: BLE001  # A traced tensor, or one of a foreign class, may raise anything.
-        return False
-    # Address 0 means that torch reports no memory, which proves nothing. Two values may overlap, but no leaf may.
-    end = written = 1
-    for start, size, is_leaf in sorted(blocks):
-        if start < (end if is_leaf else written):
-            return False
-        end = max(end, start + size)
-        written = max(written, start + size) if is_leaf else written
-    return not any(KINDS[type(value)] is ARRAY for value in values)
 
 
 def span(leaf: Any) -> Span | None:
