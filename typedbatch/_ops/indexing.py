@@ -70,14 +70,11 @@ def plain_index(index: Any) -> Any:
     """Return an index with lists, ranges and tensors as arrays, converted once instead of once per leaf."""
     if type(index) in _PLAIN or (type(index) is ndarray and index.ndim and index.dtype is _INTP):
         return index
-    return _with_equal_ints(tuple(map(_plain, index))) if isinstance(index, tuple) else _plain(index)
-
-
-def _with_equal_ints(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the parts of an index with integers beside arrays as arrays.
-
-    numpy broadcasts such integers with the arrays, but torch would index by them first, and rows of both must agree.
-    """
+    if not isinstance(index, tuple):
+        return _plain(index)
+    # numpy broadcasts integers with the arrays beside them, but torch would index by them first, and rows of both must
+    # agree: such integers become arrays.
+    parts = tuple(map(_plain, index))
     arrays = [part.nonzero()[0] if part.dtype.kind == "b" else part for part in parts if isinstance(part, ndarray)]
     if not arrays or not any(type(part) is int for part in parts):
         return parts

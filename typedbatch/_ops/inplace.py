@@ -154,7 +154,7 @@ def _computable(
         operation: In-place operator.
         fields: Fields to be written.
         other: Other operand, a number or a Batch.
-        sure: Whether the operation is known to succeed, by the characters of dtypes; new ones are added.
+        sure: Whether the operation is known to succeed, by the characters of dtypes; others are added.
         direct: List to which the arrays and the other operands are appended.
         written: Set to which the ids of the fields, nested ones too, and of the bases of views are added.
         read: List to which the arrays whose memory is read are appended.
