@@ -234,7 +234,7 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool 
 
 
 def map_leaves(
-    tree: T, function: Callable[[Any], Any], quick_class: type | None = None, quick: Callable[[Any], Any] | None = None
+    tree: T, function: Callable[[Any], Any], quick_class: Any = None, quick: Callable[[Any], Any] | None = None
 ) -> T:
     """Return a new tree with ``function`` applied to every leaf; results are stored unconverted.
 

@@ -309,7 +309,8 @@ def _given(nodes: Sequence[Any], op: _Op) -> list[str]:
     Of those that torch computes from each other, a new distribution gets all that are stored, the given one first. A
     comparison looks at the given ones only, so that it does not depend on what was computed meanwhile.
     """
-    names = _parameters(type(nodes[0]))
+    kind: Any = type(nodes[0])
+    names = _parameters(kind)
     probs, matrices = ([name for name in group if name in names] for group in (_PROBS, _MATRICES))
     given = matrices[:1]
     for node in nodes:
@@ -321,7 +322,7 @@ def _given(nodes: Sequence[Any], op: _Op) -> list[str]:
 
 def _stored(node: Any) -> dict[str, Any]:
     """Return the attributes of the part that stores ``probs`` or ``logits``: the node, or a distribution in it."""
-    state = vars(node)
+    state: dict[str, Any] = vars(node)
     if any(name in state for name in _PROBS):
         return state
     wrapped = (_stored(value) for value in state.values() if isinstance(value, Distribution))
@@ -355,7 +356,7 @@ def _build(first: Any, merged: dict[str, Any]) -> Any:
 def _merge_parameter(nodes: Sequence[Any], key: str, op: _Op, extra: int) -> Any:
     kind, name = type(nodes[0]).__name__, _ATTRIBUTES.get(key, key)
     owners = map(copy, nodes) if key in _PROBS + _MATRICES else nodes  # A copy is what stores a computed value.
-    values = [getattr(owner, name, getattr(owner, f"_{name}", _MISSING)) for owner in owners]
+    values: list[Any] = [getattr(owner, name, getattr(owner, f"_{name}", _MISSING)) for owner in owners]
     if any(value is _MISSING for value in values):
         raise LeafError(f"{kind} cannot be taken apart: its constructor takes {key!r}, which is not an attribute of it")
     first = values[0]
@@ -412,7 +413,8 @@ def _event_dim(dist: Distribution, key: str, tensor: Tensor) -> int | None:
     if tensor.shape[: len(batch)] == batch:
         guesses.insert(0, tensor.ndim - len(batch))
     with suppress(AttributeError, NotImplementedError):  # It is not declared, or only as dependent.
-        guesses.insert(0, dist.arg_constraints.get(key).event_dim)
+        declared: Any = dist.arg_constraints.get(key)
+        guesses.insert(0, declared.event_dim)
     return next((guess for guess in guesses if _fits(tensor, batch, guess)), None)
 
 
