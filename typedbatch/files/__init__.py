@@ -149,7 +149,7 @@ def load(
         allow_pickle: Whether to load pickles. They may execute anything, so use this only for files that you trust.
         trusted: Whether to read HDF5 in this process (HDF5 only). That is faster for many small files, but a damaged
             or malicious file can make the HDF5 library hang or crash the process. Otherwise another process reads the
-            file, with limits on time and memory.
+            file, with limits on time and memory, unless this process has written it.
 
     Raises:
         StorageError: The file does not exist, is not a regular file, is cut off or damaged, has another version, or

@@ -19,10 +19,9 @@ from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.errors import StorageError, TypedBatchError, under
-from typedbatch.files._hdf5 import h5py, is_from_hdf5
-from typedbatch.files._hdf5.build import build_value
-from typedbatch.files._hdf5.nodes import TYPE, read_dataset, read_group, text_of
-from typedbatch.files._hdf5.process import read_file
+from typedbatch.files._hdf5 import h5py, is_from_hdf5, text_of
+from typedbatch.files._hdf5.build import TYPE, build_value
+from typedbatch.files._hdf5.reading import read_dataset, read_file, read_group
 from typedbatch.files._hdf5.target import written
 from typedbatch.files.jsonable import plain
 
@@ -66,7 +65,7 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
     """Return what ``to_hdf5`` has written: for a file a dict, with arrays, tensors, dicts and Batches in it.
 
     Args:
-        x: The path of a file, which a separate process reads; or a group or dataset of an open file, which is read in
+        x: The path of a file, which a separate process reads unless this one has written it; or a group or dataset of an open file, which is read in
             this process. There a damaged or malicious file can make HDF5 hang or crash.
         device: Device of the tensors; None means the CPU.
 
@@ -78,8 +77,8 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
     require_device(device)
     try:
         if isinstance(x, h5py.Dataset):
-            return build_value(read_dataset(x, _unchanged), device)
-        return build_value(read_group(x, _unchanged) if isinstance(x, h5py.Group) else read_file(x), device)
+            return build_value(read_dataset(x), device)
+        return build_value(read_group(x) if isinstance(x, h5py.Group) else read_file(x), device)
     except TypedBatchError:
         raise
     except RecursionError as error:
@@ -95,10 +94,6 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
 def is_batch_file(path: str | os.PathLike[str]) -> bool:
     """Return whether ``typedbatch.files.save`` has written an HDF5 file."""
     return "typedbatch" in read_file(path, []).attributes
-
-
-def _unchanged(array: Any, _: bool) -> Any:
-    return array
 
 
 def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
