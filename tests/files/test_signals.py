@@ -66,15 +66,15 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 MOMENTS: dict[str, list[str]] = {
-    "save": ["_mode_of", "_write_all"],
-    "save as hdf5": ["write_file", "_write_array", "_write_json"],
-    "load": ["_open_without_waiting", "require_regular", "_header", "_read_into", "_batch", "value"],
+    "save": ["atomic_write", "write"],
+    "save as hdf5": ["write_file", "_write_array", "plain"],
+    "load": ["_open_without_waiting", "require_regular", "_header", "_entries", "_batch", "value"],
     "load mapped": ["_header", "aligned"],
     "load hdf5": ["open_regular", "_ask", "_group", "build_value", "_leaf"],
     "load hdf5 here": ["open_regular", "is_own", "read_group", "read_dataset", "_require_readable", "_leaf"],
-    "to_hdf5": ["_write_array", "_write_json"],
+    "to_hdf5": ["_write_array", "plain"],
     "from_hdf5": ["open_regular", "_ask", "_group", "build_value", "_leaf"],
-    "save a buffer": ["_mode_of", "description", "to_hdf5", "_write_array"],
+    "save a buffer": ["atomic_write", "description", "to_hdf5", "_write_array"],
     "load a buffer": ["_ask", "build_value", "make_empty", "_require_columns", "restore"],
     "load a buffer here": ["read_group", "read_dataset"],
     "make a folder": ["require_no_link", "lock", "_take", "create_array", "reserve", "_lay_out", "replace_description"],

@@ -74,17 +74,17 @@ def read_group(
         with under(decoded(name)):
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 raise StorageError("expected a group or dataset, got a soft or external link, which is not followed")
-            member = group[name]
+            member: Any = group[name]
             address = h5py.h5o.get_info(member.id).addr
             if address in met:  # A group that contains itself would be read forever.
                 raise StorageError("the file is damaged: it has the same group or dataset in two places")
             met.add(address)
-            is_group = isinstance(member, h5py.Group)
-            members[name] = read_group(member, keep, None, met) if is_group else read_dataset(member, keep)
+            nested = isinstance(member, h5py.Group)
+            members[name] = read_group(member, keep, None, met) if nested else read_dataset(member, keep)
     return Group(text_of(_attribute(group, TYPE)) if TYPE in group.attrs else "", attributes, members)
 
 
-def read_dataset(dataset: h5py.Dataset, keep: Keep | None = None) -> Data:
+def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
     """Return a dataset as plain data.
 
     Raises:
@@ -129,7 +129,7 @@ def _require_readable(dataset: h5py.Dataset, kind: str) -> None:
         raise StorageError(f"data of the type {kind!r} is not read: it may be a pickle, which could execute anything")
 
 
-def _attribute(owner: h5py.Group | h5py.Dataset, name: str) -> Any:
+def _attribute(owner: Any, name: str) -> Any:
     stored = owner.attrs.get_id(name)
     if stored.dtype.hasobject and stored.shape != ():  # Each of the strings may be as long as the file.
         raise StorageError(f"expected an attribute {name!r} with a single value, got an array of strings or objects")
@@ -292,7 +292,7 @@ def _ask(process: subprocess.Popen[bytes], request: bytes, size: int) -> Group |
     while (line := source.readline(text + 1)).endswith(b"\n"):
         kind, *content = json.loads(line)
         if kind == "tree":
-            return _group(*content, iter(arrays))
+            return _group(content[0], iter(arrays))
         if kind == "error":
             return StorageError(*map(str, content))
         dtype, shape = npy.descr_to_dtype(content[0]), content[1]
