@@ -340,9 +340,9 @@ def end_idle() -> None:
 
 def _forget_idle() -> None:
     """Drop the processes of the parent after a fork. They keep serving the parent."""
-    for process in _idle:
-        process.returncode = 0  # Popen would otherwise poll a process that is not a child of this one.
-    _idle.clear()
+    while _idle:
+        with _idle.pop() as process:  # closes the pipes
+            process.returncode = 0  # Popen would otherwise wait for a process that is not a child of this one.
 
 
 atexit.register(end_idle)
