@@ -31,7 +31,7 @@ from typedbatch.buffers import (
     VectorReplayBuffer,
 )
 from typedbatch.buffers.state import state_of
-from typedbatch.files._hdf5 import process
+from typedbatch.files._hdf5 import reading
 from typedbatch.files.hdf5 import from_hdf5, to_hdf5
 
 
@@ -747,7 +747,7 @@ def test_a_file_that_is_none_is_refused(tmp_path):
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_bytes_that_were_changed_give_a_buffer_or_are_refused(compression, tmp_path, monkeypatch):
     """In this process: whatever goes wrong in the HDF5 library, it neither ends it nor keeps it waiting."""
-    monkeypatch.setattr(process, "SECONDS", 1.0)
+    monkeypatch.setattr(reading, "SECONDS", 1.0)
     buffer = PrioritizedVectorReplayBuffer(10, 2, 0.5, 0.5)
     for number in range(4):
         buffer.add(as_rows([row(number, extra=1), row(number, True, extra=1)]))

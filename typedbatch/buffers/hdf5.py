@@ -16,9 +16,9 @@ from typedbatch.buffers.columns import Plan, new_column
 from typedbatch.buffers.state import State, state_of
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import SchemaError, StorageError
+from typedbatch.files._hdf5 import text_of
 from typedbatch.files._hdf5.build import build_value
-from typedbatch.files._hdf5.nodes import text_of
-from typedbatch.files._hdf5.process import read_file
+from typedbatch.files._hdf5.reading import read_file
 from typedbatch.files._hdf5.target import written
 from typedbatch.files.atomic import atomic_write
 from typedbatch.files.hdf5 import to_hdf5

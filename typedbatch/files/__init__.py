@@ -74,7 +74,13 @@ def save(
         schema = type(batch)
     if schema is not None:
         validate_at(tree, schema, f"save() to {path}")
-    identity = None if schema is None else _identity(tree, schema)
+    known: dict[str, Any] = {}
+    for option in () if schema is None else options_of(schema):
+        # Of a union, the first member that matches counts. If checking is off, there may be none.
+        if option is not type(None) and check_of(schema_of(option))(tree):
+            cls = class_of(option)
+            known["schema"] = {"name": cls.__name__, "version": versions.get(cls, 1)}
+            break
     if _is_hdf5(path):
         if compression not in (None, "gzip", "lzf"):
             raise SettingError(f"compression= is 'gzip' or 'lzf', got {compression!r}")
@@ -83,13 +89,13 @@ def save(
         from typedbatch.files import hdf5
 
         with atomic_write(path) as unfinished:
-            document = {"version": _VERSION, **classes_of(tree), **_known(identity)}
+            document = {"version": _VERSION, **classes_of(tree), **known}
             hdf5.write_file(unfinished, tree, document, compression)
         return
     if compression is not None:
         raise SettingError("compression= is for HDF5 files; safetensors files are never compressed")
     writer = DocumentWriter(allow_pickle)
-    document = {"version": _VERSION, "tree": writer.node(tree, ""), **_known(identity)}
+    document = {"version": _VERSION, "tree": writer.node(tree, ""), **known}
     with atomic_write(path) as unfinished:
         container.write(unfinished, writer.arrays, document)
 
@@ -151,7 +157,7 @@ def load(
         allow_pickle: Whether to load pickles. They may execute anything, so use this only for files that you trust.
         trusted: Whether to read HDF5 in this process (HDF5 only). That is faster for many small files, but a damaged
             or malicious file can make the HDF5 library hang or crash the process. Otherwise another process reads the
-            file, with limits on time and memory.
+            file, with limits on time and memory, unless this process has written it.
 
     Raises:
         StorageError: The file does not exist, is not a regular file, is cut off or damaged, has another version, or
@@ -226,18 +232,6 @@ def _require_version(document: dict[str, Any]) -> None:
         raise StorageError(
             f"it has version {document['version']} of the file format, but only version {_VERSION} can be read"
         )
-
-
-def _identity(batch: Any, schema: Any) -> tuple[str, int] | None:
-    """Return the name and version of the schema that a batch matches; of a union, the first member that it matches."""
-    for option in options_of(schema):
-        if option is not type(None) and check_of(schema_of(option))(batch):
-            return class_of(option).__name__, versions.get(class_of(option), 1)
-    return None  # A batch that does not match gets here only if checking is off.
-
-
-def _known(identity: tuple[str, int] | None) -> dict[str, Any]:
-    return {} if identity is None else {"schema": {"name": identity[0], "version": identity[1]}}
 
 
 def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) -> Any:

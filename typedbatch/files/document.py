@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -223,9 +223,14 @@ class DocumentReader:
         if kind is not None:
             array = self._take(node[kind])
             if "dtype" in node:
-                array = aligned(array.view(_safe_dtype(node["dtype"]))).reshape(sizes(node["shape"]))
+                dtype = np.dtype(node["dtype"])
+                if dtype.kind not in "mMc":
+                    raise StorageError(f"unknown dtype {node['dtype']!r}")
+                array = aligned(array.view(dtype)).reshape(sizes(node["shape"]))
             if "order" in node:
-                array = array.astype(array.dtype.newbyteorder(_order(node["order"])))
+                if node["order"] != ">":
+                    raise StorageError(f"unknown byte order {node['order']!r}")
+                array = array.astype(array.dtype.newbyteorder(">"))
             if kind == "tensor":
                 return self._tensor(array, node["torch"], bool(node["requires_grad"]))
             return array if kind == "array" else array[()]
@@ -271,16 +276,3 @@ class DocumentReader:
         if side.bits(torch_dtype) != array.dtype:
             raise StorageError(f"expected {side.bits(torch_dtype)} data for a tensor of {dtype}, got {array.dtype}")
         return side.from_bits(array, torch_dtype).to(self._device).requires_grad_(requires_grad)
-
-
-def _safe_dtype(text: str) -> np.dtype[Any]:
-    dtype = np.dtype(text)
-    if dtype.kind not in "mMc":
-        raise StorageError(f"unknown dtype {text!r}")
-    return dtype
-
-
-def _order(order: Any) -> Literal[">"]:
-    if order != ">":
-        raise StorageError(f"unknown byte order {order!r}")
-    return ">"
