@@ -37,8 +37,7 @@ class StepColumns:
     def __init__(self, envs: int, steps: int, *, late: bool = False) -> None:
         self._envs, self._steps, self._late = envs, steps, late
         self._storage: Any = None
-        # If the storage is a single array: views of it for each step and as rows, and what the values of a step have.
-        self._slices: list[Any] = []
+        # If the storage is a single array: that array as rows, and the dtype and shape of the values of a step.
         self._rows: Any = None
         self._dtype: np.dtype[Any] | None = None
         self._shape: tuple[int, ...] = ()
@@ -52,16 +51,15 @@ class StepColumns:
         """
         # Hot path: an array of the same dtype and shape as before.
         if type(value) is ndarray and value.dtype is self._dtype and value.shape == self._shape:
-            self._slices[step][...] = value
+            self._storage[:, step] = value
             return
         before = storage = self._storage
         if storage is None or (storage is _NOTHING and self._late):
             storage = self._allocate(value)
         self._storage = storage = self._store(storage, step, value)
         if type(storage) is ndarray and storage is not before:
-            self._slices = [storage[:, step] for step in range(self._steps)]
             self._rows = storage.reshape(-1, *storage.shape[2:])
-            self._dtype, self._shape = storage.dtype, self._slices[0].shape
+            self._dtype, self._shape = storage.dtype, (self._envs, *storage.shape[2:])
 
     @property
     def laid_out(self) -> bool:
