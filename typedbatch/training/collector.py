@@ -141,7 +141,9 @@ class Collector(Generic[R_co]):
         self._record: Callable[[Any, Any], Any] | None = record
         self._infos = Infos(infos)
         self._info: Any = None
-        self._initial_state: Any = None if state is None else _rows_of(state, self.num_envs)
+        self._initial_state: Any = None
+        if state is not None:
+            self._initial_state = Batch.stack([Batch(state=state)] * self.num_envs)["state"]
         self._state: Any = None
         self._episodes = Episodes(self.num_envs)
         self._continuity = ContinuityToken()
@@ -531,11 +533,6 @@ def require_one_of(n_step: int | None, n_episode: int | None) -> None:
 def episode_quotas(count: int, envs: int) -> NDArray[np.intp]:
     """Return the number of episodes for each environment, distributed as evenly as possible."""
     return (count + np.arange(envs)[::-1]) // envs
-
-
-def _rows_of(state: Any, envs: int) -> Any:
-    """Repeat a state without a row dimension for each environment."""
-    return Batch.stack([Batch(state=state)] * envs)["state"]
 
 
 def _next_state(out: Any, first: Any, begins: Any) -> Any:

@@ -120,7 +120,11 @@ class StepColumns:
         require_same_shape((self._envs, *storage.shape[2:]), leaf)
         dtype = common_dtype(storage[:, :step], leaf)
         if dtype != storage.dtype:
-            storage = _widened(storage, step, dtype)
+            earlier = storage[:, :step]
+            shape = storage.shape
+            is_tensor = KINDS[type(storage)] is TENSOR
+            storage = storage.new_zeros(shape, dtype=dtype) if is_tensor else np.zeros(shape, dtype)
+            storage[:, :step] = earlier
         storage[:, step] = leaf
         return storage
 
@@ -149,16 +153,6 @@ def zeros_of(leaf: Any, shape: tuple[int, ...]) -> Any:
     if KINDS[type(leaf)] is TENSOR:
         return leaf.new_zeros(shape)
     return np.full(shape, None, object) if leaf.dtype.hasobject else np.zeros(shape, leaf.dtype)
-
-
-def _widened(storage: Any, steps: int, dtype: Any) -> Any:
-    """Return a copy of the first ``steps`` steps in storage of another dtype. The remaining steps are zero."""
-    if KINDS[type(storage)] is TENSOR:
-        wide = storage.new_zeros(storage.shape, dtype=dtype)
-    else:
-        wide = np.zeros(storage.shape, dtype)
-    wide[:, :steps] = storage[:, :steps]
-    return wide
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -195,9 +195,11 @@ class RayCollectors(Generic[R_co]):
         new = {index: self._remote.remote(self._arguments) for index in missing}
         try:
             counts = [int(get(ref)) for ref in [worker.start.remote() for worker in new.values()]]
-            self._envs_per_worker = _require_same_number(
-                [*counts, *([self._envs_per_worker] if self._envs_per_worker else [])]
-            )
+            different = sorted({*counts, *([self._envs_per_worker] if self._envs_per_worker else [])})
+            if len(different) > 1:
+                got = " and ".join(map(str, different))
+                raise SettingError(f"make_envs() must create the same number of environments in each worker, got {got}")
+            self._envs_per_worker = different[0]
         except BaseException as error:
             for worker in new.values():
                 ray.kill(worker)
@@ -362,19 +364,6 @@ class RayCollectors(Generic[R_co]):
 
 _TRIES = 3
 """Number of times that workers which have died are replaced in one call."""
-
-
-def _require_same_number(counts: list[int]) -> int:
-    """Return the number of environments of each worker.
-
-    Raises:
-        SettingError: the numbers differ.
-    """
-    different = sorted(set(counts))
-    if len(different) > 1:
-        got = " and ".join(map(str, different))
-        raise SettingError(f"make_envs() must create the same number of environments in each worker, got {got}")
-    return different[0]
 
 
 def _require_resources(workers: int, options: dict[str, Any]) -> None:
