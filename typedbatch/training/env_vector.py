@@ -71,7 +71,8 @@ class Vector:
 
     def __init__(self, envs: Envs | Callable[[], Envs], timeout: float | None = None) -> None:
         self._make: Callable[[], Envs] | None = None
-        if not (timeout is None or (isinstance(timeout, (int, float)) and timeout > 0)):
+        seconds: Any = timeout
+        if not (seconds is None or (isinstance(seconds, (int, float)) and seconds > 0)):
             raise SettingError(f"timeout= must be a number of seconds above 0 or None, got {timeout!r}")
         self._timeout = timeout
         if not isinstance(envs, VectorEnv) and callable(envs):
