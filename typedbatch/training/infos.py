@@ -115,10 +115,6 @@ def _put(value: Any, other: Any, rows: Any) -> Any:
             with under(name):
                 out[name] = _put(part, other[name], rows)
         return out
-    return _put_leaf(value, other, rows)
-
-
-def _put_leaf(value: Any, other: Any, rows: Any) -> Any:
     kind = KINDS[type(value)]
     if kind not in (ARRAY, TENSOR) or kind is not KINDS[type(other)] or value.shape != other.shape:
         raise StructureError(
