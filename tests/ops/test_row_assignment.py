@@ -14,6 +14,18 @@ from tests.ops.helpers import assert_array, assert_identical, assert_shows, roll
 from typedbatch import Batch, errors
 
 
+@pytest.mark.parametrize(
+    "index",
+    [slice(None, None, -1), slice(2, None, -2), range(3), [True, True, True], np.array([2, 1, 0]), ..., (slice(3),)],
+)
+def test_rows_are_assigned_wherever_they_can_be_read(index):
+    for leaf in (np.zeros(3), torch.zeros(3)):
+        batch = Batch(a=leaf)
+        rows = batch[index]
+        batch[index] = {"a": np.arange(1.0, 1.0 + len(rows))}
+        assert batch[index].a.tolist() == list(np.arange(1.0, 1.0 + len(rows)))
+
+
 def test_a_partial_row_can_be_refused():
     batch = Batch(a=[1, 2], f=[1.5, 2.5], n={"x": [1, 2], "y": [1, 2]})
     before = copy.deepcopy(batch)
