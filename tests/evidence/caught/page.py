@@ -18,8 +18,8 @@ This page is what `make caught-docs` printed, nothing else.
 
 {mistakes} mistakes that training code is made of, each in one line of one function, written in {idioms} idioms. The
 programs are in `tests/evidence/caught/programs`; a comment below each wrong line makes the right version of the
-function. Every right version was run, and raises nothing. Where TensorDict has two forms, the programs use the one that checkers
-understand better: `Rollout.cat`, not `torch.cat`.
+function. Every right version was run, and raises nothing. Where TensorDict has two forms, the programs use the one that
+checkers understand better: `Rollout.cat`, not `torch.cat`.
 
 ## The table
 

@@ -60,8 +60,8 @@ COLUMNS: Final[Mapping[str, tuple[Question, ...]]] = {
 HEAD: Final = """\
 # In editors
 
-This page is what `python -m tests.evidence.editor.measure` printed, nothing else. `tests/evidence/editor` asks the same in
-each run of the tests, less the times.
+This page is what `python -m tests.evidence.editor.measure` printed, nothing else. `tests/evidence/editor` asks the
+same in each run of the tests, less the times.
 
 Five language servers, as editors run them, and jedi, which is a library, were asked about programs that end in `batch.`
 or `RolloutBatch(`. {versions}.
