@@ -29,7 +29,7 @@ def test_every_block_on_the_page_runs(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
 def test_every_example_in_the_docstrings_runs(path: Path) -> None:
     document = modules.parse(path)
-    document.namespace.update(vars(typedbatch))
+    document.namespace.update({name: getattr(typedbatch, name) for name in typedbatch.__all__})
     for example in document.examples():
         example.evaluate()
 

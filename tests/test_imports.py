@@ -45,6 +45,16 @@ def test_the_package_imports_neither_torch_nor_any_other_optional_dependency():
     assert run(code).strip() == "[]"
 
 
+def test_the_package_loads_the_sample_batches_of_rllib_only_when_asked_for():
+    code = (
+        "import sys, typedbatch; from typedbatch import naming; from typedbatch.files import save\n"
+        "print([m for m in sys.modules if 'sample_batches' in m], 'SampleBatch' in dir(typedbatch))\n"
+        "from typedbatch import MultiAgentBatch, SampleBatch\n"
+        "print(typedbatch.SampleBatch is SampleBatch, MultiAgentBatch.__module__)"
+    )
+    assert run(code) == "[] True\nTrue typedbatch.sample_batches.multi_agent\n"
+
+
 def test_a_batch_of_arrays_works_without_torch_being_imported():
     code = (
         "import sys, pickle, copy, numpy as np; from typedbatch import Batch, RolloutBatchProtocol, conforms\n"

@@ -436,3 +436,19 @@ def test_to_moves_and_casts_what_is_in_it_and_the_lengths_stay():
     assert moved.tokens.sizes.tolist() == [1, 2]
     with pytest.raises(LeafError, match=r"field 'tokens\.(values\.)?ids'.*to_torch\(\) makes it one"):
         Batch(tokens=Ragged(Batch(ids=np.arange(3)), [1, 2])).to("meta")
+
+
+def test_packed_sequences_come_back_and_so_do_other_rows_in_their_order():
+    ragged = Ragged({"ids": torch.arange(6), "x": torch.arange(6.0)}, [2, 3, 1])
+    packed = ragged.pack()
+    assert packed.batch.ids.tolist() == [2, 0, 5, 3, 1, 4]
+    assert Ragged.unpack(packed) == ragged
+    doubled = Ragged.unpack(packed, Batch(y=packed.sequence(packed.batch.x).data * 2))
+    assert doubled == Ragged({"y": torch.arange(6.0) * 2}, [2, 3, 1])
+    assert Ragged.unpack(Ragged({"a": np.zeros(0)}, []).pack()) == Ragged({"a": np.zeros(0)}, [])
+    with pytest.raises(SizeError, match="sequence 1 has no rows"):
+        Ragged({"a": [1]}, [1, 0]).pack()
+    with pytest.raises(NoLengthError, match="is a single sequence"):
+        Batch(r=ragged)[0].r.pack()
+    with pytest.raises(StructureError, match="6 rows were packed, got 1"):
+        Ragged.unpack(packed, Batch(y=[1]))

@@ -51,8 +51,6 @@ from typedbatch.records import (
     RolloutBatch,
 )
 from typedbatch.rules import Finite, Rule, Sorted, Unique, rule
-from typedbatch.sample_batches.multi_agent import MultiAgentBatch
-from typedbatch.sample_batches.sample_batch import SampleBatch
 from typedbatch.schema import schema_of
 
 __all__ = [
@@ -121,8 +119,17 @@ __all__ = [
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typedbatch.sample_batches import MultiAgentBatch, SampleBatch
+
     OwnSizes = SeparateSizes
 else:  # a module with a visible __getattr__ has every name, for type checkers
 
     def __getattr__(name: str) -> Any:
+        if name in ("MultiAgentBatch", "SampleBatch"):  # RLlib's, which most programs do not use
+            from typedbatch import sample_batches
+
+            return getattr(sample_batches, name)
         return former(__name__, name, {"OwnSizes": "SeparateSizes"})
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

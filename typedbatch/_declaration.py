@@ -7,17 +7,19 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from typedbatch.errors import DeclarationError, SettingError
+
+if TYPE_CHECKING:
+    from typedbatch.schema.fields import Field
 
 C = TypeVar("C", bound=type)
 
 places: dict[type, tuple[str, int]] = {}
 """File and line of each declared class."""
 
-readers: list[Callable[[type], None]] = []
-"""Functions that are called with each declared class; that of ``typedbatch.schema`` refuses unreadable ones."""
+_READ_WHEN_USED = ("typedbatch.protocols", "typedbatch.records")
 
 
 class SeparateSizes:
@@ -41,23 +43,24 @@ class SeparateSizes:
 class DeclaredFields(dict[type, frozenset[str]]):
     """Names of the fields that a class of batches declares in a certain way, found once for each class."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_wanted: Callable[[Field], bool]) -> None:
         super().__init__()
-        self.readers: list[Callable[[type], frozenset[str]]] = []
-        """Functions that return the fields of a class; ``typedbatch.schema`` adds one when it is imported."""
+        self.is_wanted: Callable[[Field], bool] = is_wanted
 
     def __missing__(self, cls: type) -> frozenset[str]:
+        from typedbatch.schema.read import schema_of  # it imports records, which import this module
+
         try:
-            self[cls] = frozenset[str]().union(*(reader(cls) for reader in self.readers))
+            self[cls] = frozenset(field.name for field in schema_of(cls).fields if self.is_wanted(field))
         except DeclarationError:  # It may name a class that is defined later; validate() reports what is wrong.
             return frozenset()
         return self[cls]
 
 
-object_fields = DeclaredFields()
+object_fields = DeclaredFields(lambda field: field.takes_objects())
 """Fields that are columns of objects, by class."""
 
-number_fields = DeclaredFields()
+number_fields = DeclaredFields(lambda field: field.takes_numbers())
 """Fields that are arrays or tensors of a dtype that a list of numbers can become, by class."""
 
 versions: dict[type, int] = {}
@@ -86,24 +89,23 @@ def schema_version(version: int) -> Callable[[C], C]:
     return note
 
 
-def _module(frame: FrameType) -> Any:
-    return frame.f_globals.get("__name__")  # Code that exec() runs may lack it.
-
-
 def declare(cls: type) -> None:
-    """Record where a class is declared, and call the readers with it.
+    """Record where a class is declared, and read its declaration.
 
     Raises:
-        DeclarationError: A reader refuses the class.
+        DeclarationError: The declaration can never be read.
     """
     frame = sys._getframe(1)
     hooks = ("__init_subclass__", "__new__")
-    while frame.f_back is not None and (frame.f_code.co_name in hooks or _module(frame) != cls.__module__):
+    # The globals of code that exec() runs may lack a name.
+    while frame.f_back and (frame.f_code.co_name in hooks or frame.f_globals.get("__name__") != cls.__module__):
         frame = frame.f_back
-    if _module(frame) == cls.__module__:
+    if frame.f_globals.get("__name__") == cls.__module__:
         places[cls] = frame.f_code.co_filename, frame.f_lineno
-    for reader in readers:
-        reader(cls)
+    if cls.__module__ not in _READ_WHEN_USED:  # ``import typedbatch`` does not wait for what reads its own
+        from typedbatch.schema.read import read_at_declaration
+
+        read_at_declaration(cls)
 
 
 def outside(frame: FrameType) -> FrameType:

@@ -36,8 +36,9 @@ def lines(
         if text:
             parts = printable(text).split("  ")
             yield from _flow([(f"  {label:<9}", "dim"), *((part, "") for part in parts)], 13)
-    where = _argument if head else _where
-    names = [where(problem.path) for problem in problems[:MOST]]
+    names = [shorten(printable(problem.path)) for problem in problems[:MOST]]
+    if not head:
+        names = [f"batch{'' if name[:1] in ('', '[') else '.'}{name}" for name in names]
     shown: set[str] = set()
     width = min(max(map(len, names), default=0), 24)
     for name, problem in zip(names, problems[:MOST], strict=True):
@@ -82,14 +83,6 @@ def _flow(parts: list[Part], indent: int) -> Iterator[list[Part]]:
             line, length = [(" " * (indent - 2), "")], indent + len(part[0])
         line.append(part)
     yield line
-
-
-def _where(path: str) -> str:
-    return f"batch{'' if path.startswith('[') or not path else '.'}{shorten(printable(path))}"
-
-
-def _argument(path: str) -> str:
-    return shorten(printable(path))
 
 
 def page_address(code: str) -> str:

@@ -16,9 +16,9 @@ from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._tree.kinds import describe, leading_shape, mask_obstacle
-from typedbatch._tree.lengths import MOST_ROWS, equal_rows, require_at_least, require_at_most, require_tree
+from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch.errors import MissingFieldError, SizeError, StructureError
-from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, require_rows, starts
+from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, starts
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
@@ -47,8 +47,8 @@ def episode_lengths(batch: BatchProtocol, by: str | None = None) -> NDArray[np.i
         MissingFieldError: The field does not exist (a ``KeyError``).
         StructureError: The field does not have one value for each row.
     """
-    tree = require_rows(require_tree(batch, "episode_lengths()"), "episode_lengths()")
-    return lengths_by(tree.__dict__, by, equal_rows(tree.__dict__))
+    tree = require_tree(batch, "episode_lengths()")
+    return lengths_by(tree.__dict__, by, rows_to_take(tree))
 
 
 def lengths_by(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.intp]:
@@ -62,12 +62,12 @@ def lengths_by(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.
 
 def _is_last(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.bool_]:
     if by is None and EPISODE_ID not in fields:
-        flags = [_values(fields, name, rows) for name in END_FLAGS if name in fields]
+        flags = [values_of(fields, name, rows, "episodes") for name in END_FLAGS if name in fields]
         if not flags:
             raise MissingFieldError("the batch", " or ".join((EPISODE_ID, *END_FLAGS)), fields)
         last: NDArray[np.bool_] = np.logical_or.reduce([flag.astype(bool) for flag in flags])
         return last
-    values = _values(fields, by or EPISODE_ID, rows)
+    values = values_of(fields, by or EPISODE_ID, rows, "episodes")
     if is_flag(by or EPISODE_ID, values):
         return values.astype(bool)
     changes = np.ones(rows, bool)
@@ -81,10 +81,6 @@ def _is_last(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.bo
 def is_flag(name: str, values: NDArray[Any]) -> bool:
     """Return whether a field is true at the last step of an episode; any other has one value for all of its steps."""
     return values.dtype == bool or name in END_FLAGS
-
-
-def _values(fields: dict[str, Any], name: str, rows: int) -> NDArray[Any]:
-    return values_of(fields, name, rows, "episodes")
 
 
 def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArray[Any]:
@@ -123,8 +119,8 @@ def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
         MissingFieldError: The field does not exist.
         StructureError: The field does not have one value for each row, or its values cannot be compared, as lists.
     """
-    tree = require_rows(require_tree(batch, "group_by()"), "group_by()")
-    values = values_of(tree.__dict__, by, equal_rows(tree.__dict__), "groups")
+    tree = require_tree(batch, "group_by()")
+    values = values_of(tree.__dict__, by, rows_to_take(tree), "groups")
     # tolist() gives keys of Python's types, but would turn dates in nanoseconds into numbers.
     plain: Any = values if values.dtype.kind in "mM" else values.tolist()
     found: dict[Hashable, B] = {plain[rows[0]]: take_in_order(tree, rows) for rows in groups(values, by)}
@@ -168,8 +164,8 @@ def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Liter
         SizeError: ``size`` is below 1 or more than an array can hold, or ``fill`` is neither of the two.
         StructureError: The lengths do not sum to the rows.
     """
-    tree = require_rows(require_tree(batch, "lookback()"), "lookback()")
-    steps = equal_rows(tree.__dict__)
+    tree = require_tree(batch, "lookback()")
+    steps = rows_to_take(tree)
     sizes = lengths_by(tree.__dict__, None, steps) if lengths is None else as_lengths(lengths)
     if sizes.sum() != steps:
         raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {steps} rows")

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from typedbatch._tree.kinds import BATCH, DISTRIBUTION, NONE, OBJECT
-from typedbatch.schema import schema_of
-from typedbatch.schema.dims import Dim, Shape, Sort
-from typedbatch.schema.dtypes import FLOATS, INTEGERS, Dtypes
+from typedbatch.schema.dims import Sort
+from typedbatch.schema.dtypes import FLOATS, INTEGERS
 from typedbatch.schema.fields import Field, Option, Schema
+from typedbatch.schema.read import schema_of
 
 _ELEMENTS: Final = {
     "boolean": ("bool",),
@@ -38,23 +38,19 @@ def json_schema(schema: Any) -> dict[str, Any]:
     return _object(schema_of(schema), ())
 
 
-def field_schema(field: Field) -> dict[str, Any]:
-    """Return the JSON schema of a field."""
-    return _field(field, ())
-
-
 def _object(schema: Schema, outer: tuple[Schema, ...]) -> dict[str, Any]:
     if schema in outer:  # the schema nests itself: stop here
         return {"type": "object", "title": schema.name}
     return {
         "type": "object",
         "title": schema.name,
-        "properties": {field.name: _field(field, (*outer, schema)) for field in schema},
+        "properties": {field.name: field_schema(field, (*outer, schema)) for field in schema},
         "required": [field.name for field in schema if not field.optional],
     }
 
 
-def _field(field: Field, outer: tuple[Schema, ...]) -> dict[str, Any]:
+def field_schema(field: Field, outer: tuple[Schema, ...] = ()) -> dict[str, Any]:
+    """Return the JSON schema of a field of a schema that is nested in the ``outer`` ones."""
     options = [_option(option, outer) for option in field.options]
     distinct = [option for i, option in enumerate(options) if option not in options[:i]]
     kinds = distinct[0] if len(distinct) == 1 else {"anyOf": distinct} if distinct else {}
@@ -74,30 +70,17 @@ def _option(option: Option, outer: tuple[Schema, ...]) -> dict[str, Any]:
         if option.schema is not None:
             return _object(option.schema, outer)
         return {"type": "object"} | (
-            {} if option.each is None else {"additionalProperties": _field(option.each, outer)}
+            {} if option.each is None else {"additionalProperties": field_schema(option.each, outer)}
         )
-    return _array(option.shape, _element(option.dtypes))
-
-
-def _array(shape: Shape, element: dict[str, Any]) -> dict[str, Any]:
+    inner: dict[str, Any] = {}
     # A variadic element may stand for any number of dimensions, so the nesting after it is unknown.
-    inner = element if shape.variadic is None else {}
-    for dim in reversed(shape.before):
-        inner = {"type": "array", "items": inner, **_length(dim)}
+    if option.shape.variadic is None and option.dtypes is not None:
+        takes = option.dtypes
+        types = [name for name, members in _ELEMENTS.items() if any(takes[np.dtype(member)] for member in members)]
+        if "number" in types and "integer" in types:
+            types.remove("integer")  # "number" includes integers
+        inner = {"type": types[0] if len(types) == 1 else types} if types else {}
+    for dim in reversed(option.shape.before):
+        is_fixed = dim.sort is Sort.FIXED and not dim.broadcasts
+        inner = {"type": "array", "items": inner} | ({"minItems": dim.size, "maxItems": dim.size} if is_fixed else {})
     return inner
-
-
-def _length(dim: Dim) -> dict[str, int]:
-    if dim.sort is not Sort.FIXED or dim.broadcasts:
-        return {}
-    return {"minItems": dim.size, "maxItems": dim.size}
-
-
-def _element(dtypes: Dtypes | None) -> dict[str, Any]:
-    """Return the JSON type of the elements of an array with one of these dtypes."""
-    if dtypes is None:
-        return {}
-    types = [name for name, members in _ELEMENTS.items() if any(dtypes[np.dtype(member)] for member in members)]
-    if "number" in types and "integer" in types:
-        types.remove("integer")  # "number" includes integers
-    return {"type": types[0] if len(types) == 1 else types} if types else {}

@@ -11,10 +11,10 @@ from typedbatch._tree.kinds import BATCH, describe, is_placeholder, kind_of, new
 from typedbatch._tree.lengths import require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError, did_you_mean
-from typedbatch.sample_batches.sample_batch import SampleBatch
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
+    from typedbatch.sample_batches.sample_batch import SampleBatch
 
 Convention = Literal["tianshou", "rllib", "gymnasium", "sb3", "torchrl"]
 PostTraining = Literal["typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"]
@@ -71,7 +71,11 @@ def rename(batch: BatchProtocol, to: Convention | PostTraining, source: PostTrai
         raise SettingError(f"source= is for names of post-training, and {to!r} has those of reinforcement learning")
     column = _COLUMNS.index(to)
     words = ((path, value, _MEANING[path][column] if path in _MEANING else "") for path, value in _fields(tree))
-    return _renamed(words, SampleBatch if to == "rllib" else Batch)
+    if to == "rllib":
+        from typedbatch.sample_batches.sample_batch import SampleBatch
+
+        return _renamed(words, SampleBatch)
+    return _renamed(words, Batch)
 
 
 def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]) -> Batch:
@@ -85,7 +89,18 @@ def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]
                 f"{came_from[target]!r} and {'.'.join(path)!r} would both be {'.'.join(target)!r}; remove one of them"
             )
         new[target], came_from[target] = value, ".".join(path)
-    renamed: Batch = new_tree(cls, _nested(new))
+    fields: dict[str, Any] = {}
+    reserved = new_tree(Batch, {})
+    for path, value in new.items():
+        if len(path) == 1:
+            fields.setdefault(path[0], new_tree(Batch, {}) if is_placeholder(value) else value)
+        elif is_placeholder(other := new.get(("next",), reserved)):
+            fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
+        else:
+            raise FieldNameError(
+                f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
+            )
+    renamed: Batch = new_tree(cls, fields)
     return renamed
 
 
@@ -130,19 +145,4 @@ def _fields(tree: Any) -> list[tuple[tuple[str, ...], Any]]:
             fields += [(("next", inner_name), leaf) for inner_name, leaf in inner.__dict__.items()]
         elif not (name in ("done", "terminated", "truncated") and name in inner.__dict__):
             fields.append(((name,), value))
-    return fields
-
-
-def _nested(values: dict[tuple[str, ...], Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    reserved = new_tree(Batch, {})
-    for path, value in values.items():
-        if len(path) == 1:
-            fields.setdefault(path[0], new_tree(Batch, {}) if is_placeholder(value) else value)
-        elif is_placeholder(other := values.get(("next",), reserved)):
-            fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
-        else:
-            raise FieldNameError(
-                f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
-            )
     return fields

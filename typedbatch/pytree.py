@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.ragged import Ragged
 
+_Flat = tuple[list[Any], Any, tuple[str, ...]]
+"""Children of a node, its structure, and the names of the children."""
+
 _DONE: set[tuple[str, Any]] = set()
 
 
@@ -31,8 +35,8 @@ def register() -> None:
     Repeated calls are harmless.
     """
     for cls in _family(Batch):
-        _register_class(cls, _register_in_torch, _register_in_optree)
-    _register_class(Ragged, _register_ragged_in_torch, _register_ragged_in_optree)
+        _register(cls, _flatten, partial(_build, cls), f"{cls.__module__}.{cls.__qualname__}")
+    _register(Ragged, _flatten_ragged, _unflatten_ragged, "typedbatch.Ragged")
 
 
 def _family(cls: type[Batch]) -> Iterable[type[Batch]]:
@@ -41,11 +45,35 @@ def _family(cls: type[Batch]) -> Iterable[type[Batch]]:
         yield from _family(child)
 
 
-def _register_class(cls: Any, in_torch: Callable[[Any], None], in_optree: Callable[[Any], None]) -> None:
-    for library, register_in in (("torch.utils._pytree", in_torch), ("optree", in_optree)):
-        if sys.modules.get(library) is not None and (library, cls) not in _DONE:
-            _DONE.add((library, cls))
-            register_in(cls)
+def _register(cls: Any, flatten: Callable[[Any], _Flat], unflatten: Callable[[Any, Any], Any], name: str) -> None:
+    """Register a class in the libraries that are imported and do not have it yet."""
+    if sys.modules.get("torch.utils._pytree") is not None and ("torch", cls) not in _DONE:
+        from torch.utils import _pytree
+
+        def flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
+            children, structure, names = flatten(node)
+            return [(_pytree.GetAttrKey(name), child) for name, child in zip(names, children, strict=True)], structure
+
+        _DONE.add(("torch", cls))
+        _pytree.register_pytree_node(
+            cls,
+            lambda node: flatten(node)[:2],
+            unflatten,
+            serialized_type_name=name,
+            flatten_with_keys_fn=flatten_with_keys,
+        )
+    optree: Any = sys.modules.get("optree")
+    if optree is not None and ("optree", cls) not in _DONE:
+        # optree's marker for all namespaces, so that a plain tree_map sees into a Batch, has no public name.
+        everywhere = vars(sys.modules["optree.registry"])["__GLOBAL_NAMESPACE"]
+        _DONE.add(("optree", cls))
+        optree.register_pytree_node(
+            cls,
+            flatten,
+            lambda structure, children: unflatten(children, structure),
+            namespace=everywhere,
+            path_entry_type=optree.GetAttrEntry,
+        )
 
 
 class _Meta:
@@ -65,53 +93,18 @@ class _Meta:
         return f"meta={meta_of(self.batch)}"
 
 
-def _names(batch: Batch) -> tuple[Any, ...]:
+def _flatten(batch: Batch) -> _Flat:
     names = tuple(batch.__dict__)
-    return (*names, _Meta(batch)) if meta_of(batch) else names
-
-
-def _flatten(batch: Batch) -> tuple[list[Any], tuple[Any, ...]]:
-    return list(batch.__dict__.values()), _names(batch)
-
-
-def _register_in_torch(cls: type[Batch]) -> None:
-    from torch.utils import _pytree
-
-    def unflatten(leaves: Iterable[Any], names: Sequence[Any]) -> Batch:
-        return _build(cls, leaves, names)
-
-    def flatten_with_keys(batch: Batch) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        return [(_pytree.GetAttrKey(name), leaf) for name, leaf in batch.__dict__.items()], _names(batch)
-
-    name = f"{cls.__module__}.{cls.__qualname__}"
-    _pytree.register_pytree_node(
-        cls, _flatten, unflatten, serialized_type_name=name, flatten_with_keys_fn=flatten_with_keys
-    )
-
-
-def _register_in_optree(cls: type[Batch]) -> None:
-    optree: Any = sys.modules["optree"]
-
-    def flatten(batch: Batch) -> tuple[list[Any], tuple[Any, ...], tuple[str, ...]]:
-        return list(batch.__dict__.values()), _names(batch), tuple(batch.__dict__)
-
-    def unflatten(names: Sequence[Any], leaves: Iterable[Any]) -> Batch:
-        return _build(cls, leaves, names)
-
-    optree.register_pytree_node(cls, flatten, unflatten, namespace=_everywhere(), path_entry_type=optree.GetAttrEntry)
-
-
-def _everywhere() -> Any:
-    # optree's marker for all namespaces, so that a plain tree_map sees into a Batch, has no public name.
-    return vars(sys.modules["optree.registry"])["__GLOBAL_NAMESPACE"]
+    return list(batch.__dict__.values()), (*names, _Meta(batch)) if meta_of(batch) else names, names
 
 
 _Lengths = tuple[tuple[int, ...], bool]
 """Lengths of a Ragged, and whether it has a dimension for rows, in a form that can be compared and hashed."""
 
 
-def _flatten_ragged(ragged: Ragged[Any]) -> tuple[list[Any], _Lengths]:
-    return [ragged.values], (tuple(ragged.sizes.reshape(-1).tolist()), bool(ragged.sizes.shape))
+def _flatten_ragged(ragged: Ragged[Any]) -> _Flat:
+    lengths: _Lengths = (tuple(ragged.sizes.reshape(-1).tolist()), bool(ragged.sizes.shape))
+    return [ragged.values], lengths, ("values",)
 
 
 def _unflatten_ragged(children: Iterable[Any], lengths: _Lengths) -> Ragged[Any]:
@@ -119,36 +112,6 @@ def _unflatten_ragged(children: Iterable[Any], lengths: _Lengths) -> Ragged[Any]
     array = np.array(sizes, np.intp)
     ragged: Ragged[Any] = new_sequences(Ragged, values, array if has_rows else array.reshape(()))
     return ragged
-
-
-def _register_ragged_in_torch(cls: Any) -> None:
-    from torch.utils import _pytree
-
-    def flatten_with_keys(ragged: Ragged[Any]) -> tuple[list[tuple[Any, Any]], _Lengths]:
-        return [(_pytree.GetAttrKey("values"), ragged.values)], _flatten_ragged(ragged)[1]
-
-    _pytree.register_pytree_node(
-        cls,
-        _flatten_ragged,
-        _unflatten_ragged,
-        serialized_type_name="typedbatch.Ragged",
-        flatten_with_keys_fn=flatten_with_keys,
-    )
-
-
-def _register_ragged_in_optree(cls: Any) -> None:
-    optree: Any = sys.modules["optree"]
-
-    def flatten(ragged: Ragged[Any]) -> tuple[list[Any], _Lengths, tuple[str]]:
-        return (*_flatten_ragged(ragged), ("values",))
-
-    optree.register_pytree_node(
-        cls,
-        flatten,
-        lambda lengths, children: _unflatten_ragged(children, lengths),
-        namespace=_everywhere(),
-        path_entry_type=optree.GetAttrEntry,
-    )
 
 
 def _build(cls: type[Batch], leaves: Iterable[Any], names: Sequence[Any]) -> Batch:

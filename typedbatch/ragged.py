@@ -35,7 +35,7 @@ from typedbatch._tree.kinds import (
 from typedbatch._tree.lengths import leaves, require_rows, require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, NoLengthError, StructureError, under
-from typedbatch.sequences import Lengths, Padding, Side
+from typedbatch.sequences import Lengths, Packed, Padding, Side
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -120,7 +120,12 @@ class Ragged(Sequences, Generic[R_co]):
             return _from_columns(rows, into)
         if not isinstance(rows, Iterable):
             raise LeafError(f"from_lists() takes a list of dicts, or a dict of lists, got {describe(rows)}")
-        batches: list[Any] = [_sequence(row, number) for number, row in enumerate(rows)]
+        batches: list[Any] = []
+        for number, row in enumerate(rows):
+            if KINDS[type(row)] is not MAPPING and not isinstance(row, Tree):
+                what = f"a dict or a Batch of lists, one for each field, got {describe(row)} at {number}"
+                raise LeafError(f"a sequence must be {what}")
+            batches.append(to_leaf(row))
         if not batches:
             return Ragged(into(), [])
         names = dict.fromkeys(name for batch in batches for name in batch.__dict__)
@@ -144,6 +149,23 @@ class Ragged(Sequences, Generic[R_co]):
         """
         flags = sequences.as_flags(mask)
         ragged: Ragged[B] = new_sequences(Ragged, sequences.unpad(batch, flags), flags.sum(1))
+        return ragged
+
+    @staticmethod
+    def unpack(packed: Packed[B], batch: B | None = None) -> Ragged[B]:
+        """Build a ``Ragged`` from the sequences that :meth:`pack` has reordered. Data is copied.
+
+        Args:
+            packed: Packed sequences.
+            batch: Other rows in their order, as the output of a network; None for those packed.
+
+        Raises:
+            StructureError: ``batch`` has another number of rows.
+        """
+        sizes = np.empty(len(packed.sorted_indices), np.intp)
+        # At each time, batch_sizes counts the sequences that are longer; it never grows, so the search may count times.
+        sizes[packed.sorted_indices] = np.searchsorted(-packed.batch_sizes, -np.arange(len(sizes)))
+        ragged: Ragged[B] = new_sequences(Ragged, packed.unpack(batch), sizes)
         return ragged
 
     @property
@@ -203,6 +225,14 @@ class Ragged(Sequences, Generic[R_co]):
         """
         sizes, values = self._rows(), self.values
         return sequences.pad(values, sizes, length=length, side=side, value=value, multiple_of=multiple_of)
+
+    def pack(self) -> Packed[R_co]:
+        """Return the rows in the order of torch's RNNs, as in ``rnn(packed.sequence(packed.batch.x))``. Data is copied.
+
+        Raises:
+            SizeError: A sequence has no rows.
+        """
+        return sequences.pack(self.values, self._rows())
 
     def to_nested(self) -> Batch:
         """Return a Batch with a jagged ``torch.nested`` tensor for each tensor of the values. Memory is shared.
@@ -286,14 +316,6 @@ def _checked(cls: type[Ragged[Any]], values: Any, sizes: NDArray[np.intp]) -> Ra
     return ragged if np.ndim(sizes) else new_sequences(cls, ragged.values, ragged.sizes[0])
 
 
-def _sequence(row: Any, number: int) -> Any:
-    if KINDS[type(row)] is not MAPPING and not isinstance(row, Tree):
-        raise LeafError(
-            f"a sequence must be a dict or a Batch of lists, one for each field, got {describe(row)} at {number}"
-        )
-    return to_leaf(row)
-
-
 def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]) -> Ragged[Any]:
     fields: dict[str, Any] = {}
     sizes: list[int] | None = None
@@ -301,26 +323,19 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
         with under(name):
             if not isinstance(column, Iterable):
                 raise LeafError(f"a field must be a list with the rows of each sequence, got {describe(column)}")
-            parts = [_part(part, number) for number, part in enumerate(column)]
+            parts = [to_leaf(part) for part in column]
+            for number, part in enumerate(parts):
+                if not isinstance(part, Tree) and not leading_shape(part):
+                    what = f"a list, an array or a tensor, got {describe(part)} at {number}"
+                    raise LeafError(f"a sequence must be {what}")
             found = [len(part) for part in parts]
-            if sizes is not None and found != sizes:
-                raise StructureError(_other_lengths(found, sizes))
+            if sizes is not None and len(found) != len(sizes):
+                raise StructureError(f"has {len(found)} sequences, but the fields before it have {len(sizes)}")
+            for number, (size, before) in enumerate(zip(found, sizes or found, strict=True)):
+                if size != before:
+                    raise StructureError(f"sequence {number} has {size} rows, but {before} in the fields before")
         fields[name], sizes = _end_to_end(parts, name), found
     return Ragged(into(**fields), sizes or [])
-
-
-def _part(part: Any, number: int) -> Any:
-    leaf = to_leaf(part)
-    if not isinstance(leaf, Tree) and not leading_shape(leaf):
-        raise LeafError(f"a sequence must be a list, an array or a tensor, got {describe(leaf)} at {number}")
-    return leaf
-
-
-def _other_lengths(found: list[int], sizes: list[int]) -> str:
-    if len(found) != len(sizes):
-        return f"has {len(found)} sequences, but the fields before it have {len(sizes)}"
-    number = next(i for i, (one, other) in enumerate(zip(found, sizes, strict=True)) if one != other)
-    return f"sequence {number} has {found[number]} rows, but {sizes[number]} in the fields before"
 
 
 def _end_to_end(parts: list[Any], name: str) -> Any:

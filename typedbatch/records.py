@@ -30,6 +30,8 @@ from typedbatch.protocols import BatchProtocol, arguments
 
 _REQUIRED = object()
 _OWN = ("__record_fields__", "__declares_meta__")
+# Most libraries call a critic's output "values", so it may be a field; Batch.values(record) calls the method then.
+_MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"values"}
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -51,7 +53,9 @@ class BatchRecord(ClosedBatch):
 
         def __init__(self, *given: object, **fields: object) -> None:
             if given:
-                raise TypeError(_by_position(type(self), given))
+                text = f"{type(self).__name__}() takes its fields as keywords, got {describe(given[0])} by position"
+                hint = f"; extend(batch, {type(self).__name__}, ...) makes one of a batch"
+                raise TypeError(text + hint * isinstance(given[0], Batch))
             declared = type(self).__record_fields__
             meta = None
             if fields.keys() != declared.keys() or type(self).__declares_meta__:
@@ -81,7 +85,11 @@ class BatchRecord(ClosedBatch):
                 and name not in cls.__record_fields__
                 and not isinstance(getattr(cls, name, None), property)
             ):
-                raise FieldNameError(_undeclared(cls, name))
+                near = nearest(name, cls.__record_fields__)
+                raise FieldNameError(
+                    f"{cls.__name__} declares no field {name!r}; {f'did you mean {near!r}? ' if near else ''}"
+                    f"batch[{name!r}] = ... adds it anyway, extend() makes the next stage"
+                )
             super().__setattr__(name, value)
 
         def __class_getitem__(cls, args: Any) -> Any:
@@ -102,7 +110,16 @@ class BatchRecord(ClosedBatch):
                 f"{cls.__name__}.meta has a default, which meta cannot have; give meta to the constructor"
             )
         for name, default in fields.items():
-            _require_declaration(cls, name, default)
+            if name in _MEMBERS or name[:2] == "__":
+                raise DeclarationError(
+                    f"{cls.__name__} cannot declare {name!r}: it is a member of every Batch; "
+                    f"choose another name, or set it as batch[{name!r}]"
+                )
+            if type(default).__module__ == "dataclasses":
+                raise DeclarationError(
+                    f"{cls.__name__}.{name} must have a plain default, got a dataclasses.field(); "
+                    "the default itself is copied"
+                )
         cls.__record_fields__ = fields
         declare(cls)
 
@@ -158,22 +175,6 @@ def _own_annotations(cls: type) -> list[str]:
     return [name for name, hint in annotations.items() if name not in _OWN and not is_class_var(hint)]
 
 
-# Most libraries call a critic's output "values", so it may be a field; Batch.values(record) calls the method then.
-_MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"values"}
-
-
-def _require_declaration(cls: type, name: str, default: object) -> None:
-    if name in _MEMBERS or name[:2] == "__":
-        raise DeclarationError(
-            f"{cls.__name__} cannot declare {name!r}: it is a member of every Batch; "
-            f"choose another name, or set it as batch[{name!r}]"
-        )
-    if type(default).__module__ == "dataclasses":
-        raise DeclarationError(
-            f"{cls.__name__}.{name} must have a plain default, got a dataclasses.field(); the default itself is copied"
-        )
-
-
 def _meta_given(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, Any] | None:
     """Remove ``meta`` from the arguments of the constructor and return it, or None if the class does not declare it."""
     if not cls.__declares_meta__:
@@ -195,20 +196,6 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, ob
         raise TypeError(f"{cls.__name__}() is missing {', '.join(map(repr, missing))}; it was given {given}")
     fill_defaults(cls, fields)
     return {name: fields[name] for name in declared}
-
-
-def _by_position(cls: type[BatchRecord], given: tuple[object, ...]) -> str:
-    text = f"{cls.__name__}() takes its fields as keywords, got {describe(given[0])} by position"
-    return f"{text}; extend(batch, {cls.__name__}, ...) makes one of a batch" if isinstance(given[0], Batch) else text
-
-
-def _undeclared(cls: type[BatchRecord], name: str) -> str:
-    near = nearest(name, cls.__record_fields__)
-    hint = f"did you mean {near!r}? " if near else ""
-    return (
-        f"{cls.__name__} declares no field {name!r}; {hint}"
-        f"batch[{name!r}] = ... adds it anyway, extend() makes the next stage"
-    )
 
 
 class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):

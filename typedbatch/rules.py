@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
@@ -80,32 +81,23 @@ def rule(holds: Any, words: Any = None, /) -> Any:
         DeclarationError: ``words`` is not text, as when the parentheses are forgotten, or ``holds`` is not a function.
     """
     if words is not None:
-        return _rule_of(holds, words)
+        if not callable(holds) or isinstance(holds, type) or not isinstance(words, str):
+            raise DeclarationError(f"rule() takes a function of the batch, then words, got {holds!r} and {words!r}")
+        # The mark is set on a new function, because the same function may be used in several rules.
+        return _marked(lambda batch: holds(batch), words)
     words = holds
     if not isinstance(words, str):  # it is the method itself if the parentheses are forgotten
         raise DeclarationError(
             'rule() takes a statement about the batch, as @rule("adv has mean 0") or rule(check, "adv has mean 0")'
         )
-
-    def mark(method: M) -> M:
-        marked: Any = method
-        if not isinstance(marked, FunctionType):
-            raise DeclarationError(f"@rule({words!r}) is for a plain method; put it directly above the def")
-        marked.__typedbatch_rule__ = words  # type: ignore[attr-defined]  # functions take attributes
-        return method
-
-    return mark
+    return partial(_marked, words=words)
 
 
-def _rule_of(holds: Any, words: object) -> Callable[[Any], Any]:
-    if not callable(holds) or isinstance(holds, type) or not isinstance(words, str):
-        raise DeclarationError(f"rule() takes a function of the batch, then words, got {holds!r} and {words!r}")
-
-    # The mark is set on a new function, because the same function may be used in several rules.
-    def rule_of_function(batch: Any) -> Any:
-        return holds(batch)
-
-    return rule(words)(rule_of_function)
+def _marked(method: Any, words: str) -> Any:
+    if not isinstance(method, FunctionType):
+        raise DeclarationError(f"@rule({words!r}) is for a plain method; put it directly above the def")
+    method.__typedbatch_rule__ = words  # type: ignore[attr-defined]  # functions take attributes
+    return method
 
 
 def batch_rules(cls: type) -> Iterator[BatchRule]:
@@ -114,19 +106,16 @@ def batch_rules(cls: type) -> Iterator[BatchRule]:
     Raises:
         DeclarationError: a rule is a static method or class method.
     """
-    names = (name for base in reversed(cls.__mro__) for name, value in vars(base).items() if _is_rule(value))
+    members = [(name, value) for base in reversed(cls.__mro__) for name, value in vars(base).items()]
+    names = (name for name, value in members if hasattr(getattr(value, "__func__", value), "__typedbatch_rule__"))
     for name in dict.fromkeys(names):
         method = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
         if isinstance(method, (staticmethod, classmethod)):
             raise DeclarationError(
                 f"the rule {cls.__name__}.{name} must be a plain method, not a {type(method).__name__}"
             )
-        if _is_rule(method):
+        if hasattr(method, "__typedbatch_rule__"):
             yield BatchRule(name, method.__typedbatch_rule__, method)
-
-
-def _is_rule(value: object) -> bool:
-    return hasattr(getattr(value, "__func__", value), "__typedbatch_rule__")
 
 
 def _finite(values: Any) -> Any:

@@ -24,7 +24,7 @@ from typedbatch._ops.indexing import take, take_basic
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch._ops.ragged_rows import require_countable
 from typedbatch._tree.kinds import Tree, mask_obstacle
-from typedbatch._tree.lengths import MOST_ROWS, equal_rows, require_at_least, require_at_most, require_tree
+from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch.errors import SizeError, StructureError
 
 if TYPE_CHECKING:
@@ -216,8 +216,8 @@ def pad(
         RowAssignmentError: The dtype of a field cannot hold ``value``.
     """
     if lengths is None:
-        parts = [require_rows(require_tree(batch, "pad()"), "pad()") for batch in batches]
-        batches, lengths = cat_trees(parts, "error", to_leaf), [equal_rows(part.__dict__) for part in parts]
+        parts = [require_tree(batch, "pad()") for batch in batches]
+        batches, lengths = cat_trees(parts, "error", to_leaf), [rows_to_take(part) for part in parts]
     tree, sizes = _with_lengths(batches, lengths, "pad()")
     rows = padded_rows(sizes, length, side, multiple_of)
     padded = take_or_zeros(tree, rows)
@@ -304,8 +304,8 @@ class Packed(NamedTuple, Generic[B]):
             StructureError: ``batch`` has another number of rows.
         """
         tree = require_tree(self.batch if batch is None else batch, "unpack()")
-        if equal_rows(tree.__dict__) != len(self.rows):
-            raise StructureError(f"{len(self.rows)} rows were packed, got {equal_rows(tree.__dict__)} rows")
+        if rows_to_take(tree) != len(self.rows):
+            raise StructureError(f"{len(self.rows)} rows were packed, got {rows_to_take(tree)} rows")
         rows: B = take(tree, np.argsort(self.rows)) if tree.__dict__ else tree
         return rows
 
@@ -332,20 +332,7 @@ def pack(batch: B, lengths: Lengths) -> Packed[B]:
 
 def _with_lengths(batch: Any, lengths: Lengths, who: str) -> tuple[Any, NDArray[np.intp]]:
     tree: Tree = require_tree(batch, who)
-    require_rows(tree, who)
     sizes = as_lengths(lengths)
-    if equal_rows(tree.__dict__) != sizes.sum():
-        raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {equal_rows(tree.__dict__)} rows")
+    if (rows := rows_to_take(tree)) != sizes.sum():
+        raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {rows} rows")
     return tree, sizes
-
-
-def require_rows(tree: Any, who: str) -> Any:
-    """Return a batch, after checking that it is not cut into sequences already.
-
-    Raises:
-        StructureError: Fields of the batch define its sequences, as in a ``SampleBatch`` with ``seq_lens``.
-    """
-    # _require_parts is private because a public name could be a field.
-    if type(tree)._require_parts is not None and "seq_lens" in tree.__dict__:  # noqa: SLF001
-        raise StructureError(f"{who} cuts by lengths, but this field of the batch defines other sequences", "seq_lens")
-    return tree

@@ -35,7 +35,7 @@ from typedbatch import (
 from typedbatch.bridges.pydantic import BatchModel, model_from, to_batch
 from typedbatch.errors import DeclarationError, LeafError
 from typedbatch.json_schema import json_schema
-from typedbatch.schema import is_schema
+from typedbatch.schema.read import is_schema
 
 FLAGS = np.zeros(2, bool)
 

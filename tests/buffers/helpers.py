@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from typedbatch import Batch
@@ -178,3 +179,45 @@ def filled(
             step.slot = slot
             history[step.ring].append(step)
     return [kept[-capacity:] for kept, capacity in zip(history, capacities.tolist(), strict=True)]
+
+
+def step(i: float, done: bool = False, **others: Any) -> Any:
+    """A row with numbers for observations."""
+    return Batch(
+        {"obs": i, "act": 0, "rew": float(i), "terminated": done, "truncated": False, "obs_next": i + 1} | others
+    )
+
+
+def steps(*values: float, done: bool = False, **others: Any) -> Any:
+    """Several such rows."""
+    return Batch.stack([step(i, done, **others) for i in values])
+
+
+def held(buffer: Any, *rows: Any) -> Any:
+    """Add rows to a buffer, and return it."""
+    for row in rows:
+        buffer.add(row)
+    return buffer
+
+
+every_buffer = pytest.mark.parametrize("name", BUFFERS)
+
+
+def holding(name: str, pairs: int = 3, **options: Any) -> Any:
+    """A buffer with twice as many rows as ``pairs``, none of them the last of an episode."""
+    buffer = BUFFERS[name](**options)
+    for i in range(pairs):
+        buffer.add(rows_for(name, [10 * i, 10 * i + 5]), buffer_ids=ids_for(name))
+    return buffer
+
+
+def contents(buffer: Any) -> dict[str, Any]:
+    """All that can be read of a buffer, as a copy."""
+    return {
+        "rows": buffer[:],
+        "slots": buffer.sample_indices(0) if not isinstance(buffer, HERReplayBuffer) else np.arange(0),
+        "len": len(buffer),
+        "last": buffer.last_index.copy(),
+        "unfinished": buffer.unfinished_index(),
+        "columns": np.array(sorted(buffer[:].__dict__)),
+    }

@@ -109,8 +109,14 @@ class Ring:
 class Model:
     """Rings, one behind the other."""
 
-    def __init__(self, rings: int, capacity: int) -> None:
-        self.rings = [Ring(ring * capacity, capacity) for ring in range(rings)]
+    def __init__(self, capacities: list[int]) -> None:
+        offsets = [sum(capacities[:ring]) for ring in range(len(capacities))]
+        self.rings = [Ring(offset, capacity) for offset, capacity in zip(offsets, capacities, strict=True)]
+        self.inputs = self.rings
+        """The rings that rows are added to."""
+
+    def add(self, ring: int, row: Row) -> tuple[int, float, int, int]:
+        return self.inputs[ring].add(row)
 
     def slots(self) -> list[int]:
         """The slots that hold a row, in the order of time, ring by ring."""
@@ -140,6 +146,23 @@ class Model:
 
     def unfinished(self) -> list[int]:
         return [ring.rows[-1][0] for ring in self.rings if ring.rows and not is_done(ring.rows[-1][1])]
+
+
+class CachedModel(Model):
+    """A main ring, and caches from which each episode moves there when it ends."""
+
+    def __init__(self, size: int, caches: int, rows: int) -> None:
+        super().__init__([size] + [rows] * caches)
+        self.main, *self.inputs = self.rings
+
+    def add(self, ring: int, row: Row) -> tuple[int, float, int, int]:
+        cache = self.inputs[ring]
+        slot, total, steps, start = cache.add(row)
+        if is_done(row):
+            moved = self.main.take(row for _, row in cache.rows)
+            cache.reset()
+            slot, start = moved[-1], moved[0]
+        return slot, total, steps, start
 
 
 def is_done(row: Row) -> bool:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Generic
 
 import numpy as np
 import pytest
 import torch
 from jaxtyping import Float32, Int
 from torch import Tensor
+from typing_extensions import TypeVar
 
+from tests.buffers.helpers import held, step, steps
 from typedbatch import Batch, BatchRecord, RolloutBatch, SchemaError, checking
 from typedbatch.buffers import (
     CachedReplayBuffer,
     HERReplayBuffer,
     PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
     ReplayBuffer,
     VectorReplayBuffer,
 )
@@ -298,3 +302,59 @@ class TestUnions:
     def test_what_is_no_batch_cannot_be_declared(self):
         with pytest.raises(DeclarationError):
             ReplayBuffer[int](5).add(Batch(**fields()))  # type: ignore[type-var]
+
+
+class Goal(RolloutBatch):
+    goal: Array
+
+
+class PrioGoal(Goal):
+    weight: Array
+
+
+A = TypeVar("A", bound=RolloutBatch)
+
+
+class OfOne(ReplayBuffer[A, A], Generic[A]):
+    pass
+
+
+class OfGoals(OfOne[Goal]):
+    pass
+
+
+class GoalBuffer(ReplayBuffer[Goal]):
+    pass
+
+
+class TestDeclarations:
+    @pytest.mark.parametrize("make", [lambda: OfOne[Goal](4), lambda: OfGoals(4)], ids=["argument", "base"])
+    def test_an_argument_is_found_through_bases(self, make: Any):
+        buffer = make()
+        with pytest.raises(SchemaError, match="goal"):
+            buffer.add(step(0, info={}))
+        buffer.add(step(0, info={}, goal=1.0))
+        assert type(buffer[:]) is Goal
+
+    def test_a_cached_buffer_holds_what_its_main_buffer_was_declared_to(self):
+        buffer = CachedReplayBuffer(ReplayBuffer[Goal](4), 1, 4)
+        with pytest.raises(SchemaError, match="goal"):
+            buffer.add(steps(0, info={}))
+        buffer.add(steps(0, info={}, goal=1.0))
+        assert type(buffer[:]) is Goal
+
+    def test_the_rings_of_a_prioritized_buffer_claim_no_weights(self):
+        buffer = PrioritizedVectorReplayBuffer[Goal, PrioGoal](4, 2, 0.6, 0.4)
+        buffer.add(steps(0, 1, info={}, goal=1.0))
+        assert type(buffer[:]) is PrioGoal
+        assert type(buffer.buffers[0][:]) is Batch
+
+    def test_what_is_loaded_must_be_what_the_class_was_declared_to_hold(self, tmp_path: Path):
+        held(ReplayBuffer(4), step(0, info={})).save_hdf5(tmp_path / "plain.h5")
+        held(ReplayBuffer(4, path=tmp_path / "plain"), step(0, info={}))
+        with pytest.raises(SchemaError, match="goal"):
+            GoalBuffer.load_hdf5(tmp_path / "plain.h5")
+        with pytest.raises(SchemaError, match="goal"):
+            GoalBuffer.open(tmp_path / "plain")
+        held(GoalBuffer(4), step(0, info={}, goal=1.0)).save_hdf5(tmp_path / "goals.h5")
+        assert type(GoalBuffer.load_hdf5(tmp_path / "goals.h5")[:]) is Goal

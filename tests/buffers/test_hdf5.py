@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tianshou.data.utils.converter import to_hdf5 as tianshou_to_hdf5
 
+from tests.buffers.helpers import held, step, steps
 from tests.buffers.model import as_batch, as_rows, row
 from tests.strategies import DTYPES, arrays, tensors
 from typedbatch import Batch, errors
@@ -31,7 +32,8 @@ from typedbatch.buffers import (
     VectorReplayBuffer,
 )
 from typedbatch.buffers.state import state_of
-from typedbatch.files._hdf5 import process
+from typedbatch.errors import StorageError, StructureError
+from typedbatch.files._hdf5 import reading
 from typedbatch.files.hdf5 import from_hdf5, to_hdf5
 
 
@@ -747,7 +749,7 @@ def test_a_file_that_is_none_is_refused(tmp_path):
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_bytes_that_were_changed_give_a_buffer_or_are_refused(compression, tmp_path, monkeypatch):
     """In this process: whatever goes wrong in the HDF5 library, it neither ends it nor keeps it waiting."""
-    monkeypatch.setattr(process, "SECONDS", 1.0)
+    monkeypatch.setattr(reading, "SECONDS", 1.0)
     buffer = PrioritizedVectorReplayBuffer(10, 2, 0.5, 0.5)
     for number in range(4):
         buffer.add(as_rows([row(number, extra=1), row(number, True, extra=1)]))
@@ -788,3 +790,33 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path):
         (tmp_path / "cut").write_bytes(whole[:length])
         with pytest.raises(errors.StorageError):
             ReplayBuffer.load_hdf5(tmp_path / "cut")
+
+
+class TestFiles:
+    def test_groups_that_are_in_two_places_are_refused_however_often(self, tmp_path: Path):
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            group = file.create_group("start")
+            for _ in range(60):
+                inner = group.create_group("a")
+                group["b"] = inner
+                group = inner
+            with pytest.raises(StorageError, match="two places"):
+                from_hdf5(file)
+
+    def test_a_pipe_in_place_of_a_file_is_refused(self, tmp_path: Path):
+        held(ReplayBuffer(4, path=tmp_path / "buffer"), step(0))
+        (tmp_path / "buffer" / "buffer.json").unlink()
+        os.mkfifo(tmp_path / "buffer" / "buffer.json")
+        with pytest.raises(StorageError, match=r"buffer\.json is a pipe, and not a regular file"):
+            ReplayBuffer.open(tmp_path / "buffer")
+
+    def test_a_ring_has_no_fields_of_its_own(self):
+        buffer = held(VectorReplayBuffer(8, 2), steps(0, 1))
+        for change in (
+            lambda part: part.add(step(2, extra=1)),
+            lambda part: part.set_array_at_key(np.zeros(4), "extra"),
+            lambda part: part.set_batch(buffer[:]),
+            lambda part: part.dropnull(),
+        ):
+            with pytest.raises(StructureError, match="not possible in a ring of a VectorReplayBuffer"):
+                change(buffer.buffers[0])

@@ -11,10 +11,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.buffers.helpers import Step, assert_same, distance, filled, goal_transitions, goals, transitions
+from tests.buffers.helpers import (
+    Step,
+    assert_same,
+    distance,
+    filled,
+    goal_transitions,
+    goals,
+    held,
+    holding,
+    transitions,
+)
 from typedbatch import Batch, errors
 from typedbatch.buffers import HERReplayBuffer, HERVectorReplayBuffer, ReplayBuffer, compute_nstep_return
 from typedbatch.buffers.state import state_of
+from typedbatch.errors import RowAssignmentError, RowIndexError
 
 ALWAYS = float("inf")
 """``future_k`` with which every episode gets another goal."""
@@ -453,3 +464,76 @@ def test_settings_below_one_are_refused(horizon, future_k):
         HERReplayBuffer(4, distance, horizon, future_k)
     with pytest.raises(errors.SizeError, match=r"horizon|future_k"):
         HERVectorReplayBuffer(4, 2, distance, horizon, future_k)
+
+
+def test_goals_in_hindsight_are_drawn_by_the_seed():
+    def goals_of(seed: int) -> list[Any]:
+        buffer = holding("hindsight", 4, random_seed=seed, future_k=2.0)
+        slots = np.arange(4)  # the same slots for every seed, so that only the goals are random
+        out = []
+        for _ in range(20):
+            buffer.rewrite_transitions(slots)
+            out.append(buffer[slots].obs.desired_goal.tolist())
+        return out
+
+    assert goals_of(1) == goals_of(1)
+    assert goals_of(1) != goals_of(2)
+
+
+def test_rewards_are_computed_for_the_new_goal_without_obs_next_too():
+    buffer = HERReplayBuffer(4, distance, 4, future_k=float("inf"), ignore_obs_next=True)
+    for i in range(4):
+        fields = transitions([i], terminated=i == 3, obs=goals([i], 99), rew=np.array([-99.0]))
+        buffer.add(fields, buffer_ids=[0])
+    batch, _ = buffer.sample(0)
+    assert batch.obs.desired_goal.ravel().tolist() == [3.0] * 4  # the last one has no row behind it
+    assert batch.rew.tolist() == [-2.0, -1.0, 0.0, 0.0]
+
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def step(i: float, done: bool = False, **others: Any) -> Any:
+    return Batch(
+        {"obs": i, "act": 0, "rew": float(i), "terminated": done, "truncated": False, "obs_next": i + 1} | others
+    )
+
+
+def goal_step(i: int, done: bool = False, goal: int = 99) -> Any:
+    def obs(at: int) -> dict[str, Any]:
+        return {"achieved_goal": np.array([float(at)]), "desired_goal": np.array([float(goal)])}
+
+    return step(0, done, obs=obs(i), obs_next=obs(i + 1), rew=0.0)
+
+
+def met(achieved: Array, desired: Array) -> Array:
+    return (achieved == desired).all(-1).astype(float)
+
+
+class TestHindsight:
+    def test_a_reward_function_cannot_change_goals_or_rewards_afterwards(self):
+        kept: list[Array] = []
+
+        def meddling(achieved: Array, desired: Array) -> Array:
+            rew = met(achieved, desired)
+            desired /= 100
+            kept.append(rew)
+            return rew
+
+        buffer = held(HERReplayBuffer(8, meddling, 4, 1e9), *(goal_step(i, i == 3) for i in range(4)))
+        batch, slots = buffer.sample(20)
+        kept[0][:] = 7
+        assert set(batch.obs.desired_goal.ravel().tolist()) <= {1.0, 2.0, 3.0, 4.0}
+        assert set(buffer[slots].rew.tolist()) <= {0.0, 1.0}
+
+    def test_a_goal_of_another_shape_is_refused(self):
+        row = goal_step(0)
+        row.obs["desired_goal"] = row.obs_next["desired_goal"] = np.zeros(3)
+        buffer = held(HERReplayBuffer(8, met, 4, 1e9), row)
+        with pytest.raises(RowAssignmentError, match="achieved goals"):
+            buffer.sample(1)
+
+    def test_slots_without_rows_are_refused(self):
+        buffer = held(HERReplayBuffer(8, met, 4, 1e9), *(goal_step(i) for i in range(3)))
+        with pytest.raises(RowIndexError):
+            buffer.rewrite_transitions(np.array([6]))

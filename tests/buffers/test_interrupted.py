@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import sys
@@ -15,8 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-import typedbatch
 from tests.buffers.test_disk import no_reward
+from tests.interruptions import interrupted
 from typedbatch import Batch, errors
 from typedbatch.buffers import (
     CachedReplayBuffer,
@@ -29,7 +28,6 @@ from typedbatch.buffers import (
 from typedbatch.buffers.state import state_of
 
 FUZZING = settings.get_current_profile_name() == "fuzz"
-PACKAGE = os.path.dirname(typedbatch.__file__)
 LENGTHS = np.array([3, 4])
 MAKE: dict[str, Callable[[Any], Any]] = {
     "ReplayBuffer": lambda path: ReplayBuffer(7, path=path),
@@ -53,7 +51,7 @@ def rows(step: int, several: bool, **more: Any) -> Batch:
 
 def check_whole(buffer: Any) -> list[list[int]]:
     """The steps in each ring, after a look at every value, at positions and at priorities."""
-    if not len(buffer):  # which undoes what an interruption of the undoing has left
+    if not len(buffer):  # which finishes a rollback that was interrupted
         return [[] for _ in range(buffer.buffer_num)]
     slots = state_of(buffer).rings.chronological()
     stored = Batch({name: column[slots] for name, column in state_of(buffer).columns.items()})
@@ -77,34 +75,6 @@ def check_whole(buffer: Any) -> list[list[int]]:
         assert buffer.weight.reduce() == pytest.approx(buffer.weight.values.sum())
     assert set(buffer.sample(30)[1].tolist()) <= set(slots.tolist())
     return out
-
-
-class Interruption(BaseException):
-    """As ``KeyboardInterrupt``, at a line of the package that is chosen."""
-
-
-def interrupted(call: Callable[[], Any], moment: int) -> int:
-    """Do something, with an exception before a line of the package; returns how many lines there were."""
-    lines = 0
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal lines
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line":
-            lines += 1
-            if lines > moment:
-                raise Interruption
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    except Interruption:
-        pass
-    finally:
-        sys.settrace(None)
-    return lines
 
 
 CALLS: dict[str, Callable[[Any, int], Any]] = {
@@ -243,7 +213,7 @@ def test_ctrl_c_at_any_time_and_twice_leaves_a_buffer_of_whole_rows_in_order(nam
         step = 1 + max((one for ring in there for one in ring), default=step - 1)
 
 
-def test_a_signal_handler_that_calls_the_buffer_in_the_middle_of_a_change_is_refused_and_the_change_undone():
+def test_a_signal_handler_that_calls_the_buffer_in_the_middle_of_a_change_is_refused_and_the_change_rolled_back():
     buffer = ReplayBuffer(7)
     for step in range(3):
         buffer.add(rows(step, False))
@@ -261,7 +231,7 @@ def test_a_signal_handler_that_calls_the_buffer_in_the_middle_of_a_change_is_ref
     assert len(buffer) == 3
 
 
-def test_an_error_in_the_middle_of_a_change_undoes_it(monkeypatch):
+def test_an_error_in_the_middle_of_a_change_rolls_it_back(monkeypatch):
     buffer = PrioritizedReplayBuffer(7, 0.5, 0.5)
     for step in range(9):
         buffer.add(rows(step, False))

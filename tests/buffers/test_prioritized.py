@@ -10,9 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.buffers.helpers import transition, transitions
+from tests.buffers.helpers import held, holding, step, transition, transitions
 from typedbatch import Batch, errors
 from typedbatch.buffers import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, SegmentTree
+from typedbatch.errors import RowAssignmentError, RowIndexError
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -480,3 +481,50 @@ def test_a_weight_is_the_last_field_of_what_is_sampled():
     batch, _ = prioritized([1.0, 2.0]).sample(3)
     assert isinstance(batch, Batch)
     assert list(batch.keys())[-1] == "weight"
+
+
+def test_values_that_are_looked_up_in_a_tree_are_left_alone():
+    for size in (3, 5000):
+        tree = SegmentTree(size)
+        tree[np.arange(size)] = np.ones(size)
+        index, value, looked_up = np.array([1, 2]), np.array([3.0, 4.0]), np.array([0.5, 2.5, 3.5])
+        tree[index] = value
+        tree.get_prefix_sum_idx(looked_up)
+        assert (index.tolist(), value.tolist(), looked_up.tolist()) == ([1, 2], [3.0, 4.0], [0.5, 2.5, 3.5])
+
+
+def test_priorities_are_copied():
+    buffer = holding("prioritized")
+    slots, priorities = np.array([0, 1]), np.array([-2.0, 3.0])
+    for new in (priorities, torch.from_numpy(priorities)):
+        buffer.update_weight(slots, new)
+        assert priorities.tolist() == [-2.0, 3.0]
+        assert slots.tolist() == [0, 1]
+
+
+def test_rows_added_to_a_ring_are_sampled_by_priority():
+    buffer = holding("prioritized vector", 1)
+    slot = 4 + buffer.buffers[1].add(transition(7)).slots.item()
+    assert slot in buffer.sample_indices(500)
+    assert buffer[[0, slot]].weight.tolist() == [1.0, 1.0]
+
+
+def test_no_rows_have_no_weights():
+    buffer = PrioritizedVectorReplayBuffer(4, 2, alpha=0.5, beta=0.5)
+    buffer.add(transitions([1, 2]))
+    assert buffer[[]].weight.shape == (0,)
+    assert buffer.sample(-1)[0].weight.shape == (0,)
+
+
+class TestPriorities:
+    def test_only_rows_can_be_given_a_priority(self):
+        buffer = held(PrioritizedReplayBuffer(8, 0.6, 0.4), step(0))
+        for slots in (4, [0, 4]):
+            with pytest.raises(RowIndexError):
+                buffer.init_weight(slots)
+            with pytest.raises(RowIndexError):
+                buffer.update_weight(slots, np.ones(np.shape(slots)))
+        for priorities in (["a"], [1j]):
+            with pytest.raises(RowAssignmentError, match="priorities are numbers"):
+                buffer.update_weight([0], priorities)
+        assert set(buffer.sample_indices(100).tolist()) == {0}

@@ -15,9 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.buffers.model import Model, as_batch, as_rows, is_done, leaf, row, value
+from tests.buffers.model import CachedModel, Model, as_batch, as_rows, is_done, leaf, row, value
 from typedbatch import Batch, errors
 from typedbatch.buffers import (
+    CachedReplayBuffer,
     PrioritizedReplayBuffer,
     PrioritizedVectorReplayBuffer,
     ReplayBuffer,
@@ -40,15 +41,17 @@ class Buffers(RuleBasedStateMachine):
         size=st.integers(1, 12),
         rings=st.integers(1, 3),
         vector=st.booleans(),
+        cached=st.booleans(),
         ignore_obs_next=st.booleans(),
         stack_num=st.integers(1, 3),
         prioritized=st.booleans(),
         on_disk=st.booleans(),
     )
-    def make(self, size, rings, vector, ignore_obs_next, stack_num, prioritized, on_disk):
+    def make(self, size, rings, vector, cached, ignore_obs_next, stack_num, prioritized, on_disk):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name, "buffer") if on_disk else None
-        self.vector = vector or rings > 1
+        self.cached, prioritized = cached, prioritized and not cached
+        self.vector = vector or cached or rings > 1
         self.stack, self.ignore_obs_next, self.prioritized = stack_num, ignore_obs_next, prioritized
         options = {"stack_num": stack_num, "ignore_obs_next": ignore_obs_next, "path": self.path}
         if prioritized:
@@ -58,8 +61,13 @@ class Buffers(RuleBasedStateMachine):
             if prioritized
             else (ReplayBuffer, VectorReplayBuffer)
         )
-        self.buffer: Any = several(size, rings, **options) if self.vector else plain(size, **options)
-        self.model = Model(rings, -(-size // rings))
+        if cached:
+            path = options.pop("path")
+            self.buffer: Any = CachedReplayBuffer(ReplayBuffer(size, **options), rings, 4, path=path)
+            self.model: Model = CachedModel(size, rings, 4)
+        else:
+            self.buffer = several(size, rings, **options) if self.vector else plain(size, **options)
+            self.model = Model([-(-size // rings)] * rings)
         self.columns: set[str] = set()
         self.priorities: dict[int, float] = {}
         self.highest = self.lowest = 1.0
@@ -75,6 +83,8 @@ class Buffers(RuleBasedStateMachine):
 
     def written(self, slots: Iterable[int], fields: Iterable[str]) -> None:
         self.columns |= set(fields)
+        if not self.prioritized:
+            return
         for slot in slots:
             self.priorities[slot] = self.highest
         self.priorities = {slot: self.priorities[slot] for slot in self.model.slots()}
@@ -83,8 +93,8 @@ class Buffers(RuleBasedStateMachine):
 
     @rule(data=st.data(), ends=flags, extra=st.booleans(), text=st.booleans(), obs_next=st.booleans())
     def add(self, data, ends, extra, text, obs_next):
-        rings = len(self.model.rings)
-        ids = data.draw(st.none() | st.lists(st.integers(0, rings - 1), max_size=6), "buffer_ids")
+        rings = len(self.model.inputs)
+        ids = data.draw(st.none() | st.lists(st.integers(0, rings - 1), max_size=6, unique=self.cached), "buffer_ids")
         several = self.vector or ids is not None
         rows = []
         for i in range(rings if ids is None else len(ids)):
@@ -96,14 +106,15 @@ class Buffers(RuleBasedStateMachine):
             rows.append(one)
         added = self.buffer.add(as_rows(rows) if several else as_batch(rows[0]), buffer_ids=ids)
         expected = [
-            self.model.rings[ring].add(one)
-            for ring, one in zip(range(rings) if ids is None else ids, rows, strict=True)
+            self.model.add(ring, one) for ring, one in zip(range(rings) if ids is None else ids, rows, strict=True)
         ]
         for place, (slot, ep_return, ep_len, ep_start) in enumerate(expected):
             assert (added.slots[place], added.ep_return[place], added.ep_len[place]) == (slot, ep_return, ep_len)
             assert added.ep_start[place] == ep_start
         assert len(added.slots) == len(rows)
         self.written((slot for slot, *_ in expected), rows[0] if rows else row(0))
+        if rows and self.vector:
+            self.check_parts()
 
     @rule(
         size=st.integers(1, 9),
@@ -113,19 +124,19 @@ class Buffers(RuleBasedStateMachine):
         ignore_obs_next=st.booleans(),
     )
     def update(self, size, rings, adds, extra, ignore_obs_next):
-        count = 1 if rings == "one" else len(self.model.rings)
+        count = 1 if rings == "one" or self.cached else len(self.model.rings)
         other = VectorReplayBuffer(size, count, ignore_obs_next=ignore_obs_next)
-        theirs = Model(count, -(-size // count))
+        theirs = Model([-(-size // count)] * count)
         for place, ends in enumerate(adds):
             one = self.new_row(ends, **({"extra": self.numbers} if extra else {}))
             other.add(as_rows([one]), buffer_ids=[place % count])
-            theirs.rings[place % count].add(one)
-        if count != len(self.model.rings):
+            theirs.add(place % count, one)
+        if count != len(self.model.rings) and not self.cached:
             with pytest.raises(errors.StructureError):
                 self.buffer.update(other)
             return
         taken: list[int] = []
-        for mine, ring in zip(self.model.rings, theirs.rings, strict=True):
+        for mine, ring in zip(self.model.rings, theirs.rings, strict=not self.cached):
             rows = [dict(one) for _, one in ring.rows]
             if ignore_obs_next:
                 for one, (slot, _) in zip(rows, ring.rows, strict=True):
@@ -307,6 +318,14 @@ class Buffers(RuleBasedStateMachine):
             stored = [self.priorities.get(slot, 0.0) ** ALPHA for slot in range(buffer.maxsize)]
             np.testing.assert_allclose(buffer.weight[np.arange(buffer.maxsize)], stored)
             np.testing.assert_allclose(buffer.weight.reduce(), sum(stored))
+
+    def check_parts(self) -> None:
+        """Each ring is a buffer of its own, which shares its rows with the whole."""
+        for part, ring in zip(self.buffer.buffers, self.model.rings, strict=True):
+            assert len(part) == len(ring.rows)
+            assert part[:].act.tolist() == [one["act"] for _, one in ring.rows]
+        if self.cached:
+            assert self.buffer.main_buffer[:].act.tolist() == [one["act"] for _, one in self.model.rings[0].rows]
 
     def column(self, path: str, slots: list[int], frames: int) -> Any:
         """What some rows read as in a field."""

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +19,6 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 from typer.testing import CliRunner
 
 import typedbatch
@@ -28,7 +26,6 @@ from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
 from typedbatch._report import page_address
 from typedbatch.cli.commands import app
 from typedbatch.cli.loading import read
-from typedbatch.cli.output import linked
 from typedbatch.errors import Code, StorageError
 from typedbatch.files import save
 from typedbatch.testing import example
@@ -431,17 +428,6 @@ def test_the_addresses_are_those_of_the_documentation():
     settings = tomllib.loads((PAGES.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     address = page_address("TB302 dimension-conflict")
     assert address == f"{settings['project']['urls']['Documentation']}/errors/TB302.html"
-
-
-def test_on_a_terminal_codes_are_links(folder):
-    out = StringIO()
-    Console(file=out, force_terminal=True, color_system="truecolor").print(linked("is missing  [TB101 missing-field]"))
-    assert re.fullmatch(
-        rf"is missing  \[\x1b]8;id=\d+;{re.escape(page_address('TB101'))}\x1b\\TB101\x1b]8;;\x1b\\ missing-field]\n",
-        out.getvalue(),
-    )
-    done = run("validate", "short.h5", "--as", ROLLOUT, cwd=folder)
-    assert "\x1b" not in done.stdout
 
 
 def test_every_code_has_a_page_and_a_slip_is_pointed_out(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ from tests.files.helpers import ENDINGS, Steps, assert_same, cells
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
 from typedbatch.errors import SchemaError, SettingError, StorageError
 from typedbatch.files import load, save
-from typedbatch.files._hdf5 import process
+from typedbatch.files._hdf5 import reading
+from typedbatch.files._hdf5.target import is_own
 
 
 def small() -> Any:
@@ -26,6 +29,13 @@ def small() -> Any:
     scalar.__dict__["s"] = np.float32(1.5)
     tensors = Batch(t=torch.ones(2, dtype=torch.bfloat16), g=torch.ones(1, requires_grad=True))
     return Batch(obs=np.arange(3.0), o=cells(None, [1], "x"), text="é", n=None, r=Batch(), deep=scalar, tensors=tensors)
+
+
+def foreign(batch: Any, path: Path) -> Path:
+    """A file of a batch that this process has not written itself, so that another process reads it."""
+    save(batch, path.with_name("own.h5"))
+    shutil.copy(path.with_name("own.h5"), path)
+    return path
 
 
 def outcome(path: Path, **arguments: Any) -> Any:
@@ -186,7 +196,7 @@ def changed(whole: bytes, seed: int) -> bytes:
 @pytest.mark.parametrize("name", ["small", "compressed", "policies"])
 def test_bytes_of_an_hdf5_file_that_were_changed_give_a_batch_or_are_refused(name, tmp_path, monkeypatch):
     """In this process: whatever goes wrong in the HDF5 library, it neither ends it nor keeps it waiting."""
-    monkeypatch.setattr(process, "SECONDS", 1.0)
+    monkeypatch.setattr(reading, "SECONDS", 1.0)
     policies = MultiAgentBatch({"p": SampleBatch(obs=np.arange(300.0)), "q": SampleBatch(obs=torch.ones(2))}, 300)
     path = tmp_path / "whole.h5"
     save(policies if name == "policies" else small(), path, compression="gzip" if name == "compressed" else None)
@@ -201,9 +211,8 @@ def test_bytes_of_an_hdf5_file_that_were_changed_give_a_batch_or_are_refused(nam
 
 
 def test_what_ends_the_process_that_reads_or_keeps_it_busy_is_an_error_and_the_next_file_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "SECONDS", 1.0)
-    path = tmp_path / "a.h5"
-    save(small(), path)
+    monkeypatch.setattr(reading, "SECONDS", 1.0)
+    path = foreign(small(), tmp_path / "a.h5")
     for serve, reason in (
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "HDF5 crashed while reading it.*ended with -11"),
         ("import sys; sys.stdin.readline(); sys.exit(0)", "HDF5 crashed while reading it.*ended with 0"),
@@ -212,32 +221,36 @@ def test_what_ends_the_process_that_reads_or_keeps_it_busy_is_an_error_and_the_n
             "HDF5 did not finish reading it: it is damaged, or was made to keep HDF5 busy",
         ),
         (
-            "import sys; sys.stdout.write('a' + 8 * chr(127)); sys.stdout.flush(); input()",
+            """print('["array", "<f8", [1000000000000]]', flush=True); input()""",
             "sent more data than a file of this size can contain",
         ),
-        ("import sys; sys.stdout.write('t' + chr(1) + 7 * chr(0) + '{'); sys.stdout.flush(); input()", "damaged"),
+        ("import sys; sys.stdout.write('x' * 2**25); sys.stdout.flush()", "sent more data than a file of this size"),
+        ("""print('["array", "|O", [1]]', flush=True); input()""", "sent something that is not an array"),
+        ("""print('["tree", ["", {"a": ["AAAAAAAAAAA=", "|O", [1]]}, {}]]', flush=True); input()""", "damaged"),
+        ("""print('["tree", ["", {}, {"a": ["", null, {}]}]]', flush=True); input()""", "damaged"),
+        ("print('{', flush=True); input()", "damaged"),
     ):
-        process.end_all()
+        reading.end_idle()
         with monkeypatch.context() as patch:
-            patch.setattr(process, "_SERVE", serve)
+            patch.setattr(reading, "_SERVE", serve)
             with pytest.raises(StorageError, match=reason):
                 load(path)
         assert_same(load(path), small())
 
 
 def test_a_process_that_has_gone_meanwhile_is_replaced(tmp_path):
-    path = tmp_path / "a.h5"
-    save(small(), path)
+    path = foreign(small(), tmp_path / "a.h5")
     load(path)
-    for worker in process._idle:
-        worker._process.kill()
-        worker._process.wait()
+    assert reading._idle
+    for process in reading._idle:
+        process.kill()
+        process.wait()
     assert_same(load(path), small())
 
 
 def test_several_threads_read_at_once(tmp_path):
     for number in range(4):
-        save(Batch(a=np.full(1000, number)), tmp_path / f"{number}.h5")
+        foreign(Batch(a=np.full(1000, number)), tmp_path / f"{number}.h5")
     failures = []
 
     def read(number: int) -> None:
@@ -253,11 +266,41 @@ def test_several_threads_read_at_once(tmp_path):
     assert failures == []
 
 
-def test_a_trusted_file_is_read_in_this_process(tmp_path, monkeypatch):
-    path = tmp_path / "a.h5"
-    save(small(), path)
-    process.end_all()
+def test_a_trusted_file_is_read_in_this_process(tmp_path):
+    path = foreign(small(), tmp_path / "a.h5")
+    reading.end_idle()
     assert_same(load(path, trusted=True), small())
-    assert process._idle == []
+    assert reading._idle == []
     with pytest.raises(SettingError, match=r"trusted= is for HDF5 files"):
         load(tmp_path / "a.safetensors", trusted=True)
+
+
+def test_a_file_that_this_process_has_written_is_read_in_this_process_until_somebody_changes_it(tmp_path):
+    path = tmp_path / "a.h5"
+    reading.end_idle()
+    for _ in range(20):  # The clock of the file system may not tick between the two changes.
+        save(small(), path)
+        assert is_own(path.stat())
+        path.write_bytes(path.read_bytes())
+        assert not is_own(path.stat())
+    save(small(), path)
+    assert_same(load(path), small())
+    assert reading._idle == []
+    path.write_bytes(path.read_bytes())
+    assert_same(load(path), small())
+    assert len(reading._idle) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_reads_with_a_process_of_its_own(tmp_path):
+    path = foreign(small(), tmp_path / "a.h5")
+    load(path)
+    waiting = list(reading._idle)
+    if not (child := os.fork()):
+        try:
+            os._exit(0 if reading._idle == [] and load(path).text == "é" else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert_same(load(path), small())
+    assert reading._idle == waiting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -32,9 +33,11 @@ def files(folder: Any) -> None:
     """One file of each sort, and a buffer's folder."""
     save(Batch(a=np.ones(3), b=Batch(c="text")), folder / "a.safetensors")
     save(Batch(a=np.ones(3), b=Batch(c="text")), folder / "a.h5")
+    shutil.copy(folder / "a.h5", folder / "copy.h5")
     np.savez(folder / "a.npz", a=np.ones(3))
     write_group(folder)
     buffer().save_hdf5(folder / "buffer.h5")
+    shutil.copy(folder / "buffer.h5", folder / "copy of buffer.h5")
     buffer(folder / "buffer").close()
 
 
@@ -48,13 +51,13 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "save as hdf5": lambda folder: save(Batch(a=np.ones(3), b="text"), folder / "b.h5"),
     "load": lambda folder: load(folder / "a.safetensors"),
     "load mapped": lambda folder: load(folder / "a.safetensors", mmap=True),
-    "load hdf5": lambda folder: load(folder / "a.h5"),
-    "load hdf5 here": lambda folder: load(folder / "a.h5", trusted=True),
+    "load hdf5": lambda folder: load(folder / "copy.h5"),
+    "load hdf5 here": lambda folder: load(folder / "a.h5"),
     "to_hdf5": write_group,
     "from_hdf5": lambda folder: from_hdf5(folder / "group.h5"),
     "save a buffer": lambda folder: buffer().save_hdf5(folder / "c.h5"),
-    "load a buffer": lambda folder: ReplayBuffer.load_hdf5(folder / "buffer.h5"),
-    "load a buffer here": lambda folder: ReplayBuffer.load_hdf5(folder / "buffer.h5", trusted=True),
+    "load a buffer": lambda folder: ReplayBuffer.load_hdf5(folder / "copy of buffer.h5"),
+    "load a buffer here": lambda folder: ReplayBuffer.load_hdf5(folder / "buffer.h5"),
     "make a folder": lambda folder: buffer(folder / "new").close(),
     "open a folder": lambda folder: ReplayBuffer.open(folder / "buffer").close(),
     "read a folder": lambda folder: len(ReplayBuffer.open(folder / "buffer", "r")),
@@ -63,21 +66,21 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 MOMENTS: dict[str, list[str]] = {
-    "save": ["_mode_of", "_write_all"],
-    "save as hdf5": ["write_file", "_write_array", "_write_json"],
-    "load": ["_open_without_waiting", "require_regular", "_header", "_read_into", "_batch", "value"],
+    "save": ["atomic_write", "write"],
+    "save as hdf5": ["write_file", "_write_array", "plain"],
+    "load": ["_open_without_waiting", "require_regular", "_header", "_entries", "_batch", "value"],
     "load mapped": ["_header", "aligned"],
-    "load hdf5": ["_open_without_waiting", "ask", "_read_into", "_group", "build_value", "_from_json"],
-    "load hdf5 here": ["_open_without_waiting", "_read_here", "read_group", "_dataset", "_require_known", "_from_json"],
-    "to_hdf5": ["_write_array", "_write_json"],
-    "from_hdf5": ["_open_without_waiting", "ask", "_read_into", "_group", "build_value", "_from_json"],
-    "save a buffer": ["_mode_of", "description", "to_hdf5", "_write_array"],
-    "load a buffer": ["ask", "build_value", "make_empty", "_require_columns", "restore"],
-    "load a buffer here": ["read_group", "_dataset"],
+    "load hdf5": ["open_regular", "_ask", "_group", "build_value", "_leaf"],
+    "load hdf5 here": ["open_regular", "is_own", "read_group", "read_dataset", "_require_readable", "_leaf"],
+    "to_hdf5": ["_write_array", "plain"],
+    "from_hdf5": ["open_regular", "_ask", "_group", "build_value", "_leaf"],
+    "save a buffer": ["atomic_write", "description", "to_hdf5", "_write_array"],
+    "load a buffer": ["_ask", "build_value", "make_empty", "_require_columns", "restore"],
+    "load a buffer here": ["read_group", "read_dataset"],
     "make a folder": ["require_no_link", "lock", "_take", "create_array", "reserve", "_lay_out", "replace_description"],
     "open a folder": ["require_no_link", "identity", "_take", "description", "_map_column", "opened", "reserve"],
     "read a folder": ["description", "_map_column", "array", "positions", "restored", "_require_columns"],
-    "the command": ["_open_without_waiting", "_npz", "_as_batch"],
+    "the command": ["_open_without_waiting", "_content"],
 }
 """The functions that are entered when the signal comes."""
 

@@ -5,19 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.ops.helpers import assert_array, assert_shows
+from tests.ops.helpers import assert_shows
 from typedbatch import Batch, RolloutBatch, errors
 from typedbatch.errors import TypedBatchError
-
-
-def test_a_field_reads_the_same_as_attribute_and_item():
-    batch = Batch(a=[1, 2, 3], b=[4, 5, 6])
-    assert batch.a is batch["a"]
-    assert str(batch.a) == "[1 2 3]"
-
-
-def test_chained_names_reach_a_leaf():
-    assert_array(Batch(a={"b": {"c": [1, 2]}}).a.b.c, [1, 2])
 
 
 def test_fields_are_added_replaced_and_deleted():
@@ -40,13 +30,6 @@ def test_fields_are_added_replaced_and_deleted():
     assert batch["c"] is batch.c
     assert "c" in batch
     assert "a" not in batch
-
-
-def test_fields_are_deleted_by_attribute_and_by_item():
-    batch = Batch(a=1, b=2, c=3)
-    del batch.a
-    del batch["b"]
-    assert list(batch.keys()) == ["c"]
 
 
 def test_hasattr_and_contains_agree():

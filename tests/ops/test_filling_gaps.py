@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from tests.ops.helpers import assert_array, assert_shows
-from typedbatch import Batch, errors
+from typedbatch import Batch
 from typedbatch.errors import TypedBatchError
 
 
@@ -41,21 +40,6 @@ def test_stack_fills_what_some_lack_with_zeros():
     )
 
 
-def test_stack_fills_at_every_depth():
-    first = Batch(a=np.zeros([4, 4]), common=Batch(c=np.zeros([4, 5])))
-    second = Batch(b=np.zeros([4, 6]), common=Batch(c=np.zeros([4, 5])))
-    stacked = Batch.stack([first, second])
-    assert stacked.a.shape == (2, 4, 4)
-    assert stacked.b.shape == (2, 4, 6)
-    assert stacked.common.c.shape == (2, 4, 5)
-
-
-def test_stack_fills_integers_with_integer_zeros():
-    stacked = Batch.stack([Batch(a=[1, 2]), Batch(b=[3, 4])])
-    assert_array(stacked.a, [[1, 2], [0, 0]], "int64")
-    assert_array(stacked.b, [[0, 0], [3, 4]], "int64")
-
-
 def test_stack_fills_objects_with_none():
     stacked = Batch.stack((Batch(a=np.array([0.0, 2.0])), Batch(a=np.array([1.0, 3.0]), b="done")))
     assert_shows(
@@ -68,16 +52,6 @@ def test_stack_fills_objects_with_none():
         )
         """,
     )
-
-
-def test_cat_fills_when_asked_to():
-    first = Batch(a=np.ones([3, 4]), common=Batch(c=np.ones([3, 5])))
-    second = Batch(b=np.ones([4, 3]), common=Batch(c=np.ones([4, 5])))
-    joined = Batch.cat([first, second], missing="pad")
-    assert list(joined.keys()) == ["a", "common", "b"]
-    assert_array(joined.a, np.concatenate([np.ones((3, 4)), np.zeros((4, 4))]))
-    assert_array(joined.b, np.concatenate([np.zeros((3, 3)), np.ones((4, 3))]))
-    assert_array(joined.common.c, np.ones((7, 5)))
 
 
 @pytest.mark.parametrize(
@@ -100,21 +74,6 @@ def test_a_misspelt_missing_policy_is_no_policy(join, parts):
         join(parts, missing="eror")
 
 
-@pytest.mark.parametrize("swap", [False, True], ids=["first lacks", "second lacks"])
-def test_a_field_that_one_item_lacks_is_never_dropped(swap):
-    pair = [Batch(a=[1], n={"x": [1]}), Batch(a=[2], n={"x": [2], "y": [3]}, b=["text"], t=torch.ones(1))]
-    pair = pair[::-1] if swap else pair
-    for joined in (Batch.stack(pair), Batch.cat(pair, missing="pad"), Batch([part.to_dict() for part in pair])):
-        assert set(joined.keys()) == {"a", "n", "b", "t"}
-        assert set(joined.n.keys()) == {"x", "y"}
-        assert len(joined) == 2
-        assert len(joined.n.y) == len(joined.b) == len(joined.t) == 2
-    with pytest.raises(errors.StructureError, match="'b'"):
-        Batch.cat(pair)
-    with pytest.raises(errors.StructureError, match="'b'"):
-        Batch.stack(pair, missing="error")
-
-
 @pytest.mark.parametrize("gap", [{}, Batch()], ids=["dict", "Batch"])
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_an_empty_row_is_a_row(gap, position):
@@ -124,25 +83,6 @@ def test_an_empty_row_is_a_row(gap, position):
         expected = [1, 2]
         expected.insert(position, 0)
         assert_array(stacked.a, expected)
-
-
-def test_fields_reserved_by_all_stay_reserved():
-    batches = [Batch(a=Batch(), b=[1]), Batch(a=Batch(), b=[2])]
-    assert Batch.stack(batches).a == Batch()
-    assert Batch.cat(batches).a == Batch()
-
-
-def test_a_field_reserved_by_some_is_filled():
-    batches = [Batch(a=Batch(), b=[1, 2]), Batch(a=[5], b=[3])]
-    assert_array(Batch.cat(batches).a, [0, 0, 5])
-    assert_array(Batch.stack([Batch(a=Batch(), b=1), Batch(a=5, b=3)]).a, [0, 5])
-
-
-def test_growing_a_batch_of_reserved_fields_equals_joining_with_it():
-    base, more = Batch(a=Batch()), Batch(a=[1])
-    joined = Batch.cat([base, more])
-    base.cat_([more])
-    assert base == joined == Batch(a=[1])
 
 
 def test_fields_keep_the_order_in_which_they_are_first_seen():

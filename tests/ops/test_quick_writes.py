@@ -178,17 +178,6 @@ def test_a_column_is_set_the_short_way_when_nothing_is_unusual() -> None:
     assert column.tolist() == [1, 0, 2, 0]
 
 
-@pytest.mark.parametrize("make", [np.array, torch.tensor])
-@given(st.integers(-6, 5), st.integers(-6, 5))
-def test_a_row_may_be_written_from_a_view_of_the_same_batch(make, i, j):
-    batch = Batch(a=make(range(6)), b=make([[k, -k] for k in range(6)]), n=Batch(c=make(range(10, 16))))
-    expected = copy.deepcopy(batch)
-    for leaf in (expected.a, expected.b, expected.n.c):
-        leaf[i] = copy.deepcopy(leaf[j])
-    batch[i] = batch[j]
-    assert batch == expected
-
-
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(1, 6))
 def test_rows_that_overlap_their_source_are_written_as_from_a_copy(i, j, count):
     table = np.arange(40).reshape(4, 10)

@@ -15,29 +15,6 @@ from typedbatch import Batch, errors
 
 
 @pytest.mark.parametrize(
-    ("index", "rows"),
-    [
-        (0, {"a": 9, "t": 9.0, "n": {"b": 9}}),
-        ([0, 1], {"a": [9, 8], "t": [9.0, 8.0], "n": {"b": [9, 8]}}),
-        (slice(0, 2), Batch(a=[9, 8], t=torch.tensor([9.0, 8.0]), n=Batch(b=[9, 8]))),
-        ([0, 1], [{"a": 9, "t": 9.0, "n": {"b": 9}}, {"a": 8, "t": 8.0, "n": {"b": 8}}]),
-        (np.array([True, True, False]), {"a": 9, "t": 9.0, "n": {"b": 9}}),
-        (torch.tensor([0, 1]), {"a": 9, "t": 9.0, "n": {"b": 9}}),
-    ],
-    ids=["dict", "lists", "batch", "list of dicts", "mask", "tensor"],
-)
-def test_rows_are_assigned_into_the_existing_arrays(index, rows):
-    batch = Batch(a=[1, 2, 3], t=torch.tensor([1.0, 2.0, 3.0]), n={"b": [1, 2, 3]})
-    array = batch.n.b
-    batch[index] = rows
-    assert batch.n.b is array
-    assert array[0] == batch.a[0] == 9
-    assert batch.t[0] == 9.0
-    assert array[2] == 3
-    assert batch.t.dtype == torch.float32
-
-
-@pytest.mark.parametrize(
     "index",
     [slice(None, None, -1), slice(2, None, -2), range(3), [True, True, True], np.array([2, 1, 0]), ..., (slice(3),)],
 )
@@ -47,48 +24,6 @@ def test_rows_are_assigned_wherever_they_can_be_read(index):
         rows = batch[index]
         batch[index] = {"a": np.arange(1.0, 1.0 + len(rows))}
         assert batch[index].a.tolist() == list(np.arange(1.0, 1.0 + len(rows)))
-
-
-def test_rows_are_shifted_within_a_batch():
-    # Torch refuses to copy between overlapping memory, and a numpy field before it must not be shifted alone.
-    for target, source in (
-        (slice(0, 3), slice(1, 4)),
-        (slice(1, 4), slice(0, 3)),
-        (slice(None, None, -1), slice(None)),
-    ):
-        expected = np.arange(4)
-        expected[target] = np.arange(4)[source]
-        batch = Batch(a=np.arange(4), t=torch.arange(4), n={"t": torch.arange(4)})
-        batch[target] = batch[source]
-        assert batch.a.tolist() == batch.t.tolist() == batch.n.t.tolist() == expected.tolist()
-
-
-def test_a_row_taken_out_goes_back_in_unchanged():
-    batch = Batch(a=[1, 2], n={"t": torch.tensor([1.0, 2.0]), "r": Batch()}, o=["x", "y"], none=None)
-    before = copy.deepcopy(batch)
-    for i in range(2):
-        batch[i] = batch[i]
-    batch[:] = batch[:]
-    assert_identical(batch, before)
-
-
-def test_a_row_that_lacks_fields_zeroes_those():
-    batch = Batch(a=[1, 2], f=[1.5, 2.5], s=["x", "y"], n={"k": [7, 8]})
-    batch[0] = {"a": 9}
-    assert_array(batch.a, [9, 2])
-    assert_array(batch.f, [0.0, 2.5])
-    assert_array(batch.s, [None, "y"])
-    assert_array(batch.n.k, [0, 8])
-
-
-def test_absent_fields_of_a_row_are_zeroed_in_every_kind_of_leaf():
-    batch = Batch(a=[1, 2], t=torch.tensor([1.0, 2.0]), o=["x", "y"], n={"b": [True, True]}, r=Batch())
-    batch[1] = {"a": 9}
-    assert_array(batch.a, [1, 9])
-    assert batch.t.tolist() == [1.0, 0.0]
-    assert_array(batch.o, ["x", None])
-    assert_array(batch.n.b, [True, False])
-    assert batch.r == Batch()
 
 
 def test_a_partial_row_can_be_refused():
@@ -153,12 +88,6 @@ def test_a_whole_float_goes_into_an_integer_field():
     assert batch.t.tolist() == [3, 2]
 
 
-def test_a_number_is_assigned_into_a_tensor_field():
-    batch = Batch(t=torch.zeros(2))
-    batch[0] = {"t": 2.5}
-    assert batch.t.tolist() == [2.5, 0.0]
-
-
 def test_a_column_of_every_field_is_changed_in_place():
     batch = Batch(a=np.array([[0.0, 2.0], [1.0, 3.0]]), b=[[5.0, -5.0], [1.0, -2.0]])
     batch[:, 1] += 10
@@ -173,28 +102,6 @@ def test_a_column_of_every_field_is_changed_in_place():
         )
         """,
     )
-
-
-def test_a_column_is_changed_in_place_when_lengths_differ():
-    batch = Batch(a=np.array([[0.0, 2.0], [1.0, 3.0]]), b=[[5, -5]])
-    assert batch.shape == [1, 2]
-    batch[:, 1] += 1
-    assert_shows(
-        batch,
-        """
-        Batch(
-            a: array([[0., 3.],
-                      [1., 4.]]),
-            b: array([[ 5, -4]]),
-        )
-        """,
-    )
-
-
-def test_an_integer_field_stays_integer_when_a_column_is_changed():
-    batch = Batch(a=np.array([[0.0, 2.0], [1.0, 3.0]]), b=[[5, -5], [1, -2]])
-    batch[:, 1] += 1
-    assert_array(batch.b, [[5, -4], [1, -1]], "int64")
 
 
 def test_a_cell_of_an_object_array_holds_what_it_is_given():

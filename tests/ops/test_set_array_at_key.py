@@ -7,37 +7,7 @@ import pytest
 import torch
 from torch.distributions import Normal
 
-from tests.ops.helpers import assert_array
 from typedbatch import Batch
-
-
-def test_set_array_at_key_sets_a_whole_field():
-    batch = Batch(a=[1, 2, 3])
-    batch.set_array_at_key(np.array([1.0, 2.0, 3.0]), "b")
-    batch.set_array_at_key(arr=np.array([4.0, 5.0, 6.0]), key="a")
-    assert_array(batch.b, [1.0, 2.0, 3.0])
-    assert_array(batch.a, [4.0, 5.0, 6.0])
-
-
-def test_set_array_at_key_sets_rows_of_a_field():
-    batch = Batch(a=np.array([1, 2, 3]))
-    array = batch.a
-    batch.set_array_at_key(np.array([9, 8]), "a", index=[0, 2])
-    assert batch.a is array
-    assert_array(array, [9, 2, 8])
-
-
-def test_set_array_at_key_creates_a_field_with_a_default():
-    batch = Batch(a=[1, 2, 3])
-    batch.set_array_at_key(np.array([9.0, 8.0]), "b", index=[0, 2], default_value=-1)
-    assert_array(batch.b, [9.0, -1.0, 8.0])
-
-
-def test_set_array_at_key_creates_a_tensor_field():
-    batch = Batch(a=[1, 2, 3])
-    batch.set_array_at_key(torch.tensor([9.0, 8.0]), "b", index=[0, 2], default_value=-1)
-    assert type(batch.b) is torch.Tensor
-    assert batch.b.tolist() == [9.0, -1.0, 8.0]
 
 
 @pytest.mark.parametrize("index", [None, [0, 2]], ids=["all", "some"])

@@ -13,13 +13,6 @@ from typedbatch import Batch, BatchRecord
 from typedbatch.errors import StructureError
 
 
-def test_split_in_order_ends_with_the_rest():
-    pieces = list(Batch(a=np.arange(10), b=np.arange(10, 20)).split(size=3, shuffle=False))
-    assert [piece.a.tolist() for piece in pieces] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
-    assert [piece.b.tolist() for piece in pieces] == [[10, 11, 12], [13, 14, 15], [16, 17, 18], [19]]
-    assert [len(piece) for piece in pieces] == [3, 3, 3, 1]
-
-
 def test_split_shuffles_by_default_and_keeps_rows_together():
     large = Batch(obs=np.arange(400).reshape(100, 4), act=np.arange(100))
     first = next(large.split(32))
@@ -29,28 +22,6 @@ def test_split_shuffles_by_default_and_keeps_rows_together():
     assert sorted(everything.act.tolist()) == list(range(100))
     np.random.seed(3)
     assert not np.array_equal(Batch.cat(list(large.split(32))).act, np.arange(100))
-
-
-@pytest.mark.parametrize(
-    ("size", "merge_last", "lengths"),
-    [
-        (1, False, [1] * 7),
-        (3, False, [3, 3, 1]),
-        (3, True, [3, 4]),
-        (5, True, [7]),
-        (7, False, [7]),
-        (7, True, [7]),
-        (9, False, [7]),
-        (9, True, [7]),
-        (-1, False, [7]),
-        (-1, True, [7]),
-    ],
-)
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_split_sizes(size, merge_last, lengths, shuffle):
-    pieces = list(Batch(a=np.arange(7)).split(size, shuffle=shuffle, merge_last=merge_last))
-    assert [len(piece) for piece in pieces] == lengths
-    assert sorted(x for piece in pieces for x in piece.a) == list(range(7))
 
 
 def test_split_is_lazy_and_follows_numpys_global_seed():

@@ -6,7 +6,6 @@ import random
 import signal
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-import typedbatch
+from tests.interruptions import interrupted
 from tests.training.environments import MODES, Count, sync, zeros
 from tests.training.test_following import unmarked
 from typedbatch import ActBatch, ActStateBatch, Batch
@@ -24,8 +23,6 @@ from typedbatch.training import Collector
 pytestmark = pytest.mark.slow
 
 FUZZING = settings.get_current_profile_name() == "fuzz"
-PACKAGE = str(Path(typedbatch.__file__).parent)
-IN_BUFFERS = str(Path(PACKAGE) / "buffers")
 BUFFERS = {
     "vector": lambda: VectorReplayBuffer(400, 2),
     "prioritized": lambda: PrioritizedVectorReplayBuffer(400, 2, 0.6, 0.4),
@@ -41,37 +38,6 @@ CALLS = {
     "another buffer": lambda collector, buffer: collector.collect(VectorReplayBuffer(50, 2), 4),
     "another collector": lambda collector, buffer: Collector(collector.envs, zeros).collect(buffer, 4),
 }
-
-
-class Interruption(BaseException):
-    """As ``KeyboardInterrupt``, at a moment that is chosen."""
-
-
-def interrupted(call: Any, moment: int) -> int:
-    """Do something, with an exception between two bytecodes of the package; returns how many moments there were."""
-    moments = 0
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal moments
-        file = frame.f_code.co_filename
-        if not file.startswith(PACKAGE):
-            return None
-        frame.f_trace_opcodes = not file.startswith(IN_BUFFERS)  # which have tests of their own
-        if event in ("line", "opcode"):
-            moments += 1
-            if moments > moment:
-                sys.settrace(None)
-                raise Interruption
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    except Interruption:
-        pass
-    finally:
-        sys.settrace(None)
-    return moments
 
 
 @pytest.fixture(autouse=True)
@@ -97,11 +63,11 @@ def test_no_step_is_missing_in_an_episode_that_goes_on(name, mode, call):
     def all_of_it(collector: Any, buffer: Any) -> Any:
         return lambda: CALLS[call](collector, buffer)
 
-    many = interrupted(all_of_it(*started(name, mode)), 10**9)
+    many = interrupted(all_of_it(*started(name, mode)), 10**9, bytecodes_but_in="buffers")
     choice = random.Random(f"{name} {mode} {call}")
     for moment in sorted(choice.sample(range(many), min(many, 600 if FUZZING else 20))):
         collector, buffer = started(name, mode)
-        interrupted(all_of_it(collector, buffer), moment)
+        interrupted(all_of_it(collector, buffer), moment, bytecodes_but_in="buffers")
         for _ in range(2):
             collector.collect(buffer, 6)
         rings = [buffer.main_buffer, *buffer.buffers[1:]] if name == "cached" else buffer.buffers
@@ -147,11 +113,11 @@ def test_what_goes_with_the_observations_is_of_the_same_episode(mode):
     def calls(collector: Collector[Any]) -> Any:
         return lambda: (collector.collect(VectorReplayBuffer(50, 2), 4), collector.reset())
 
-    many = interrupted(calls(started()), 10**9)
+    many = interrupted(calls(started()), 10**9, bytecodes_but_in="buffers")
     choice = random.Random(f"{mode}")
     for moment in sorted(choice.sample(range(many), min(many, 600 if FUZZING else 60))):
         collector = started()
-        interrupted(calls(collector), moment)
+        interrupted(calls(collector), moment, bytecodes_but_in="buffers")
         collector.rollout(40)
         assert set(collector.last_stats.lengths.tolist()) == {4, 5}, moment
 

@@ -242,11 +242,15 @@ def is_derived(owner: Any, name: str) -> bool:
     """Whether torch can compute an attribute from the others."""
     if name in ("scale_tril", "covariance_matrix", "precision_matrix"):
         return hasattr(owner, "_unbroadcasted_scale_tril")
-    return name in ("probs", "logits") and vars(owner)[name] is not getattr(owner, "_param", vars(owner)[name])
+    return name in ("probs", "logits") and name != next(key for key in vars(owner) if key in ("probs", "logits"))
 
 
 def memory(dist: D.Distribution) -> set[int]:
     return {tensor.untyped_storage().data_ptr() for tensor in tensors_in(dist) if tensor.numel()}
+
+
+def stored_parameters(dist: D.Distribution) -> list[Tensor]:
+    return [vars(dist)[name] for name in dist.arg_constraints if name in vars(dist)]
 
 
 def parameters(dist: D.Distribution) -> dict[str, Tensor]:
@@ -319,14 +323,16 @@ class Several(D.Distribution):
     arg_constraints = {}  # noqa: RUF012
     support = constraints.independent(constraints.nonnegative_integer, 1)
 
-    def __init__(self, logits: list[Tensor], name: str | None = None) -> None:
-        self.parts = [D.Categorical(logits=part) for part in logits]
-        if name:
-            self.name = name
-        super().__init__(logits[0].shape[:-1], torch.Size([len(logits)]), validate_args=False)
+    def __init__(self, parts: list[D.Categorical], name: str | None = None) -> None:
+        self.parts, self._name = parts, name
+        super().__init__(parts[0].batch_shape, torch.Size([len(parts)]), validate_args=False)
 
     def log_prob(self, value: Tensor) -> Tensor:
         return torch.stack([part.log_prob(x) for part, x in zip(self.parts, value.unbind(-1), strict=True)]).sum(0)
+
+
+def several(*sizes: tuple[int, int], name: str | None = None) -> Several:
+    return Several([D.Categorical(logits=real(*size)) for size in sizes], name)
 
 
 class Linear(D.Transform):

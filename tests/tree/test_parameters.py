@@ -21,19 +21,39 @@ from typedbatch._tree.distributions import (
 from typedbatch.errors import LeafError, RowIndexError
 
 
-def test_the_second_name_of_a_parameter_stays_the_same_tensor() -> None:
-    dist = D.Categorical(logits=real(5, 3))
-    for new in (get_sliced_dist(dist, [0]), map_dist(dist, torch.clone), cat_dists([dist, dist]), stack_dists([dist])):
-        assert new._param is new.logits
-    probs = get_sliced_dist(D.Bernoulli(unit(5)), slice(2))
-    assert probs._param is probs.probs
+@pytest.mark.parametrize("name", ["probs", "logits"])
+def test_the_given_parameter_keeps_its_name_and_its_bits(name: str) -> None:
+    values = torch.rand(1000, 7)
+    kinds = D.Categorical, D.OneHotCategorical, D.Bernoulli, partial(D.Multinomial, 3)
+    for kind in (*kinds, partial(D.RelaxedOneHotCategorical, torch.tensor(0.7))):
+        dist = kind(**{name: values})
+        given = getattr(dist, name)
+        assert torch.equal(getattr(get_sliced_dist(dist, slice(1, None)), name), given[1:])
+        assert torch.equal(getattr(cat_dists([dist, dist]), name), given.repeat(2, 1))
+        assert torch.equal(getattr(stack_dists([dist, dist]), name), given.expand(2, -1, -1))
+    assert name in vars(get_sliced_dist(D.Categorical(**{name: values}), 0))
 
 
-def test_probabilities_are_not_normalised_again() -> None:
-    probs = torch.rand(1000, 7)
-    dist = D.Categorical(probs)
-    assert torch.equal(get_sliced_dist(dist, slice(1, None)).probs, dist.probs[1:])
-    assert torch.equal(cat_dists([dist, dist]).probs, dist.probs.repeat(2, 1))
+def test_logits_far_apart_are_not_clamped() -> None:
+    logits = torch.tensor([[0.0, -200.0]])
+    for kind in (D.Categorical, D.OneHotCategoricalStraightThrough, partial(D.Multinomial, 3)):
+        assert torch.equal(get_sliced_dist(kind(logits=logits), [0]).logits, logits)
+
+
+def test_invalid_parameters_and_the_global_setting_stay() -> None:
+    broken = D.Categorical(logits=torch.full((2, 3), torch.nan), validate_args=False)
+    assert get_sliced_dist(broken, 0).logits.isnan().all()
+    with pytest.raises(LeafError, match="cannot be built again from loc, scale: no"):
+        get_sliced_dist(Picky(torch.zeros(2), torch.ones(2)), 0)
+    with pytest.raises(ValueError, match="constraint"):
+        D.Normal(torch.zeros(2), -1.0)
+
+
+class Picky(D.Normal):
+    def __init__(self, loc: torch.Tensor, scale: torch.Tensor) -> None:
+        if not loc.ndim:
+            raise ValueError("no")
+        super().__init__(loc, scale)
 
 
 def test_mixture_with_shared_weights_inside_independent() -> None:

@@ -79,31 +79,24 @@ def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name
     if BATCH in kinds:
         raise StructureError(f"{symbol(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")
     if kinds == {RAGGED}:
-        return _apply_ragged(operation, values, fields)
+        # An array beside sequences is refused: its rows are one for each sequence, not one for each row of the values.
+        first = fields[0]
+        if any(not np.array_equal(sequences.sizes, first.sizes) for sequences in fields):
+            raise StructureError(f"{symbol(operation)} pairs rows, got {' and '.join(map(describe, fields))}")
+        others = [value for value in values if kind_of(value) is not RAGGED]
+        if any(np.ndim(other) for other in others):
+            raise StructureError(f"{symbol(operation)} takes a number or a Batch beside {describe(first)}; see .values")
+        inner = [value.values if kind_of(value) is RAGGED else value for value in values]
+        result: Tree = apply(operation, *inner)
+        try:
+            require_rows(result, int(first.sizes.sum()))
+        except StructureError as error:
+            raise LeafError(f"{symbol(operation)} cannot take {describe(first)}: {error}; see .values") from error
+        return new_sequences(type(first), result, first.sizes)
     if not kinds <= {ARRAY, TENSOR, SCALAR}:
         raise LeafError(f"{symbol(operation)} needs numbers, got {', '.join(map(describe, fields))}")
     tensor = next((value for value in values if kind_of(value) is TENSOR), None)
     return operation(*(values if tensor is None else [on_torch(value, tensor) for value in values]))
-
-
-def _apply_ragged(operation: Operation, values: list[Any], ragged: list[Any]) -> Any:
-    """Apply an operation to the values of sequences of the same lengths.
-
-    An array as the other operand is refused: its rows are one for each sequence, not one for each row of the values.
-    """
-    first = ragged[0]
-    if any(not np.array_equal(sequences.sizes, first.sizes) for sequences in ragged):
-        raise StructureError(f"{symbol(operation)} pairs rows, got {' and '.join(map(describe, ragged))}")
-    others = [value for value in values if kind_of(value) is not RAGGED]
-    if any(np.ndim(other) for other in others):
-        raise StructureError(f"{symbol(operation)} takes a number or a Batch beside {describe(first)}; see .values")
-    inner = [value.values if kind_of(value) is RAGGED else value for value in values]
-    result: Tree = apply(operation, *inner)
-    try:
-        require_rows(result, int(first.sizes.sum()))
-    except StructureError as error:
-        raise LeafError(f"{symbol(operation)} cannot take {describe(first)}: {error}; see .values") from error
-    return new_sequences(type(first), result, first.sizes)
 
 
 # Ufuncs of numpy that have another name in torch.
@@ -150,16 +143,14 @@ def _torch_ufunc(ufunc: np.ufunc) -> Operation:
 
     def call(*values: Any, **kwargs: Any) -> Any:
         first = next(value for value in values if kind_of(value) is TENSOR)
-        return function(*(v if kind_of(v) is TENSOR else _as_tensor(v, first) for v in values), **kwargs)
+        tensors = []
+        for value in values:  # A Python number gets the dtype in which torch computes it with the tensor.
+            dtype = torch.result_type(first, value) if kind_of(value) is NUMBER else None
+            is_tensor = kind_of(value) is TENSOR
+            tensors.append(value if is_tensor else torch.as_tensor(value, dtype=dtype, device=first.device))
+        return function(*tensors, **kwargs)
 
     return call
-
-
-def _as_tensor(value: Any, tensor: Any) -> Any:
-    """Return a value as a tensor; a Python number gets the dtype in which torch computes it with ``tensor``."""
-    torch = sys.modules["torch"]
-    dtype = torch.result_type(tensor, value) if kind_of(value) is NUMBER else None
-    return torch.as_tensor(value, dtype=dtype, device=tensor.device)
 
 
 class Arithmetic(Tree):

@@ -33,19 +33,20 @@ from typedbatch._tree.kinds import (
     new_tree,
     write_obstacle,
 )
-from typedbatch._tree.memory import Taken, Target, duplicate, known_apart, repeated
+from typedbatch._tree.memory import Write, once_each
 from typedbatch.errors import RowAssignmentError, RowIndexError, TypedBatchError
 
 Fields = dict[str, Any]
 _ABSENT: Any = object()
 
-_Write = tuple[str, Any, Any, Any]
-"""Path of a leaf, the leaf, the index, and the rows; the last two in the form that numpy or torch accepts."""
-
 
 def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
     """Write rows into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
-    rows = value if isinstance(value, Tree) else _as_rows(value, tree)
+    rows: Any = value
+    if not isinstance(value, Tree):
+        rows = _from_dict(value, tree) if kind_of(value) is MAPPING else to_leaf(value)
+    if not isinstance(rows, Tree):
+        raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
     index = plain_index(index)
     if not written_directly(tree.__dict__, index, rows.__dict__):
         write_rows(tree.__dict__, index, rows.__dict__, strict)
@@ -53,11 +54,9 @@ def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
 
 def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
     """Write rows as :func:`set_rows` does, for the fields of two batches and an index from :func:`plain_index`."""
-    writes: list[_Write] = []
+    writes: list[Write] = []
     _plan(writes, fields, index, rows, strict, "")
-    if not known_apart([target for _, target, _, _ in writes], [value for _, _, _, value in writes]):
-        writes = _once_each(writes)
-    for _, target, where, value in writes:
+    for _, target, value, where in once_each(writes):
         target[where] = value
 
 
@@ -87,10 +86,15 @@ def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
         raise RowIndexError(f"{describe(leaf)} cannot be assigned at {index!r}: {error}") from error
 
 
-def _plan(writes: list[_Write], fields: Fields, index: Any, rows: Fields, strict: bool, prefix: str) -> None:
+def _plan(writes: list[Write], fields: Fields, index: Any, rows: Fields, strict: bool, prefix: str) -> None:
     """Append the writes to do to ``writes``, after checking that each of them will succeed."""
     if rows.keys() != fields.keys():
-        rows = _completed(fields, rows, strict)
+        if unknown := [name for name in rows if name not in fields]:
+            raise RowAssignmentError(f"the rows have {_quoted(unknown)}, which the batch lacks; set whole fields first")
+        absent = [name for name in fields if name not in rows]
+        if strict and absent:
+            raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
+        rows = {**rows, **dict.fromkeys(absent, _ABSENT)}
     for name, target in fields.items():
         try:
             _plan_field(writes, target, index, rows[name], strict, prefix + name)
@@ -98,7 +102,7 @@ def _plan(writes: list[_Write], fields: Fields, index: Any, rows: Fields, strict
             raise error.under(name) from error.__cause__
 
 
-def _plan_field(writes: list[_Write], target: Any, index: Any, value: Any, strict: bool, path: str) -> None:
+def _plan_field(writes: list[Write], target: Any, index: Any, value: Any, strict: bool, path: str) -> None:
     absent = value is _ABSENT or is_placeholder(value)
     kind = kind_of(target)
     if kind is BATCH:
@@ -120,36 +124,13 @@ def _plan_field(writes: list[_Write], target: Any, index: Any, value: Any, stric
         raise RowAssignmentError(obstacle)
     where, region = index, region_of(target, index)
     if kind is TENSOR:
-        where, value = _tensor_rows(target, where, region, 0 if absent else value)
+        value = _fitting(fitted(target, 0 if absent else value), region)
+        if type(index) is not int:  # Torch refuses slices that step backward.
+            where, flips = forward_slices(index, target.shape)
+            value = value.expand(region).flip(flips) if flips else value
     else:
         value = _array_rows(target, region, zero(target.dtype) if absent else value)
-    writes.append((path, target, where, value))
-
-
-def _completed(fields: Fields, rows: Fields, strict: bool) -> Fields:
-    """Return the rows with a placeholder for each field that they lack."""
-    unknown = [name for name in rows if name not in fields]
-    if unknown:
-        raise RowAssignmentError(f"the rows have {_quoted(unknown)}, which the batch lacks; set whole fields first")
-    absent = [name for name in fields if name not in rows]
-    if strict and absent:
-        raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
-    return {**rows, **dict.fromkeys(absent, _ABSENT)}
-
-
-def _once_each(writes: list[_Write]) -> list[_Write]:
-    """Return the writes of each piece of memory once, with values on memory of their own.
-
-    Raises:
-        StructureError: Two fields share memory, and cannot both be written.
-    """
-    left_out = repeated([Target(path, target, value) for path, target, _, value in writes])
-    taken = Taken([target for _, target, _, _ in writes])
-    return [  # Values on memory that is written too are copied first, as in b[1:] = b[:-1].
-        (path, target, where, duplicate(value) if taken.meets(value) else value)
-        for i, (path, target, where, value) in enumerate(writes)
-        if i not in left_out
-    ]
+    writes.append(Write(path, target, value, where))
 
 
 def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> Any:
@@ -166,15 +147,6 @@ def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> An
     cell: NDArray[Any] = np.empty((), object)
     cell[()] = value  # so that numpy does not look inside
     return cell
-
-
-def _tensor_rows(target: Any, index: Any, region: tuple[int, ...], value: Any) -> tuple[Any, Any]:
-    """Return an index that torch accepts, and the rows for it."""
-    rows = _fitting(fitted(target, value), region)
-    if type(index) is int:
-        return index, rows
-    forward, flips = forward_slices(index, target.shape)
-    return forward, rows.expand(region).flip(flips) if flips else rows
 
 
 def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
@@ -195,16 +167,6 @@ def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
 
 def _quoted(names: list[str]) -> str:
     return ", ".join(map(repr, names))
-
-
-def _as_rows(value: object, tree: Tree) -> Tree:
-    """Return the value of ``tree[index] = value``, a dict, a Batch, or a list of these, as a tree."""
-    if kind_of(value) is MAPPING:
-        return _from_dict(value, tree)
-    rows = to_leaf(value)
-    if not isinstance(rows, Tree):
-        raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
-    return rows
 
 
 def _from_dict(given: Any, tree: Tree) -> Tree:

@@ -24,7 +24,30 @@ def fitted(target: Any, value: Any) -> Any:
         RowAssignmentError: The conversion would change values beyond rounding, or lose their mask, or ``target`` cannot
             hold such a value.
     """
-    return _fitted_tensor(target, value) if KINDS[type(target)] is TENSOR else _fitted_array(target, value)
+    if KINDS[type(target)] is not TENSOR:
+        return _fitted_array(target, value)
+    if KINDS[type(value)] is not TENSOR:
+        stand_in = leaf_to_numpy(target.new_zeros(()))  # In numpy, bfloat16 and float8 are float32.
+        value = sys.modules["torch"].from_numpy(_fitted_array(stand_in, value).copy())
+        if torch_side().in_numpy(target):
+            return value.to(target.device, target.dtype)
+    given = value.dtype
+    if (
+        given is target.dtype
+        and value.device == target.device
+        and value.layout is target.layout
+        and not value.is_nested
+    ):
+        return value
+    if value.is_complex() and not target.is_complex():
+        if value.imag.any():
+            raise _lossy(given, target.dtype)
+        value = value.real
+    if value.layout is not target.layout or value.is_nested:
+        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}; to_dense() first")
+    if value.dtype != target.dtype and not _holds(target.dtype, value):
+        raise _lossy(given, target.dtype)
+    return value.to(target.device, target.dtype)
 
 
 def require_no_mask(value: Any) -> None:
@@ -46,21 +69,17 @@ def _fitted_array(target: NDArray[Any], value: Any) -> NDArray[Any]:
         data = _fitted_array(np.ma.getdata(target), value.filled(np.zeros(1, value.dtype)[0]))
         return np.ma.array(data, mask=np.ma.getmaskarray(value))
     if target.dtype.kind == "T":
-        return _text(target, value)
+        # The null of a StringDType stays a null.
+        dtype: Any = target.dtype
+        null = getattr(dtype, "na_object", "")
+        rows: NDArray[Any] = np.asarray(value, object)
+        if not all(isinstance(text, str) or text is null for text in rows.ravel().tolist()):
+            raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
+        return rows.astype(dtype)
     rows = np.asarray(leaf_to_numpy(value))
     if rows.dtype.kind not in "biufcmMV":
         raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
     return _cast(rows, target.dtype)
-
-
-def _text(target: NDArray[Any], value: Any) -> NDArray[Any]:
-    """Return text in the dtype of ``target``, a ``StringDType`` of numpy; the null of that dtype stays a null."""
-    dtype: Any = target.dtype
-    null = getattr(dtype, "na_object", "")
-    rows: NDArray[Any] = np.asarray(value, object)
-    if not all(isinstance(text, str) or text is null for text in rows.ravel().tolist()):
-        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
-    return rows.astype(dtype)
 
 
 def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -113,36 +132,6 @@ def _is_kept(rows: NDArray[Any], cast: NDArray[Any]) -> bool:
 
 def _lossy(given: Any, dtype: Any) -> RowAssignmentError:
     return RowAssignmentError(f"{dtype} cannot hold these {given} values unchanged; convert the field first")
-
-
-def _fitted_tensor(target: Any, value: Any) -> Any:
-    if KINDS[type(value)] is not TENSOR:
-        value = sys.modules["torch"].from_numpy(_fitted_array(_stand_in(target), value).copy())
-        if torch_side().in_numpy(target):
-            return value.to(target.device, target.dtype)
-    given = value.dtype
-    if (
-        given is target.dtype
-        and value.device == target.device
-        and value.layout is target.layout
-        and not value.is_nested
-    ):
-        return value
-    if value.is_complex() and not target.is_complex():
-        if value.imag.any():
-            raise _lossy(given, target.dtype)
-        value = value.real
-    if value.layout is not target.layout or value.is_nested:
-        raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}; to_dense() first")
-    if value.dtype != target.dtype and not _holds(target.dtype, value):
-        raise _lossy(given, target.dtype)
-    return value.to(target.device, target.dtype)
-
-
-def _stand_in(tensor: Any) -> NDArray[Any]:
-    """Return an array of the dtype of a tensor, to check values against; bfloat16 and float8 are float32 there."""
-    array: NDArray[Any] = leaf_to_numpy(tensor.new_zeros(()))
-    return array
 
 
 def _holds(dtype: Any, value: Any) -> bool:

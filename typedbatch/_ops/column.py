@@ -40,7 +40,10 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
     if kind_of(known) is BATCH and not is_placeholder(known):
         raise StructureError(f"{describe(known)} is a batch; set the fields in it, or delete it first", key)
     if index is None:
-        _set_whole(tree, values, key)
+        whole = count_rows(tree.__dict__)
+        if whole is not None and whole != len(values):
+            raise StructureError(f"got {len(values)} values for {whole} rows", key)
+        tree.__dict__[key] = values
         return
     if kind_of(values) not in (ARRAY, TENSOR):
         raise StructureError(f"{describe(values)} can only be set as a whole; leave out index=", key)
@@ -56,13 +59,6 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
             require_all(values, rows, index)
     _write(column, index, values, key)
     tree.__dict__[key] = column
-
-
-def _set_whole(tree: Tree, values: Any, key: str) -> None:
-    rows = count_rows(tree.__dict__)
-    if rows is not None and rows != len(values):
-        raise StructureError(f"got {len(values)} values for {rows} rows", key)
-    tree.__dict__[key] = values
 
 
 def _write(column: Any, index: Any, values: Any, key: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -54,9 +55,15 @@ _GAP = _Gap()
 
 def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing, convert: Convert) -> dict[str, Any]:
     """Stack field by field; see :meth:`typedbatch.Batch.stack`."""
-    columns = _same_columns(rows)
+    first = rows[0]
+    columns = None
+    if set(map(len, rows)) == {len(first)}:
+        with suppress(KeyError):  # Equal numbers of fields and no KeyError mean equal names.
+            columns = {name: [row[name] for row in rows] for name in first}
     if columns is None:
         columns = _columns_with_gaps(rows, missing)
+    else:
+        require_names(first)
     stacked = {}
     for name, values in columns.items():
         try:
@@ -84,10 +91,8 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
     if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
         cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
-    if cls._require_parts is not None:
-        cls._require_parts(dicts)
     if cls._row_guard is not None and dicts:  # Concatenated offsets of a record would count from the wrong row.
-        cls._row_guard(batches[0])
+        cls._row_guard(*batches, joining=True)
     return _with_meta(cls, _cat_fields(dicts, dicts, missing), dicts, meta)
 
 
@@ -130,19 +135,6 @@ def _common_type(trees: Sequence[object]) -> type[Tree]:
     classes = set(map(type, trees))
     only = classes.pop() if len(classes) == 1 else Tree.__plain__
     return only if issubclass(only, Tree) else Tree.__plain__
-
-
-def _same_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | None:
-    # The fast way for the common case: equal numbers of fields and no KeyError mean equal names.
-    first = rows[0]
-    if set(map(len, rows)) != {len(first)}:
-        return None
-    try:
-        columns = {name: [row[name] for row in rows] for name in first}
-    except KeyError:
-        return None
-    require_names(first)
-    return columns
 
 
 def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> dict[str, list[Any]]:
@@ -188,7 +180,13 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
         return _stack_arrays(values, axis)
     kinds = {KINDS[cls] for cls in types}
     if _has_gaps(values, types, kinds):
-        return _stack_around_gaps(values, axis, missing, convert)
+        there = np.array([value is not _GAP and not is_placeholder(value) for value in values])
+        if not there.any():
+            return new_tree(Tree.__plain__, {})
+        if axis != 0:
+            raise StructureError(f"missing in some batches, which stack can fill only along axis 0, got axis={axis}")
+        present = [value for value, here in zip(values, there, strict=True) if here]
+        return spread(_stack_values(present, 0, missing, convert), there)
     if kinds <= {BATCH, MAPPING}:
         rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
         return new_tree(_common_type(values), stack_fields(rows, axis, missing, convert))
@@ -256,16 +254,6 @@ def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
         filled = [value.__dict__ for value in values]
         return any(filled) and not all(filled)
     return any(map(is_placeholder, values))
-
-
-def _stack_around_gaps(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
-    there = np.array([value is not _GAP and not is_placeholder(value) for value in values])
-    if not there.any():
-        return new_tree(Tree.__plain__, {})
-    if axis != 0:
-        raise StructureError(f"missing in some batches, which stack can fill only along axis 0, got axis={axis}")
-    present = [value for value, here in zip(values, there, strict=True) if here]
-    return spread(_stack_values(present, 0, missing, convert), there)
 
 
 def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
@@ -345,7 +333,14 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
         cls = types.pop() if len(types) == 1 else Tree.__plain__
         return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing))
     if kinds == {TENSOR}:
-        return _cat_tensors(values)
+        try:
+            return _joined(sys.modules["torch"].cat, values, 0)
+        except StructureError:
+            if not any(value.is_nested for value in values):
+                raise
+            from typedbatch._ops.jagged import cat_jagged
+
+            return cat_jagged(values)
     if kinds == {ARRAY}:
         if any(map(is_masked, values)):
             return join_masked(np.concatenate, values, 0)
@@ -363,17 +358,6 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
     if kinds <= {SCALAR, OBJECT}:
         raise StructureError(f"{_list_kinds(values)} have no rows to concatenate; stack gives each a row")
     raise StructureError(f"cannot concatenate {_list_kinds(values)}; the same field must be of one kind in every batch")
-
-
-def _cat_tensors(values: list[Any]) -> Any:
-    try:
-        return _joined(sys.modules["torch"].cat, values, 0)
-    except StructureError:
-        if not any(value.is_nested for value in values):
-            raise
-        from typedbatch._ops.jagged import cat_jagged
-
-        return cat_jagged(values)
 
 
 def _cat_around_gaps(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
@@ -432,15 +416,10 @@ def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:
     for value in values:
         given = np.asarray(value)
         other_unit = given.dtype != joined.dtype and given.dtype.num in DATES
-        if other_unit and not _holds(joined.dtype, given):
-            raise ValueError(f"{joined.dtype} cannot hold all of the {given.dtype} values")
-
-
-def _holds(dtype: np.dtype[Any], dates: NDArray[Any]) -> bool:
-    try:
-        return dates.astype(dtype).astype(dates.dtype).tobytes() == dates.tobytes()
-    except OverflowError:  # numpy 2.5 and later raise it; older versions return another date.
-        return False
+        with suppress(OverflowError):  # numpy 2.5 and later raise it; older versions return another date.
+            if not other_unit or given.astype(joined.dtype).astype(given.dtype).tobytes() == given.tobytes():
+                continue
+        raise ValueError(f"{joined.dtype} cannot hold all of the {given.dtype} values")
 
 
 def join_masked(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:

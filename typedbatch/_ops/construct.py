@@ -214,26 +214,18 @@ def _from_sequence(values: Sequence[Any]) -> Any:
     if kinds and kinds <= {MAPPING, BATCH}:
         return new_tree(Tree.__plain__, stacked(values))
     if kinds == {TENSOR}:
-        return _stack_tensors(values)
+        try:
+            return sys.modules["torch"].stack(tuple(values))
+        except (RuntimeError, TypeError) as error:
+            raise LeafError(f"a list of tensors is stacked, but {_shapes(values)} do not stack; {error}") from error
     if ARRAY in kinds and any(map(is_masked, values)):
-        return _stack_masked(values)
+        try:
+            return join_masked(np.stack, [value if is_masked(value) else np.asarray(value) for value in values], 0)
+        except StructureError as error:
+            raise LeafError(f"a list of masked arrays is stacked, but {_shapes(values)} do not stack") from error
     if not kinds.isdisjoint({MAPPING, BATCH, RAGGED}):  # numpy would try to convert their contents.
         return object_array(values)
     return to_array(values)
-
-
-def _stack_tensors(values: Sequence[Any]) -> Any:
-    try:
-        return sys.modules["torch"].stack(tuple(values))
-    except (RuntimeError, TypeError) as error:
-        raise LeafError(f"a list of tensors is stacked, but {_shapes(values)} do not stack; {error}") from error
-
-
-def _stack_masked(values: Sequence[Any]) -> Any:
-    try:
-        return join_masked(np.stack, [value if is_masked(value) else np.asarray(value) for value in values], 0)
-    except StructureError as error:
-        raise LeafError(f"a list of masked arrays is stacked, but {_shapes(values)} do not stack") from error
 
 
 def to_array(values: Sequence[Any]) -> NDArray[Any]:

@@ -133,61 +133,15 @@ def leaf_to_numpy(leaf: Any) -> Any:
 
 def tree_to_numpy(tree: T) -> T:
     """Return a new tree with arrays in place of tensors."""
-    return _share_with_numpy(tree, getattr(sys.modules.get("torch"), "Tensor", None))
-
-
-def _share_with_numpy(tree: T, tensor: Any) -> T:
-    # The fast way: most tensors are on the CPU and without gradients. The others, which numpy() refuses, are slower.
-    out = object.__new__(type(tree))
-    fields = out.__dict__
-    given = tree.__dict__
-    if type(given) is not dict:
-        fields = keep_meta(tree, out)
-    name = ""
-    try:
-        for name, value in given.items():
-            if type(value) is tensor:
-                try:
-                    fields[name] = value.numpy()
-                    continue
-                except (TypeError, RuntimeError):
-                    pass
-            fields[name] = _share_with_numpy(value, tensor) if isinstance(value, Tree) else leaf_to_numpy(value)
-    except TypedBatchError as error:
-        raise error.under(name) from error.__cause__
-    return out
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return map_leaves(tree, leaf_to_numpy, tensor, getattr(tensor, "numpy", None))
 
 
 def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
     """Return a new tree with tensors in place of numeric arrays and numpy scalars."""
     if dtype is None and (device is None or device == "cpu"):
-        return _share_with_torch(tree, torch_side().torch.from_numpy, device)
+        return map_leaves(tree, _tensor_maker(device), ndarray, torch_side().torch.from_numpy)
     return map_leaves(tree, leaf_to_torch(float_dtype(dtype), device, only_floats=True))
-
-
-def _share_with_torch(tree: T, from_numpy: Callable[[Any], Any], device: Device | None) -> T:
-    # The fast way: most leaves are writable arrays that torch accepts unchanged. Those that it refuses are slower.
-    out = object.__new__(type(tree))
-    fields = out.__dict__
-    given = tree.__dict__
-    if type(given) is not dict:
-        fields = keep_meta(tree, out)
-    name = ""
-    try:
-        for name, value in given.items():
-            if isinstance(value, Tree):
-                fields[name] = _share_with_torch(value, from_numpy, device)
-                continue
-            if type(value) is ndarray and value.flags.writeable:
-                try:
-                    fields[name] = from_numpy(value)
-                    continue
-                except (TypeError, ValueError):  # It has dtype object, backward strides or foreign byte order.
-                    pass
-            fields[name] = _tensor_maker(device)(value)
-    except TypedBatchError as error:
-        raise error.under(name) from error.__cause__
-    return out
 
 
 @cache
@@ -208,7 +162,7 @@ def leaf_to_device(device: Device | None, dtype: Dtype | None = None) -> Callabl
 
 @cache
 def _sharing_maker(device: Device | None) -> Callable[[Any], Any]:
-    """Return :func:`_share_with_torch` for a single leaf; that function repeats it, as calls per leaf are slow."""
+    """Return the function of :func:`tree_to_torch` for a single leaf."""
     make, from_numpy = _tensor_maker(device), torch_side().torch.from_numpy
 
     def share(leaf: Any) -> Any:
@@ -279,8 +233,14 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool 
     return convert
 
 
-def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
-    """Return a new tree with ``function`` applied to every leaf; results are stored unconverted."""
+def map_leaves(
+    tree: T, function: Callable[[Any], Any], quick_class: Any = None, quick: Callable[[Any], Any] | None = None
+) -> T:
+    """Return a new tree with ``function`` applied to every leaf; results are stored unconverted.
+
+    ``quick`` is a faster function for leaves of ``quick_class``; ``function`` takes those that it refuses, as torch
+    refuses arrays of objects and numpy refuses tensors with gradients, and arrays that are read-only.
+    """
     out = object.__new__(type(tree))
     fields = out.__dict__
     given = tree.__dict__
@@ -289,8 +249,14 @@ def map_leaves(tree: T, function: Callable[[Any], Any]) -> T:
     name = ""
     try:
         for name, value in given.items():
+            if type(value) is quick_class and (quick_class is not ndarray or value.flags.writeable):
+                try:
+                    fields[name] = quick(value)  # type: ignore[misc]  # It comes with its class.
+                    continue
+                except (TypeError, ValueError, RuntimeError):
+                    pass
             if isinstance(value, Tree):
-                fields[name] = map_leaves(value, function)
+                fields[name] = map_leaves(value, function, quick_class, quick)
             else:
                 fields[name] = map_values(value, function) if KINDS[type(value)] is RAGGED else function(value)
     except TypedBatchError as error:

@@ -56,20 +56,16 @@ def deep(tree: T, memo: dict[int, Any]) -> T:
         except (TypeError, RuntimeError) as error:  # Locks, files, generators and tensors within a graph raise these.
             raise LeafError(f"{describe(value)} cannot be copied: {error}", name) from error
     if type(tree.__dict__) is not dict:
-        set_meta(out, _deep_meta(meta_of(tree), memo))
+        copied = {}
+        for key, value in meta_of(tree).items():
+            try:
+                copied[key] = copy.deepcopy(value, memo)
+            except RecursionError:
+                raise
+            except (TypeError, RuntimeError) as error:
+                raise LeafError(f"{describe(value)} cannot be copied: {error}", f"meta.{key}") from error
+        set_meta(out, copied)
     return out
-
-
-def _deep_meta(meta: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
-    copied = {}
-    for key, value in meta.items():
-        try:
-            copied[key] = copy.deepcopy(value, memo)
-        except RecursionError:
-            raise
-        except (TypeError, RuntimeError) as error:
-            raise LeafError(f"{describe(value)} cannot be copied: {error}", f"meta.{key}") from error
-    return copied
 
 
 def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
@@ -115,10 +111,14 @@ def reduced(tree: Tree, protocol: Any) -> Any:
     parts: Any = (newobj, (cls,), fields) if plain else object.__reduce_ex__(tree, protocol)
     if protocol < 4 or not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) not in _STATES:
         return parts
-    for value in parts[2].values():
-        if type(value) is not ndarray and KINDS[type(value)] is TENSOR:
-            return (*parts[:2], _with_tensors(parts[2]), *parts[3:])
-    return parts
+    state = parts[2]
+    if not any(type(value) is not ndarray and KINDS[type(value)] is TENSOR for value in state.values()):
+        return parts
+    from typedbatch._tree.tensors import for_pickle
+
+    pickled = {name: for_pickle(v) if KINDS[type(v)] is TENSOR else v for name, v in state.items()}
+    state = FieldsWithMeta(pickled, state.meta) if isinstance(state, FieldsWithMeta) else pickled
+    return (*parts[:2], state, *parts[3:])
 
 
 _STATES: Final = frozenset({dict, FieldsWithMeta})
@@ -133,10 +133,3 @@ def _is_plain(cls: Any) -> bool:
         and not hasattr(cls, "__getnewargs_ex__")
         and not hasattr(cls, "__getnewargs__")
     )
-
-
-def _with_tensors(fields: dict[str, Any]) -> dict[str, Any]:
-    from typedbatch._tree.tensors import for_pickle
-
-    pickled = {name: for_pickle(v) if KINDS[type(v)] is TENSOR else v for name, v in fields.items()}
-    return FieldsWithMeta(pickled, fields.meta) if isinstance(fields, FieldsWithMeta) else pickled

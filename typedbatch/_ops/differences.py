@@ -56,7 +56,12 @@ def _in_leaves(left: Any, right: Any) -> str:
 
 def _in_values(a: Any, b: Any) -> str:
     if is_masked(a) or is_masked(b):
-        return _in_masked(a, b)
+        mask, other = mask_of(a), mask_of(b)
+        if (mask == other).all() and not mask.all():
+            there = ~mask
+            return f"{_in_values(np.ma.getdata(a)[there], np.ma.getdata(b)[there])} (of those that are not masked)"
+        count = int((mask != other).sum())
+        return f"{count} of {mask.size} values {'is' if count == 1 else 'are'} masked on one side only"
     if a.dtype.kind == "O":
         pairs = zip(a.ravel(), b.ravel(), strict=True)
         differ = np.asarray([not same_leaf(x, y) for x, y in pairs]).reshape(a.shape)
@@ -72,15 +77,6 @@ def _in_values(a: Any, b: Any) -> str:
     if a.dtype.kind in "fc" and np.isnan(a[differ]).any():
         text += "; nan is not equal to nan, see allclose(equal_nan=True)"
     return text
-
-
-def _in_masked(a: Any, b: Any) -> str:
-    mask, other = mask_of(a), mask_of(b)
-    if (mask == other).all() and not mask.all():
-        there = ~mask
-        return f"{_in_values(np.ma.getdata(a)[there], np.ma.getdata(b)[there])} (of those that are not masked)"
-    count = int((mask != other).sum())
-    return f"{count} of {mask.size} values {'is' if count == 1 else 'are'} masked on one side only"
 
 
 def _short(value: Any) -> str:

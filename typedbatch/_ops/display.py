@@ -62,19 +62,17 @@ def _object_text(value: Any) -> str:
 
 def summary(tree: Tree) -> str:
     """Return one line without values: ``Batch[N=256]  act i64[256]  obs f32[256,4]``."""
-    found = [(path, *_described(leaf)) for path, leaf in leaves(tree.__dict__)]
+    found: list[tuple[str, str, tuple[int, ...]]] = []
+    for path, leaf in leaves(tree.__dict__):
+        try:
+            found.append((path, describe(leaf), leading_shape(leaf)))
+        except Exception:  # noqa: BLE001  # A foreign class may raise anything, which must not replace the error reported.
+            found.append((path, type(leaf).__name__, ()))
     described = [f"{path} {text}" for path, text, _ in found[:12]]
     sizes = {size for _, _, shape in found for size in shape[:1]}
     rows = f"[N={sizes.pop()}]" if len(sizes) == 1 else ""
     more = [f"and {len(found) - 12} more"] if len(found) > 12 else []
     return "  ".join([type(tree).__name__ + rows, *described, *more])
-
-
-def _described(leaf: Any) -> tuple[str, tuple[int, ...]]:
-    try:
-        return describe(leaf), leading_shape(leaf)
-    except Exception:  # noqa: BLE001  # A foreign class may raise anything, which must not replace the error reported.
-        return type(leaf).__name__, ()
 
 
 def html(tree: Tree) -> str:

@@ -76,31 +76,32 @@ def same_meta(one: Tree, two: Tree) -> bool:
 
 def _same(a: Any, b: Any, how: _Close | None) -> bool:
     try:
-        return _compare(a, b, how)
+        kind, other = KINDS[type(a)], KINDS[type(b)]
+        arrays = (ARRAY, TENSOR, SCALAR)
+        if kind in arrays and other in arrays:
+            if how is None and TENSOR in (kind, other):
+                if kind is other:
+                    return a.dtype == b.dtype and a.shape == b.shape and bool((a.to(b.device) == b).all())
+                from typedbatch._tree.tensors import in_numpy
+
+                if not in_numpy(a if kind is TENSOR else b):  # Other dtypes become wider ones in numpy.
+                    return False
+            return _same_arrays(as_array(a), as_array(b), how)
+        if kind is not other:
+            return False
+        if kind is BATCH:
+            return _same_trees(a, b, how)
+        if kind is DISTRIBUTION:
+            from typedbatch._tree.distributions import dists_equal
+
+            return dists_equal(a, b, lambda x, y: _same(x, y, how))
+        if kind is RAGGED:
+            return np.array_equal(a.sizes, b.sizes) and _same_trees(a.values, b.values, how)
+        return _same_objects(a, b, how)
     except (RecursionError, MemoryError):
         raise
     except Exception:  # noqa: BLE001  # Sparse and meta tensors and foreign classes may raise: they are not equal.
         return a is b
-
-
-def _compare(a: Any, b: Any, how: _Close | None) -> bool:
-    kind, other = KINDS[type(a)], KINDS[type(b)]
-    arrays = (ARRAY, TENSOR, SCALAR)
-    if kind in arrays and other in arrays:
-        if how is None and TENSOR in (kind, other):
-            return _equal_tensors(a, b) if kind is other else _equal_across(a, b)
-        return _same_arrays(as_array(a), as_array(b), how)
-    if kind is not other:
-        return False
-    if kind is BATCH:
-        return _same_trees(a, b, how)
-    if kind is DISTRIBUTION:
-        from typedbatch._tree.distributions import dists_equal
-
-        return dists_equal(a, b, lambda x, y: _same(x, y, how))
-    if kind is RAGGED:
-        return np.array_equal(a.sizes, b.sizes) and _same_trees(a.values, b.values, how)
-    return _same_objects(a, b, how)
 
 
 def same_leaf(one: Any, two: Any) -> bool:
@@ -117,31 +118,14 @@ def as_array(leaf: Any) -> Any:
     return to_array(leaf)
 
 
-def _unmasked(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return the values of two arrays with the same masks, without those that are masked."""
-    there = ~(mask_of(a) | mask_of(b))
-    return np.ma.getdata(a)[there], np.ma.getdata(b)[there]
-
-
-def _equal_tensors(a: Any, b: Any) -> bool:
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    return bool((a.to(b.device) == b).all())
-
-
-def _equal_across(a: Any, b: Any) -> bool:
-    from typedbatch._tree.tensors import in_numpy
-
-    known = in_numpy(a if KINDS[type(a)] is TENSOR else b)  # Other dtypes become wider ones in numpy.
-    return known and _same_arrays(as_array(a), as_array(b), None)
-
-
 def _same_arrays(a: Any, b: Any, how: _Close | None) -> bool:
     if a.shape != b.shape or (how is None and a.dtype != b.dtype):
         return False
     if is_masked(a) or is_masked(b):
-        same_masks = np.ma.getmaskarray(a).tobytes() == np.ma.getmaskarray(b).tobytes()
-        return same_masks and _same_arrays(*_unmasked(a, b), how)
+        if np.ma.getmaskarray(a).tobytes() != np.ma.getmaskarray(b).tobytes():
+            return False
+        there = ~(mask_of(a) | mask_of(b))
+        return _same_arrays(np.ma.getdata(a)[there], np.ma.getdata(b)[there], how)
     if is_objects(a) and is_objects(b):
         return all(_same_objects(x, y, how) for x, y in zip(a.ravel(), b.ravel(), strict=True))
     if how is None or a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
@@ -165,11 +149,7 @@ def _same_objects(a: Any, b: Any, how: _Close | None) -> bool:
         raise
     except Exception:  # noqa: BLE001  # Lists of arrays raise, since an array has no truth value: compare the elements.
         pass
-    return _same_inside(a, b, how)
-
-
-def _same_inside(a: Any, b: Any, how: _Close | None) -> bool:
-    """Return whether containers or floats are the same, after ``==`` has returned False or raised an error."""
+    # It is False, or an error: look inside containers, and compare floats.
     if type(a) is dict and type(b) is dict:
         return a.keys() == b.keys() and all(_same_objects(a[k], b[k], how) for k in a)
     if type(a) is type(b) and type(a) in (list, tuple):

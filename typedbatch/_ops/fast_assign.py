@@ -35,25 +35,30 @@ def written_directly(fields: Fields, index: Any, rows: Fields) -> bool:
     That is so if the rows have the fields of the batch, with their dtypes and shapes, and the index is an int, a slice
     or an array.
     """
+    writes: list[tuple[Any, Any]] = []
     written: set[int] = set()
     read: list[Any] = []
     try:
-        count = _matching(fields, index, rows, written, read) if type(index) in _WHERE else None
+        count = _matching(fields, index, rows, writes, written, read) if type(index) in _WHERE else None
     except _ODD:
         return False
     if not count or len(written) < count or not written.isdisjoint(map(id, read)):
         return False
-    _write(fields, index, rows)
+    for target, value in writes:
+        target[index] = value
     return True
 
 
-def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read: list[Any]) -> int | None:
-    """Check that all fields can be written directly, and collect the memory that is written and read.
+def _matching(
+    fields: Fields, index: Any, rows: Fields, writes: list[tuple[Any, Any]], written: set[int], read: list[Any]
+) -> int | None:
+    """Check that all fields can be written directly, and collect the writes and the memory that they touch.
 
     Args:
         fields: Fields to be written.
         index: Rows to be written.
         rows: Fields that the new values come from.
+        writes: List to which the arrays and their new rows are appended.
         written: Set to which the ids of the fields, nested ones too, and of the bases of views are added.
         read: List to which the arrays whose memory is read are appended.
 
@@ -69,7 +74,7 @@ def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read:
         value = rows[name]
         if type(target) is not ndarray:
             is_nested = isinstance(target, Tree) and isinstance(value, Tree)
-            inner = _matching(target.__dict__, index, value.__dict__, written, read) if is_nested else None
+            inner = _matching(target.__dict__, index, value.__dict__, writes, written, read) if is_nested else None
             if inner is None:
                 return None
             count += inner
@@ -97,6 +102,7 @@ def _matching(fields: Fields, index: Any, rows: Fields, written: set[int], read:
                 read.append(owner)
         elif type(value) is not type(target[index]) or type(value) not in _NUMBERS:
             return None
+        writes.append((target, value))
     written.update(map(id, fields.values()))
     return count
 
@@ -119,15 +125,6 @@ def leading(index: Any, rows: int) -> tuple[int, ...]:
     return shape
 
 
-def _write(fields: Fields, index: Any, rows: Fields) -> None:
-    for name, target in fields.items():
-        value = rows[name]
-        if type(target) is ndarray:
-            target[index] = value
-        else:
-            _write(target.__dict__, index, value.__dict__)
-
-
 def set_directly(column: Any, index: Any, values: Any) -> bool:
     """Do ``column[index] = values`` under the conditions of :func:`written_directly`, or return False."""
     if type(column) is not ndarray or type(values) is not ndarray or type(index) is not ndarray:
@@ -147,23 +144,25 @@ def set_directly(column: Any, index: Any, values: Any) -> bool:
 
 def cleared_directly(fields: Fields, index: Any) -> bool:
     """Set the rows at ``index`` to zeros under the conditions of :func:`written_directly`, or return False."""
+    targets: list[NDArray[Any]] = []
     written: set[int] = set()
     try:
-        count = _clearable(fields, index, written) if type(index) in _WHERE else None
+        count = _clearable(fields, index, targets, written) if type(index) in _WHERE else None
     except _ODD:
         return False
     if not count or len(written) < count:
         return False
-    _clear(fields, index)
+    for target in targets:
+        target[index] = zero(target.dtype)
     return True
 
 
-def _clearable(fields: Fields, index: Any, written: set[int]) -> int | None:
-    """Check that all fields can be cleared directly, as :func:`_matching` does for writing."""
+def _clearable(fields: Fields, index: Any, targets: list[NDArray[Any]], written: set[int]) -> int | None:
+    """Check that all fields can be cleared directly, and collect them, as :func:`_matching` does for writing."""
     length, count = -1, len(fields)
     for target in fields.values():
         if type(target) is not ndarray:
-            inner = _clearable(target.__dict__, index, written) if isinstance(target, Tree) else None
+            inner = _clearable(target.__dict__, index, targets, written) if isinstance(target, Tree) else None
             if inner is None:
                 return None
             count += inner
@@ -176,16 +175,9 @@ def _clearable(fields: Fields, index: Any, written: set[int]) -> int | None:
         if len(target) != length:
             length = len(target)
             leading(index, length)
+        targets.append(target)
     written.update(map(id, fields.values()))
     return count
-
-
-def _clear(fields: Fields, index: Any) -> None:
-    for target in fields.values():
-        if type(target) is ndarray:
-            target[index] = zero(target.dtype)
-        else:
-            _clear(target.__dict__, index)
 
 
 @lru_cache(maxsize=64)

@@ -55,7 +55,16 @@ def fields_of_rows(rows: Iterable[Any]) -> list[Mapping[str, Any]]:
     """
     if isinstance(rows, (str, bytes, Mapping, Tree)) or not isinstance(rows, Iterable):
         raise LeafError(f"from_rows() takes a list of dicts or Batches, one for each row, got {describe(rows)}")
-    return [_fields_of(row, number) for number, row in enumerate(rows)]
+    found: list[Mapping[str, Any]] = []
+    for number, row in enumerate(rows):
+        if kind_of(row) not in (BATCH, MAPPING):
+            raise LeafError(f"from_rows() takes dicts or Batches, got {describe(row)} as row {number}")
+        fields: Any = row.__dict__ if isinstance(row, Tree) else row
+        if not isinstance(row, Tree) and not _has_names(fields):
+            names = ", ".join(repr(name) for name in fields if not isinstance(name, str))
+            raise LeafError(f"field names must be strings, got {names} in row {number}")
+        found.append(fields)
+    return found
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], missing: MissingInRows, declared: frozenset[str]) -> dict[str, Any]:
@@ -82,18 +91,6 @@ def lists_to_arrays(columns: dict[str, Any], declared: frozenset[str]) -> dict[s
             with under(name):
                 columns[name] = to_array(list(column))
     return columns
-
-
-def _fields_of(row: Any, number: int) -> Mapping[str, Any]:
-    if kind_of(row) is BATCH:
-        fields: Mapping[str, Any] = row.__dict__
-        return fields
-    if kind_of(row) is not MAPPING:
-        raise LeafError(f"from_rows() takes dicts or Batches, got {describe(row)} as row {number}")
-    if not _has_names(row):
-        names = ", ".join(repr(name) for name in row if not isinstance(name, str))
-        raise LeafError(f"field names must be strings, got {names} in row {number}")
-    return row  # type: ignore[no-any-return]  # Its kind shows that it is a mapping.
 
 
 def _has_names(row: Mapping[Any, Any]) -> bool:

@@ -70,14 +70,11 @@ def plain_index(index: Any) -> Any:
     """Return an index with lists, ranges and tensors as arrays, converted once instead of once per leaf."""
     if type(index) in _PLAIN or (type(index) is ndarray and index.ndim and index.dtype is _INTP):
         return index
-    return _with_equal_ints(tuple(map(_plain, index))) if isinstance(index, tuple) else _plain(index)
-
-
-def _with_equal_ints(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the parts of an index with integers beside arrays as arrays.
-
-    numpy broadcasts such integers with the arrays, but torch would index by them first, and rows of both must agree.
-    """
+    if not isinstance(index, tuple):
+        return _plain(index)
+    # numpy broadcasts integers with the arrays beside them, but torch would index by them first, and rows of both must
+    # agree: such integers become arrays.
+    parts = tuple(map(_plain, index))
     arrays = [part.nonzero()[0] if part.dtype.kind == "b" else part for part in parts if isinstance(part, ndarray)]
     if not arrays or not any(type(part) is int for part in parts):
         return parts
@@ -221,21 +218,17 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
     if kind is TENSOR:
         try:
-            return _rows_of_tensor(value, rows)
+            # For large tensors index_select is faster, but it refuses negative numbers.
+            torch = sys.modules["torch"]
+            index = torch.from_numpy(rows.copy())  # torch refuses memory that is read-only or has negative strides.
+            if value.is_nested or value.numel() < _LARGE or not value.is_cpu or rows.min(initial=0) < 0:
+                return value[index]
+            return value.index_select(0, index) if value.ndim and value.layout is torch.strided else value[index]
         except RuntimeError as error:
             from typedbatch._ops.jagged import take_jagged
 
             return take_jagged(value, rows, error)
     return take_of_leaf(value, rows)
-
-
-def _rows_of_tensor(tensor: Any, rows: NDArray[Any]) -> Any:
-    """Return ``tensor[rows]``, for large tensors by ``index_select``, which is faster but refuses negative numbers."""
-    torch = sys.modules["torch"]
-    index = torch.from_numpy(rows.copy())  # torch refuses memory that is read-only or has negative strides.
-    if tensor.is_nested or tensor.numel() < _LARGE or not tensor.is_cpu or rows.min(initial=0) < 0:
-        return tensor[index]
-    return tensor.index_select(0, index) if tensor.ndim and tensor.layout is torch.strided else tensor[index]
 
 
 def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:

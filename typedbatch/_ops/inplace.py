@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -26,7 +26,7 @@ from typedbatch._tree.kinds import (
     mask_obstacle,
     write_obstacle,
 )
-from typedbatch._tree.memory import Taken, Target, duplicate, known_apart, repeated
+from typedbatch._tree.memory import Write, duplicate, once_each
 from typedbatch.errors import LeafError, StructureError, under
 
 T = TypeVar("T", bound=Tree)
@@ -93,17 +93,34 @@ def on_torch(value: Any, tensor: Any) -> Any:
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     """Apply ``operation`` in place to every leaf of ``tree``, after checking that all leaves can take the result."""
     careful = _numbers_may_raise()
-    if not careful and _computed_directly(operation, tree.__dict__, other):
-        return tree
-    steps = _once_each([*_plan(operation, tree, other, "")])
-    ready = {i: _result(operation, step) for i, step in enumerate(steps) if _may_fail(step.leaf, careful)}
-    for i, step in enumerate(steps):
+    if not careful and (type(other) in (int, float) or isinstance(other, Tree)):
+        direct: list[tuple[Any, Any]] = []
+        written: set[int] = set()
+        read: list[Any] = []
+        count = _computable(operation, tree.__dict__, other, {}, direct, written, read)
+        if count and len(written) == count and written.isdisjoint(map(id, read)):
+            for leaf, value in direct:
+                operation(leaf, value)
+            return tree
+    writes = once_each([*_plan(operation, tree, other, "")], may_be_itself=True)
+    ready: dict[int, Any] = {}
+    for i, (path, leaf, value, _) in enumerate(writes):
+        kind = kind_of(leaf)  # Values decide if a scalar can be replaced, and objects may refuse.
+        if kind is SCALAR or (kind is ARRAY and (careful or leaf.dtype.hasobject)):
+            try:
+                ready[i] = operation(leaf if kind is SCALAR else duplicate(leaf), value)
+            except FloatingPointError:
+                raise
+            except REFUSALS as error:
+                raise _refused(operation, leaf, value, error).under(path) from error
+    for i, (_, leaf, value, where) in enumerate(writes):
         if i not in ready:
-            operation(step.leaf, step.value)
-        elif kind_of(step.leaf) is SCALAR:
-            step.fields[step.name] = ready[i]
+            operation(leaf, value)
+        elif kind_of(leaf) is SCALAR:
+            fields, name = where
+            fields[name] = ready[i]
         else:
-            step.leaf[...] = ready[i]
+            leaf[...] = ready[i]
     return tree
 
 
@@ -122,32 +139,23 @@ def _numbers_may_raise() -> bool:
 # ---- The fast way: numbers of one dtype, in arrays that share no memory ---------------------------------------------
 
 
-def _computed_directly(operation: Operation, fields: Fields, other: Any) -> bool:
-    """Compute in place if the dtypes and shapes show that nothing can fail; else write nothing, and return False.
-
-    That is so if the other operand is a Python number, or a Batch whose fields have the same dtypes and shapes.
-    """
-    if type(other) not in (int, float) and not isinstance(other, Tree):
-        return False
-    written: set[int] = set()
-    read: list[Any] = []
-    count = _computable(operation, fields, other, {}, written, read)
-    if not count or len(written) < count or not written.isdisjoint(map(id, read)):
-        return False
-    _compute(operation, fields, other)
-    return True
-
-
 def _computable(
-    operation: Operation, fields: Fields, other: Any, sure: dict[str, bool], written: set[int], read: list[Any]
+    operation: Operation,
+    fields: Fields,
+    other: Any,
+    sure: dict[str, bool],
+    direct: list[tuple[Any, Any]],
+    written: set[int],
+    read: list[Any],
 ) -> int | None:
-    """Check that all fields can be computed directly, and collect the memory that is written and read.
+    """Check that dtypes and shapes show that nothing can fail, and collect the writes and the memory that they touch.
 
     Args:
         operation: In-place operator.
         fields: Fields to be written.
         other: Other operand, a number or a Batch.
-        sure: Results of :func:`_is_sure` by the characters of dtypes, to which new ones are added.
+        sure: Whether the operation is known to succeed, by the characters of dtypes; others are added.
+        direct: List to which the arrays and the other operands are appended.
         written: Set to which the ids of the fields, nested ones too, and of the bases of views are added.
         read: List to which the arrays whose memory is read are appended.
 
@@ -164,7 +172,7 @@ def _computable(
         if type(leaf) is not ndarray:
             inner = None
             if isinstance(leaf, Tree) and (others is None or isinstance(value, Tree)):
-                inner = _computable(operation, leaf.__dict__, value, sure, written, read)
+                inner = _computable(operation, leaf.__dict__, value, sure, direct, written, read)
             if inner is None:
                 return None
             count += inner
@@ -180,7 +188,8 @@ def _computable(
                 read.append(owner)
         letter = dtype.char
         if letter not in sure:
-            sure[letter] = _is_sure(operation, dtype, other if others is None else dtype)
+            kinds = "biufc" if operation is not operator.ipow else "fc"  # An integer to a negative power is not one.
+            sure[letter] = dtype.kind in kinds and _fits(operation, dtype, other if others is None else dtype)
         if not sure[letter]:
             return None
         if leaf.flags not in AS_MADE:
@@ -188,41 +197,16 @@ def _computable(
                 return None
             written.add(id(base))
             count += 1
+        direct.append((leaf, value))
     written.update(map(id, fields.values()))
     return count
-
-
-def _is_sure(operation: Operation, dtype: np.dtype[Any], other: Any) -> bool:
-    """Return whether the dtypes alone show that the operation will succeed."""
-    kinds = "biufc" if operation is not operator.ipow else "fc"  # An integer to a negative power is not an integer.
-    return dtype.kind in kinds and _fits(operation, dtype, other)
-
-
-def _compute(operation: Operation, fields: Fields, other: Any) -> None:
-    others = other.__dict__ if isinstance(other, Tree) else None
-    for name, leaf in fields.items():
-        value = other if others is None else others[name]
-        if type(leaf) is ndarray:
-            operation(leaf, value)
-        else:
-            _compute(operation, leaf.__dict__, value)
 
 
 # ---- The general way: each leaf is checked --------------------------------------------------------------------------
 
 
-class _Step(NamedTuple):
-    """A leaf to write into, and the other operand in a form that the leaf can take."""
-
-    path: str
-    fields: Fields
-    name: str
-    leaf: Any
-    value: Any
-
-
-def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator[_Step]:
-    """Yield a step for each leaf, after checking that dtypes and shapes allow it."""
+def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator[Write]:
+    """Yield a write for each leaf, after checking that dtypes and shapes allow it."""
     paired = kind_of(other) is BATCH
     if paired:
         require_same_names(tree, other)
@@ -235,42 +219,7 @@ def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator
             if kind_of(leaf) is BATCH and (not paired or kind_of(value) is BATCH):
                 yield from _plan(operation, leaf, value, f"{prefix}{name}.")
             else:
-                yield _Step(prefix + name, tree.__dict__, name, leaf, _fitting(operation, leaf, value))
-
-
-def _once_each(steps: list[_Step]) -> list[_Step]:
-    """Return the steps of each piece of memory once, with operands on memory of their own.
-
-    Raises:
-        StructureError: Two fields share memory, and cannot both be written.
-    """
-    leaves = [step.leaf for step in steps if kind_of(step.leaf) is not SCALAR]
-    if known_apart(leaves, [step.value for step in steps if step.value is not step.leaf]):
-        return steps
-    left_out = repeated([Target(step.path, step.leaf, step.value) for step in steps])
-    taken = Taken([step.leaf for step in steps])
-    # An operand that is about to change is copied, as in b += b.a, unless it is the very leaf it meets.
-    return [
-        step._replace(value=duplicate(step.value)) if step.value is not step.leaf and taken.meets(step.value) else step
-        for i, step in enumerate(steps)
-        if i not in left_out
-    ]
-
-
-def _may_fail(leaf: Any, careful: bool) -> bool:
-    """Return whether values decide if the result can be written, and not only shape and dtype; objects may refuse."""
-    kind = kind_of(leaf)
-    return kind is SCALAR or (kind is ARRAY and (careful or leaf.dtype.hasobject))
-
-
-def _result(operation: Operation, step: _Step) -> Any:
-    leaf = step.leaf if kind_of(step.leaf) is SCALAR else duplicate(step.leaf)
-    try:
-        return operation(leaf, step.value)
-    except FloatingPointError:
-        raise
-    except REFUSALS as error:
-        raise _refused(operation, step.leaf, step.value, error).under(step.path) from error
+                yield Write(prefix + name, leaf, _fitting(operation, leaf, value), (tree.__dict__, name))
 
 
 def _refused(operation: Operation, leaf: Any, value: Any, error: Exception) -> LeafError:
@@ -288,28 +237,24 @@ def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
     elif not is_masked(leaf) and mask_obstacle(value):
         raise LeafError(mask_obstacle(value))
     try:
-        _try_out(operation, leaf, value)
+        shape, given = tuple(leaf.shape), tuple(np.shape(value))
+        if given not in ((), shape) and np.broadcast_shapes(shape, given) != shape:
+            raise ValueError("the result would have another shape")
+        kind = kind_of(leaf)
+        if kind is not SCALAR and write_obstacle(leaf):
+            raise ValueError(write_obstacle(leaf))
+        if not _has_float(leaf) and not _has_float(value):
+            if operation is operator.ipow and _any(value < 0):
+                raise ValueError("an integer to a negative power is not an integer")
+            if kind is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
+                raise ValueError("an integer divided by zero is not an integer")
+        other = value.dtype if kind_of(value) in (ARRAY, TENSOR, SCALAR) else value
+        if kind is SCALAR or not _fits(operation, leaf.dtype, other):
+            with np.errstate(all="ignore"):
+                operation(leaf if kind is SCALAR else _sample(leaf.dtype), _sample(other))
     except REFUSALS as error:
         raise _refused(operation, leaf, value, error) from error
     return value
-
-
-def _try_out(operation: Operation, leaf: Any, value: Any) -> None:
-    shape, given = tuple(leaf.shape), tuple(np.shape(value))
-    if given not in ((), shape) and np.broadcast_shapes(shape, given) != shape:
-        raise ValueError("the result would have another shape")
-    kind = kind_of(leaf)
-    if kind is not SCALAR and write_obstacle(leaf):
-        raise ValueError(write_obstacle(leaf))
-    if not _has_float(leaf) and not _has_float(value):
-        if operation is operator.ipow and _any(value < 0):
-            raise ValueError("an integer to a negative power is not an integer")
-        if kind is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
-            raise ValueError("an integer divided by zero is not an integer")
-    other = value.dtype if kind_of(value) in (ARRAY, TENSOR, SCALAR) else value
-    if kind is SCALAR or not _fits(operation, leaf.dtype, other):
-        with np.errstate(all="ignore"):
-            operation(leaf if kind is SCALAR else _sample(leaf.dtype), _sample(other))
 
 
 @lru_cache(maxsize=1024, typed=True)

@@ -47,31 +47,22 @@ def joined_meta(parts: Sequence[Mapping[str, Any]], rule: MetaRule) -> dict[str,
         values = [meta[key] for meta in metas if key in meta]
         agreed = len(values) == len(metas) and all(same_leaf(values[0], value) for value in values[1:])
         if not isinstance(rule, str) and key in rule:
-            joined[key] = _call(rule[key], values, key)
+            try:
+                joined[key] = rule[key](values)
+            except Exception as error:  # A function of the user may raise anything.
+                text = f"the function for it in meta= raises {type(error).__name__}: {error}"
+                raise StructureError(text, f"meta.{key}") from error
         elif agreed or rule == "first":
             joined[key] = values[0]
         elif rule != "drop":
-            raise _disagreement(key, values, len(metas))
+            if len(values) < len(metas):
+                text = f"{len(metas) - len(values)} of {len(metas)} batches lack it"
+            else:
+                other = next(value for value in values[1:] if not same_leaf(values[0], value))
+                text = f"the batches differ: {_shown(values[0])}, {_shown(other)}"
+            hint = f"meta='first' takes the first, meta='drop' leaves it out, meta={{{key!r}: max}} calls a function"
+            raise StructureError(f"{text}; {hint}", f"meta.{key}")
     return joined
-
-
-def _call(function: Callable[[list[Any]], Any], values: list[Any], key: str) -> Any:
-    try:
-        return function(values)
-    except Exception as error:  # A function of the user may raise anything.
-        raise StructureError(
-            f"the function for it in meta= raises {type(error).__name__}: {error}", f"meta.{key}"
-        ) from error
-
-
-def _disagreement(key: str, values: list[Any], count: int) -> StructureError:
-    if len(values) < count:
-        text = f"{count - len(values)} of {count} batches lack it"
-    else:
-        other = next(value for value in values[1:] if not same_leaf(values[0], value))
-        text = f"the batches differ: {_shown(values[0])}, {_shown(other)}"
-    hint = f"meta='first' takes the first, meta='drop' leaves it out, meta={{{key!r}: max}} calls a function"
-    return StructureError(f"{text}; {hint}", f"meta.{key}")
 
 
 def _shown(value: Any) -> str:

@@ -62,11 +62,11 @@ def _is_null(x: Any) -> bool:
 
 def has_null(tree: Tree) -> bool:
     """Return True if any value of any leaf is null."""
-    return any(_has_null(leaf) for _, leaf in leaves(tree.__dict__) if not is_placeholder(leaf))
-
-
-def _has_null(leaf: Any) -> bool:
-    return has_null(leaf.values) if KINDS[type(leaf)] is RAGGED else bool(is_null(leaf).any())
+    return any(
+        has_null(leaf.values) if KINDS[type(leaf)] is RAGGED else is_null(leaf).any()
+        for _, leaf in leaves(tree.__dict__)
+        if not is_placeholder(leaf)
+    )
 
 
 def drop_null(tree: T) -> T:

@@ -72,9 +72,19 @@ def take_leaf_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bo
     if kind is ARRAY and value.ndim:
         if absent is None:
             return value.take(rows, 0)
-        return _filled(value, rows, absent)
+        there = ~absent
+        out: NDArray[Any] = blank(value, (*rows.shape, *value.shape[1:]))
+        out[there] = value.take(rows[there], 0)
+        return out
     if kind is TENSOR and value.dim():
-        return _take_tensor_or_zeros(value, rows, absent)
+        torch = torch_side().torch
+        index = torch.from_numpy(rows.astype(np.int64))
+        if absent is None:
+            return value[index]
+        out = value.new_zeros((*rows.shape, *value.shape[1:]))
+        there = torch.from_numpy(~absent)
+        out[there.to(value.device)] = value[index[there]]
+        return out
     if not leading_shape(value):
         raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
     if kind is RAGGED:
@@ -86,24 +96,6 @@ def take_leaf_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bo
     from typedbatch._tree.distributions import get_sliced_dist
 
     return get_sliced_dist(value, rows)
-
-
-def _filled(value: NDArray[Any], rows: NDArray[np.intp], absent: NDArray[np.bool_]) -> NDArray[Any]:
-    there = ~absent
-    out: NDArray[Any] = blank(value, (*rows.shape, *value.shape[1:]))
-    out[there] = value.take(rows[there], 0)
-    return out
-
-
-def _take_tensor_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> Any:
-    torch = torch_side().torch
-    index = torch.from_numpy(rows.astype(np.int64))
-    if absent is None:
-        return value[index]
-    out = value.new_zeros((*rows.shape, *value.shape[1:]))
-    there = torch.from_numpy(~absent)
-    out[there.to(value.device)] = value[index[there]]
-    return out
 
 
 def after_zeros(tree: T, zeros: int, rows: int) -> T:
@@ -151,12 +143,10 @@ def fill_absent(tree: Tree, absent: NDArray[np.bool_], value: float | Mapping[st
     else:
         return  # The rows are zeros already.
     for path, number in numbers.items():
+        leaf = found[path]
         with under(path):
-            _fill_leaf(found[path], absent, number)
-
-
-def _fill_leaf(leaf: Any, absent: NDArray[np.bool_], number: Any) -> None:
-    if KINDS[type(leaf)] not in (ARRAY, TENSOR):
-        raise RowAssignmentError(f"{describe(leaf)} cannot be filled with {number!r}")
-    wanted = number if is_objects(leaf) else fitted(leaf, np.asarray(number))
-    leaf[torch_side().torch.from_numpy(absent).to(leaf.device) if KINDS[type(leaf)] is TENSOR else absent] = wanted
+            if KINDS[type(leaf)] not in (ARRAY, TENSOR):
+                raise RowAssignmentError(f"{describe(leaf)} cannot be filled with {number!r}")
+            wanted = number if is_objects(leaf) else fitted(leaf, np.asarray(number))
+            is_tensor = KINDS[type(leaf)] is TENSOR
+            leaf[torch_side().torch.from_numpy(absent).to(leaf.device) if is_tensor else absent] = wanted

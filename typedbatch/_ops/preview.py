@@ -45,14 +45,14 @@ def first_values(leaf: Any, show: Callable[[Any], str] = repr) -> str:
         count = leaf.numel() if KINDS[type(leaf)] is TENSOR else leaf.size
         positions = zip(*np.unravel_index(range(min(count, _FIRST)), tuple(leaf.shape)), strict=True)
         elements = [leaf[tuple(map(int, position))] for position in positions]
-        values = [_short(x.item() if KINDS[type(x)] is TENSOR else x, show) for x in elements]
+        values = []
+        for element in elements:
+            value = element.item() if KINDS[type(element)] is TENSOR else element
+            if isinstance(value, (float, complex, np.inexact)):
+                values.append(f"{value:.4g}")
+            else:
+                text = str(value) if isinstance(value, (np.generic, np.ndarray)) else show(value)
+                values.append(cut(" ".join(text.split()), _WIDEST))
     except Exception:  # noqa: BLE001  # Meta tensors, tensors inside torch.func and foreign classes may raise anything.
         return ""
     return f"[{', '.join([*values, *(['...'] if count > _FIRST else [])])}]"
-
-
-def _short(value: Any, show: Callable[[Any], str]) -> str:
-    if isinstance(value, (float, complex, np.inexact)):
-        return f"{value:.4g}"
-    text = " ".join((str(value) if isinstance(value, (np.generic, np.ndarray)) else show(value)).split())
-    return cut(text, _WIDEST)

@@ -42,7 +42,10 @@ def take_sequences(ragged: Sequences, index: Any) -> Any:
     if not ragged.sizes.shape:
         raise RowIndexError(f"{describe(ragged)} is a single sequence, without rows to take; .values has its contents")
     if isinstance(index, tuple):
-        index = _only(tuple(part for part in index if part is not Ellipsis), ragged)
+        parts = [part for part in index if part is not Ellipsis]
+        if len(parts) > 1:
+            raise RowIndexError(f"{describe(ragged)} takes one index, for whole sequences; .values has their contents")
+        index = parts[0] if parts else Ellipsis
     if index is Ellipsis:
         return ragged
     count = len(ragged.sizes)
@@ -57,12 +60,6 @@ def take_sequences(ragged: Sequences, index: Any) -> Any:
             return _between(ragged, first, max(first, last), ragged.sizes[first : max(first, last)])
         return _gathered(ragged, np.arange(count)[index])  # This also accepts a step that no integer of numpy can hold.
     return _gathered(ragged, _row_numbers(index, count))
-
-
-def _only(parts: tuple[Any, ...], ragged: Sequences) -> Any:
-    if len(parts) > 1:
-        raise RowIndexError(f"{describe(ragged)} takes one index, for whole sequences; .values has their contents")
-    return parts[0] if parts else Ellipsis
 
 
 def _row_numbers(index: Any, count: int) -> NDArray[np.intp]:

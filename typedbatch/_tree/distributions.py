@@ -1,34 +1,43 @@
 """Torch distributions as leaves of a batch: index, concatenate, stack, map and compare them.
 
-No constructor runs, because it would normalize probabilities and factorize covariances again, which changes last bits.
-One function, :func:`_merge`, walks through the attributes of one or more distributions of the same type, and through
-their parts, and builds a new distribution. The operations differ only in the function that combines the tensors of one
-attribute. Values that torch computes lazily and that are not parameters are left out, since torch computes them again
-on demand.
+A distribution is taken apart into the parameters of its constructor, which are read from public attributes of the same
+names, and is built again from parameters that were indexed, joined or mapped. The operations differ only in the
+function that combines the tensors of one parameter. Parameters keep their last bits: ``probs`` and ``logits``, which
+constructors normalize, are set as they were, and a covariance is passed as its factor. What a constructor derives from
+its parameters is computed again.
 
-A distribution class of your own is supported if its state is in its ``__dict__``, as in torch's classes: tensors,
-distributions and transforms, also in lists, tuples and dicts. The event dimensions of a tensor are found from
-``arg_constraints[name].event_dim``, else from the batch shape that it starts with, else from the event shape that it
-ends with. A tensor of a transform broadcasts against the values that the transform receives. Any other tensor is a
-constant that all rows share.
+A distribution or transform class of your own is supported if it follows torch's pattern: each parameter of the
+constructor is an attribute of the same name (an underscore may precede it), which the constructor stores without
+changing values. Parameters are tensors, distributions, transforms, lists of these, and settings that all rows share.
+The event dimensions of a tensor are found from ``arg_constraints[name].event_dim``, else from the batch shape that it
+starts with, else from the event shape that it ends with. A tensor of a transform broadcasts against the values that the
+transform receives. Any other tensor is a constant that all rows share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.distributions import AffineTransform, CatTransform, Distribution, StackTransform, Transform
-from torch.distributions.constraints import Constraint
+from torch.distributions import (
+    AffineTransform,
+    CatTransform,
+    Distribution,
+    ExpTransform,
+    RelaxedOneHotCategorical,
+    StackTransform,
+    Transform,
+)
 from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
-from torch.distributions.transforms import _InverseTransform
 from torch.distributions.utils import lazy_property
 
 from typedbatch._report import cut
@@ -36,14 +45,16 @@ from typedbatch.errors import LeafError, NoLengthError, RowIndexError, Structure
 
 DistT = TypeVar("DistT", bound=Distribution)
 
-# Event dimensions of attributes that torch stores beside its declared parameters, not broadcast to the batch shape.
-_EVENT_DIMS = {
-    "_unbroadcasted_cov_factor": 2,
-    "_unbroadcasted_cov_diag": 1,
-    "_unbroadcasted_scale_tril": 2,
-    "_capacitance_tril": 2,
-}
-_BOOKKEEPING = {"_batch_shape", "_batch_dims", "_validate_args", "_cache_size", "_cached_x_y"}
+_BUILDING: Final = threading.Lock()
+_MISSING: Final = object()
+_INVERSE: Final = type(ExpTransform().inv)
+_ATTRIBUTES: Final = {"base_distribution": "base_dist", "tseq": "transforms"}
+"""Attributes of torch's classes whose names differ from the parameters of the constructors."""
+_ONE_TEMPERATURE: Final = (RelaxedOneHotCategorical, ExpRelaxedCategorical)
+"""Classes whose ``log_prob`` is wrong with one temperature per row."""
+_PROBS: Final = ("probs", "logits")
+_MATRICES: Final = ("scale_tril", "covariance_matrix", "precision_matrix")
+"""Parameters of which a constructor takes one; torch computes the others on demand, and stores them."""
 
 
 class _Op(NamedTuple):
@@ -55,11 +66,13 @@ class _Op(NamedTuple):
         tensor: Function that combines the tensors of one attribute into one. Its arguments are the name of the
             attribute, the tensors, and the numbers of their last dimensions that are loose (they broadcast) and event
             dimensions (they do not), or None in place of the latter for a constant.
+        builds: Whether a new distribution is wanted, and not only a comparison.
     """
 
     batches: list[Size]
     changes_rows: bool
     tensor: Callable[[str, Sequence[Tensor], int, int | None], Tensor]
+    builds: bool = True
 
 
 def get_sliced_dist(dist: DistT, index: object) -> DistT:
@@ -73,12 +86,12 @@ def get_sliced_dist(dist: DistT, index: object) -> DistT:
 
     Returns:
         A distribution of the same type, whose ``batch_shape`` is that of ``torch.empty(dist.batch_shape)[index]``.
-        Ints, ``None``, ``...`` and slices with a positive step give views of the parameters; anything else gives
-        copies. A parameter that is stored once for all rows stays the same object.
+        Ints, ``None``, ``...`` and slices with a positive step give views of the parameters, where the constructor
+        stores them unchanged; anything else gives copies.
 
     Raises:
         RowIndexError: There are too many indices, one is out of range, or one is not an index.
-        LeafError: A transform inside works along a batch dimension.
+        LeafError: A transform inside works along a batch dimension, or the class cannot be built from its attributes.
     """
     batch = dist.batch_shape
 
@@ -92,7 +105,7 @@ def get_sliced_dist(dist: DistT, index: object) -> DistT:
         return tensor[tuple(item.to(tensor.device) if isinstance(item, Tensor) else item for item in items)]
 
     try:
-        items, backwards = _normal_index(index, batch)
+        items, backwards = _torch_index(index, batch)
         # A wrong index has to fail here, on the CPU: on a GPU it would break the CUDA context.
         take("", [torch.empty(()).expand(batch)], 0, 0)
     except (IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
@@ -190,7 +203,7 @@ def dists_equal(a: object, b: object, same_values: Callable[[Tensor, Tensor], bo
         return x
 
     try:
-        _merge([a, b], _Op([a.batch_shape, b.batch_shape], False, same), 0)
+        _merge([a, b], _Op([a.batch_shape, b.batch_shape], False, same, builds=False), 0)
         return a.batch_shape == b.batch_shape
     except MemoryError:
         raise
@@ -228,68 +241,43 @@ def _align(tensors: Sequence[Tensor], batches: Sequence[Size], loose: int, event
     return [t.expand((*b, *middle, *shape[loose:])) for t, b, shape in zip(tensors, batches, last, strict=True)]
 
 
-def _normal_index(index: object, batch: Size) -> tuple[list[Any], list[tuple[int, Tensor]]]:
+def _torch_index(index: object, batch: Size) -> tuple[list[Any], list[tuple[int, Tensor]]]:
     """Return an index that torch accepts, and the rows per dimension of slices that step backward, which it refuses."""
-    items = [_normal_item(item) for item in (index if isinstance(index, tuple) else (index,))]
-    used, ellipses = sum(_dims_used(item) for item in items), [i for i, item in enumerate(items) if item is ...]
-    if used > len(batch) or len(ellipses) > 1:
-        raise IndexError(f"it indexes {used} dimensions and has {len(ellipses)} ellipses")
+    items: list[Any] = []
+    used: list[int] = []  # Number of dimensions that each item indexes.
+    for item in index if isinstance(index, tuple) else (index,):
+        if not (item is None or item is ... or isinstance(item, int | slice | Tensor)):
+            array = np.array(item)
+            if array.dtype.kind not in "biu" and not (isinstance(item, Sequence) and array.size == 0):
+                raise IndexError(f"{type(item).__name__} of {array.dtype} is not an index")
+            item = torch.from_numpy(array.astype(bool if array.dtype.kind == "b" else np.int64))
+        if isinstance(item, Tensor) and item.ndim == 0 and item.dtype != torch.bool and not item.is_floating_point():
+            item = int(item)
+        if isinstance(item, Tensor) and item.dtype in (torch.bool, torch.uint8):
+            used.append(item.ndim)
+        else:
+            used.append(0 if item is None or item is ... or isinstance(item, bool) else 1)
+        items.append(item)
+    ellipses = [i for i, item in enumerate(items) if item is ...]
+    rest = len(batch) - sum(used)
+    if rest < 0 or len(ellipses) > 1:
+        raise IndexError(f"it indexes {sum(used)} dimensions and has {len(ellipses)} ellipses")
     at = ellipses[0] if ellipses else len(items)
-    items[at : at + 1] = [slice(None)] * (len(batch) - used)
-    dim, backwards = 0, []
-    for i, item in enumerate(items):
+    items[at : at + 1], used[at : at + 1] = [slice(None)] * rest, [1] * rest
+    backwards = []
+    for i, (item, dim) in enumerate(zip(items, accumulate(used, initial=0), strict=False)):
         if isinstance(item, slice) and item.step is not None and item.step < 0:
             backwards.append((dim, torch.from_numpy(np.arange(batch[dim])[item].copy())))
             items[i] = slice(None)
-        dim += _dims_used(item)
     return items, backwards
 
 
-def _dims_used(item: object) -> int:
-    if item is None or item is ... or isinstance(item, bool):
-        return 0
-    return item.ndim if isinstance(item, Tensor) and item.dtype in (torch.bool, torch.uint8) else 1
-
-
-def _normal_item(item: Any) -> Any:
-    if item is None or item is ... or isinstance(item, int | slice):
-        return item
-    if not isinstance(item, Tensor):
-        array = np.array(item)
-        if array.dtype.kind not in "biu" and not (isinstance(item, Sequence) and array.size == 0):
-            raise IndexError(f"{type(item).__name__} of {array.dtype} is not an index")
-        item = torch.from_numpy(array.astype(bool if array.dtype.kind == "b" else np.int64))
-    is_int = item.ndim == 0 and item.dtype != torch.bool and not item.is_floating_point()
-    return int(item) if is_int else item
-
-
 def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
-    """Return a new distribution or transform, built from ``nodes`` attribute by attribute.
+    """Return a new distribution or transform, made of what ``op`` makes of each parameter of ``nodes``.
 
     ``extra`` is the number of dimensions to the right of the rows: for a distribution those in its own batch shape, for
     a transform those of the values that it receives.
     """
-    _require_alike(nodes)
-    first, name = nodes[0], type(nodes[0]).__name__
-    if isinstance(first, StackTransform | CatTransform) and op.changes_rows and not -extra <= first.dim < 0:
-        raise LeafError(f"{name} with dim={first.dim} has no rows: dim must be negative and in the event shape")
-    new = object.__new__(type(first))
-    state = vars(new)
-    state.update((key, value) for key, value in vars(first).items() if key in _BOOKKEEPING)
-    if isinstance(first, Distribution) and op.changes_rows:
-        blanks = [torch.empty(()).expand(node.batch_shape) for node in nodes]
-        state["_batch_shape"] = op.tensor(f"{name}.batch_shape", blanks, extra, 0).shape
-    if "_batch_dims" in state:  # Wishart has it.
-        state["_batch_dims"] = [-1 - dim for dim in range(len(state["_batch_shape"]))]
-    if isinstance(first, Transform):
-        state.update({"_inv": None} | {key: (None, None) for key in ("_cached_x_y",) if key in state})
-    for key, values in _attributes(nodes, op):
-        state[key] = _merge_attribute(nodes, key, values, op, extra)
-    state.update([("_param", state[key]) for key in _aliases(first) if key in state])
-    return new
-
-
-def _require_alike(nodes: Sequence[Any]) -> None:
     first, name = nodes[0], type(nodes[0]).__name__
     for node in nodes:
         if type(node) is not type(first):
@@ -297,56 +285,91 @@ def _require_alike(nodes: Sequence[Any]) -> None:
         if isinstance(first, Distribution) and node.event_shape != first.event_shape:
             both = f"{tuple(first.event_shape)} and {tuple(node.event_shape)}"
             raise StructureError(f"cannot combine {name} with event_shape {both}")
+    if isinstance(first, StackTransform | CatTransform) and op.changes_rows and not -extra <= first.dim < 0:
+        raise LeafError(f"{name} with dim={first.dim} has no rows: dim must be negative and in the event shape")
+    if isinstance(first, _INVERSE):
+        grown = first.inv.codomain.event_dim - first.inv.domain.event_dim
+        return _merge([node.inv for node in nodes], op, extra - grown).inv
+    merged = {key: _merge_parameter(nodes, key, op, extra) for key in _given(nodes, op)}
+    return _build(first, merged) if op.builds else first
 
 
-def _attributes(nodes: Sequence[Any], op: _Op) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the attributes that make up a node, each with its value in every node."""
-    kind, states = type(nodes[0]), [_state(node) for node in nodes]
-    everywhere = set(states[0]).intersection(*states)
-    somewhere = dict.fromkeys(key for state in states for key in state)
-    lazy = {key for key in somewhere if isinstance(getattr(kind, key, None), lazy_property)}
-    derived: set[str] = set()
-    if len(nodes) > 1 and not op.changes_rows:  # A comparison must not depend on which lazy values exist already.
-        given = {key for node in nodes for key in _aliases(node)} or (lazy & everywhere) or lazy
-        derived = lazy if "_unbroadcasted_scale_tril" in everywhere else lazy - given
-    for key in somewhere:
-        if key in everywhere and key not in derived:
-            yield key, [state[key] for state in states]
-        elif key in lazy and key not in derived:
-            yield key, [getattr(copy(node), key) for node in nodes]  # The copy is what stores the computed value.
-        elif key not in lazy and not key.startswith("_"):  # A private one, as Multinomial._binomial, is derived.
-            raise StructureError(f"not every {kind.__name__} has the attribute {key!r}")
+@lru_cache(maxsize=256)
+def _parameters(kind: type) -> list[str]:
+    """Return the parameters of a constructor; with ``**kwargs`` also those that ``arg_constraints`` declares."""
+    found = inspect.signature(kind).parameters.values()
+    names = [one.name for one in found if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    declared = getattr(kind, "arg_constraints", None)
+    if isinstance(declared, dict) and any(one.kind is one.VAR_KEYWORD for one in found):
+        names += declared
+    return [name for name in dict.fromkeys(names) if name != "validate_args"]
 
 
-def _state(node: Any) -> dict[str, Any]:
-    """Return the attributes without bookkeeping, aliases, back references and caches."""
-    skip = {*_BOOKKEEPING, *(["_param"] if _aliases(node) else [])}
-    if isinstance(node, Transform) and not isinstance(node, _InverseTransform):
-        skip.add("_inv")
-    declared, lazy = _constraints(node), (lazy_property, cached_property)
-    return {
-        key: value
-        for key, value in vars(node).items()
-        if key not in skip and (key in declared or not isinstance(getattr(type(node), key, None), lazy))
-    }
+def _given(nodes: Sequence[Any], op: _Op) -> list[str]:
+    """Return the parameters that describe all nodes.
+
+    Of those that torch computes from each other, a new distribution gets all that are stored, the given one first. A
+    comparison looks at the given ones only, so that it does not depend on what was computed meanwhile.
+    """
+    kind: Any = type(nodes[0])
+    names = _parameters(kind)
+    probs, matrices = ([name for name in group if name in names] for group in (_PROBS, _MATRICES))
+    given = matrices[:1]
+    for node in nodes:
+        stored = [name for name in _stored(node) if name in probs] or probs
+        given += stored if op.builds else stored[:1]
+        given += [name for name in matrices if op.builds and name in vars(node)]
+    return [*(name for name in names if name not in _PROBS + _MATRICES), *dict.fromkeys(given)]
 
 
-def _aliases(node: Any) -> list[str]:
-    """Return the attributes, one at most, that torch also stores as ``_param``."""
-    return [key for key in ("probs", "logits") if vars(node).get(key) is vars(node).get("_param", node)]
+def _stored(node: Any) -> dict[str, Any]:
+    """Return the attributes of the part that stores ``probs`` or ``logits``: the node, or a distribution in it."""
+    state: dict[str, Any] = vars(node)
+    if any(name in state for name in _PROBS):
+        return state
+    wrapped = (_stored(value) for value in state.values() if isinstance(value, Distribution))
+    return next((found for found in wrapped if found), {})
 
 
-def _merge_attribute(nodes: Sequence[Any], key: str, values: list[Any], op: _Op, extra: int) -> Any:
-    first, kind = values[0], type(values[0])
-    parts = list(first.values()) if isinstance(first, dict) else first if isinstance(first, list | tuple) else []
+def _build(first: Any, merged: dict[str, Any]) -> Any:
+    kind, arguments = type(first), dict(merged)
+    for group in (_PROBS, _MATRICES):  # The constructor takes one of each.
+        for name in [name for name in merged if name in group][1:]:
+            del arguments[name]
+    with _BUILDING:  # Neither a constructor nor one that it calls validates what was valid before.
+        default = Distribution._validate_args  # noqa: SLF001  # Torch has a public setter only.
+        Distribution.set_default_validate_args(False)
+        try:
+            new = kind(**arguments)
+        except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+            raise LeafError(f"{kind.__name__} cannot be built again from {', '.join(merged)}: {error}") from error
+        finally:
+            Distribution.set_default_validate_args(default)
+    if isinstance(first, Distribution):
+        vars(new).update((name, value) for name, value in vars(first).items() if name == "_validate_args")
+        for group, state in ((_PROBS, _stored(new)), (_MATRICES, vars(new))):
+            state.update((name, value) for name, value in merged.items() if name in group)
+    for name in vars(first).keys() - vars(new).keys():
+        if not name.startswith("_") and not isinstance(getattr(kind, name, None), lazy_property | cached_property):
+            raise LeafError(f"{kind.__name__}.{name} would be lost, since its constructor does not set it")
+    return new
+
+
+def _merge_parameter(nodes: Sequence[Any], key: str, op: _Op, extra: int) -> Any:
+    kind, name = type(nodes[0]).__name__, _ATTRIBUTES.get(key, key)
+    owners = map(copy, nodes) if key in _PROBS + _MATRICES else nodes  # A copy is what stores a computed value.
+    values: list[Any] = [getattr(owner, name, getattr(owner, f"_{name}", _MISSING)) for owner in owners]
+    if any(value is _MISSING for value in values):
+        raise LeafError(f"{kind} cannot be taken apart: its constructor takes {key!r}, which is not an attribute of it")
+    first = values[0]
+    parts = first if isinstance(first, list | tuple) else []
     if not any(isinstance(part, Tensor | Distribution | Transform) for part in parts):
-        return _merge_values(nodes, key, values, op, _dims_right(nodes[0], extra, [first])[0])
-    keys = list(first) if isinstance(first, dict) else range(len(first))
-    if any(type(value) is not kind or len(value) != len(first) for value in values):
-        raise StructureError(f"{type(nodes[0]).__name__}.{key} differs in kind or length")
+        return _merge_values(nodes, name, values, op, _dims_right(nodes[0], extra, [first])[0])
+    if any(type(value) is not type(first) or len(value) != len(first) for value in values):
+        raise StructureError(f"{kind}.{name} differs in kind or length")
     dims = _dims_right(nodes[0], extra, parts)
-    merged = [_merge_values(nodes, key, [v[k] for v in values], op, dim) for k, dim in zip(keys, dims, strict=True)]
-    return kind(zip(first, merged, strict=True) if isinstance(first, dict) else merged)
+    columns = zip(zip(*values, strict=True), dims, strict=True)
+    return type(first)(_merge_values(nodes, name, column, op, dim) for column, dim in columns)
 
 
 def _merge_values(nodes: Sequence[Any], key: str, values: Sequence[Any], op: _Op, extra: int) -> Any:
@@ -354,9 +377,10 @@ def _merge_values(nodes: Sequence[Any], key: str, values: Sequence[Any], op: _Op
     if isinstance(first, Distribution | Transform):
         return _merge(values, op, extra)
     likes = [value for value in values if isinstance(value, Tensor)]
-    if not likes and all(_is_same(first, value) for value in values):
-        return first
-    if isinstance(owner, AffineTransform):  # Its numbers may differ between nodes, and then become tensors.
+    with suppress(RuntimeError, TypeError, ValueError):  # Values of foreign classes may refuse to be compared.
+        if not likes and all(first is value or np.array_equal(first, value) for value in values):
+            return first
+    if isinstance(owner, AffineTransform) and key in ("loc", "scale"):  # Numbers may differ, and then become tensors.
         likes += [value for node in nodes for value in (node.loc, node.scale) if isinstance(value, Tensor)]
     if not likes or not all(isinstance(value, Tensor | int | float) for value in values):
         raise StructureError(f"{where} differs: {' and '.join(cut(repr(value), 100) for value in values)}")
@@ -368,44 +392,31 @@ def _merge_values(nodes: Sequence[Any], key: str, values: Sequence[Any], op: _Op
     return op.tensor(where, tensors, extra, event)
 
 
-def _is_same(a: Any, b: Any) -> bool:
-    try:
-        return a is b or bool(np.array_equal(a, b))
-    except (RuntimeError, TypeError, ValueError):
-        return False
-
-
 def _dims_right(owner: Any, extra: int, values: Sequence[Any]) -> list[int]:
     """Return ``extra`` for each of these values of ``owner``; several transforms form a chain."""
     if not all(isinstance(value, Transform) for value in values):
-        return [extra + _more_batch_dims(value, owner) for value in values]
+        if not isinstance(owner, Distribution):
+            return [extra] * len(values)
+        sizes = [len(value.batch_shape) if isinstance(value, Distribution) else 0 for value in values]
+        return [extra + max(0, size - len(owner.batch_shape)) for size in sizes]
     if isinstance(owner, StackTransform | CatTransform):
         return [extra - isinstance(owner, StackTransform)] * len(values)
     grown = [value.codomain.event_dim - value.domain.event_dim for value in values]
     if isinstance(owner, Distribution):
         extra += len(owner.event_shape) - sum(grown)
-    elif isinstance(owner, _InverseTransform):
-        extra -= sum(grown)
     return list(accumulate(grown[:-1], initial=extra))
-
-
-def _more_batch_dims(part: Any, owner: Any) -> int:
-    if isinstance(part, Distribution) and isinstance(owner, Distribution):
-        return max(0, len(part.batch_shape) - len(owner.batch_shape))
-    return 0
 
 
 def _event_dim(dist: Distribution, key: str, tensor: Tensor) -> int | None:
     """Return the number of last dimensions that are event dimensions, or None for a constant."""
-    if isinstance(dist, ExpRelaxedCategorical) and key == "temperature" and tensor.numel() == 1:
-        return None  # Its log_prob is wrong with one temperature per row.
+    if key == "temperature" and isinstance(dist, _ONE_TEMPERATURE) and tensor.numel() == 1:
+        return None
     batch, guesses = dist.batch_shape, [len(dist.event_shape)]
     if tensor.shape[: len(batch)] == batch:
         guesses.insert(0, tensor.ndim - len(batch))
-    if key in _EVENT_DIMS:
-        guesses.insert(0, _EVENT_DIMS[key])
-    with suppress(KeyError, NotImplementedError):  # The attribute is not declared, or only as dependent.
-        guesses.insert(0, _constraints(dist)[key].event_dim)
+    with suppress(AttributeError, NotImplementedError):  # It is not declared, or only as dependent.
+        declared: Any = dist.arg_constraints.get(key)
+        guesses.insert(0, declared.event_dim)
     return next((guess for guess in guesses if _fits(tensor, batch, guess)), None)
 
 
@@ -413,10 +424,3 @@ def _fits(tensor: Tensor, batch: Size, last: int) -> bool:
     """Return whether a tensor without its last dimensions broadcasts to a batch shape."""
     own = tensor.shape[: max(0, tensor.ndim - last)]
     return len(own) <= len(batch) and all(x in (1, y) for x, y in zip(own[::-1], batch[::-1], strict=False))
-
-
-def _constraints(node: Any) -> dict[str, Constraint]:
-    try:
-        return node.arg_constraints  # type: ignore[no-any-return]
-    except (AttributeError, NotImplementedError):
-        return {}

@@ -25,14 +25,12 @@ class Tree:
     __plain__: ClassVar[type[Tree]]
     """The class that a nested ``dict`` becomes; ``typedbatch.batch`` sets it to ``Batch``."""
 
-    _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = None
-    """Function that checks the fields of the batches of one class before they are concatenated, if there is one.
+    _row_guard: ClassVar[Callable[..., None] | None] = None
+    """Function that refuses to take rows of batches of the class, if there is one.
 
-    ``SampleBatch`` defines it.
+    It is called with a batch before rows of it are taken, and with batches and ``joining=True`` before these are
+    concatenated.
     """
-
-    _row_guard: ClassVar[Callable[[object], None] | None] = None
-    """Function that checks a batch of the class before its rows are taken, if there is one; records may refuse that."""
 
     _needs_equal_rows: ClassVar[bool] = False
     """Whether fields of different lengths are refused; a plain batch is cut to its shortest field instead."""
@@ -222,23 +220,19 @@ def blank(leaf: Any, shape: tuple[int, ...]) -> Any:
 def write_obstacle(leaf: Any) -> str:
     """Return the reason why an array or tensor cannot be written in place, or an empty string if it can."""
     if KINDS[type(leaf)] is TENSOR:
-        return _tensor_obstacle(leaf)
+        torch = sys.modules["torch"]
+        if leaf.layout is not torch.strided or leaf.is_nested:
+            return "a sparse or nested tensor cannot be written in place; to_dense() first"
+        if leaf.is_inference() and not torch.is_inference_mode_enabled():
+            return "a tensor created in inference mode can be written only in inference mode; clone() it first"
+        repeats = any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True))
+        if repeats and leaf.numel():
+            return "several elements of the tensor share the same memory; clone() it first"
+        base = leaf if leaf._base is None else leaf._base
+        if base.requires_grad and base.is_leaf and torch.is_grad_enabled():
+            return "a tensor that requires grad can be written only under torch.no_grad()"
+        return ""
     return "" if leaf.flags.writeable else "the array is read-only"
-
-
-def _tensor_obstacle(leaf: Any) -> str:
-    torch = sys.modules["torch"]
-    if leaf.layout is not torch.strided or leaf.is_nested:
-        return "a sparse or nested tensor cannot be written in place; to_dense() first"
-    if leaf.is_inference() and not torch.is_inference_mode_enabled():
-        return "a tensor created in inference mode can be written only in inference mode; clone() it first"
-    repeats = any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True))
-    if repeats and leaf.numel():
-        return "several elements of the tensor share the same memory; clone() it first"
-    base = leaf if leaf._base is None else leaf._base
-    if base.requires_grad and base.is_leaf and torch.is_grad_enabled():
-        return "a tensor that requires grad can be written only under torch.no_grad()"
-    return ""
 
 
 def is_masked(leaf: Any) -> bool:
@@ -328,13 +322,9 @@ def describe(leaf: Any) -> str:
     if kind is DISTRIBUTION:
         return f"{type(leaf).__name__}[{','.join(map(str, leaf.batch_shape))}]"
     if kind is RAGGED:
-        return _describe_sequences(leaf)
+        sizes = leaf.sizes
+        if not sizes.shape:
+            return f"{type(leaf).__name__}[{sizes}]"
+        least, most = (sizes.min(), sizes.max()) if sizes.size else (0, 0)
+        return f"{type(leaf).__name__}[{len(sizes)} x {least if least == most else f'{least}..{most}'}]"
     return "None" if leaf is None else short_dtype(leaf) if kind is SCALAR else type(leaf).__name__
-
-
-def _describe_sequences(leaf: Sequences) -> str:
-    sizes = leaf.sizes
-    if not sizes.shape:
-        return f"{type(leaf).__name__}[{sizes}]"
-    least, most = (sizes.min(), sizes.max()) if sizes.size else (0, 0)
-    return f"{type(leaf).__name__}[{len(sizes)} x {least if least == most else f'{least}..{most}'}]"

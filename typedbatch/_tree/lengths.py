@@ -200,8 +200,11 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
     for value in fields.values():
         if type(value) is ndarray and value.shape:
             size: int | None = len(value)
-        else:
-            size = _equal_arrays(value.__dict__) if isinstance(value, Tree) else _tensor_rows(value)
+        elif isinstance(value, Tree):
+            size = _equal_arrays(value.__dict__)
+        else:  # ``size`` is faster than reading the shape.
+            tensor: Any = value if KINDS[type(value)] is TENSOR else None
+            size = tensor.size(0) if tensor is not None and not tensor.is_nested and tensor.ndim else None
         if size is None or (rows is not None and rows != size):
             return None
         rows = size
@@ -219,13 +222,6 @@ def require_rows(values: Tree, rows: int) -> None:
         if shape[:1] != (rows,) and KINDS[type(leaf)] is not NONE and not isinstance(leaf, Tree):
             has = f"{shape[0]} rows" if shape else "no rows"
             raise StructureError(f"{describe(leaf)} has {has}, and the lengths sum up to {rows}", path)
-
-
-def _tensor_rows(value: Any) -> int | None:
-    if KINDS[type(value)] is not TENSOR or value.is_nested or not value.ndim:
-        return None
-    rows: int = value.size(0)  # This is faster than reading the shape.
-    return rows
 
 
 def shape_of(fields: Mapping[str, Any]) -> list[int]:

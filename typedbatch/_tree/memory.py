@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR
+from typedbatch._tree.kinds import ARRAY, KINDS, SCALAR, TENSOR
 from typedbatch.errors import StructureError
 
 Span = tuple[int, int]
@@ -20,18 +20,50 @@ Span = tuple[int, int]
 _IN_MEMORY: Final = (ARRAY, TENSOR)
 
 
-class Target(NamedTuple):
-    """A leaf that is about to be written.
+class Write(NamedTuple):
+    """A pending write, which is known to succeed.
 
     Attributes:
         path: Path of the field.
-        leaf: Array or tensor that is written.
+        leaf: Array, tensor or scalar that changes.
         value: Rows or operand that the new values come from.
+        where: Where it is written: an index of the leaf, or the fields that hold it, and its name.
     """
 
     path: str
     leaf: Any
     value: Any
+    where: Any
+
+
+def once_each(writes: list[Write], may_be_itself: bool = False) -> list[Write]:
+    """Return the writes of each piece of memory once, with values on memory of their own.
+
+    Args:
+        writes: Writes, each of which is known to succeed.
+        may_be_itself: Whether a leaf can be its own value, as in ``b += b``.
+
+    Raises:
+        StructureError: Two leaves share a part of their memory, or all of it and get different values.
+    """
+    leaves = [write.leaf for write in writes if KINDS[type(write.leaf)] is not SCALAR]
+    read = [None if may_be_itself and write.value is write.leaf else write.value for write in writes]
+    if known_apart(leaves, read):
+        return writes
+    taken = Taken([write.leaf for write in writes])
+    left_out: set[int] = set()
+    for i, k in taken.pairs():
+        one, two = writes[i], writes[k]
+        if _layout(one.leaf) != _layout(two.leaf) or not _same(one.value, two.value):
+            raise StructureError(
+                f"shares memory with {two.path!r}, so neither is written; copy() one of them", one.path
+            )
+        left_out.add(k)
+    return [  # Values on memory that is written too are copied first, as in b[1:] = b[:-1] and b += b.a.
+        write._replace(value=duplicate(write.value)) if taken.meets(read[i]) else write
+        for i, write in enumerate(writes)
+        if i not in left_out
+    ]
 
 
 def known_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
@@ -41,7 +73,22 @@ def known_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
     addresses. If it returns False, :class:`Taken` finds out whether any memory is shared.
     """
     if leaves and all(KINDS[type(leaf)] is TENSOR for leaf in leaves):
-        return _tensors_apart(leaves, values)
+        tensors = [value for value in values if KINDS[type(value)] is TENSOR]
+        try:
+            if not all(tensor.is_contiguous() for tensor in (*leaves, *tensors)):
+                return False
+            blocks = [(leaf.data_ptr(), leaf.nbytes, True) for leaf in leaves]
+            blocks += [(value.data_ptr(), value.nbytes, False) for value in tensors]
+        except Exception:  # noqa: BLE001  # A traced tensor, or one of a foreign class, may raise anything.
+            return False
+        # Address 0 means that torch reports no memory, which proves nothing. Two values may overlap, but no leaf may.
+        end = written = 1
+        for start, size, is_leaf in sorted(blocks):
+            if start < (end if is_leaf else written):
+                return False
+            end = max(end, start + size)
+            written = max(written, start + size) if is_leaf else written
+        return not any(KINDS[type(value)] is ARRAY for value in values)
     owners: set[int] = set()
     for leaf in leaves:
         owner = owner_of(leaf) if type(leaf) is ndarray else None
@@ -64,25 +111,6 @@ def owner_of(array: NDArray[Any]) -> NDArray[Any] | None:
     if base is None:
         return array
     return base if type(base) is ndarray and base.base is None else None
-
-
-def _tensors_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
-    tensors = [value for value in values if KINDS[type(value)] is TENSOR]
-    try:
-        if not all(tensor.is_contiguous() for tensor in (*leaves, *tensors)):
-            return False
-        blocks = [(leaf.data_ptr(), leaf.nbytes, True) for leaf in leaves]
-        blocks += [(value.data_ptr(), value.nbytes, False) for value in tensors]
-    except Exception:  # noqa: BLE001  # A traced tensor, or one of a foreign class, may raise anything.
-        return False
-    # Address 0 means that torch reports no memory, which proves nothing. Two values may overlap, but no leaf may.
-    end = written = 1
-    for start, size, is_leaf in sorted(blocks):
-        if start < (end if is_leaf else written):
-            return False
-        end = max(end, start + size)
-        written = max(written, start + size) if is_leaf else written
-    return not any(KINDS[type(value)] is ARRAY for value in values)
 
 
 def span(leaf: Any) -> Span | None:
@@ -132,15 +160,12 @@ class Taken:
         before: list[tuple[int, int]] = []
         for low, high, i in self._spans:
             before = [(end, other) for end, other in before if low < end]
-            found += [(min(i, k), max(i, k)) for _, k in before if _may_share(self._leaves[i], self._leaves[k])]
+            for _, k in before:  # Their spans overlap, but two columns of one table share no elements.
+                one, two = _as_array(self._leaves[i]), _as_array(self._leaves[k])
+                if one is None or two is None or np.shares_memory(one, two):
+                    found.append((min(i, k), max(i, k)))
             before.append((high, i))
         return sorted(found)
-
-
-def _may_share(one: Any, two: Any) -> bool:
-    """Return whether two leaves whose spans overlap share elements; two columns of one table do not."""
-    first, second = _as_array(one), _as_array(two)
-    return first is None or second is None or np.shares_memory(first, second)
 
 
 def _as_array(leaf: Any) -> NDArray[Any] | None:
@@ -153,23 +178,6 @@ def _as_array(leaf: Any) -> NDArray[Any] | None:
     from typedbatch._tree.tensors import as_bits
 
     return as_bits(leaf)
-
-
-def repeated(targets: Sequence[Target]) -> set[int]:
-    """Return the positions of targets that need not be written, because an earlier one is the same memory.
-
-    Raises:
-        StructureError: Two targets share a part of their memory, or all of it and get different values.
-    """
-    found: set[int] = set()
-    for i, k in Taken([target.leaf for target in targets]).pairs():
-        one, two = targets[i], targets[k]
-        if _layout(one.leaf) != _layout(two.leaf) or not _same(one.value, two.value):
-            raise StructureError(
-                f"shares memory with {two.path!r}, so neither is written; copy() one of them", one.path
-            )
-        found.add(k)
-    return found
 
 
 def _layout(leaf: Any) -> tuple[Any, ...]:
@@ -185,18 +193,16 @@ def _same(one: Any, two: Any) -> bool:
         return True
     if not all(hasattr(value, "shape") for value in (one, two)):
         return type(one) is type(two) and bool(one == two)
-    return tuple(one.shape) == tuple(two.shape) and _bytes(one) == _bytes(two)
+    contents = []
+    for value in (one, two):
+        if KINDS[type(value)] is TENSOR:
+            from typedbatch._tree.tensors import as_bits
+
+            value = as_bits(value)
+        contents.append(value.tobytes())
+    return tuple(one.shape) == tuple(two.shape) and contents[0] == contents[1]
 
 
 def duplicate(leaf: Any) -> Any:
     """Return a copy of an array or tensor, within its graph."""
     return leaf.clone() if KINDS[type(leaf)] is TENSOR else leaf.copy()
-
-
-def _bytes(leaf: Any) -> bytes:
-    if KINDS[type(leaf)] is TENSOR:
-        from typedbatch._tree.tensors import as_bits
-
-        leaf = as_bits(leaf)
-    found: bytes = leaf.tobytes()
-    return found

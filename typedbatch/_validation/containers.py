@@ -10,9 +10,9 @@ from typing import Any, Union, get_args
 
 from typedbatch._level import Level
 from typedbatch._tree.kinds import Tree
-from typedbatch._validation.validate import Validator, validator_of
-from typedbatch.schema import is_schema
+from typedbatch._validation.validate import Boundary, Validator, validator_of
 from typedbatch.schema.annotations import alternatives, bare
+from typedbatch.schema.read import is_schema
 from typedbatch.schema.values import class_of
 
 
@@ -28,7 +28,22 @@ def find_validator(hint: Any) -> Validator | None:
     cls, args = class_of(hint), get_args(hint)
     if not isinstance(cls, type) or not args:
         return None
-    return _validator_in_class(cls, args)
+    if cls is tuple:
+        return _validator_in_tuple(args)
+    validator = find_validator(args[-1] if cls in _MAPPINGS else args[0])
+    if validator is None:
+        return None
+    if cls in _MAPPINGS:
+        return _validator_in_mapping(validator)
+    if cls in (list, abc.Sequence, abc.MutableSequence, abc.Collection):
+        return _validator_in_items(validator)
+    if cls in (abc.Iterable, abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator):
+        return partial(_validated_lazily, validator)
+    # The values in any other class, for example a buffer or a task, could be replaced only in another object.
+    return None
+
+
+_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 
 
 def _validator_in_union(options: list[Any]) -> Validator | None:
@@ -44,7 +59,7 @@ def _validator_in_union(options: list[Any]) -> Validator | None:
     if not validators:
         return None
 
-    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         for cls, validator in validators:
             if isinstance(value, cls):
                 return validator(value, name, boundary, level)
@@ -53,32 +68,13 @@ def _validator_in_union(options: list[Any]) -> Validator | None:
     return validate_value
 
 
-def _validator_in_class(cls: type, args: tuple[Any, ...]) -> Validator | None:
-    """Return the validator for a generic class; None for a class that is not a standard container or iterator.
-
-    Such a class, for example a buffer or a task, would have to be replaced by another object to validate its contents.
-    """
-    if cls is tuple:
-        return _validator_in_tuple(args)
-    if cls in (dict, abc.Mapping, abc.MutableMapping):
-        return _validator_in_mapping(find_validator(args[-1]))
-    validator = find_validator(args[0])
-    if validator is None:
-        return None
-    if cls in (list, abc.Sequence, abc.MutableSequence, abc.Collection):
-        return _validator_in_items(validator)
-    if cls in (abc.Iterable, abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator):
-        return lambda value, name, boundary, level: _validated_lazily(value, validator, name, boundary, level)
-    return None
-
-
 def is_awaitable(hint: Any) -> bool:
     """Return True for ``Awaitable[...]`` and ``Coroutine[...]``."""
     return class_of(hint) in (abc.Awaitable, abc.Coroutine)
 
 
 def _validator_in_items(validator: Validator) -> Validator:
-    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         if not isinstance(value, abc.Collection) or isinstance(value, Tree):
             return value
         items = [validator(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
@@ -105,7 +101,7 @@ def _validator_in_tuple(args: tuple[Any, ...]) -> Validator | None:
     if not any(validators):
         return None
 
-    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         if not isinstance(value, tuple) or len(value) != len(validators):
             return value
         items = [
@@ -117,25 +113,21 @@ def _validator_in_tuple(args: tuple[Any, ...]) -> Validator | None:
     return validate_value
 
 
-def _validator_in_mapping(validator: Validator | None) -> Validator | None:
-    if validator is None:
-        return None
-
-    def validate_value(value: Any, name: str, boundary: str, level: Level) -> Any:
+def _validator_in_mapping(validator: Validator) -> Validator:
+    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         if not isinstance(value, abc.Mapping):
             return value
-        items = {key: validator(item, f"{name}[{_key(key)}]", boundary, level) for key, item in value.items()}
+        items: dict[Any, Any] = {}
+        for key, item in value.items():
+            shown = repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
+            items[key] = validator(item, f"{name}[{shown}]", boundary, level)
         same = all(items[key] is item for key, item in value.items())
         return value if same or type(value) is not dict else items
 
     return validate_value
 
 
-def _key(key: Any) -> str:
-    return repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
-
-
-def _validated_lazily(value: Any, validator: Validator, name: str, boundary: str, level: Level) -> Any:
+def _validated_lazily(validator: Validator, value: Any, name: str, boundary: Boundary, level: Level) -> Any:
     """Validate the items of an iterator when they are taken out, and those of a collection at once."""
     if isinstance(value, abc.Collection) and not isinstance(value, Tree):
         return _validator_in_items(validator)(value, name, boundary, level)
@@ -154,7 +146,7 @@ def _validated_lazily(value: Any, validator: Validator, name: str, boundary: str
     )
 
 
-def numbered(validator: Validator, name: str, boundary: str, level: Level) -> Callable[[Any], Any]:
+def numbered(validator: Validator, name: str, boundary: Boundary, level: Level) -> Callable[[Any], Any]:
     """Return a validator for successive items, named ``name[0]``, ``name[1]`` in reports."""
     position = count()
     return lambda item: validator(item, f"{name}[{next(position)}]", boundary, level)

@@ -21,21 +21,25 @@ from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, fill_defaults, new_view, view
-from typedbatch.schema import check_of, find_problems, find_violations, matches, options_of, schema_of
+from typedbatch.schema import schema_of
 
 if TYPE_CHECKING:
     from typedbatch.schema.fields import Schema
+    from typedbatch.schema.generate import Check
 
 T = TypeVar("T")
 
+Boundary = Callable[[str], str]
+"""A function that returns the description of a boundary from the name of a value; if it is empty, the calling line is
+named. It is called only for a report."""
 
-Validator = Callable[[Any, str, str, Level], Any]
+Validator = Callable[[Any, str, Boundary, Level], Any]
 """A function that validates a value and returns it typed. It takes the value, its name, the boundary and the level."""
 
 UNSTEADY = "differs each time it is looked at"
 """Text of the problem if the check fails but no reason is found."""
 
-_COMPILED: dict[Any, tuple[Callable[[object], bool], Validator]] = {}
+_COMPILED: dict[Any, tuple[Check, Validator]] = {}
 """The check and the validator of each schema or union used so far."""
 
 
@@ -75,22 +79,12 @@ def conforms(batch: object, schema: TypeForm[T], /) -> TypeIs[T]:
     Raises:
         DeclarationError: ``schema`` is not a protocol or record.
     """
-    check, _ = _compiled(schema)
-    return check(batch)
+    return _compiled(schema)[0](batch)
 
 
-def validate_at(batch: Any, schema: Any, boundary: str, level: Level | None = None, name: str = "") -> Any:
-    """Validate like :func:`validate`, with a boundary named by the caller; if it is empty, the calling line is named.
-
-    ``boundary`` is a format string with ``{}`` for ``name``. It is formatted only for a report.
-    """
-    _, validator = _compiled(schema)
-    return validator(batch, name, boundary, current_level() if level is None else level)
-
-
-def verbatim(boundary: str) -> str:
-    """Escape the braces of a boundary, so that it is shown literally."""
-    return boundary.replace("{", "{{").replace("}", "}}")
+def validate_at(batch: Any, schema: Any, boundary: str, level: Level | None = None) -> Any:
+    """Validate like :func:`validate`, at a boundary that the caller describes."""
+    return validator_of(schema)(batch, boundary, str, current_level() if level is None else level)
 
 
 def validator_of(schema: Any) -> Validator:
@@ -102,100 +96,103 @@ def validator_of(schema: Any) -> Validator:
     return _compiled(schema)[1]
 
 
-def _compiled(schema: Any) -> tuple[Callable[[object], bool], Validator]:
+def _compiled(schema: Any) -> tuple[Check, Validator]:
     try:
         return _COMPILED[schema]
     except (KeyError, TypeError):  # a new schema, or one that is not hashable, as Annotated[Rollout, ["a note"]]
         pass
+    # Imported here so that ``import typedbatch`` does not wait for them.
+    from typedbatch.schema.check import check_of
+    from typedbatch.schema.read import options_of
+
     options = options_of(schema)
-    schemas = tuple(schema_of(option) for option in options if option is not types.NoneType)
-    compiled = (
-        _compile_one(schemas[0])
-        if len(options) == len(schemas) == 1
-        else _compile_any(schemas, types.NoneType in options)
-    )
+    schemas = [schema_of(option) for option in options if option is not types.NoneType]
+    checks = [(known, check_of(known)) for known in schemas]
+    single = len(options) == len(checks) == 1
+    compiled = _compile_one(*checks[0]) if single else _compile_any(checks, types.NoneType in options)
     with suppress(TypeError):
         _COMPILED[schema] = compiled
     return compiled
 
 
-def _compile_one(schema: Schema) -> tuple[Callable[[object], bool], Validator]:
-    check = check_of(schema)
+def _compile_one(schema: Schema, check: Check) -> tuple[Check, Validator]:
     target = schema.target if issubclass(schema.target, Batch) else object
 
-    def validator(batch: Any, name: str, boundary: str, level: Level) -> Any:
-        if level == "structure":
-            typed = batch if isinstance(batch, target) or not isinstance(batch, Batch) else new_view(batch, target)
-            if check(typed):
-                return typed
-        return _validate_any(batch, (schema,), boundary, level, name)
+    def validator(batch: Any, name: str, boundary: Boundary, level: Level) -> Any:
+        typed = batch if isinstance(batch, target) or not isinstance(batch, Batch) else new_view(batch, target)
+        if level != "structure":
+            level = level_named(level, "the level")
+        if level == "off":
+            return typed
+        right = check(typed)
+        if right and level == "structure":
+            return typed
+        if problems := _problems(typed, schema, right):
+            raise _error(batch, schema, problems, boundary(name))
+        return typed
 
     return check, validator
 
 
-def _compile_any(schemas: tuple[Schema, ...], none: bool) -> tuple[Callable[[object], bool], Validator]:
+def _compile_any(checks: list[tuple[Schema, Check]], none: bool) -> tuple[Check, Validator]:
     """Return the check and the validator of a union. ``none`` tells whether None is a member of it."""
 
-    def check(batch: object) -> bool:
-        return (none and batch is None) or any(matches(batch, schema) for schema in schemas)
+    def check_any(batch: object) -> bool:
+        return (none and batch is None) or any(check(batch) for _, check in checks)
 
-    def validator(batch: Any, name: str, boundary: str, level: Level) -> Any:
+    def validator(batch: Any, name: str, boundary: Boundary, level: Level) -> Any:
+        level = level_named(level, "the level")
         if none and batch is None:
-            level_named(level, "the level")
             return None
-        if not schemas:
+        if not checks:
             raise DeclarationError(
                 "None is not a schema of a batch; a schema inherits from BatchProtocol or BatchRecord"
             )
-        return _validate_any(batch, schemas, boundary, level, name)
+        # The class of the batch comes first, so that a record keeps its class even if it matches another member too.
+        own = [known for known in checks if issubclass(known[0].target, Batch) and isinstance(batch, known[0].target)]
+        ordered = [*own, *(known for known in checks if known not in own)]
+        if level == "off":
+            return view(batch, ordered[0][0].target)
+        reports: list[tuple[Schema, tuple[Problem, ...]]] = []
+        for schema, check in ordered:
+            typed = view(batch, schema.target)
+            right = check(typed)
+            problems = () if right and level == "structure" else _problems(typed, schema, right)
+            if not problems:
+                return typed
+            reports.append((schema, problems))
+        closest, problems = min(reports, key=lambda report: len(report[1]))
+        raise _error(batch, closest, problems, boundary(name))
 
-    return check, validator
+    return check_any, validator
 
 
-def _validate_any(batch: Any, schemas: tuple[Schema, ...], boundary: str, level: Level, name: str) -> Any:
-    """Return the batch typed as the first alternative that it matches, or raise an error about the closest one."""
-    level = level_named(level, "the level")
-    # The class of the batch comes first, so that a record keeps its class even if it matches another alternative too.
-    ordered = sorted(schemas, key=lambda one: not (issubclass(one.target, Batch) and isinstance(batch, one.target)))
-    if level == "off":
-        return view(batch, ordered[0].target)
-    reports: list[tuple[Schema, tuple[Problem, ...]]] = []
-    for schema in ordered:
-        problems = _problems(view(batch, schema.target), schema, level)
-        if not problems:
-            return view(batch, schema.target)
-        reports.append((schema, problems))
-    schema, problems = min(reports, key=lambda report: len(report[1]))
-    where = boundary.format(name) if boundary else _call_site()
+def _problems(batch: object, schema: Schema, right: bool) -> tuple[Problem, ...]:
+    """Return why a batch does not match, or if its structure is right, the rules on values that do not hold."""
+    from typedbatch.schema.explain import find_problems
+    from typedbatch.schema.violations import find_violations
+
+    unsteady = Problem("", "TB105 unreadable-field", "", UNSTEADY, schema.name, "is another thread writing to it?")
+    try:
+        return find_violations(batch, schema) if right else find_problems(batch, schema) or (unsteady,)
+    except Exception:  # noqa: BLE001  # another thread may be writing to the batch, or the repr of an object may fail
+        return (unsteady,)
+
+
+def _error(batch: object, schema: Schema, problems: tuple[Problem, ...], boundary: str) -> SchemaError:
     got = ""
     if isinstance(batch, Tree):
         with suppress(Exception):  # for the reasons in _problems; the report does without the line
             got = summary(batch)
-    raise SchemaError(schema.name, problems, got, where, schema.place)
-
-
-def _problems(batch: object, schema: Schema, level: Level) -> tuple[Problem, ...]:
-    try:
-        if not matches(batch, schema):
-            return find_problems(batch, schema) or (_unsteady(schema),)
-        return find_violations(batch, schema) if level == "values" else ()
-    except Exception:  # noqa: BLE001  # another thread may be writing to the batch, or the repr of an object may fail
-        return (_unsteady(schema),)
-
-
-def _unsteady(schema: Schema) -> Problem:
-    return Problem("", "TB105 unreadable-field", "", UNSTEADY, schema.name, "is another thread writing to it?")
-
-
-def _call_site() -> str:
-    """Return the line outside the package that called, as ``validate() in update()  ppo.py:88``."""
-    frame = sys._getframe(1)
-    called = "validate"
-    while is_own(frame) and frame.f_back is not None:
-        called, frame = frame.f_code.co_name, frame.f_back
-    code = frame.f_code
-    where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
-    return f"{called}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
+    if not boundary:  # name the line outside the package that called, as validate() in update()  ppo.py:88
+        frame = sys._getframe(1)
+        called = "validate"
+        while is_own(frame) and frame.f_back is not None:
+            called, frame = frame.f_code.co_name, frame.f_back
+        code = frame.f_code
+        where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
+        boundary = f"{called}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
+    return SchemaError(schema.name, problems, got, boundary, schema.place)
 
 
 @overload
@@ -245,11 +242,13 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
     """
     if not isinstance(batch, Batch):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
+    from typedbatch.schema.check import check_of  # late, as in _compiled
+
     nested = {field.name: field.nested for field in schema.fields}
     out = new_tree(class_for(schema, batch), {})
     for name, value in batch.__dict__.items():
         if isinstance(value, Batch):
-            inner = next((candidate for candidate in nested.get(name, ()) if matches(value, candidate)), None)
+            inner = next((candidate for candidate in nested.get(name, ()) if check_of(candidate)(value)), None)
             value = shallow(value) if inner is None else typed_copy(value, inner, who)
         out.__dict__[name] = value
     if type(batch.__dict__) is not dict:

@@ -70,33 +70,7 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
         return call_async
 
     if inspect.isasyncgenfunction(function):
-
-        @functools.wraps(function)
-        async def generate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            plan, level = plans.current()
-            validator: Callable[[Any], Any] = _unchanged
-            if level != "off":
-                args, kwargs, _ = plan.check_arguments(args, kwargs, level)
-                validator = plan.yielded(level)
-            inner = function(*args, **kwargs)
-            try:  # a "yield from", which asynchronous generators do not have
-                item = await anext(inner)
-                while True:
-                    try:
-                        sent = yield validator(item)
-                    except GeneratorExit:
-                        raise
-                    except BaseException as error:  # noqa: BLE001  # the inner generator may handle it
-                        item = await inner.athrow(error)
-                    else:
-                        item = await inner.asend(sent)
-            except StopAsyncIteration:
-                return
-            finally:
-                await inner.aclose()
-
-        return generate_async
-
+        return _async_generator_wrapper(function, plans)
     if inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
@@ -109,6 +83,37 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
 
         return generate
 
+    return _plain_wrapper(function, plans)
+
+
+def _async_generator_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
+    @functools.wraps(function)
+    async def generate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        plan, level = plans.current()
+        if level != "off":
+            args, kwargs, _ = plan.check_arguments(args, kwargs, level)
+        validator = plan.yielded(level)
+        inner = function(*args, **kwargs)
+        try:  # a "yield from", which asynchronous generators do not have
+            item = await anext(inner)
+            while True:
+                try:
+                    sent = yield validator(item)
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # noqa: BLE001  # the inner generator may handle it
+                    item = await inner.athrow(error)
+                else:
+                    item = await inner.asend(sent)
+        except StopAsyncIteration:
+            return
+        finally:
+            await inner.aclose()
+
+    return generate_async
+
+
+def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         plan, level = plans.plan or plans.make(), plans.level or current_level()  # current(), inlined for speed
@@ -130,10 +135,6 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
     return call
 
 
-def _unchanged(value: Any) -> Any:
-    return value
-
-
 _CheckedCall = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
 """The arguments of a call after validation, and the sizes of names in it, or None if sizes are not checked."""
 
@@ -145,8 +146,7 @@ class _Plan:
         plain = _plain_function(function)
         code = plain.__code__
         where = f"{plain.__module__}.{plain.__qualname__}()  {show_place(code.co_filename, code.co_firstlineno)}"
-        place = (place or where).replace("{", "{{").replace("}", "}}")
-        self.argument_of, self.value_of = f"argument `{{}}` of {place}", f"{{}} of {place}"
+        self.place = place or where
         self.scope = _scope_of(plain)
         self.positions: list[tuple[int, str, Validator]] = []
         self.keywords: dict[str, Validator | None] = {}
@@ -171,6 +171,12 @@ class _Plan:
         self.checks_result = self.returns is not None or (self.call_check is not None and self.call_check.checks_result)
         self.yields = find_validator(parts[0]) if parts else None
         self.ends = find_validator(parts[2]) if len(parts) == 3 else None
+
+    def argument_of(self, name: str) -> str:
+        return f"argument `{name}` of {self.place}"
+
+    def value_of(self, name: str) -> str:
+        return f"{name} of {self.place}"
 
     def _readable(self, annotation: Any) -> Any:
         """Return the resolved annotation; None if it is empty or cannot be read."""
@@ -254,8 +260,8 @@ class _Plan:
         problems = problems or (Problem("", "TB105 unreadable-field", "", UNSTEADY, call.name),)
         blamed = dict.fromkeys(top_of(problem.path) for problem in problems)
         if RETURN in blamed:
-            return CallError(call.name, problems, got, self.value_of.format("return value"))
-        boundary = self.argument_of.format("`, `".join(blamed))
+            return CallError(call.name, problems, got, self.value_of("return value"))
+        boundary = self.argument_of("`, `".join(blamed))
         return CallError(call.name, problems, got, boundary if len(blamed) == 1 else f"arguments{boundary[8:]}")
 
     async def awaited(self, coroutine: Any, checked: _CheckedCall, level: Level) -> Any:
@@ -263,7 +269,9 @@ class _Plan:
         return self.result(await coroutine, checked, level)
 
     def yielded(self, level: Level) -> Callable[[Any], Any]:
-        return _unchanged if self.yields is None else numbered(self.yields, "yielded value", self.value_of, level)
+        if self.yields is None or level == "off":
+            return lambda item: item
+        return numbered(self.yields, "yielded value", self.value_of, level)
 
     def returned(self, value: Any, level: Level) -> Any:
         return value if self.ends is None else self.ends(value, "return value", self.value_of, level)
@@ -275,22 +283,20 @@ def _checked_class(cls: Any, level: Level | None) -> Any:
     frame = outside(sys._getframe())
     place = f"{cls.__module__}.{cls.__qualname__}()  {show_place(frame.f_code.co_filename, frame.f_lineno)}"
     if issubclass(cls, Batch):
-        cls.__init__ = _validating_itself(cls.__init__, place, level)
+        function = cls.__init__
+
+        @functools.wraps(function)
+        def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+            function(self, *args, **kwargs)
+            if (level or current_level()) != "off":
+                validate_at(self, type(self), f"constructor {place}", level)
+
+        cls.__init__ = construct
     elif hasattr(cls.__init__, "__code__"):
         cls.__init__ = _wrapper(cls.__init__, _LazyPlan(cls.__init__, level, place))
     elif hasattr(cls.__new__, "__code__"):
         cls.__new__ = staticmethod(_wrapper(cls.__new__, _LazyPlan(cls.__new__, level, place)))
     return cls
-
-
-def _validating_itself(function: Callable[..., None], place: str, level: Level | None) -> Callable[..., None]:
-    @functools.wraps(function)
-    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        function(self, *args, **kwargs)
-        if (level or current_level()) != "off":
-            validate_at(self, type(self), "constructor {}", level, place)
-
-    return construct
 
 
 def _plain_function(function: Any) -> Any:

@@ -96,15 +96,11 @@ def from_arrow(table: pa.Table, *, ragged: Sequence[str] = ()) -> Batch:
     columns = [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns]
     batch = _batch(names, columns, ragged)
     if meta := (table.schema.metadata or {}).get(_META):
-        set_meta(batch, _meta(meta))
+        try:
+            set_meta(batch, as_meta(json.loads(meta)))
+        except (ValueError, RecursionError) as error:
+            raise StructureError(f"the meta of the table is damaged: {error}") from error
     return batch
-
-
-def _meta(text: bytes) -> dict[str, Any]:
-    try:
-        return as_meta(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise StructureError(f"the meta of the table is damaged: {error}") from error
 
 
 def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> None:
@@ -173,7 +169,10 @@ def _column(value: Any, rows: int, lists: bool) -> Any:
     if array.dtype.kind in "mM":
         array = _times(array)
     if isinstance(array, np.ma.MaskedArray):
-        return _masked(array)
+        if array.ndim != 1:
+            raise LeafError(f"{describe(array)}: Arrow's tensors have no masks; store the mask as a field")
+        data = array.data.astype(array.dtype.newbyteorder("="), copy=False)
+        return pa.array(data, mask=np.ma.getmaskarray(array))
     if array.dtype.kind == "c":
         raise LeafError(
             f"{describe(value)}: Arrow has no complex numbers; store it as two fields, its real and its imaginary part"
@@ -201,13 +200,6 @@ def _lists(name: str, ragged: Any, lists: bool) -> Any:
     if len(rows) < 2**31:
         return pa.ListArray.from_arrays(pa.array(ragged.offsets, pa.int32()), rows)
     return pa.LargeListArray.from_arrays(pa.array(ragged.offsets, pa.int64()), rows)
-
-
-def _masked(array: np.ma.MaskedArray[Any, Any]) -> Any:
-    if array.ndim != 1:
-        raise LeafError(f"{describe(array)}: Arrow's tensors have no masks; store the mask as a field")
-    data = array.data.astype(array.dtype.newbyteorder("="), copy=False)
-    return pa.array(data, mask=np.ma.getmaskarray(array))
 
 
 def _times(array: Any) -> Any:

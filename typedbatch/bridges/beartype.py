@@ -18,7 +18,8 @@ from typedbatch import protocols, records
 from typedbatch._validation.validate import conforms
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
-from typedbatch.schema import class_of, is_schema
+from typedbatch.schema.read import is_schema
+from typedbatch.schema.values import class_of
 
 
 def checking_batches(*schemas: Any, **options: Any) -> BeartypeConf:

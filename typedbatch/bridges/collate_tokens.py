@@ -17,8 +17,8 @@ from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, Sett
 from typedbatch.posttraining.masks import as_bools
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
-from typedbatch.schema import schema_of
 from typedbatch.schema.dims import Sort
+from typedbatch.schema.read import schema_of
 from typedbatch.sequences import Side
 
 B = TypeVar("B", bound=BatchProtocol)
@@ -116,9 +116,10 @@ class CollateTokens(Generic[B]):
             if name in columns:
                 raise FieldNameError("rows have a field with the name of the Ragged; give it another name", name)
             with under(name):
-                columns[name] = _masks_to_bools(
-                    Ragged.from_lists({field: _sequences(field, row_fields) for field in fields})
-                )
+                ragged = Ragged.from_lists({field: _sequences(field, row_fields) for field in fields})
+                values: dict[str, Any] = ragged.values.__dict__
+                values.update({field: as_bools(values[field], field) for field in values if field.endswith("_mask")})
+                columns[name] = ragged
         batch: Any = Batch(columns)
         return batch if issubclass(Batch, self.into) else extend(batch, self.into)
 
@@ -156,13 +157,8 @@ def _require_same_lengths(fields: Mapping[str, Sequence[Any]]) -> None:
     for name, found in others:
         for row, (own, expected) in enumerate(zip(found, wanted, strict=True)):
             if own.shape[:1] != expected.shape[:1]:
-                raise StructureError(
-                    f"row {row}: {name} has {_describe_length(own)}, but {first} has {_describe_length(expected)}"
-                )
-
-
-def _describe_length(sequence: Any) -> str:
-    return f"{len(sequence)} tokens" if sequence.ndim else "a number"
+                has, but = (f"{len(part)} tokens" if part.ndim else "a number" for part in (own, expected))
+                raise StructureError(f"row {row}: {name} has {has}, but {first} has {but}")
 
 
 def _columns(rows: list[dict[str, Any]], into: type) -> dict[str, Any]:
@@ -196,12 +192,3 @@ def _sequence(name: str, value: Any) -> Any:
         return torch.tensor(value, dtype=torch.int64 if is_integer else None)
     except (TypeError, ValueError, RuntimeError) as error:
         raise LeafError(f"tokens must be a list of numbers, an array or a tensor, got {describe(value)}") from error
-
-
-def _masks_to_bools(ragged: Ragged[Batch]) -> Ragged[Batch]:
-    """Convert the masks of a Ragged to bools, in place, and return it."""
-    fields: dict[str, Any] = ragged.values.__dict__
-    for name in fields:
-        if name.endswith("_mask"):
-            fields[name] = as_bools(fields[name], name)
-    return ragged

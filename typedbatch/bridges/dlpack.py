@@ -47,7 +47,13 @@ def _share(fields: Mapping[str, Any], take: Callable[[Any], Any], into: str) -> 
             if isinstance(value, Mapping):
                 out[name] = _share(value, take, into)
             elif hasattr(value, "__dlpack__"):
-                _require_shareable(value, into)
+                if isinstance(value, np.ma.MaskedArray):
+                    raise BufferError("its mask would be lost; fill it, and share the mask too")
+                if isinstance(value, np.ndarray) and into == "torch":
+                    if not value.flags.writeable:
+                        raise BufferError("it is read-only, which tensors cannot be; copy() it first")
+                    if any(stride < 0 for stride in value.strides):  # torch would abort the whole process
+                        raise BufferError("it has negative strides, which tensors do not support; copy() it first")
                 out[name] = take(value)
             else:
                 raise LeafError(f"{describe(value)} has no __dlpack__")
@@ -57,17 +63,6 @@ def _share(fields: Mapping[str, Any], take: Callable[[Any], Any], into: str) -> 
             raise LeafError(f"{describe(value)} cannot be shared with {into}: {error}", name) from error
     batch: Batch = new_tree(Batch, out)
     return batch
-
-
-def _require_shareable(value: Any, into: str) -> None:
-    if not isinstance(value, np.ndarray):
-        return
-    if isinstance(value, np.ma.MaskedArray):
-        raise BufferError("its mask would be lost; fill it, and share the mask too")
-    if into == "torch" and not value.flags.writeable:
-        raise BufferError("it is read-only, which tensors cannot be; copy() it first")
-    if into == "torch" and any(stride < 0 for stride in value.strides):  # torch would abort the whole process
-        raise BufferError("it has negative strides, which tensors do not support; copy() it first")
 
 
 def to_dlpack(batch: Any) -> dict[str, Any]:

@@ -48,9 +48,10 @@ from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError, under
 from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.records import default_of
-from typedbatch.schema import class_of, schema_of
 from typedbatch.schema.fields import Field
 from typedbatch.schema.paths import parts_of
+from typedbatch.schema.read import schema_of
+from typedbatch.schema.values import class_of
 
 __all__ = ["BatchModel", "model_from", "to_batch"]
 
@@ -68,7 +69,11 @@ def _plain(value: Any) -> Any:
     """Return a batch or leaf as lists, dicts, text and numbers."""
     kind = kind_of(value)
     if kind is BATCH:
-        return _plain_fields(value.__dict__)
+        fields = {}
+        for name, leaf in value.__dict__.items():
+            with under(name):
+                fields[name] = _plain(leaf)
+        return fields
     if kind is MAPPING:
         return {str(name): _plain(part) for name, part in value.items()}
     if kind is SEQUENCE:
@@ -87,14 +92,6 @@ def _plain(value: Any) -> Any:
         return _plain(array.tolist())
     dtype: Any = str if array.dtype.kind in "mM" else float if array.dtype == np.longdouble else array.dtype
     return array.astype(dtype).tolist()
-
-
-def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    out = {}
-    for name, leaf in fields.items():
-        with under(name):
-            out[name] = _plain(leaf)
-    return out
 
 
 _Leaf = Annotated[Any, BeforeValidator(_as_leaf), PlainSerializer(_plain, when_used="json")]
@@ -223,7 +220,9 @@ def _from_mapping(value: Any) -> Any:
         require_depth(value, _parts)
         return Batch(value)
     except TypedBatchError as error:
-        raise _validation_error(error, value) from error
+        kind = PydanticCustomError("no_batch", "{reason}", {"reason": error.reason})
+        details = InitErrorDetails(type=kind, loc=parts_of(error.path), input=value)
+        raise ValidationError.from_exception_data("Batch", [details]) from error
 
 
 def _validate(value: Any, source: Any) -> Any:
@@ -245,13 +244,6 @@ def _details(problem: Problem, batch: Any) -> InitErrorDetails:
     shown = batch if found is None else found
     # a batch is only described, since the text of a whole one would hide the message
     return InitErrorDetails(type=kind, loc=location, input=describe(shown) if isinstance(shown, Tree) else shown)
-
-
-def _validation_error(error: TypedBatchError, value: Any) -> ValidationError:
-    kind = PydanticCustomError("no_batch", "{reason}", {"reason": error.reason})
-    return ValidationError.from_exception_data(
-        "Batch", [InitErrorDetails(type=kind, loc=parts_of(error.path), input=value)]
-    )
 
 
 def _model_field(target: type, field: Field) -> Any:

@@ -10,7 +10,7 @@ from ray.rllib.policy import sample_batch as rllib
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._space_values import named
-from typedbatch._tree.kinds import BATCH, KINDS, Tree, describe, is_placeholder, new_tree, object_array
+from typedbatch._tree.kinds import BATCH, KINDS, describe, is_placeholder, new_tree, object_array
 from typedbatch._tree.lengths import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError
@@ -82,9 +82,5 @@ def to_rllib(batch: Any) -> Any:
 
 def _column(name: str, value: Any) -> Any:
     if KINDS[type(value)] is BATCH:
-        return object_array(_rows(value)) if name == "infos" else Batch.to_dict(value)
+        return object_array(Batch.to_list_of_dicts(value)) if name == "infos" else Batch.to_dict(value)
     return np.asarray(leaf_to_numpy(value), np.int32) if name == "seq_lens" else value
-
-
-def _rows(infos: Tree) -> list[dict[str, Any]]:
-    return Batch.to_list_of_dicts(infos)  # type: ignore[arg-type]  # a Tree that is nested in a Batch is a Batch

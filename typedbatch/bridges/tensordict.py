@@ -96,7 +96,11 @@ def _nested(data: Any) -> Mapping[str, Any] | None:
 
 def _batch(data: Any) -> Batch:
     if isinstance(data, LazyStackedTensorDict):
-        _require_equal_names(data)
+        names = [set(part.keys()) for part in data.tensordicts]
+        incomplete = sorted(set().union(*names).difference(*(set.intersection(*names),) if names else ()))
+        if incomplete:
+            listed = ", ".join(incomplete)
+            raise StructureError(f"only some parts of the lazy stack have {listed}; fill them in, or remove them")
     fields: dict[str, Any] = {}
     name: Any
     for name in data.keys():  # noqa: SIM118  # iteration goes over rows
@@ -106,20 +110,16 @@ def _batch(data: Any) -> Batch:
             raise error.under(name) from error.__cause__
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
             raise LeafError(f"its tensors cannot be stacked: {error}", name) from error
-    meta = _meta_in(data)
-    if meta is not None:
+    # The meta is a dict with strings as keys, stored once for all rows.
+    entry = data.get(_META, None) if _META in data.keys() else None  # noqa: SIM118  # iteration goes over rows
+    meta = entry.data if isinstance(entry, NonTensorData) else entry
+    is_meta = type(meta) is dict and all(isinstance(key, str) for key in meta)
+    if is_meta:
         del fields[_META]
     batch: Batch = new_tree(Batch, fields)
-    if meta:
-        set_meta(batch, meta)
+    if is_meta and meta:
+        set_meta(batch, dict(meta))
     return batch
-
-
-def _meta_in(data: Any) -> dict[str, Any] | None:
-    """Return the meta among the entries of a TensorDict: a dict with strings as keys, stored once for all rows."""
-    entry = data.get(_META, None) if _META in data.keys() else None  # noqa: SIM118  # iteration goes over rows
-    found = entry.data if isinstance(entry, NonTensorData) else entry
-    return dict(found) if type(found) is dict and all(isinstance(key, str) for key in found) else None
 
 
 def to_tensorclass(batch: Any, cls: type[T]) -> T:
@@ -158,15 +158,6 @@ def _with_rows(tree: Tree) -> dict[str, Any]:
         elif kind in (ARRAY, TENSOR, SCALAR, DISTRIBUTION, RAGGED):
             with_rows[name] = value
     return with_rows
-
-
-def _require_equal_names(stack: LazyStackedTensorDict) -> None:
-    names = [set(part.keys()) for part in stack.tensordicts]
-    incomplete = sorted(set().union(*names).difference(*(set.intersection(*names),) if names else ()))
-    if incomplete:
-        raise StructureError(
-            f"only some parts of the lazy stack have {', '.join(incomplete)}; fill them in, or remove them"
-        )
 
 
 def _tensordict(tree: Tree, size: torch.Size) -> TensorDict:
@@ -208,14 +199,10 @@ def _entry(value: Any, size: torch.Size) -> Any:
 
 
 def _leaf(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value
     if isinstance(value, NonTensorStack):
         return object_array(value.tolist())
     if isinstance(value, LinkedList):  # the form in which a tensorclass returns a NonTensorStack
         return object_array(value)
     if isinstance(value, NonTensorData):
         return value.data
-    if is_tensor_collection(value):
-        return _batch(value)
-    return value
+    return _batch(value) if is_tensor_collection(value) else value

@@ -89,7 +89,7 @@ def broadcast(batch: B | None, src: int = 0, group: dist.ProcessGroup | None = N
         if not is_source:
             buffers[buffer] = torch.empty(size, dtype=buffer.dtype, device=buffer.device)
         if size:
-            dist.broadcast(_as_bytes(buffers[buffer]), src, group)
+            dist.broadcast(buffers[buffer].view(torch.uint8), src, group)  # which every backend supports
     received: Any = batch if is_source else _unpack(found, buffers)
     result: B = received
     return result
@@ -118,14 +118,14 @@ def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRu
     parts: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(parts, packed, group)
     gathered: list[_Buffers] = [{} for _ in parts]
-    for buffer in _all_buffers(parts):
+    for buffer in sorted({buffer for part in parts for buffer in part.sizes}, key=str):  # the same order everywhere
         longest = max(part.sizes.get(buffer, 0) for part in parts)
         own = torch.zeros(longest, dtype=buffer.dtype, device=buffer.device)
         if buffer in buffers:
             own[: len(buffers[buffer])] = buffers[buffer]
         received = [torch.empty_like(own) for _ in parts]
         if longest:
-            dist.all_gather([_as_bytes(tensor) for tensor in received], _as_bytes(own), group)
+            dist.all_gather([tensor.view(torch.uint8) for tensor in received], own.view(torch.uint8), group)
         for number, tensor in enumerate(received):
             gathered[number][buffer] = tensor
     batches: list[Any] = [_unpack(part, own) for part, own in zip(parts, gathered, strict=True)]
@@ -136,16 +136,6 @@ def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRu
 def _require_group() -> None:
     if not (dist.is_available() and dist.is_initialized()):
         raise SettingError("torch.distributed is not initialized; call torch.distributed.init_process_group() first")
-
-
-def _as_bytes(tensor: Tensor) -> Tensor:
-    """Return a view of the memory in a dtype that every backend supports."""
-    return tensor.view(torch.uint8)
-
-
-def _all_buffers(parts: list[_Packed]) -> list[_Buffer]:
-    """Return the buffers of all processes, in the same order in each process."""
-    return sorted({buffer for part in parts for buffer in part.sizes}, key=str)
 
 
 def _pack(batch: Any) -> tuple[_Packed, _Buffers]:

@@ -110,7 +110,12 @@ def to_trl(batch: Any) -> dict[str, Any]:
     _replace_loss_mask(columns, present)
     if "advantages" in columns:
         columns["advantages"] = _reduce_per_sample(columns["advantages"], present)
-    inputs = {name: _entry(name, value) for name, value in rename(rows, "trl").__dict__.items()}
+    inputs: dict[str, Any] = dict(rename(rows, "trl").__dict__)
+    for name, value in inputs.items():
+        if is_objects(value):
+            inputs[name] = value.tolist()
+        elif KINDS[type(value)] is not TENSOR:
+            raise LeafError(f"TRL takes tensors and lists, got {describe(value)}", name)
     for name, value in meta_of(tree).items():
         if type(value) in (int, float):
             inputs.setdefault(name, torch.tensor(value, device=present.device))
@@ -154,11 +159,3 @@ def _replace_loss_mask(columns: dict[str, Any], present: Any) -> None:
     columns["response_mask"] = present.long()
     if "prompt_mask" in columns:
         columns["prompt_mask"] = as_bools(columns["prompt_mask"], "prompt_mask").long()
-
-
-def _entry(name: str, value: Any) -> Any:
-    if is_objects(value):
-        return value.tolist()
-    if KINDS[type(value)] is not TENSOR:
-        raise LeafError(f"TRL takes tensors and lists, got {describe(value)}", name)
-    return value

@@ -90,7 +90,12 @@ def to_dataproto(batch: Any) -> DataProto:
     for name in _MASKS:
         if name in columns:
             columns[name] = as_bools(columns[name], name).long()
-    _join_sequences(columns)
+    masks, ids = ("prompt_mask", "response_mask"), ("prompt_ids", "response_ids")
+    if all(KINDS[type(columns.get(name))] is TENSOR for name in (*masks, *ids)):  # verl has whole sequences, too
+        present = torch.cat([columns.pop(name) for name in masks], 1)
+        columns["attention_mask"] = present
+        columns.setdefault("input_ids", torch.cat([columns[name] for name in ids], 1))
+        columns.setdefault("position_ids", _positions(present))
     fields = rename(Batch(columns), "verl").__dict__
     arrays = {name: value for name, value in fields.items() if KINDS[type(value)] is ARRAY}
     tensors = {name: value for name, value in fields.items() if name not in arrays}
@@ -117,17 +122,6 @@ def _split_sequences(columns: dict[str, Any]) -> None:
     del columns["attention_mask"]
     prompts = columns["prompt_ids"].shape[1]
     columns["prompt_mask"], columns["response_mask"] = present[:, :prompts], present[:, prompts:]
-
-
-def _join_sequences(columns: dict[str, Any]) -> None:
-    """Add the fields of whole sequences that verl has, if prompts and responses each have a mask."""
-    names = ("prompt_ids", "prompt_mask", "response_ids", "response_mask")
-    if not all(KINDS[type(columns.get(name))] is TENSOR for name in names):
-        return
-    present = torch.cat([columns.pop("prompt_mask"), columns.pop("response_mask")], 1)
-    columns["attention_mask"] = present
-    columns.setdefault("input_ids", torch.cat([columns["prompt_ids"], columns["response_ids"]], 1))
-    columns.setdefault("position_ids", _positions(present))
 
 
 def _positions(present: Any) -> Any:

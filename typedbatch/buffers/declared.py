@@ -11,9 +11,7 @@ from typedbatch._tree.kinds import Tree, new_tree
 from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.incoming import as_row
 from typedbatch.buffers.options import FILLED_IN
-from typedbatch.schema import options_of, schema_of
-
-_SAMPLED = "result of {}.sample()"
+from typedbatch.schema.read import options_of, schema_of
 
 
 class DeclaredTypes:
@@ -33,6 +31,7 @@ class DeclaredTypes:
         """Undeclared fields that the buffer computes or fills in; they are not sampled."""
         self.says: bool = added is not None or sampled is not None
         self._buffer: str = (get_origin(hint) or hint).__name__
+        self._sampling: str = f"result of {self._buffer}.sample()"
         options = () if self.sampled is None else options_of(self.sampled)
         self._union: bool = len(options) > 1
         self._cls: type[Tree] = Tree.__plain__
@@ -46,7 +45,7 @@ class DeclaredTypes:
     def typed(self, fields: dict[str, Any]) -> Any:
         """Return rows as the declared sampled type: a record, the matching member of a union, or a plain Batch."""
         rows = new_tree(self._cls, fields)
-        return rows if not self._union else validate_at(rows, self.sampled, _SAMPLED, name=self._buffer)
+        return rows if not self._union else validate_at(rows, self.sampled, self._sampling)
 
     def validate_added(self, fields: dict[str, Any], single: bool) -> None:
         """Validate the fields of a batch that is added.
@@ -62,7 +61,7 @@ class DeclaredTypes:
             rows = new_tree(
                 Tree.__plain__, {name: as_row(value) if single else value for name, value in fields.items()}
             )
-            self._validate(rows, self.added, "argument `batch` of {}.add()")
+            self._validate(rows, self.added, f"argument `batch` of {self._buffer}.add()")
 
     def validate_sampled(self, rows: Tree) -> None:
         """Validate rows that are sampled.
@@ -71,11 +70,11 @@ class DeclaredTypes:
             SchemaError: The rows do not match the declared type.
         """
         if self.sampled is not None:
-            self._validate(rows, self.sampled, _SAMPLED)
+            self._validate(rows, self.sampled, self._sampling)
 
     def _validate(self, rows: Tree, schema: Any, boundary: str) -> None:
         if current_level() != "off":
-            validate_at(rows, schema, boundary, name=self._buffer)
+            validate_at(rows, schema, boundary)
 
 
 def library_class(hint: Any) -> Any:

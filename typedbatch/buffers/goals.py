@@ -75,7 +75,7 @@ class GoalState(State):
 
         def use(future_k: float, future_p: float) -> None:
             self._use_goals(future_k, future_p)
-            self.on_described_anew()
+            self.on_description_changed()
 
         rollback = partial(use, self.future_k, self.future_p)
         self.transaction(rollback, use, 1 / (1 - probability) if probability < 1 else math.inf, probability)

@@ -33,7 +33,7 @@ _FORKED = (
 class Guard:
     """The lock of a buffer and of its rings, and the rollbacks of changes in progress."""
 
-    __slots__ = ("__weakref__", "abandoned", "durable", "lock", "reader", "settling", "unfinished")
+    __slots__ = ("__weakref__", "abandoned", "durable", "lock", "reader", "rolling_back", "unfinished")
 
     def __init__(self) -> None:
         self.lock: RLock = RLock()
@@ -41,7 +41,7 @@ class Guard:
         """Rollback callbacks of the changes in progress, outermost first."""
         self.abandoned: bool = False
         """Whether an exception has ended those changes, so that they have to be rolled back."""
-        self.settling: bool = False
+        self.rolling_back: bool = False
         """Whether a rollback is running."""
         self.reader: Reader | None = None
         """Reader of the folder, if this buffer is open for reading."""
@@ -61,16 +61,16 @@ class Guard:
                 "this buffer cannot be used in a signal handler that runs in the middle of a change to it; "
                 "let the handler set a flag, and check the flag after the call"
             )
-        if self.settling:  # a rollback may call the buffer and begin changes of its own
+        if self.rolling_back:  # a rollback may call the buffer and begin changes of its own
             return
         try:
-            self.settling = True
+            self.rolling_back = True
             while self.unfinished:
                 self.unfinished[-1]()
                 self.unfinished.pop()
             self.abandoned = False
         finally:
-            self.settling = False
+            self.rolling_back = False
 
     def refuse(self, reason: str) -> None:
         """Raise an error in every call from now on."""

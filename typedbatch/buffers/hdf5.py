@@ -11,14 +11,14 @@ import numpy as np
 from typedbatch._ops.conversion import require_device
 from typedbatch._tree.kinds import Tree, new_tree
 from typedbatch.batch import Batch
-from typedbatch.buffers import restore, tianshou_file, transfer
+from typedbatch.buffers import restore, transfer
 from typedbatch.buffers.columns import Plan, new_column
 from typedbatch.buffers.state import State, state_of
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import SchemaError, StorageError
+from typedbatch.files._hdf5 import text_of
 from typedbatch.files._hdf5.build import build_value
-from typedbatch.files._hdf5.nodes import text_of
-from typedbatch.files._hdf5.process import read_file
+from typedbatch.files._hdf5.reading import read_file
 from typedbatch.files._hdf5.target import written
 from typedbatch.files.atomic import atomic_write
 from typedbatch.files.hdf5 import to_hdf5
@@ -49,11 +49,13 @@ def save(state: State, path: str | os.PathLike[str], compression: str | None) ->
 
 def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bool = False, **more: Any) -> F:
     """Load a buffer from a file; see :meth:`ReplayBuffer.load_hdf5`."""
+    from typedbatch.bridges.tianshou import files as tianshou_files  # it imports buffers
+
     require_device(device)
     try:
-        root = read_file(path, [*_PARTS, *tianshou_file.PARTS], trusted=trusted)
-        if tianshou_file.MARK in root.members:
-            return tianshou_file.load(cls, root, device, str(path), more)
+        root = read_file(path, [*_PARTS, *tianshou_files.PARTS], trusted=trusted)
+        if tianshou_files.MARK in root.members:
+            return tianshou_files.load(cls, root, device, str(path), more)
         known = root.attributes
         if text_of(known.get("format")) != FORMAT or known.get("version") != VERSION:
             raise StorageError(f"{path} does not hold a buffer of version {VERSION}")

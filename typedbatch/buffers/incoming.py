@@ -50,9 +50,10 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
         raise StructureError(f"buffer_ids is a list of ring numbers, one for each row, got {buffer_ids!r}") from error
     if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
         raise StructureError(f"buffer_ids is a list of ring numbers, one for each row, got {buffer_ids!r}")
-    if ids.size and not 0 <= ids.min() <= ids.max() < rings:
+    rows: NDArray[np.intp] = ids.astype(np.intp, copy=False)
+    if rows.size and rows.view(np.uintp).max() >= rings:  # as unsigned, negative numbers are the largest
         raise StructureError(f"there are rings 0 to {rings - 1}, got buffer_ids {ids.tolist()}")
-    return ids.astype(np.intp, copy=False), len(ids)
+    return rows, len(rows)
 
 
 def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:

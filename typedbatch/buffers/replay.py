@@ -261,7 +261,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             batch = incoming.single_row(batch)
         fields, done, rew = incoming.normalize_rows(state, batch, (rows,))
         plan = state.plan(batch, fields, (rows,))
-        if isinstance(ids, ndarray) and len(ids) > 1 and np.bincount(ids).max() > 1:
+        if isinstance(ids, ndarray) and (rows > len(state.rings.capacity) or len(set(ids.tolist())) < rows):
             return state.add_block(plan, ids, rew, done)
         return state.add_many(plan, ids, rew, done)
 

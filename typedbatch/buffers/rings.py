@@ -115,31 +115,35 @@ class Rings:
         start: Slots = (self.insertion - self.length) % np.maximum(self.capacity, 1)
         return start
 
-    def target(self, ids: Ids) -> Slots:
-        """Return the slot that the next row of each ring goes into."""
-        target: Slots = self.offset[ids] + self.insertion[ids]
-        return target
-
-    def place(self, ids: Ids) -> Any:
-        """Return :meth:`target` as an index; a slice, which numpy writes to fastest, if all rings are equally full."""
+    def target(self, ids: Ids) -> Any:
+        """Return the slots that the next row of each ring goes into; a slice, which is fastest, if these permit it."""
         if self.equal and type(ids) is slice:
             first, *others = self.insertion.tolist()
             if others.count(first) == len(others):
                 return slice(first, None, self.equal)
-        return self.target(ids)
+        return self.offset[ids] + self.insertion[ids]
 
     def advance(self, ids: Ids, target: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Advance the positions by one row in each of some rings.
 
         Args:
             ids: Rings, all different.
-            target: Result of :meth:`place` for these rings.
+            target: Result of :meth:`target` for these rings.
             rew: Rewards of the rows.
             done: Flags of the rows that end their episode.
         """
         if type(target) is slice:
             slots, began = np.arange(target.start, self.size, self.equal), self.offset + self.ep_start
-            self._advance_in_step(target.start + 1)
+            lengths = self.length.tolist()
+            full = lengths.count(self.equal)
+            if full == len(lengths):
+                self.counts += self._row_if_full
+            else:
+                self.counts += self._row
+                if full:
+                    np.minimum(self.length, self.equal, out=self.length)
+            if target.start + 1 == self.equal:
+                self.insertion.fill(0)
             self.ep_return += rew
         else:
             slots, began = target, self.offset[ids] + self.ep_start[ids]
@@ -153,19 +157,6 @@ class Rings:
         if True in done.tolist():
             self._end(ids, done.nonzero()[0], added)
         return added
-
-    def _advance_in_step(self, following: int) -> None:
-        """Advance all rings by one row, if they have the same insertion position: mostly one addition."""
-        lengths = self.length.tolist()
-        full = lengths.count(self.equal)
-        if full == len(lengths):
-            self.counts += self._row_if_full
-        else:
-            self.counts += self._row
-            if full:
-                np.minimum(self.length, self.equal, out=self.length)
-        if following == self.equal:
-            self.insertion.fill(0)
 
     def _end(self, ids: Ids, rows: Slots, added: Added) -> None:
         """End the episodes of the rings ``ids[rows]``, and store their statistics in ``added``."""

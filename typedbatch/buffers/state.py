@@ -159,7 +159,7 @@ class State:
 
         def use(count: int) -> None:
             self.use_frames(count)
-            self.on_described_anew()
+            self.on_description_changed()
 
         def use_if_it_fits() -> None:
             use(frames)
@@ -215,9 +215,9 @@ class State:
     def on_columns_laid_out(self) -> None:
         """Update the rings and the storage after columns were added or replaced."""
         self.share_columns()
-        self.on_described_anew()
+        self.on_description_changed()
 
-    def on_described_anew(self) -> None:
+    def on_description_changed(self) -> None:
         """Update the storage after the description of the buffer has changed."""
         if self.parent is None:
             self.storage.lay_out(self.description(), self.columns, self.numbers())
@@ -322,7 +322,7 @@ class State:
 
     def _write_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         self.begin_overwrite(ids)
-        target = self.rings.place(ids)
+        target = self.rings.target(ids)
         plan.write(target)
         added = self.rings.advance(ids, target, rew, done)
         self.on_rows_written(added.slots)
@@ -430,9 +430,9 @@ class State:
         returns = rings.ep_return
         columns = same_structure(owner.columns) if structure else None
         positions = rings.counts.tobytes(), returns, returns.tobytes()
-        return partial(owner.put_back, positions, columns, self.rings, ids, count)
+        return partial(owner.restore_positions, positions, columns, self.rings, ids, count)
 
-    def put_back(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: Any) -> None:
+    def restore_positions(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: Any) -> None:
         """Restore positions and columns in memory, as the rollback of :meth:`make_rollback`.
 
         Args:

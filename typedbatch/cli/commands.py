@@ -3,33 +3,64 @@
 from __future__ import annotations
 
 import json
+import platform
+import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.tree import Tree as TextTree
 
-from typedbatch._level import Level
+from typedbatch import protocols as declared
+from typedbatch._level import current_level
 from typedbatch._ops.preview import first_values
-from typedbatch._report import page_address, printable
+from typedbatch._report import in_a_line, page_address, printable
 from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
-from typedbatch._validation.validate import validate_at, verbatim
+from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
-from typedbatch.cli.doctor import examine
 from typedbatch.cli.loading import read
-from typedbatch.cli.output import FAILED, MATCHES, UNREADABLE, Checked, Format, Outcome, as_text, linked
-from typedbatch.cli.pages import page_of
-from typedbatch.cli.schemas import hierarchy, schema_named
-from typedbatch.errors import SchemaError, TypedBatchError
+from typedbatch.cli.schemas import schema_named
+from typedbatch.errors import SchemaError, SettingError, TypedBatchError, did_you_mean
 from typedbatch.infer import infer_schema
 
-Files = Annotated[list[Path], typer.Argument(help="npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl files")]
-File = Annotated[Path, typer.Argument(help="an npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl file")]
+_LIBRARIES = ("numpy", "torch", "typing-extensions", "mypy", "jaxtyping", "pydantic")
+_PACKAGE = Path(__file__).parents[1]
+_PAGES = (_PACKAGE / "error_pages", _PACKAGE.parent / "docs" / "errors")
+"""Folders of the pages of error codes, in an installed package and in the repository."""
+
+
+class Format(StrEnum):
+    """Format of the output."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+class Checked(StrEnum):
+    """Level of the check."""
+
+    STRUCTURE = "structure"
+    VALUES = "values"
+
+
+_FORMATS = "npz, pt, safetensors, h5 or, with --unsafe-pickle, pkl"
+Files = Annotated[list[Path], typer.Argument(help=f"{_FORMATS} files")]
+File = Annotated[Path, typer.Argument(help=f"{_FORMATS} file")]
 Unsafe = Annotated[bool, typer.Option("--unsafe-pickle", help="load pickles, which may execute anything")]
+Schema = Annotated[
+    str, typer.Option("--as", help="protocol or record as module:Name, or the name of one of typedbatch's own")
+]
+Level = Annotated[Checked, typer.Option(help="check the structure only, or also the rules on values")]
+Output = Annotated[Format, typer.Option(help="format of the report")]
+Sizes = Annotated[bool, typer.Option("--sizes", help="declare the sizes after the rows as numbers instead of names")]
+Code = Annotated[str, typer.Argument(help="code of a report, as TB302, or of the mypy plugin, as batch-shape")]
 
 app: typer.Typer = typer.Typer(
     help="Check, describe and show files of batches.", no_args_is_help=True, add_completion=False
@@ -39,37 +70,46 @@ app: typer.Typer = typer.Typer(
 @app.command()
 def validate(
     files: Files,
-    schema: Annotated[
-        str, typer.Option("--as", help="protocol or record as module:Name, or the name of one of typedbatch's own")
-    ],
-    level: Annotated[
-        Checked, typer.Option(help="check the structure only, or also the rules on values")
-    ] = Checked.STRUCTURE,
-    format: Annotated[Format, typer.Option(help="format of the report")] = Format.TEXT,
+    schema: Schema,
+    level: Level = Checked.STRUCTURE,
+    format: Output = Format.TEXT,
     unsafe_pickle: Unsafe = False,
 ) -> None:
     """Check files against a protocol or record. Exit with 0 if all match, 1 if any does not, 2 if any is unreadable."""
     with _or_stop():
         target = schema_named(schema)
-    outcomes = []
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=len(files) == 1 or not console.is_terminal) as progress:
-        for path in progress.track(files, description="checking"):
-            outcomes.append(_outcome(path, target, level.value, unsafe_pickle))
-    Console(highlight=False).print(linked(as_text(outcomes, format)), soft_wrap=True)
-    raise typer.Exit(max(outcome.status for outcome in outcomes))
+    found: list[dict[str, Any]] = []
+    blocks: list[str] = []
+    notes: list[str] = []
+    for path in files:
+        found.append({"file": str(path), "ok": False, "error": None, "problems": []})
+        try:
+            batch = read(path, unsafe_pickle)
+            validate_at(batch, target, f"file {path}", level.value)
+            found[-1]["ok"] = True
+            blocks.append(f"ok  {path}  {printable(describe(batch))}")
+        except SchemaError as error:
+            found[-1]["problems"] = [one.to_dict() for one in error.problems]
+            blocks.append(f"FAILED  {path}\n{error}")
+            for one in error.problems:
+                where = f"batch.{one.path}" if one.path else "batch"
+                notes.append(_annotation(path, one.code, f"{where}: {in_a_line(one)}\n{one.page}"))
+        except TypedBatchError as error:
+            found[-1]["error"] = str(error)
+            blocks.append(f"UNREADABLE  {path}\n{error}")
+            notes.append(_annotation(path, "unreadable", str(error)))
+    count = sum(one["ok"] for one in found)
+    summary = f"{count} of {len(found)} {'file matches' if len(found) == 1 else 'files match'}"
+    lines = {"text": [*blocks, summary], "json": [json.dumps(found, indent=2)], "github": notes or [summary]}
+    typer.echo("\n".join(lines[format.value]))
+    raise typer.Exit(2 if any(one["error"] for one in found) else int(count < len(found)))
 
 
-def _outcome(path: Path, target: Any, level: Level, unsafe_pickle: bool) -> Outcome:
-    try:
-        batch = read(path, unsafe_pickle)
-    except TypedBatchError as error:
-        return Outcome(str(path), UNREADABLE, str(error), [])
-    try:
-        validate_at(batch, target, verbatim(f"file {path}"), level)
-    except SchemaError as error:
-        return Outcome(str(path), FAILED, str(error), list(error.problems))
-    return Outcome(str(path), MATCHES, printable(describe(batch)), [])
+def _annotation(file: Path, title: str, text: str) -> str:
+    """Return a workflow command, which is escaped as https://docs.github.com/actions describes."""
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    name = str(file).replace("%", "%25").replace(":", "%3A").replace(",", "%2C").replace("\n", "%0A")
+    return f"::error file={name},title={title}::{text}"
 
 
 @app.command()
@@ -77,9 +117,7 @@ def infer(
     file: File,
     name: Annotated[str, typer.Option(help="name of the class")] = "Inferred",
     style: Annotated[str, typer.Option(help="protocol or record")] = "protocol",
-    sizes: Annotated[
-        bool, typer.Option("--sizes", help="declare the sizes after the rows as numbers instead of names")
-    ] = False,
+    sizes: Sizes = False,
     unsafe_pickle: Unsafe = False,
 ) -> None:
     """Print a protocol or record that a file matches."""
@@ -113,37 +151,59 @@ def _add_fields(tree: TextTree, batch: Batch) -> None:
 
 
 @app.command()
-def protocols(
-    mermaid: Annotated[bool, typer.Option("--mermaid", help="as a mermaid diagram")] = False,
-) -> None:
+def protocols(mermaid: Annotated[bool, typer.Option("--mermaid", help="as a mermaid diagram")] = False) -> None:
     """Show the hierarchy of the protocols, with the fields that each one adds."""
     lines = ["classDiagram"] if mermaid else []
-    for name, bases, fields in hierarchy():
+    classes = [cls for cls in vars(declared).values() if declared.BatchProtocol in getattr(cls, "__mro__", ())]
+    for protocol in sorted(classes, key=lambda cls: (len(cls.__mro__), cls.__name__)):
+        name, bases = protocol.__name__, [base for base in protocol.__bases__ if base in classes]
+        # BatchProtocol itself has properties, such as shape, but declares no field.
+        properties = [one for one, value in vars(protocol).items() if bases and isinstance(value, property)]
+        fields = [one for one in properties if not any(hasattr(base, one) for base in bases)]
+        names = [base.__name__ for base in bases]
         if mermaid:
-            lines += [f"    {base} <|-- {name}" for base in bases] + [f"    {name} : {field}" for field in fields]
+            lines += [f"    {base} <|-- {name}" for base in names] + [f"    {name} : {field}" for field in fields]
         else:
-            heading = f"{name}({', '.join(bases)})" if bases else name
+            heading = f"{name}({', '.join(names)})" if names else name
             lines.append(f"{heading}: {', '.join(fields)}" if fields else heading)
     typer.echo("\n".join(lines))
 
 
 @app.command()
-def explain(
-    code: Annotated[str, typer.Argument(help="code of a report, as TB302, or of the mypy plugin, as batch-shape")],
-) -> None:
+def explain(code: Code) -> None:
     """Print the page of an error code, and its address."""
+    pages = {path.stem.lower(): path for folder in _PAGES for path in sorted(folder.glob("[!i]*.md"))}  # not index
+    word = next(iter(code.strip("[] ").lower().split()), "")
     with _or_stop():
-        page = page_of(code)
+        if word not in pages:
+            known = sorted(path.stem for path in pages.values())
+            text = f"expected one of the codes {', '.join(known)}, got {code!r}{did_you_mean(code, known)}"
+            raise SettingError(text)
+    page = pages[word].read_text(encoding="utf-8")
     typer.echo(f"{page}\n{page_address(page.split()[1])}")
 
 
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
     """Print versions and settings for a bug report."""
-    found = examine()
+    python = f"{platform.python_version()} ({platform.python_implementation()})"
+    system = f"{platform.system()} {platform.machine()}"
+    found = {"typedbatch": metadata.version("typedbatch"), "Python": f"{python}, {system}"}
+    for name in _LIBRARIES:
+        found[name] = "not installed"
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    found |= {"checking": current_level(), "mypy plugin": "mypy is not installed"}
+    if found["mypy"] != "not installed":
+        command = [sys.executable, "-m", "typedbatch.mypy", "--check"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        reason = ((done.stderr or done.stdout).strip().splitlines() or ["it printed no reason"])[-1]
+        found["mypy plugin"] = {
+            0: "on, in the settings that mypy finds in this folder",
+            1: "off in this folder; python -m typedbatch.mypy prints the line to add",
+        }.get(done.returncode, f"mypy could not be run: {reason}")
     width = max(map(len, found))
-    lines = [f"{name:{width}}  {value}" for name, value in found.items()]
-    typer.echo(json.dumps(found) if as_json else "\n".join(lines))
+    typer.echo(json.dumps(found) if as_json else "\n".join(f"{name:{width}}  {found[name]}" for name in found))
 
 
 @contextmanager
@@ -153,4 +213,4 @@ def _or_stop() -> Generator[None]:
         yield
     except TypedBatchError as error:
         typer.echo(str(error), err=True)
-        raise typer.Exit(UNREADABLE) from None
+        raise typer.Exit(2) from None

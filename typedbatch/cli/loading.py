@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any
 
 import numpy as np
 
@@ -17,27 +17,25 @@ from typedbatch.errors import StorageError, TypedBatchError
 from typedbatch.files import load
 from typedbatch.files.regular import is_from_system, open_regular
 
-Loader = Callable[[Path, IO[bytes], bool], Any]
+_ENDINGS = (".safetensors", ".h5", ".hdf5", ".npz", ".pt", ".pth", ".pkl", ".pickle")
+_HINT = "loading it could execute anything; pass --unsafe-pickle if you trust it"
 
 
 def read(path: Path, unsafe_pickle: bool) -> Batch:
     """Return the batch in a file, which was saved as a batch or as arrays by name.
 
-    Args:
-        path: An .npz, .pt, .pth, .safetensors, .h5, .hdf5, .pkl or .pickle file.
-        unsafe_pickle: Whether to load pickles, which may execute anything.
-
     Raises:
         StorageError: The file has another ending, is not a regular file, is damaged, does not contain a batch, or
             contains a pickle that is not allowed.
     """
-    loader = _LOADERS.get(path.suffix)
-    if loader is None:
-        raise StorageError(f"{path} cannot be read: expected a file that ends in {', '.join(_LOADERS)}")
+    if path.suffix not in _ENDINGS:
+        raise StorageError(f"{path} cannot be read: expected a file that ends in {', '.join(_ENDINGS)}")
     try:
         with open_regular(path) as file:
-            content = loader(path, file, unsafe_pickle)
-        return content if isinstance(content, Batch) else _as_batch(content, path)
+            content = _content(path, file, unsafe_pickle)
+        if not isinstance(content, (Mapping, Tree)):
+            raise StorageError(f"{path} does not contain arrays by name, but {describe(content)}")
+        return content if isinstance(content, Batch) else Batch(content)
     except StorageError as error:
         if str(path) in str(error):
             raise
@@ -51,13 +49,23 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
         raise StorageError(f"{path} cannot be read: {reason}") from error
 
 
-def _as_batch(content: Any, path: Path) -> Batch:
-    if not isinstance(content, (Mapping, Tree)):
-        raise StorageError(f"{path} does not contain arrays by name, but {describe(content)}")
-    return Batch(content)
+def _content(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
+    if path.suffix == ".safetensors":
+        return load(path, allow_pickle=unsafe_pickle)
+    if path.suffix in (".h5", ".hdf5"):
+        from typedbatch.files.hdf5 import from_hdf5, is_batch_file
 
-
-def _npz(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
+        return load(path) if is_batch_file(path) else from_hdf5(path)
+    if path.suffix in (".pt", ".pth"):
+        torch: Any = torch_side().torch
+        try:
+            return torch.load(file, map_location="cpu", weights_only=not unsafe_pickle)
+        except pickle.UnpicklingError as error:
+            raise StorageError(f"{path} contains objects other than tensors, which are pickles; {_HINT}") from error
+    if path.suffix != ".npz":
+        if not unsafe_pickle:
+            raise StorageError(f"{path} is a pickle; {_HINT}")
+        return pickle.load(file)
     if file.read(2) != b"PK" or not zipfile.is_zipfile(file):
         raise StorageError(f"{path} is not an npz file, or is cut off")
     file.seek(0)
@@ -68,36 +76,3 @@ def _npz(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
             if "allow_pickle" not in str(error):
                 raise
             raise StorageError(f"{path} contains arrays of objects, which are pickles; {_HINT}") from error
-
-
-def _torch(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
-    torch: Any = torch_side().torch
-    try:
-        return torch.load(file, map_location="cpu", weights_only=not unsafe_pickle)
-    except pickle.UnpicklingError as error:
-        raise StorageError(f"{path} contains objects other than tensors, which are pickles; {_HINT}") from error
-
-
-def _hdf5(path: Path, _: IO[bytes], unsafe_pickle: bool) -> Any:
-    from typedbatch.files.hdf5 import from_hdf5, is_batch_file
-
-    return load(path) if is_batch_file(path) else from_hdf5(path)
-
-
-def _pickle(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
-    if not unsafe_pickle:
-        raise StorageError(f"{path} is a pickle; {_HINT}")
-    return pickle.load(file)
-
-
-_HINT: Final = "loading it could execute anything; pass --unsafe-pickle if you trust it"
-_LOADERS: Final[dict[str, Loader]] = {
-    ".safetensors": lambda path, _, unsafe_pickle: load(path, allow_pickle=unsafe_pickle),
-    ".h5": _hdf5,
-    ".hdf5": _hdf5,
-    ".npz": _npz,
-    ".pt": _torch,
-    ".pth": _torch,
-    ".pkl": _pickle,
-    ".pickle": _pickle,
-}

@@ -1,23 +1,19 @@
-"""Look-up of a protocol or record by ``package.module:Name``, and the hierarchy of the protocols."""
+"""Look-up of a protocol or record by ``package.module:Name``."""
 
 from __future__ import annotations
 
 import importlib
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import typedbatch
-from typedbatch import protocols
 from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import DeclarationError, did_you_mean
-from typedbatch.schema import schema_of
-from typedbatch.schema.read import is_schema
+from typedbatch.schema.read import is_schema, schema_of
 
-_MISSING = object()
 _NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<kinds>[\w., ]+)\])?")
 
 
@@ -34,21 +30,21 @@ def schema_named(text: str) -> Any:
     match = _NAMED.fullmatch(text)
     if match is None:
         raise DeclarationError(f"a schema is written as module:Name or module:Name[Tensor], got {text!r}")
-    module: Any = _module(match["module"]) if match["module"] else typedbatch
+    name, module = match["name"], _module(match["module"]) if match["module"] else typedbatch
     try:
-        found: Any = getattr(module, match["name"], _MISSING)
-        if found is not _MISSING:
-            kinds = [_kind(name.strip()) for name in match["kinds"].split(",")] if match["kinds"] else []
-            found = found[tuple(kinds)] if kinds else found
+        if hasattr(module, name):
+            found: Any = getattr(module, name)
+            if match["kinds"]:
+                found = found[tuple(_kind(kind.strip()) for kind in match["kinds"].split(","))]
             schema_of(found)
             return found
     except Exception as error:  # A user's module or class can raise anything when it is read.
         raise DeclarationError(f"{text} is not a schema: {error}") from error
     if match["module"]:
-        raise DeclarationError(f"{module.__name__} has no {match['name']!r}{did_you_mean(match['name'], dir(module))}")
+        raise DeclarationError(f"{module.__name__} has no {name!r}{did_you_mean(name, dir(module))}")
     schemas = [name for name, value in vars(typedbatch).items() if isinstance(value, type) and is_schema(value)]
-    reason = f"typedbatch has no {match['name']!r}, and a schema of your own is written as module:Name"
-    raise DeclarationError(reason + did_you_mean(match["name"], schemas))
+    reason = f"typedbatch has no {name!r}, and a schema of your own is written as module:Name"
+    raise DeclarationError(reason + did_you_mean(name, schemas))
 
 
 def _module(name: str) -> Any:
@@ -65,20 +61,6 @@ def _module(name: str) -> Any:
 
 
 def _kind(name: str) -> Any:
-    if name == "Tensor":
-        return torch_side().torch.Tensor
-    known = {"ndarray": np.ndarray, "Any": Any}
-    if name not in known:
-        raise DeclarationError(f"the kind of a batch is one of Tensor, {', '.join(known)}, got {name!r}")
-    return known[name]
-
-
-def hierarchy() -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield, for each protocol of typedbatch, its name, its bases and the fields that it adds; bases come first."""
-    classes = [cls for cls in vars(protocols).values() if protocols.BatchProtocol in getattr(cls, "__mro__", ())]
-    for protocol in sorted(classes, key=lambda cls: (len(cls.__mro__), cls.__name__)):
-        bases = [base for base in protocol.__bases__ if base in classes]
-        properties = [name for name, value in vars(protocol).items() if isinstance(value, property)]
-        # BatchProtocol itself has properties, such as shape, but declares no field.
-        fields = [name for name in properties if bases and not any(hasattr(base, name) for base in bases)]
-        yield protocol.__name__, [base.__name__ for base in bases], fields
+    if name not in ("Tensor", "ndarray", "Any"):
+        raise DeclarationError(f"the kind of a batch is one of Tensor, ndarray, Any, got {name!r}")
+    return torch_side().torch.Tensor if name == "Tensor" else {"ndarray": np.ndarray, "Any": Any}[name]

@@ -16,7 +16,7 @@ from typedbatch._declaration import schema_version, versions
 from typedbatch._ops.conversion import require_device
 from typedbatch._tree.lengths import require_bounded
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch._validation.validate import typed_copy, validate_at, verbatim
+from typedbatch._validation.validate import typed_copy, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
@@ -24,7 +24,9 @@ from typedbatch.files.atomic import atomic_write
 from typedbatch.files.document import DocumentReader, DocumentWriter, classes_of, with_classes
 from typedbatch.files.regular import is_from_system
 from typedbatch.records import BatchRecord, fill_defaults
-from typedbatch.schema import class_of, matches, options_of, schema_of
+from typedbatch.schema.check import check_of
+from typedbatch.schema.read import options_of, schema_of
+from typedbatch.schema.values import class_of
 
 __all__ = ["load", "save", "schema_version"]
 
@@ -71,8 +73,14 @@ def save(
     if schema is None and isinstance(batch, BatchRecord):
         schema = type(batch)
     if schema is not None:
-        validate_at(tree, schema, verbatim(f"save() to {path}"))
-    identity = None if schema is None else _identity(tree, schema)
+        validate_at(tree, schema, f"save() to {path}")
+    known: dict[str, Any] = {}
+    for option in () if schema is None else options_of(schema):
+        # Of a union, the first member that matches counts. If checking is off, there may be none.
+        if option is not type(None) and check_of(schema_of(option))(tree):
+            cls = class_of(option)
+            known["schema"] = {"name": cls.__name__, "version": versions.get(cls, 1)}
+            break
     if _is_hdf5(path):
         if compression not in (None, "gzip", "lzf"):
             raise SettingError(f"compression= is 'gzip' or 'lzf', got {compression!r}")
@@ -81,13 +89,13 @@ def save(
         from typedbatch.files import hdf5
 
         with atomic_write(path) as unfinished:
-            document = {"version": _VERSION, **classes_of(tree), **_known(identity)}
+            document = {"version": _VERSION, **classes_of(tree), **known}
             hdf5.write_file(unfinished, tree, document, compression)
         return
     if compression is not None:
         raise SettingError("compression= is for HDF5 files; safetensors files are never compressed")
     writer = DocumentWriter(allow_pickle)
-    document = {"version": _VERSION, "tree": writer.node(tree, ""), **_known(identity)}
+    document = {"version": _VERSION, "tree": writer.node(tree, ""), **known}
     with atomic_write(path) as unfinished:
         container.write(unfinished, writer.arrays, document)
 
@@ -149,7 +157,7 @@ def load(
         allow_pickle: Whether to load pickles. They may execute anything, so use this only for files that you trust.
         trusted: Whether to read HDF5 in this process (HDF5 only). That is faster for many small files, but a damaged
             or malicious file can make the HDF5 library hang or crash the process. Otherwise another process reads the
-            file, with limits on time and memory.
+            file, with limits on time and memory, unless this process has written it.
 
     Raises:
         StorageError: The file does not exist, is not a regular file, is cut off or damaged, has another version, or
@@ -226,18 +234,6 @@ def _require_version(document: dict[str, Any]) -> None:
         )
 
 
-def _identity(batch: Any, schema: Any) -> tuple[str, int] | None:
-    """Return the name and version of the schema that a batch matches; of a union, the first member that it matches."""
-    for option in options_of(schema):
-        if option is not type(None) and matches(batch, schema_of(option)):
-            return class_of(option).__name__, versions.get(class_of(option), 1)
-    return None  # A batch that does not match gets here only if checking is off.
-
-
-def _known(identity: tuple[str, int] | None) -> dict[str, Any]:
-    return {} if identity is None else {"schema": {"name": identity[0], "version": identity[1]}}
-
-
 def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) -> Any:
     """Return the batch as an object of a schema; of a union, of the first member that it matches."""
     options = [option for option in options_of(schema) if option is not type(None)]
@@ -248,8 +244,8 @@ def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) 
                 f"{path} contains a {known[0]} of version {known[1]}, but the program declares version "
                 f"{versions.get(cls, 1)}; load it without a schema, change it, and save it again"
             )
-    matching = [option for option in options if matches(batch, schema_of(option))]
+    matching = [option for option in options if check_of(schema_of(option))(batch)]
     if matching or len(options) == 1:
         batch = typed_copy(batch, schema_of((matching or options)[0]), "load()")
         fill_defaults(type(batch), batch.__dict__)
-    return validate_at(batch, schema, verbatim(f"load() of {path}"))
+    return validate_at(batch, schema, f"load() of {path}")

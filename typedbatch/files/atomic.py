@@ -28,9 +28,16 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, Non
     """
     path = Path(os.path.abspath(path))
     unfinished = path.with_name(f".{secrets.token_hex(8)}.new")
-    file = None
+    file = mode = None
     try:
-        mode = _mode_of(path)
+        found: os.stat_result | None
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            found = None
+        if found is not None and not stat.S_ISLNK(found.st_mode):
+            require_regular(found, f"{path} cannot be written: it")
+            mode = stat.S_IMODE(found.st_mode)
         file = open(unfinished, "x+b", buffering=0)  # noqa: SIM115  # closed below
         with file:
             yield file
@@ -45,19 +52,3 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, Non
         if file is not None:
             with suppress(OSError):
                 unfinished.unlink()
-
-
-def _mode_of(path: Path) -> int | None:
-    """Return the permissions of a file; None for a link or a missing file.
-
-    Raises:
-        StorageError: ``path`` is a folder, a pipe or a device.
-    """
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return None
-    if stat.S_ISLNK(found.st_mode):
-        return None
-    require_regular(found, f"{path} cannot be written: it")
-    return stat.S_IMODE(found.st_mode)

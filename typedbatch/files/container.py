@@ -64,10 +64,11 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
     """
     # Arrays whose sizes are multiples of 16 bytes come first, complex128 among them, then the largest item sizes.
     # So each array begins at a multiple of its item size and can be mapped.
-    arrays = dict(sorted(arrays.items(), key=lambda item: _alignment_key(item[1].array)))
+    alignments = {name: array.itemsize if array.nbytes % 16 else 16 for name, (array, _) in arrays.items()}
+    ordered = [(name, arrays[name]) for name in sorted(arrays, key=alignments.__getitem__, reverse=True)]
     header: dict[str, Any] = {"__metadata__": {}}
     sums, end = {}, 0
-    for name, (array, dtype) in arrays.items():
+    for name, (array, dtype) in ordered:
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
         sums[name] = zlib.crc32(array.data)
         end += array.nbytes
@@ -79,23 +80,10 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
         raise StorageError(
             f"the format allows {_LONGEST_HEADER} bytes for names and objects, got {len(text)}; leave some fields out"
         )
-    _write_all(file, len(text).to_bytes(8, "little") + text)
-    for array, _ in arrays.values():
-        _write_all(file, array)
-
-
-def _alignment_key(array: NDArray[Any]) -> int:
-    return -16 if array.nbytes % 16 == 0 else -array.itemsize
-
-
-def _write_all(file: IO[bytes], data: Any) -> None:
-    view = _bytes_of(data) if isinstance(data, np.ndarray) else memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-
-
-def _bytes_of(array: NDArray[Any]) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+    data = (stored.array.reshape(-1).view(np.uint8).data for _, stored in ordered)
+    for view in (memoryview(len(text).to_bytes(8, "little") + text), *data):
+        while view:
+            view = view[file.write(view) :]
 
 
 def _sum_of(header: dict[str, Any]) -> str:
@@ -112,7 +100,7 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
     Raises:
         StorageError: It is not a safetensors file, or is damaged.
     """
-    with open_regular(path, buffering=0) as file:
+    with open_regular(path) as file:
         header, start, size = _header(file)
         document = _document(header)
         sums = {} if document is None else document.pop("crc32")
@@ -127,7 +115,9 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
                 flat = aligned(mapped[start + begin : start + after].view(DTYPES[dtype]))
             else:
                 flat = np.empty(prod(shape), DTYPES[dtype])
-                _read_into(file, flat)
+                count = file.readinto(flat.view(np.uint8).data)  # type: ignore[attr-defined]  # IO lacks readinto
+                if count < flat.nbytes:
+                    raise StorageError("it is cut off")
                 if sums and zlib.crc32(flat.data) != sums[name]:
                     raise StorageError("its data do not match their checksum", name)
             arrays[name] = Stored(flat.reshape(shape), dtype)
@@ -200,12 +190,3 @@ def _document(header: dict[str, Any]) -> dict[str, Any] | None:
     if not isinstance(document, dict):
         raise StorageError("its description of the fields is not a JSON object")
     return document
-
-
-def _read_into(file: IO[bytes], array: NDArray[Any]) -> None:
-    view = _bytes_of(array)
-    while view:
-        count = file.readinto(view)  # type: ignore[attr-defined]  # raw files have readinto
-        if not count:
-            raise StorageError("it is cut off")
-        view = view[count:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,25 +28,25 @@ from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files.container import NAMES, Stored, aligned, sizes
 from typedbatch.files.jsonable import plain, text
 from typedbatch.ragged import Ragged
-from typedbatch.sample_batches.multi_agent import MultiAgentBatch
-from typedbatch.sample_batches.sample_batch import SampleBatch
 
-CLASSES: Final[dict[str, type[Batch]]] = {cls.__name__: cls for cls in (Batch, SampleBatch, MultiAgentBatch)}
-"""The classes that a file may name. A batch of another class is stored as the nearest of its bases among them."""
 _TORCH_NAMES: Final = {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
 _TENSORS_ONLY: Final = {name: dtype for dtype, name in _TORCH_NAMES.items()}
 
 
 def class_name(batch: Tree) -> str:
-    """Return the name in :data:`CLASSES` of the class of a batch, or of its nearest base there.
+    """Return Batch, SampleBatch or MultiAgentBatch: the class of a batch, or its nearest base among them.
 
     Raises:
         StorageError: The batch is a MultiAgentBatch that could not be rebuilt from its fields.
     """
-    name = next((cls.__name__ for cls in type(batch).__mro__ if cls in CLASSES.values()), "Batch")
-    if CLASSES[name] is MultiAgentBatch:
-        build_class(name, batch.__dict__)
-    return name
+    if type(batch) is Batch:
+        return "Batch"
+    from typedbatch.sample_batches import MultiAgentBatch, SampleBatch
+
+    if isinstance(batch, MultiAgentBatch):
+        build_class("MultiAgentBatch", batch.__dict__)
+        return "MultiAgentBatch"
+    return "SampleBatch" if isinstance(batch, SampleBatch) else "Batch"
 
 
 def classes_of(batch: Tree) -> dict[str, Any]:
@@ -77,16 +77,22 @@ def with_classes(batch: Tree, classes: dict[str, Any]) -> Batch:
 
 
 def build_class(name: str, fields: dict[str, Any]) -> Batch:
-    """Return a batch of one of :data:`CLASSES`, with these fields.
+    """Return a batch of a class that :func:`class_name` can return, with these fields.
 
     Raises:
         StorageError: The class is unknown or has other fields.
     """
-    if name not in CLASSES:
-        raise StorageError(f"expected one of the classes {', '.join(CLASSES)}, got {name!r}")
-    if CLASSES[name] is not MultiAgentBatch:
-        batch: Batch = new_tree(CLASSES[name], fields)
+    batch: Batch
+    if name == "Batch":
+        batch = new_tree(Batch, fields)
         return batch
+    from typedbatch.sample_batches import MultiAgentBatch, SampleBatch
+
+    if name == "SampleBatch":
+        batch = new_tree(SampleBatch, fields)
+        return batch
+    if name != "MultiAgentBatch":
+        raise StorageError(f"expected one of the classes Batch, SampleBatch, MultiAgentBatch, got {name!r}")
     if fields.keys() != {"policy_batches", "count"}:
         raise StorageError(f"a MultiAgentBatch has the fields policy_batches and count, got {', '.join(fields)}")
     try:
@@ -217,9 +223,14 @@ class DocumentReader:
         if kind is not None:
             array = self._take(node[kind])
             if "dtype" in node:
-                array = aligned(array.view(_safe_dtype(node["dtype"]))).reshape(sizes(node["shape"]))
+                dtype = np.dtype(node["dtype"])
+                if dtype.kind not in "mMc":
+                    raise StorageError(f"unknown dtype {node['dtype']!r}")
+                array = aligned(array.view(dtype)).reshape(sizes(node["shape"]))
             if "order" in node:
-                array = array.astype(array.dtype.newbyteorder(_order(node["order"])))
+                if node["order"] != ">":
+                    raise StorageError(f"unknown byte order {node['order']!r}")
+                array = array.astype(array.dtype.newbyteorder(">"))
             if kind == "tensor":
                 return self._tensor(array, node["torch"], bool(node["requires_grad"]))
             return array if kind == "array" else array[()]
@@ -265,16 +276,3 @@ class DocumentReader:
         if side.bits(torch_dtype) != array.dtype:
             raise StorageError(f"expected {side.bits(torch_dtype)} data for a tensor of {dtype}, got {array.dtype}")
         return side.from_bits(array, torch_dtype).to(self._device).requires_grad_(requires_grad)
-
-
-def _safe_dtype(text: str) -> np.dtype[Any]:
-    dtype = np.dtype(text)
-    if dtype.kind not in "mMc":
-        raise StorageError(f"unknown dtype {text!r}")
-    return dtype
-
-
-def _order(order: Any) -> Literal[">"]:
-    if order != ">":
-        raise StorageError(f"unknown byte order {order!r}")
-    return ">"

@@ -19,10 +19,9 @@ from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.errors import StorageError, TypedBatchError, under
-from typedbatch.files._hdf5 import h5py, is_from_hdf5
-from typedbatch.files._hdf5.build import build_value
-from typedbatch.files._hdf5.nodes import TYPE, read_dataset, read_group, text_of
-from typedbatch.files._hdf5.process import read_file
+from typedbatch.files._hdf5 import h5py, is_from_hdf5, text_of
+from typedbatch.files._hdf5.build import TYPE, build_value
+from typedbatch.files._hdf5.reading import read_dataset, read_file, read_group
 from typedbatch.files._hdf5.target import written
 from typedbatch.files.jsonable import plain
 
@@ -42,18 +41,17 @@ def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None 
         StorageError: HDF5 and JSON cannot store a leaf, such as a function or a distribution; the error names it.
         StructureError: Batches and dicts are nested more than 100 deep. Nothing has been written.
     """
-    require_depth(x, _contents)
+    require_depth(x, lambda value: value if isinstance(value, Mapping) else fields_of(value))
     _write_fields(x, y, compression)
-
-
-def _contents(value: Any) -> Mapping[Any, Any] | None:
-    return value if isinstance(value, Mapping) else fields_of(value)
 
 
 def _write_fields(x: Any, y: h5py.Group, compression: str | None) -> None:
     for name, value in (x.__dict__ if isinstance(x, Tree) else x).items():
         try:
-            _write(y, _encoded(name), value, compression)
+            # Slashes, NUL and names of nothing but dots have a meaning in HDF5.
+            text = str(name).replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
+            text = text if text.strip(".") else text.replace(".", "%2E")
+            _write(y, text or "%", value, compression)
         except TypedBatchError as error:
             raise error.under(str(name)) from error.__cause__
         except (TypeError, ValueError, OSError, RuntimeError, LookupError) as error:
@@ -66,8 +64,8 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
     """Return what ``to_hdf5`` has written: for a file a dict, with arrays, tensors, dicts and Batches in it.
 
     Args:
-        x: The path of a file, which a separate process reads; or a group or dataset of an open file, which is read in
-            this process. There a damaged or malicious file can make HDF5 hang or crash.
+        x: The path of a file, which a separate process reads unless this one has written it; or a group or dataset of
+            an open file, which is read in this process. There a damaged or malicious file can make HDF5 hang or crash.
         device: Device of the tensors; None means the CPU.
 
     Raises:
@@ -78,8 +76,8 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
     require_device(device)
     try:
         if isinstance(x, h5py.Dataset):
-            return build_value(read_dataset(x, _unchanged), device)
-        return build_value(read_group(x, _unchanged) if isinstance(x, h5py.Group) else read_file(x), device)
+            return build_value(read_dataset(x), device)
+        return build_value(read_group(x) if isinstance(x, h5py.Group) else read_file(x), device)
     except TypedBatchError:
         raise
     except RecursionError as error:
@@ -97,10 +95,6 @@ def is_batch_file(path: str | os.PathLike[str]) -> bool:
     return "typedbatch" in read_file(path, []).attributes
 
 
-def _unchanged(array: Any, _: bool) -> Any:
-    return array
-
-
 def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
     kind = KINDS[type(value)]
     if isinstance(value, np.ma.MaskedArray):
@@ -112,27 +106,23 @@ def _write(group: h5py.Group, name: str, value: Any, compression: str | None) ->
         inner.attrs[TYPE] = np.bytes_("Batch" if kind is BATCH else "dict")
         _write_fields(value, inner, compression)
     elif kind is TENSOR:
-        dataset = _write_array(group, name, torch_side().as_bits(value), compression, "Tensor")
+        dataset = _write_array(group, name, torch_side().as_bits(value), "Tensor", compression)
         dataset.attrs["dtype"] = np.bytes_(str(value.dtype))
         dataset.attrs["requires_grad"] = bool(value.requires_grad)
     elif kind in (ARRAY, SCALAR) and not value.dtype.hasobject and value.dtype.kind != "T":
-        _write_array(group, name, np.asarray(value), compression, "ndarray" if kind is ARRAY else "scalar")
-    elif kind is ARRAY and value.dtype == object:
-        _write_json(group, name, [plain(item) for item in value.ravel()], "json_ndarray").attrs["shape"] = value.shape
-    elif kind is ARRAY:
+        _write_array(group, name, np.asarray(value), "ndarray" if kind is ARRAY else "scalar", compression)
+    elif kind is ARRAY and value.dtype != object:
         raise StorageError(f"{describe(value)} has a dtype that files cannot store; convert it")
     else:
-        _write_json(group, name, plain(value), "json")
+        content = [plain(item) for item in value.ravel()] if kind is ARRAY else plain(value)
+        # JSON is stored as bytes, because HDF5 crashes or hangs on strings in a damaged file.
+        data = np.frombuffer(json.dumps(content).encode(), np.uint8)
+        dataset = _write_array(group, name, data, "json_ndarray" if kind is ARRAY else "json")
+        if kind is ARRAY:
+            dataset.attrs["shape"] = value.shape
 
 
-def _write_json(group: h5py.Group, name: str, value: Any, kind: str) -> h5py.Dataset:
-    # Stored as bytes, because HDF5 crashes or hangs on strings in a damaged file.
-    dataset = group.create_dataset(name, data=np.frombuffer(json.dumps(value).encode(), np.uint8))
-    dataset.attrs[TYPE] = np.bytes_(kind)
-    return dataset
-
-
-def _write_array(group: h5py.Group, name: str, array: Any, compression: str | None, kind: str) -> h5py.Dataset:
+def _write_array(group: h5py.Group, name: str, array: Any, kind: str, compression: str | None = None) -> h5py.Dataset:
     time = array.dtype.kind in "mM"
     stored = array.view(np.int64) if time else array
     dataset = group.create_dataset(name, data=stored, compression=compression if stored.ndim and stored.size else None)
@@ -140,12 +130,6 @@ def _write_array(group: h5py.Group, name: str, array: Any, compression: str | No
     if time:
         dataset.attrs["time"] = np.bytes_(array.dtype.str)
     return dataset
-
-
-def _encoded(name: object) -> str:
-    """Return a name in which characters with a meaning in HDF5 are escaped: slashes, NUL, and names of dots only."""
-    text = str(name).replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
-    return text.replace(".", "%2E") if not text.strip(".") and text else text or "%"
 
 
 # ---- one batch as a file ------------------------------------------------------------------------------------------

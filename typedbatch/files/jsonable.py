@@ -10,7 +10,6 @@ import numpy as np
 from typedbatch._tree.depth import DEEPEST
 from typedbatch._tree.kinds import KINDS, SCALAR, describe
 from typedbatch.errors import StorageError
-from typedbatch.sample_batches.compression import Compressed
 
 _PLAIN = (bool, float, type(None))
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -47,6 +46,8 @@ def plain(value: Any, depth: int = 0) -> Any:
         return [plain(item, depth + 1) for item in value]
     if kind is dict and all(type(key) is str for key in value):
         return {text(key): plain(item, depth + 1) for key, item in value.items()}
+    from typedbatch.sample_batches.compression import Compressed  # most files have no compressed columns
+
     if kind is Compressed:
         raise StorageError("a compressed column cannot be stored; call decompress_if_needed() first")
     raise StorageError(f"{describe(value)} cannot be written as JSON; leave the field out, or make it an array")

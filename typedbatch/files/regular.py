@@ -12,20 +12,19 @@ from typedbatch.errors import StorageError
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 
 
-def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[bytes]:
+def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a regular file for reading.
 
     The check is on the opened file and not on its path, so nobody can put a pipe in its place in between.
 
     Args:
         path: The file. Links are followed.
-        buffering: The argument of ``open``; 0 for a raw file.
 
     Raises:
         StorageError: It is a pipe, a device or something else that is not a regular file.
         OSError: It cannot be opened, or is a folder.
     """
-    file: IO[bytes] = open(path, "rb", buffering=buffering, opener=_open_without_waiting)  # noqa: SIM115  # closed by the caller
+    file: IO[bytes] = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115  # closed by the caller
     try:
         require_regular(os.fstat(file.fileno()), os.fspath(path))
     except BaseException:

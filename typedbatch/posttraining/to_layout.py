@@ -117,7 +117,13 @@ def to_layout(
     tree = require_tree(batch, "to_layout()")
     names = frozenset((*PER_TOKEN, *per_token)) - frozenset(per_row)
     rows = _READERS[_layout_of(tree)](tree, names, frozenset(per_row))
-    _require_rows(rows)
+    with under("tokens"):
+        require_rows(rows.tokens, int(rows.lengths.sum()))
+    for name, leaf in leaves(rows.others):
+        count = leading_shape(leaf)[:1]
+        if count and count[0] != len(rows.lengths):
+            samples = len(rows.lengths)
+            raise StructureError(f"{describe(leaf)} has {count[0]} rows, but there are {samples} samples", name)
     cls, fields = _WRITERS[layout](rows, pad_token_id)
     fields = {**fields, **rows.others}
     fill_defaults(cls, fields)
@@ -239,21 +245,6 @@ def _require_shape(tree: Any, name: str, shape: tuple[int, ...]) -> None:
         raise StructureError(f"it must have the shape of its mask, {list(shape)}, got {list(found)}", name)
 
 
-def _require_rows(rows: Rows) -> None:
-    """Raise an error unless all fields have the same samples, since otherwise tokens would be moved or made up.
-
-    Raises:
-        StructureError: a field has a different number of rows.
-    """
-    with under("tokens"):
-        require_rows(rows.tokens, int(rows.lengths.sum()))
-    samples = len(rows.lengths)
-    for name, leaf in leaves(rows.others):
-        shape = leading_shape(leaf)
-        if shape and shape[0] != samples:
-            raise StructureError(f"{describe(leaf)} has {shape[0]} rows, but there are {samples} samples", name)
-
-
 def _partition(
     tree: Any, names: frozenset[str], per_row: frozenset[str], shape: tuple[int, ...], known: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -302,22 +293,27 @@ def _to_split(rows: Rows, pad_token_id: Any) -> RecordFields:
     prompt = _pad(prompts, before, "left", pad_token_id)
     response = _pad(take(rows.tokens, is_response), rows.lengths - before, "right", pad_token_id)
     ids = response.pop("input_ids")
-    fields = {"prompt_ids": prompt["input_ids"], "prompt_mask": _mask(rows, before, "left"), "response_ids": ids}
+    fields = {
+        "prompt_ids": prompt["input_ids"],
+        "prompt_mask": _like(ids, mask_of(before, side="left")),
+        "response_ids": ids,
+    }
     return Rollouts, {**fields, **response}
 
 
 def _to_left(rows: Rows, pad_token_id: Any) -> RecordFields:
     is_response, before = _split_responses(rows)
     ids = _pad(Batch(input_ids=rows.tokens["input_ids"]), rows.lengths, "left", pad_token_id)
+    present = _like(ids["input_ids"], mask_of(rows.lengths, side="left"))
     inner = Batch({name: value for name, value in rows.tokens.__dict__.items() if name != "input_ids"})
     response = _pad(take(inner, is_response), rows.lengths - before, "left", None)
-    return LeftPadded, {**ids, "attention_mask": _mask(rows, rows.lengths, "left"), **response}
+    return LeftPadded, {**ids, "attention_mask": present, **response}
 
 
 def _to_right(rows: Rows, pad_token_id: Any) -> RecordFields:
     _split_responses(rows)  # only for its check of the order of tokens
     fields = _pad(rows.tokens, rows.lengths, "right", pad_token_id)
-    return RightPadded, {**fields, "attention_mask": _mask(rows, rows.lengths, "right")}
+    return RightPadded, {**fields, "attention_mask": _like(fields["input_ids"], mask_of(rows.lengths))}
 
 
 def _to_ragged(rows: Rows, _pad_token_id: Any) -> RecordFields:
@@ -358,10 +354,6 @@ def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
 def _pad(tokens: Any, lengths: Any, side: Side, pad_token_id: Any) -> dict[str, Any]:
     value = {"input_ids": pad_token_id} if "input_ids" in tokens.__dict__ else 0
     return dict(pad(tokens, lengths, side=side, value=value).__dict__)
-
-
-def _mask(rows: Rows, lengths: Any, side: Side) -> Any:
-    return _like(rows.tokens["input_ids"], mask_of(lengths, side=side))
 
 
 def _like(ids: Any, array: NDArray[Any]) -> Any:

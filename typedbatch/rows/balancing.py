@@ -62,8 +62,15 @@ def balance(lengths: Lengths, parts: int, *, equal: bool = True, groups: object 
         StructureError: ``groups`` does not have one key for each row, or its keys are not hashable.
     """
     sizes, parts = as_lengths(lengths), require_at_least(1, parts, "the number of parts")
-    items = [np.array([row]) for row in range(len(sizes))] if groups is None else _rows_by_key(groups, len(sizes))
-    what = "rows" if groups is None else "groups"
+    items, what = [np.array([row]) for row in range(len(sizes))], "rows"
+    if groups is not None:
+        keys, what = leaf_to_numpy(to_leaf(groups)), "groups"
+        if leading_shape(keys) != (len(sizes),):
+            shape = list(leading_shape(keys))
+            raise StructureError(f"groups= must have one key for each of {len(sizes)} rows, got shape {shape}")
+        if obstacle := mask_obstacle(keys):
+            raise StructureError(f"groups= must have one key for each row: {obstacle}")
+        items = rows_of_groups(keys, "groups")
     if len(items) < parts:
         raise SizeError(f"{len(items)} {what} cannot be cut into {parts} parts")
     if equal and len(items) % parts:
@@ -73,17 +80,6 @@ def balance(lengths: Lengths, parts: int, *, equal: bool = True, groups: object 
     totals = sizes.tolist() if groups is None else [int(sizes[rows].sum()) for rows in items]
     partition = _largest_differencing(totals, parts, parts if equal else 1)
     return [np.sort(np.concatenate([items[item] for item in part])) for part in partition]
-
-
-def _rows_by_key(groups: Any, rows: int) -> list[NDArray[np.intp]]:
-    keys = leaf_to_numpy(to_leaf(groups))
-    if leading_shape(keys) != (rows,):
-        raise StructureError(
-            f"groups= must have one key for each of {rows} rows, got shape {list(leading_shape(keys))}"
-        )
-    if obstacle := mask_obstacle(keys):
-        raise StructureError(f"groups= must have one key for each row: {obstacle}")
-    return rows_of_groups(keys, "groups")
 
 
 def _largest_differencing(totals: Sequence[int], parts: int, together: int) -> list[list[int]]:
@@ -121,18 +117,15 @@ def _merge_partitions(longer: _Partition, shorter: _Partition, parts: int, items
     if len(longer) < len(shorter):
         longer, shorter = shorter, longer
     descending, empty = shorter[::-1], parts - len(longer)
-    joined = [_merge_parts(small, large, items) for small, large in zip(longer, descending[empty:], strict=False)]
+    joined = []
+    for part, other in zip(longer, descending[empty:], strict=False):
+        large, small = (other, part) if part.size < other.size else (part, other)
+        items[large.slot] += items[small.slot]
+        joined.append(_Part(large.total + small.total, large.size + small.size, large.slot))
     del longer[: len(joined)]
     for part in (*descending[:empty], *joined):
         insort(longer, part)
     return longer
-
-
-def _merge_parts(larger: _Part, smaller: _Part, items: list[list[int]]) -> _Part:
-    if larger.size < smaller.size:
-        larger, smaller = smaller, larger
-    items[larger.slot] += items[smaller.slot]
-    return _Part(larger.total + smaller.total, larger.size + smaller.size, larger.slot)
 
 
 def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np.intp]]:
@@ -159,7 +152,11 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
     if len(too_long := np.flatnonzero(sizes > tokens)):
         row = int(too_long[0])
         raise SizeError(f"row {row} has {sizes[row]} tokens, more than a bin of {tokens} can hold")
-    found = _first_fit(sizes, tokens)
+    free, chosen = np.full(len(sizes), tokens), np.zeros(len(sizes), np.intp)
+    for row in np.argsort(-sizes, kind="stable").tolist():
+        chosen[row] = np.argmax(free >= sizes[row])
+        free[chosen[row]] -= sizes[row]
+    found = [np.flatnonzero(chosen == number) for number in range(chosen.max(initial=-1) + 1)]
     wanted = -(-len(found) // multiple) * multiple
     if wanted > len(sizes):
         raise SizeError(f"{len(sizes)} rows cannot fill {wanted} bins, a multiple of {multiple}; pad_rows() adds rows")
@@ -169,15 +166,6 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
         halves = [largest[half] for half in balance(sizes[largest], 2, equal=False)]
         found = [half for rows in found for half in (halves if rows is largest else [rows])]
     return found
-
-
-def _first_fit(sizes: NDArray[np.intp], tokens: int) -> list[NDArray[np.intp]]:
-    free = np.full(len(sizes), tokens)
-    chosen = np.zeros(len(sizes), np.intp)
-    for row in np.argsort(-sizes, kind="stable").tolist():
-        chosen[row] = np.argmax(free >= sizes[row])
-        free[chosen[row]] -= sizes[row]
-    return [np.flatnonzero(chosen == number) for number in range(chosen.max(initial=-1) + 1)]
 
 
 def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:

@@ -48,7 +48,8 @@ def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
     mine, theirs = require_tree(batch, "union()"), require_tree(other, "union()")
     rows, count = equal_rows(mine.__dict__), equal_rows(theirs.__dict__)
     if on is not None:
-        theirs = take(theirs, _positions(_keys(mine, on, rows), _keys(theirs, on, count), on))
+        wanted, available = values_of(mine.__dict__, on, rows, "rows"), values_of(theirs.__dict__, on, count, "rows")
+        theirs = take(theirs, _positions(wanted.tolist(), available.tolist(), on))
     elif rows != count:
         raise StructureError(f"{rows} rows cannot be joined with {count}; on= takes a field of both to join them by")
     joined: Any = shallow(mine)
@@ -72,11 +73,6 @@ def _add_missing(fields: dict[str, Any], more: Mapping[str, Any], prefix: str) -
             raise StructureError(
                 f"both batches have it, with different values: {differ}; rename or leave out one", prefix + name
             )
-
-
-def _keys(tree: Any, on: str, rows: int) -> list[Any]:
-    keys: list[Any] = values_of(tree.__dict__, on, rows, "rows").tolist()
-    return keys
 
 
 def _positions(wanted: Sequence[Any], available: Sequence[Any], on: str) -> NDArray[np.intp]:

@@ -9,7 +9,8 @@ from typing_extensions import TypeForm
 from typedbatch._tree.kinds import BATCH, kind_of
 from typedbatch._validation.validate import typed_copy, validate_at
 from typedbatch.records import fill_defaults
-from typedbatch.schema import matches, schema_of
+from typedbatch.schema.check import check_of
+from typedbatch.schema.read import schema_of
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
@@ -53,7 +54,7 @@ def _keep_declared(tree: Any, schema: Schema) -> None:
         if name not in nested:
             del tree.__dict__[name]
         elif kind_of(value) is BATCH:
-            inner = next((declared for declared in nested[name] if matches(value, declared)), None)
+            inner = next((declared for declared in nested[name] if check_of(declared)(value)), None)
             if inner is not None:
                 _keep_declared(value, inner)
 

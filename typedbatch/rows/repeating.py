@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import map_leaves
 from typedbatch._ops.copying import shallow
@@ -49,7 +48,13 @@ def repeat(batch: B, n: int | Lengths, *, interleave: bool = True) -> B:
     tree = require_tree(batch, "repeat()")
     rows = rows_to_take(tree)
     if kind_of(n) in (SEQUENCE, ARRAY, TENSOR):
-        numbers = _repeat_row_numbers(whole_numbers(n, "numbers of times"), rows, interleave, _max_rows(tree))
+        each = whole_numbers(n, "numbers of times")
+        if len(each) != rows:
+            raise SizeError(f"repeat() takes one number, or one for each of {rows} rows, got {len(each)}")
+        if not interleave:
+            raise SizeError("interleave=False repeats the whole batch, so it takes one number, not one for each row")
+        require_at_most(_max_rows(tree), sum(each.tolist()), "the sum of the numbers of times")
+        numbers = np.repeat(np.arange(rows), each)
     else:
         times = require_at_least(0, n, "the number of times")
         require_at_most(_max_rows(tree) // max(rows, 1), times, "the number of times")
@@ -76,21 +81,10 @@ def _repeat_plain(leaf: Any, times: int) -> Any:
 def _max_rows(tree: Any) -> int:
     """Return the largest number of rows that every array and tensor of the batch can have."""
     found = (leaf for _, leaf in leaves(tree.__dict__) if _is_plain(leaf) and leaf is not None)
-    return MOST_BYTES // max([np.intp(0).itemsize, *map(_bytes_of_row, found)])
-
-
-def _bytes_of_row(leaf: Any) -> int:
-    sizes = [max(size, 1) for size in leaf.shape[1:]]  # numpy's own limit counts a dimension of size 0 as 1
-    return math.prod([leaf.dtype.itemsize, *sizes])
-
-
-def _repeat_row_numbers(times: NDArray[np.intp], rows: int, interleave: bool, max_rows: int) -> NDArray[np.intp]:
-    if len(times) != rows:
-        raise SizeError(f"repeat() takes one number, or one for each of {rows} rows, got {len(times)}")
-    if not interleave:
-        raise SizeError("interleave=False repeats the whole batch, so it takes one number, not one for each row")
-    require_at_most(max_rows, sum(times.tolist()), "the sum of the numbers of times")
-    return np.repeat(np.arange(rows), times)
+    # numpy's own limit counts a dimension of size 0 as 1
+    sizes = (leaf.dtype.itemsize * math.prod(max(size, 1) for size in leaf.shape[1:]) for leaf in found)
+    most: int = MOST_BYTES // max([np.intp(0).itemsize, *sizes])
+    return most
 
 
 def chunk(batch: B, n: int, *, equal: bool = False) -> list[B]:

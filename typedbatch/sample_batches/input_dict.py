@@ -56,7 +56,11 @@ def single_step_input(
     steps = layout.steps
     if not steps:
         raise RowIndexError("a batch must have a step to get a model's input from, got 0 steps")
-    step = steps if index == "last" else _step_number(index, steps)
+    step: Any = steps if index == "last" else index
+    if index != "last":
+        if not isinstance(step, (int, np.integer)) or not -steps <= step < steps:
+            raise RowIndexError(f"step {index!r} does not exist in a batch of {steps} steps")
+        step = int(step) % steps
     columns = {}
     for name, requirement in requirements.items():
         if requirement.used_for_compute_actions:
@@ -66,12 +70,6 @@ def single_step_input(
             else:
                 columns[name] = _window(tree, layout, source, step + _shifts(shift, name), index == "last")
     return columns
-
-
-def _step_number(index: Any, steps: int) -> int:
-    if not isinstance(index, (int, np.integer)) or not -steps <= index < steps:
-        raise RowIndexError(f"step {index!r} does not exist in a batch of {steps} steps")
-    return int(index) % steps
 
 
 def _row_at(tree: Tree, layout: Layout, source: str, row: int, at_end: bool) -> Any:

@@ -8,7 +8,7 @@ number of rows. This is derived from the lengths alone, so no flag can become st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -75,7 +75,10 @@ def layout_of(fields: dict[str, Any]) -> Layout:
     if not np.ndim(fields[SEQ_LENS]):
         raise NoLengthError("is a scalar, so the batch is a single step and has no length", SEQ_LENS)
     with under(SEQ_LENS):
-        seq_lens = as_lengths(_as_integers(fields[SEQ_LENS]))
+        array = np.asarray(leaf_to_numpy(fields[SEQ_LENS]))
+        # a conversion of the whole batch may have turned integers into floats
+        is_whole = array.dtype.kind == "f" and (array == np.floor(array)).all()
+        seq_lens = as_lengths(array.astype(np.intp) if is_whole else array)
     states = [name for name in fields if name[:6] == "state_" and _STATE.fullmatch(name)]
     per_sequence = frozenset(name for name in states if count_rows({name: fields[name]}) == len(seq_lens))
     columns = {name: value for name, value in fields.items() if name != SEQ_LENS and name not in per_sequence}
@@ -88,12 +91,6 @@ def layout_of(fields: dict[str, Any]) -> Layout:
     if not layout.is_flat and layout.padded_to is None:
         raise StructureError(f"the lengths sum to {steps}, but there are {layout.rows} rows", SEQ_LENS)
     return layout
-
-
-def _as_integers(seq_lens: Any) -> Any:
-    """Return ``seq_lens`` as integers, also if a conversion of the whole batch has turned them into floats."""
-    array = np.asarray(leaf_to_numpy(seq_lens))
-    return array.astype(np.intp) if array.dtype.kind == "f" and (array == np.floor(array)).all() else array
 
 
 def count_steps(columns: dict[str, Any]) -> int:
@@ -115,13 +112,18 @@ def count_steps(columns: dict[str, Any]) -> int:
     return int(next(iter(counts.values())))
 
 
-def require_parts(parts: Sequence[Mapping[str, Any]]) -> None:
-    """Raise an error if the batches to concatenate differ in their padding.
+def guard_sequences(*batches: Tree, joining: bool = False) -> None:
+    """Raise an error if the rows of a batch are divided into sequences, or batches to join differ in their padding.
 
     Raises:
-        StructureError: some are padded and others not, or they are padded to different lengths.
+        StructureError: a batch has ``seq_lens``; for batches to join, some are padded and others not, or they are
+            padded to different lengths.
     """
-    layouts = [layout_of(dict(part)) for part in parts if SEQ_LENS in part]
+    if not joining:
+        if any(SEQ_LENS in batch.__dict__ for batch in batches):
+            raise StructureError("divides the rows into sequences, so they cannot be taken on their own", SEQ_LENS)
+        return
+    layouts = [layout_of(batch.__dict__) for batch in batches if SEQ_LENS in batch.__dict__]
     layouts = [layout for layout in layouts if layout.rows]
     if all(layout.is_flat for layout in layouts) or len({layout.padded_to for layout in layouts}) < 2:
         return

@@ -28,8 +28,8 @@ from typedbatch.sample_batches.layout import (
     count_steps,
     each_step,
     flat,
+    guard_sequences,
     layout_of,
-    require_parts,
     require_sequences,
     slice_steps,
     take_steps,
@@ -89,7 +89,7 @@ class SampleBatch(ClosedBatch):
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
-    _require_parts: ClassVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = staticmethod(require_parts)
+    _row_guard = staticmethod(guard_sequences)
 
     def __len__(self) -> int:
         """Return the number of steps, without padding."""

@@ -6,7 +6,7 @@ declaration of a batch does not name its rows, as that of ``RolloutBatch``, thei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -73,8 +73,7 @@ class Call:
     def __init__(self, name: str, signature: Signature, hints: Mapping[str, Any], returns: Any) -> None:
         self.name: str = name
         self.signature: Signature = signature
-        slots = [slot for slot in _slots(signature, hints, returns) if slot.field.options]
-        slots = _with_shared_sizes(_computable(slots))
+        slots = _slots(signature, hints, returns)
         self._arguments: list[_Slot] = [slot for slot in slots if slot.kind is not None]
         self._results: list[_Slot] = [slot for slot in slots if slot.kind is None]
         self._parts: int | None = len(get_args(bare(returns)[0])) if returns is not None else None
@@ -92,11 +91,18 @@ class Call:
         writer = CodeWriter(*(Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)))
         self._names = tuple(writer.dims)
         before, after = (_write_check(writer, slots) for slots in (self._arguments, self._results))
+        plain = [  # the same parameters, without annotations and with ABSENT for every default
+            parameter.replace(
+                annotation=Parameter.empty,
+                default=Parameter.empty if parameter.default is Parameter.empty else _ABSENT,
+            )
+            for parameter in self.signature.parameters.values()
+        ]
         given = [*(slot.field.name for slot in self._arguments), *["None"] * (not self._arguments)]
         unknown = ["None"] * (len(self._names) + 1)
         outer = [
             f"__check__ = {before}",  # dunder names, since parameters may have any other name
-            f"def __arguments__{_parameters(self.signature)}:",
+            f"def __arguments__{Signature(plain)}:",
             f"    return __check__({', '.join([*given, *unknown])})",
         ]
         made = writer.compile("\n".join([*writer.functions, *outer, ""]), f"check of {self.name}")
@@ -183,18 +189,18 @@ class Call:
             walker.knows(zip(self._names, sizes, strict=False), Argument(_EARLIER))
         walker.arguments(values, schema)
         problems = (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
-        hints = {top_of(field.name): _own_sizes_hint(field) for field in schema.fields}
-        return tuple(
-            problem._replace(hint=problem.hint or hints.get(top_of(problem.path), ""))
-            for problem in problems
-            if problem.path != _EARLIER
-        )
-
-
-def _own_sizes_hint(field: Field) -> str:
-    """Return the annotation for a batch that need not have the sizes of the other arguments; empty for an array."""
-    names = (option.schema.name for option in field.options if option.schema is not None)
-    return next((f"Annotated[{name}, SeparateSizes] gives it sizes of its own" for name in names), "")
+        # The last value of a name decides, as in a tuple that is returned.
+        batches = {
+            top_of(field.name): next((option.schema.name for option in field.options if option.schema is not None), "")
+            for field in schema.fields
+        }
+        found: list[Problem] = []
+        for problem in problems:
+            batch = batches.get(top_of(problem.path))
+            hint = f"Annotated[{batch}, SeparateSizes] gives it sizes of its own" if batch else ""
+            if problem.path != _EARLIER:
+                found.append(problem._replace(hint=problem.hint or hint))
+        return tuple(found)
 
 
 def _summarize(values: Mapping[str, Any]) -> str:
@@ -215,33 +221,20 @@ def _write_check(writer: CodeWriter, slots: Sequence[_Slot]) -> str:
     """Write the function that checks these values, and return its name."""
     values = [f"p{i}" for i in range(len(slots))]
 
+    def write_slots(body: Body) -> None:
+        for slot, value in zip(slots, values, strict=True):
+            if slot.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+                several = value if slot.kind is Parameter.VAR_POSITIONAL else f"{value}.values()"
+                write = partial(body.field, slot.field, f"one_{value}")
+                body.branch(f"for one_{value} in {several}:", partial(body.settled, write))
+            else:
+                body.each_field([slot.field], [value])
+
     def write(body: Body) -> None:
         body.write("pass")  # the body may have no other statement
-        body.settled(partial(_write_slots, body, slots, values))
+        body.settled(partial(write_slots, body))
 
     return writer.function(write, ", ".join(values) or "p0", 0)
-
-
-def _write_slots(body: Body, slots: Sequence[_Slot], values: Sequence[str]) -> None:
-    for slot, value in zip(slots, values, strict=True):
-        if slot.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-            several = value if slot.kind is Parameter.VAR_POSITIONAL else f"{value}.values()"
-            write = partial(body.field, slot.field, f"one_{value}")
-            body.branch(f"for one_{value} in {several}:", partial(body.settled, write))
-        else:
-            body.each_field([slot.field], [value])
-
-
-def _parameters(signature: Signature) -> str:
-    """Return the source of the same parameters, with ``ABSENT`` for every default and without annotations."""
-    plain = [
-        parameter.replace(
-            annotation=Parameter.empty,
-            default=Parameter.empty if parameter.default is Parameter.empty else _ABSENT,
-        )
-        for parameter in signature.parameters.values()
-    ]
-    return str(Signature(plain))
 
 
 class _Absent:
@@ -255,33 +248,46 @@ _ABSENT = _Absent()
 # ---- from annotations to slots ---------------------------------------------------------------------------------------
 
 
-def _slots(signature: Signature, hints: Mapping[str, Any], returns: Any) -> Iterator[_Slot]:
+def _slots(signature: Signature, hints: Mapping[str, Any], returns: Any) -> list[_Slot]:
+    """Return the slots of all arrays, and those of the batches that share a name of a size with another slot."""
+    slots: list[_Slot] = []
     for name, hint in hints.items():
         parameter = signature.parameters[name]
         is_single = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        yield _slot(name, hint, is_single and parameter.default is not Parameter.empty, is_single, parameter.kind)
-    if returns is None:
-        return
+        is_optional = is_single and parameter.default is not Parameter.empty
+        slots.append(_slot(name, hint, is_optional, is_single, parameter.kind))
     inside = get_args(bare(returns)[0])
     if class_of(bare(returns)[0]) is tuple and Ellipsis not in inside:
-        for position, hint in enumerate(inside):
-            yield _slot(f"{RETURN}[{position}]", hint, False, True, None, position)
-    else:
-        yield _slot(RETURN, returns, False, True, None)
+        slots += (_slot(f"{RETURN}[{i}]", hint, False, True, None, i) for i, hint in enumerate(inside))
+    elif returns is not None:
+        slots.append(_slot(RETURN, returns, False, True, None))
+    # A size that is computed from a name that no slot has is not checked: the name may belong to another decorator.
+    names = frozenset[str]().union(*(slot.names for slot in slots))
+    slots = [
+        slot
+        for slot in slots
+        if slot.field.options
+        and all(
+            names.issuperset(dim.names)
+            for option in slot.field.options
+            for dim in option.shape.dims
+            if dim.sort is Sort.COMPUTED
+        )
+    ]
+    return [
+        slot
+        for slot in slots
+        if not slot.is_batch or any(slot.names & other.names for other in slots if other is not slot)
+    ]
 
 
 def _slot(name: str, hint: Any, optional: bool, batches: bool, kind: Any, position: int | None = None) -> _Slot:
     found = _arrays(hint) or (_sizes_of_batch(hint) if batches else ())
-    names = frozenset(dim.key for option in _every_option(found) for dim in option.shape.dims if _is_written(dim))
-    return _Slot(Field(name, found, optional), names, kind, position)
-
-
-def _every_option(found: tuple[Option, ...]) -> Iterator[Option]:
-    schemas = [option.schema for option in found if option.schema is not None]
-    if not schemas:
-        yield from Field("", found).every_option()
-    for schema in schemas:
-        yield from schema.every_option()
+    field = Field(name, found, optional)
+    every = [option for batch in found if batch.schema is not None for option in batch.schema.every_option()]
+    every = every or [*field.every_option()]
+    names = frozenset(dim.key for option in every for dim in option.shape.dims if _is_written(dim))
+    return _Slot(field, names, kind, position)
 
 
 def _arrays(hint: Any) -> tuple[Option, ...]:
@@ -340,49 +346,19 @@ def _fields_with_sizes(schema: Schema, wanted: set[str]) -> tuple[Field, ...]:
             useful = bool(inner_fields)
         else:
             names = {dim.key for dim in option.shape.dims if _is_written(dim)} & wanted
-            reduced = Option(option.kind, shape=_keep_names(option.shape, names))
+            # Everything but these names was checked with the batch.
+            dims = (
+                dim
+                if _is_written(dim) and dim.key in names
+                else Dim(Sort.REST, "")
+                if dim.sort in (Sort.SOME, Sort.REST)
+                else Dim(Sort.ANY, "_")
+                for dim in option.shape.dims
+            )
+            reduced = Option(option.kind, shape=Shape(tuple(dims), option.shape.variadic))
             useful = bool(names) and option.kind in (ARRAY, TENSOR, DISTRIBUTION)
             if useful and field in sure:
                 wanted -= names
         if useful:
             found.append(Field(field.name, (reduced, *(o for o in field.options if o.kind is NONE)), field.optional))
     return tuple(found)
-
-
-def _keep_names(shape: Shape, names: set[str]) -> Shape:
-    """Return the shape with only these names left. Everything else in it was checked with the batch."""
-    rest, anything = Dim(Sort.REST, ""), Dim(Sort.ANY, "_")
-    several = (Sort.SOME, Sort.REST)
-    dims = (
-        dim if _is_written(dim) and dim.key in names else rest if dim.sort in several else anything
-        for dim in shape.dims
-    )
-    return Shape(tuple(dims), shape.variadic)
-
-
-def _computable(slots: list[_Slot]) -> list[_Slot]:
-    """Return the slots without those that compute a size from a name that no slot has.
-
-    Such a name may belong to another decorator on the function.
-    """
-    names = frozenset[str]().union(*(slot.names for slot in slots))
-    return [
-        slot
-        for slot in slots
-        if all(
-            names.issuperset(dim.names)
-            for option in slot.field.options
-            for dim in option.shape.dims
-            if dim.sort is Sort.COMPUTED
-        )
-    ]
-
-
-def _with_shared_sizes(slots: list[_Slot]) -> list[_Slot]:
-    """Return the slots of all arrays, and those of the batches that share a name of a size with another slot."""
-    out: list[_Slot] = []
-    for slot in slots:
-        others = frozenset[str]().union(*(other.names for other in slots if other is not slot))
-        if not slot.is_batch or slot.names & others:
-            out.append(slot)
-    return out

@@ -57,11 +57,15 @@ class MetaSchema:
     def mismatches(self, meta: Mapping[str, Any], path: str) -> Iterator[Mismatch]:
         """Yield each key that is missing, or whose value is of another type."""
         for name, key in self.keys.items():
-            where = child(path, name)
-            if name in meta:
-                yield from _mismatches(meta[name], key.hint, where)
-            elif key.required:
-                yield where, "TB101 missing-field", _words(key.hint), "missing"
+            where, (hint, _) = child(path, name), bare(key.hint)
+            if name not in meta:
+                if key.required:
+                    yield where, "TB101 missing-field", _words(hint), "missing"
+            elif typing_extensions.is_typeddict(get_origin(hint) or hint) and isinstance(meta[name], dict):
+                yield from _of_typed_dict(hint).mismatches(meta[name], where)
+            elif not _is_of_type(meta[name], hint):
+                code: Code = "TB203 wrong-choice" if get_origin(hint) is Literal else "TB202 wrong-kind"
+                yield where, code, _words(hint), describe(meta[name])
 
     def takes(self, name: str, value: Any) -> bool:
         """Return True if the value is of the type of the key ``name``."""
@@ -112,15 +116,6 @@ def _of_typed_dict(hint: Any) -> MetaSchema:
     return MetaSchema(cls.__name__, keys)
 
 
-def _mismatches(value: Any, hint: Any, path: str) -> Iterator[Mismatch]:
-    hint, _ = bare(hint)
-    if typing_extensions.is_typeddict(get_origin(hint) or hint) and isinstance(value, dict):
-        yield from _of_typed_dict(hint).mismatches(value, path)
-    elif not _is_of_type(value, hint):
-        code: Code = "TB203 wrong-choice" if get_origin(hint) is Literal else "TB202 wrong-kind"
-        yield path, code, _words(hint), describe(value)
-
-
 def _is_of_type(value: Any, hint: Any) -> bool:
     """Return whether a value is of a type; True for types that cannot be checked at run time, such as protocols."""
     hint, _ = bare(hint)
@@ -136,27 +131,22 @@ def _is_of_type(value: Any, hint: Any) -> bool:
         return isinstance(value, dict) and next(_of_typed_dict(hint).mismatches(value, ""), None) is None
     if hint is Any or not isinstance(origin, type) or getattr(origin, "_is_protocol", False):
         return True
-    return isinstance(value, _NUMBERS.get(origin, (origin,))) and _has_parts(value, origin, args)
-
-
-def _has_parts(value: Any, origin: type, args: tuple[Any, ...]) -> bool:
+    parts: Any = value  # without the class to which checkers narrow it
+    if not isinstance(value, _NUMBERS.get(origin, (origin,))):
+        return False
     if not args:
         return True
     if origin is np.ndarray:
-        return _is_of_dtype(value, args[-1])
+        scalar = next(iter(get_args(args[-1])), Any)
+        cls: Any = get_origin(scalar) or scalar
+        return not isinstance(cls, type) or issubclass(parts.dtype.type, cls)
     if origin is tuple and args[-1] is not Ellipsis:
-        return len(value) == len(args) and all(map(_is_of_type, value, args))
+        return len(parts) == len(args) and all(map(_is_of_type, parts, args))
     if issubclass(origin, Mapping) and len(args) == 2:
-        return all(_is_of_type(name, args[0]) and _is_of_type(inner, args[1]) for name, inner in value.items())
+        return all(_is_of_type(name, args[0]) and _is_of_type(inner, args[1]) for name, inner in parts.items())
     if issubclass(origin, (Sequence, AbstractSet)) or origin is Collection:
-        return all(_is_of_type(inner, args[0]) for inner in value)
+        return all(_is_of_type(inner, args[0]) for inner in parts)
     return True
-
-
-def _is_of_dtype(value: Any, dtype: Any) -> bool:
-    scalar = next(iter(get_args(dtype)), Any)
-    cls: Any = get_origin(scalar) or scalar
-    return not isinstance(cls, type) or issubclass(value.dtype.type, cls)
 
 
 def _words(hint: Any) -> str:

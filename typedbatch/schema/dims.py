@@ -168,8 +168,13 @@ def _require_expression(expression: str, text: str) -> None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two are raised if it is nested too deeply
         nodes = []
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    known = all(isinstance(call.func, ast.Name) and _takes(call.func.id, len(call.args)) for call in calls)
-    known &= not any(call.keywords for call in calls)
+    known = all(
+        isinstance(call.func, ast.Name)
+        and call.func.id in FUNCTIONS
+        and (len(call.args) == 1 if call.func.id == "abs" else len(call.args) > 1)
+        and not call.keywords
+        for call in calls
+    )
     numbers = all(type(node.value) is int for node in nodes if isinstance(node, ast.Constant))
     if not nodes or not known or not numbers or not all(isinstance(node, _ALLOWED) for node in nodes):
         raise DeclarationError(
@@ -201,10 +206,6 @@ def _require_size(expression: str, text: str) -> None:
         )
 
 
-def _takes(function: str, arguments: int) -> bool:
-    return arguments == 1 if function == "abs" else function in FUNCTIONS and arguments > 1
-
-
 MOST: Final = 2**63 - 1
 """The largest size that an array can have."""
 _MOST_BITS: Final = 4096
@@ -215,6 +216,7 @@ _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
@@ -262,14 +264,10 @@ def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
     if not isinstance(node, ast.BinOp):
         raise TypeError(f"{ast.unparse(node)} is not arithmetic")
     left, right = _value(node.left, sizes), _value(node.right, sizes)
-    return _power(left, right) if isinstance(node.op, ast.Pow) else _OPERATORS[type(node.op)](left, right)
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    whole = isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1
-    if whole and base.bit_length() * abs(exponent) > _MOST_BITS:
+    is_power = isinstance(node.op, ast.Pow) and isinstance(left, int) and isinstance(right, int) and abs(left) > 1
+    if is_power and left.bit_length() * abs(right) > _MOST_BITS:
         raise _TooLargeError
-    return base**exponent
+    return _OPERATORS[type(node.op)](left, right)
 
 
 @lru_cache(maxsize=1024)

@@ -62,7 +62,11 @@ def alternatives_taken(batch: Any, schema: Schema) -> Alternatives:
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     """Return every difference between ``batch`` and ``schema``, in the order of the fields; empty if it matches."""
     if KINDS[type(batch)] is not BATCH:
-        return (_not_a_batch(batch, schema),)
+        bridge = bridge_from(batch)
+        expected, got = ("a typedbatch.Batch", f"a {full_name(batch)}") if bridge else ("a Batch", describe(batch))
+        hint = f"{bridge}(batch) makes it one" if bridge else ""
+        hint = "wrap it: Batch(data)" if not bridge and KINDS[type(batch)] is MAPPING else hint
+        return (Problem("", "TB102 not-a-batch", expected, got, schema.name, hint),)
     walker = Explainer(schema, batch)
     walker.fields(batch, schema, None)
     return (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
@@ -70,15 +74,6 @@ def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
 
 _Size = tuple[Path, Dim, int]
 """The path of an array, a dimension of it that is computed from others, and its actual size."""
-
-
-def _not_a_batch(given: object, schema: Schema) -> Problem:
-    bridge = bridge_from(given)
-    if bridge:
-        expected, hint = "a typedbatch.Batch", f"{bridge}(batch) makes it one"
-        return Problem("", "TB102 not-a-batch", expected, f"a {full_name(given)}", schema.name, hint)
-    hint = "wrap it: Batch(data)" if KINDS[type(given)] is MAPPING else ""
-    return Problem("", "TB102 not-a-batch", "a Batch", describe(given), schema.name, hint)
 
 
 @dataclasses.dataclass(slots=True)

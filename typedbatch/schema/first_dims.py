@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
@@ -16,20 +15,16 @@ Firsts = list[tuple[str, frozenset[str]]]
 _SPECIFIC = (Sort.NAMED, Sort.FIXED, Sort.COMPUTED)
 
 
-def first_dims(schema: Schema) -> Firsts:
+def first_dims(schema: Schema, prefix: str = "", outer: tuple[Schema, ...] = ()) -> Firsts:
     """Return the first dimension of each field that declares it, including fields of nested batches."""
-    return list(_firsts(schema, "", frozenset()))
-
-
-def _firsts(schema: Schema, prefix: str, outer: frozenset[int]) -> Iterator[tuple[str, frozenset[str]]]:
-    if id(schema) in outer:  # the schema nests itself
-        return
-    for field in schema.fields:
+    found: Firsts = []
+    for field in schema.fields if schema not in outer else ():  # a schema may nest itself
         path = f"{prefix}{field.name}"
         if dims := _first_of(field):
-            yield path, dims
+            found.append((path, dims))
         for inner in field.nested:
-            yield from _firsts(inner, f"{path}.", outer | {id(schema)})
+            found += first_dims(inner, f"{path}.", (*outer, schema))
+    return found
 
 
 def _first_of(field: Field) -> frozenset[str]:
@@ -64,7 +59,7 @@ def guard_rows(cls: Any, schema: Schema) -> None:
         "per row as Ragged[...], or take rows of the fields of this record one by one"
     )
 
-    def refuse(_: object) -> None:
+    def refuse(*_: object, joining: bool = False) -> None:
         raise RowIndexError(reason, path)
 
     cls._row_guard = staticmethod(refuse)
@@ -73,7 +68,7 @@ def guard_rows(cls: Any, schema: Schema) -> None:
 def guard_when_used(cls: Any) -> None:
     """Like :func:`guard_rows`, for a declaration that refers to later definitions and is read at its first use."""
 
-    def read_and_guard(tree: object) -> None:
+    def read_and_guard(*trees: object, joining: bool = False) -> None:
         from typedbatch.schema.read import schema_of  # it imports this module
 
         try:
@@ -81,6 +76,6 @@ def guard_when_used(cls: Any) -> None:
         except DeclarationError:  # the first dimensions are unknown, and unknown is never reported
             cls._row_guard = None
         if (guard := cls._row_guard) is not None:
-            guard(tree)
+            guard(*trees, joining=joining)
 
     cls._row_guard = staticmethod(read_and_guard)

@@ -62,7 +62,6 @@ from typedbatch._tree.kinds import (
     RAGGED,
     SCALAR,
     TENSOR,
-    Kind,
     contradiction,
     jagged_shape,
 )
@@ -118,7 +117,7 @@ class CodeWriter:
             "            return False",
         ]
         unknown = [f"        {' = '.join([*self.dims.values(), '_'])} = None"]
-        end = [*_except("return False"), "    return True"]
+        end = ["    except Exception:", "        return False", "    return True"]
         return "\n".join([*self.functions, *head, *unknown, *body.lines, *end, ""])
 
     def compile(self, source: str, title: str) -> dict[str, Any]:
@@ -159,14 +158,9 @@ class CodeWriter:
             body.write(" = ".join([*own, "None"]))
         write(body)
         name = f"g{len(self.functions)}"
-        lines = [f"def {name}({argument}, {state}):", "    try:", *body.lines]
-        lines += _except("return None")
-        self.functions.append("\n".join([*lines, f"    return ({state},)"]))
+        end = ["    except Exception:", "        return None", f"    return ({state},)"]
+        self.functions.append("\n".join([f"def {name}({argument}, {state}):", "    try:", *body.lines, *end]))
         return name
-
-
-def _except(fail: str) -> list[str]:
-    return ["    except Exception:", f"        {fail}"]
 
 
 @cache
@@ -278,7 +272,9 @@ class Body:
             self.write(f"    {value} = with_sizes({value})")
             self.option(options[0], value)
         elif len(options) == 1:
-            self.refuse(_is_other(value, options[0].kind))
+            kind = options[0].kind
+            is_other = f"{value} is not None" if kind is NONE else f"KINDS[type({value})] is not {kind.name}"
+            self.refuse(f"type({value}) is not ndarray and not is_array({value})" if kind is ARRAY else is_other)
             self.option(options[0], value)
         else:
             self.one_of(options, value)
@@ -286,10 +282,16 @@ class Body:
     def one_of(self, options: tuple[Option, ...], value: str) -> None:
         """Write a branch for each kind of value in a union, with the alternatives of that kind."""
         known: list[set[str]] = []
+        conditions = {
+            ARRAY: f"type({value}) is ndarray or is_array({value})",
+            TENSOR: f"is_tensor({value})",
+            NONE: f"{value} is None",
+        }
         for kind in dict.fromkeys(option.kind for option in options):
             same = [option for option in options if option.kind is kind]
-            condition = f"{'elif' if known else 'if'} {_is_kind(value, kind)}:"
-            known.append(self.branch(condition, partial(self.first_of, same, value)))
+            condition = conditions.get(kind, f"KINDS[type({value})] is {kind.name}")
+            branch = f"{'elif' if known else 'if'} {condition}:"
+            known.append(self.branch(branch, partial(self.first_of, same, value)))
         self.write("else:", f"    {self.fail}")
         self.known = set.intersection(*known)
 
@@ -488,17 +490,3 @@ class _Sizes(NamedTuple):
 def _with_sizes(tensor: Any) -> Any:
     """Return the tensor, or the ``_Sizes`` of a jagged tensor, whose own shape has symbols that cannot be compared."""
     return _Sizes(jagged_shape(tensor), tensor.dtype) if tensor.is_nested else tensor
-
-
-def _is_kind(value: str, kind: Kind) -> str:
-    if kind is ARRAY:
-        return f"type({value}) is ndarray or is_array({value})"
-    if kind is TENSOR:
-        return f"is_tensor({value})"
-    return f"{value} is None" if kind is NONE else f"KINDS[type({value})] is {kind.name}"
-
-
-def _is_other(value: str, kind: Kind) -> str:
-    if kind is ARRAY:
-        return f"type({value}) is not ndarray and not is_array({value})"
-    return f"{value} is not None" if kind is NONE else f"KINDS[type({value})] is not {kind.name}"

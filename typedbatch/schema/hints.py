@@ -8,8 +8,6 @@ from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.paths import RETURN, Path, child
 
-_BOTH = "np.ndarray | torch.Tensor"
-
 
 class Proposals:
     """The hints for problems of a batch with a schema."""
@@ -41,8 +39,8 @@ class Proposals:
         kinds = {KINDS[type(self.batch.__dict__.get(field.name))] for field in single}
         if not {ARRAY, TENSOR} <= kinds:
             return ""
-        both = _with_arguments(self.schema, [_BOTH, *_arguments(self.schema.name)[1:]])
-        return f"  arrays and tensors are mixed; {both} takes both"
+        both = ", ".join(["np.ndarray | torch.Tensor", *_arguments(self.schema.name)[1:]])
+        return f"  arrays and tensors are mixed; {self.schema.target.__name__}[{both}] takes both"
 
     def _nested(self, field: Field, path: Path) -> str:
         """Return the declaration of a field that is a nested batch."""
@@ -57,7 +55,7 @@ class Proposals:
         kind = given[0] if given else "np.ndarray"
         before = [kind, *given[1 : field.parameter]]
         before += [kind] * (field.parameter - len(before))
-        declared = _with_arguments(self.schema, [*before, record])
+        declared = f"{self.schema.target.__name__}[{', '.join([*before, record])}]"
         first = next(
             other
             for other in self.schema
@@ -85,10 +83,6 @@ def _cast(option: Option, value: str) -> str:
     if not dtype.isidentifier():
         return ""
     return f"{value}.to(torch.{dtype})" if option.kind is TENSOR else f"{value}.astype({dtype!r})"
-
-
-def _with_arguments(schema: Schema, arguments: list[str]) -> str:
-    return f"{schema.target.__name__}[{', '.join(arguments)}]"
 
 
 def _arguments(name: str) -> list[str]:

@@ -17,8 +17,14 @@ class Computed(dict[type, frozenset[str]]):
         self.names: tuple[str, ...] = tuple(names)
 
     def __missing__(self, cls: type) -> frozenset[str]:
-        found = self[cls] = frozenset(name for name in self.names if _has_data_descriptor(cls, name))
-        return found
+        found = set[str]()
+        for name in self.names:
+            # Python prefers a member of the class to the instance's __dict__ only if it has __set__ or __delete__.
+            member = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+            if hasattr(type(member), "__set__") or hasattr(type(member), "__delete__"):
+                found.add(name)
+        self[cls] = frozenset(found)
+        return self[cls]
 
 
 @cache
@@ -30,9 +36,3 @@ def computed_in(schema: Schema) -> Computed:
 def as_read(batch: Any, names: frozenset[str]) -> dict[str, Any]:
     """Return the fields of a batch, with the values of properties for the fields in ``names``."""
     return {**batch.__dict__, **{name: getattr(batch, name) for name in names}}
-
-
-def _has_data_descriptor(cls: type, name: str) -> bool:
-    # Python prefers a member of the class to the instance's __dict__ only if the member has __set__ or __delete__.
-    member = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
-    return hasattr(type(member), "__set__") or hasattr(type(member), "__delete__")

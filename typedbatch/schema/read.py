@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import typing
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -20,7 +21,7 @@ from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, bases_first, is_class_var
 from typedbatch.rules import batch_rules
 from typedbatch.schema.annotations import ALIASES, Types, alternatives, bare, resolve, scope_of, show
-from typedbatch.schema.declared_meta import MetaSchema, read_meta
+from typedbatch.schema.declared_meta import read_meta
 from typedbatch.schema.dims import Sort
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.first_dims import guard_rows, guard_when_used
@@ -115,7 +116,10 @@ def _started(hint: Any) -> Schema:
         # The only time that a Schema changes: it must exist before its fields are read, which may refer to it.
         object.__setattr__(known, "fields", tuple(_fields(hint)))
         object.__setattr__(known, "rules", tuple(batch_rules(cls)))
-        object.__setattr__(known, "meta", _declared_meta(cls))
+        own = ((base, hint) for base in cls.__mro__ for name, hint, _ in _own_members(base) if name == "meta")
+        for base, annotation in islice(own, 1):
+            with _located(f"{base.__module__}.{base.__qualname__}.meta"):
+                object.__setattr__(known, "meta", read_meta(resolve(annotation, {}, scope_of(base))))
     return known
 
 
@@ -139,27 +143,29 @@ def _fields(hint: Any) -> Iterator[Field]:
     for name in dict.fromkeys(name for base in bases_first(cls) for name, _, _ in own[base]):
         base, annotation, optional = members[name]
         where = f"{base.__module__}.{base.__qualname__}"
-        try:
-            _require_name(name)
+        with _located(f"{where}.{name}"):
+            if name[:2] == "__":
+                raise DeclarationError(
+                    f"a field cannot be called {name!r}, as names with two underscores in front are Python's own; "
+                    "choose another name, or annotate it as ClassVar[...] if it is not a field"
+                )
+            scope = scope_of(base)
             known = {**bindings.get(base, {}), typing.Self: hint, typing_extensions.Self: hint}
-            resolved = resolve(annotation, known, scope_of(base))
+            resolved = resolve(annotation, known, scope)
             place = _place(base, base.__dict__.get(name))
-            parameter = parameters.get((base, _variable_named(annotation, base)))
+            text = getattr(annotation, "__forward_arg__", annotation)
+            variable = scope.get(text) if isinstance(text, str) else annotation
+            parameter = parameters.get((base, variable)) if isinstance(variable, TypeVar) else None
             yield Field(name, options(resolved, _nested), optional, where, place, parameter)
-        except DeclarationError as error:
-            raise DeclarationError(f"{error.reason} ({where}.{name})") from error.__cause__
 
 
-def _declared_meta(cls: type) -> MetaSchema | None:
-    for base in cls.__mro__:
-        for name, hint, _ in _own_members(base):
-            if name == "meta":
-                where = f"{base.__module__}.{base.__qualname__}"
-                try:
-                    return read_meta(resolve(hint, {}, scope_of(base)))
-                except DeclarationError as error:
-                    raise DeclarationError(f"{error.reason} ({where}.meta)") from error.__cause__
-    return None
+@contextmanager
+def _located(field: str) -> Generator[None]:
+    """Add the dotted name of a field to errors that are raised inside the block."""
+    try:
+        yield
+    except DeclarationError as error:
+        raise DeclarationError(f"{error.reason} ({field})") from error.__cause__
 
 
 def _parameters_in(cls: Any) -> dict[tuple[type, Any], int]:
@@ -181,13 +187,6 @@ def _parameters_in(cls: Any) -> dict[tuple[type, Any], int]:
     }
 
 
-def _variable_named(annotation: Any, base: type) -> Any:
-    """Return the type variable that an annotation consists of, possibly in quotes; None for any other annotation."""
-    text = getattr(annotation, "__forward_arg__", annotation)
-    found = scope_of(base).get(text) if isinstance(text, str) else annotation
-    return found if isinstance(found, TypeVar) else None
-
-
 def _nested(hint: Any) -> Option | None:
     if not is_schema(hint):
         return None
@@ -207,15 +206,11 @@ def _bind(hint: Any, outer: Types, bindings: dict[type, Types]) -> None:
             bound[parameter] = resolve(parameter, bound, scope_of(cls))
     bindings[cls] = bound
     for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
-        _bind(_with_names(base, cls), bound, bindings)
-
-
-def _with_names(base: Any, cls: type) -> Any:
-    """Replace the forward references in a base class, as in ``class A(RolloutBatch[Array, "Later"])``."""
-    if not get_args(base) or class_of(base) in _NOT_SCHEMAS:
-        return base
-    keep = {parameter: parameter for parameter in getattr(base, "__parameters__", ())}
-    return resolve(base, keep, scope_of(cls))
+        if get_args(base) and class_of(base) not in _NOT_SCHEMAS:
+            # Replace forward references, as in ``class A(RolloutBatch[Array, "Later"])``, and no type variables.
+            keep = {parameter: parameter for parameter in getattr(base, "__parameters__", ())}
+            base = resolve(base, keep, scope_of(cls))
+        _bind(base, bound, bindings)
 
 
 def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
@@ -230,19 +225,6 @@ def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
             yield name, getattr(member.fget, "__annotations__", {}).get("return", Any), False
 
 
-def _require_name(name: str) -> None:
-    """Raise an error if a name is reserved for Python.
-
-    Raises:
-        DeclarationError: the name begins with two underscores.
-    """
-    if name[:2] == "__":
-        raise DeclarationError(
-            f"a field cannot be called {name!r}, as names with two underscores in front are Python's own; choose "
-            "another name, or annotate it as ClassVar[...] if it is not a field"
-        )
-
-
 def _require_computed(schema: Schema) -> None:
     """Refuse a size that is computed from a name that no field has, or that only a later field has.
 
@@ -251,7 +233,10 @@ def _require_computed(schema: Schema) -> None:
     names, before = _all_named_dims(schema), set[str]()
     for field in schema.fields:
         for option in field.every_option():
-            known = before | _named_dims(option) if _is_checked_at_once(field, option) else names
+            # A size in a union or in a dict[str, ...] is checked at once, and can use only names of the fields before.
+            is_inside_dict = all(option is not own for own in field.options)
+            is_early = is_inside_dict or [own.kind for own in field.options].count(option.kind) > 1
+            known = before | _named_dims(option) if is_early else names
             for dim in option.shape.dims:
                 unknown = [name for name in dim.names if name not in known] if dim.sort is Sort.COMPUTED else []
                 if unknown:
@@ -266,15 +251,6 @@ def _require_computed(schema: Schema) -> None:
                 before |= _all_named_dims(option.schema)
 
 
-def _is_checked_at_once(field: Field, option: Option) -> bool:
-    """Return whether a computed size is checked with the field: true in a union and in a ``dict[str, ...]``.
-
-    Such a size can use only names of the fields before it.
-    """
-    is_inside_dict = all(option is not own for own in field.options)
-    return is_inside_dict or [own.kind for own in field.options].count(option.kind) > 1
-
-
 def _named_dims(option: Option) -> set[str]:
     return {dim.text for dim in option.shape.dims if dim.sort is Sort.NAMED}
 
@@ -285,7 +261,12 @@ def _all_named_dims(schema: Schema) -> set[str]:
 
 def read_at_declaration(cls: type) -> None:
     """Refuse a declaration that can never be read. One that refers to later definitions is read at its first use."""
-    _refuse_assignments(cls)
+    declared = get_annotations(cls, format=Format.FORWARDREF)
+    for name, value in vars(cls).items():
+        if name[:2] != "__" and name not in declared and _is_annotation(value, cls):
+            raise DeclarationError(
+                f"{cls.__name__}.{name} has a type as its value; to declare a field write {name}: {show(value)}"
+            )
     if _UNFINISHED:  # reading an annotation has created this class
         return
     try:
@@ -295,15 +276,6 @@ def read_at_declaration(cls: type) -> None:
             raise
         if issubclass(cls, BatchRecord):
             guard_when_used(cls)
-
-
-def _refuse_assignments(cls: type) -> None:
-    declared = get_annotations(cls, format=Format.FORWARDREF)
-    for name, value in vars(cls).items():
-        if name[:2] != "__" and name not in declared and _is_annotation(value, cls):
-            raise DeclarationError(
-                f"{cls.__name__}.{name} has a type as its value; to declare a field write {name}: {show(value)}"
-            )
 
 
 def _is_annotation(value: object, cls: type) -> bool:

@@ -22,42 +22,30 @@ Votes = dict[str, dict[Path, Size]]
 def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
     """Yield a problem for each field whose size of a dimension differs from that of most fields."""
     for key, sizes in votes.items():
-        yield from _minority(name_of(key), sizes, schema)
+        # A top-level field has one vote for each size in it, so that a nested batch of many leaves does not outvote
+        # the other fields. The number of leaves breaks ties.
+        counts = Counter(size for _, size in {(path.top, size) for path, size in sizes.items()})
+        if len(counts) <= 1:
+            continue
+        by_size: dict[Size, list[Path]] = {}
+        for path, size in sizes.items():
+            by_size.setdefault(size, []).append(path)
+        weight = {size: (count, len(by_size[size])) for size, count in counts.items()}
+        usual = [size for size in weight if weight[size] == max(weight.values())]
+        wrong = [(path, size) for path, size in sizes.items() if size not in usual or len(usual) > 1]
+        for path, size in wrong[:_MOST]:
+            others = [other for other in usual if other != size]
+            shown = others if len(others) <= 4 else others[:3]
+            text = ", ".join(f"{show_sizes(other)} in {_list_paths(by_size[other])}" for other in shown)
+            more = f" and {len(others) - 3} more sizes" if shown is not others else ""
+            name = key.rpartition(" ")[2]  # declared names have no blanks
+            got = f"{name} is {show_sizes(size)} here, but {text}{more}"
+            yield Problem(str(path), "TB302 dimension-conflict", "", got, schema)
 
 
 def key_in(path: Path, name: str) -> str:
     """Return the key of a dimension whose size is local to the batch at ``path``."""
     return f"{path} {name}"
-
-
-def name_of(key: str) -> str:
-    """Return the declared name of the dimension with this key. Declared names have no blanks."""
-    return key.rpartition(" ")[2]
-
-
-def _minority(name: str, sizes: dict[Path, Size], schema: str) -> Iterator[Problem]:
-    # A top-level field has one vote for each size in it, so that a nested batch of many leaves does not outvote the
-    # other fields. The number of leaves breaks ties.
-    counts = Counter(size for _, size in {(path.top, size) for path, size in sizes.items()})
-    if len(counts) <= 1:
-        return
-    by_size: dict[Size, list[Path]] = {}
-    for path, size in sizes.items():
-        by_size.setdefault(size, []).append(path)
-    weight = {size: (count, len(by_size[size])) for size, count in counts.items()}
-    usual = [size for size in weight if weight[size] == max(weight.values())]
-    wrong = [(path, size) for path, size in sizes.items() if size not in usual or len(usual) > 1]
-    for path, size in wrong[:_MOST]:
-        others = _list_sizes([other for other in usual if other != size], by_size)
-        yield Problem(
-            str(path), "TB302 dimension-conflict", "", f"{name} is {show_sizes(size)} here, but {others}", schema
-        )
-
-
-def _list_sizes(sizes: list[Size], by_size: dict[Size, list[Path]]) -> str:
-    more = f" and {len(sizes) - 3} more sizes" if len(sizes) > 4 else ""
-    shown = sizes if not more else sizes[:3]
-    return ", ".join(f"{show_sizes(size)} in {_list_paths(by_size[size])}" for size in shown) + more
 
 
 def _list_paths(paths: list[Path]) -> str:

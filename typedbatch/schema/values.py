@@ -61,7 +61,12 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
 def _require_true(hint: Any) -> None:
     """Refuse numbers and sequences unless arrays are declared too, because a batch converts them to arrays."""
     kinds = [bare(part)[0] for part in alternatives(hint)]
-    converted = [kind for kind in kinds if _is_number(kind) or _is_sequence(kind)]
+    converted: list[Any] = []
+    for kind in kinds:
+        cls = class_of(kind)
+        is_number = isinstance(cls, type) and issubclass(cls, Number) and not issubclass(cls, np.generic)
+        if is_number or _is_sequence(kind):
+            converted.append(kind)
     if not converted or any(kind is Any or kind is object or _takes_arrays(kind) for kind in kinds):
         return
     shown = _short(converted[0])
@@ -79,11 +84,6 @@ def _require_true(hint: Any) -> None:
 
 _NUMPYS: dict[Any, str] = {bool: "bool_", int: "int64", float: "float64", complex: "complex128"}
 """The numpy types to which Python's numbers are converted."""
-
-
-def _is_number(hint: Any) -> bool:
-    cls = class_of(hint)
-    return isinstance(cls, type) and issubclass(cls, Number) and not issubclass(cls, np.generic)
 
 
 def _is_sequence(hint: Any) -> bool:
@@ -121,14 +121,18 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
             raise DeclarationError(f"{_short(hint)} is not a type")
         yield Option(OBJECT)
     elif issubclass(cls, np.ndarray):
-        yield _array(cls, get_args(hint))
+        # numpy's own annotations: NDArray[np.float32], ndarray[tuple[int, int], dtype[float32]]
+        shape, dtype = (*get_args(hint), Any, Any)[:2]
+        yield Option(ARRAY, _class_to_check(cls), _numpy_dtypes(dtype), _numpy_shape(shape))
     elif issubclass(cls, (Number, np.generic)) and not issubclass(cls, (str, bytes)):
         yield from _number(cls)
     elif issubclass(cls, Ragged):
         inner = nested(bare(get_args(hint)[0])[0]) if get_args(hint) else None
         yield Option(RAGGED, schema=None if inner is None else inner.schema)
     elif issubclass(cls, Mapping):
-        yield _mapping(get_args(hint), nested)
+        args = get_args(hint)
+        each = options(args[1], nested) if len(args) == 2 else ()
+        yield Option(BATCH, each=Field("*", each) if each else None)
     elif _is_sequence(hint) or cls is ArrayOrTensor:
         yield from (Option(ARRAY), Option(TENSOR))
     elif cls.__module__ == "collections.abc" and issubclass(np.ndarray, cls):  # Iterable, Collection, Sized
@@ -166,12 +170,6 @@ def _jaxtyping(hint: Any) -> Iterator[Option]:
         yield Option(kind, _class_to_check(cls), dtypes, shape)
 
 
-def _array(cls: type, args: tuple[Any, ...]) -> Option:
-    """Read numpy's own annotations: ``NDArray[np.float32]``, ``ndarray[tuple[int, int], dtype[float32]]``."""
-    shape, dtype = (*args, Any, Any)[:2]
-    return Option(ARRAY, _class_to_check(cls), _numpy_dtypes(dtype), _numpy_shape(shape))
-
-
 def _numpy_shape(hint: Any) -> Shape:
     hint, _ = bare(hint)
     sizes = get_args(hint)
@@ -207,14 +205,11 @@ def _numpy_dtypes(hint: Any) -> Dtypes | None:
             f"{_short(hint)} is not a dtype; write np.dtype[{_short(hint)}], or NDArray[{_short(hint)}]"
         )
     (scalar,) = get_args(hint) or (getattr(cls, "type", None) or Any,)
-    scalars = tuple(map(_scalar, alternatives(bare(scalar)[0])))
+    scalars = alternatives(bare(scalar)[0])
+    for scalar in scalars:
+        if scalar is not Any and not (isinstance(scalar, type) and issubclass(scalar, np.generic)):
+            raise DeclarationError(f"{_short(scalar)} is not a numpy scalar type such as np.float32 or np.integer")
     return None if Any in scalars else scalar_dtypes(*scalars)
-
-
-def _scalar(hint: Any) -> Any:
-    if hint is not Any and not (isinstance(hint, type) and issubclass(hint, np.generic)):
-        raise DeclarationError(f"{_short(hint)} is not a numpy scalar type such as np.float32 or np.integer")
-    return hint
 
 
 def _number(cls: type) -> Iterator[Option]:
@@ -237,13 +232,6 @@ def _literal(choices: tuple[Any, ...]) -> Iterator[Option]:
         yield Option(OBJECT, choices=others)
     if None in choices:
         yield Option(NONE)
-
-
-def _mapping(args: tuple[Any, ...], nested: Nested) -> Option:
-    if len(args) != 2:
-        return Option(BATCH)
-    each = options(args[1], nested)
-    return Option(BATCH, each=Field("*", each)) if each else Option(BATCH)
 
 
 def _kind_of_class(cls: type) -> Kind:

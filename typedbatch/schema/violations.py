@@ -14,8 +14,8 @@ from typedbatch._tree.lengths import leaves
 from typedbatch.errors import Problem
 from typedbatch.records import view
 from typedbatch.rules import BatchRule, Rule
-from typedbatch.schema.explain import Alternatives, alternatives_taken, distance
-from typedbatch.schema.fields import Field, Option, Schema
+from typedbatch.schema.explain import alternatives_taken, distance
+from typedbatch.schema.fields import Field, Schema
 from typedbatch.schema.paths import child
 from typedbatch.schema.properties import as_read, computed_in
 
@@ -23,6 +23,10 @@ from typedbatch.schema.properties import as_read, computed_in
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
     """Return every rule that does not hold, in the order of the fields. Rules across fields come last in each batch."""
     return tuple(_Rules(batch, schema).in_batch(batch, schema, ""))
+
+
+_MOST_ROWS = 10
+"""Largest number of rows that a hint lists."""
 
 
 class _Rules:
@@ -44,12 +48,27 @@ class _Rules:
             if field.name in fields:
                 yield from self.in_field(fields[field.name], field, child(path, field.name))
         for rule in schema.rules:
-            yield from _check_across_fields(batch, schema, rule, path, self.root)
+            hint = f"the rule {schema.name}.{rule.name}"
+            wrong = _failures(rule, view(batch, schema.target))
+            if isinstance(wrong, str):
+                yield Problem(path, "TB403 rule-raised", rule.words, wrong, self.root, hint)
+            elif wrong is not None:
+                unit = "rows" if wrong.dims == 1 else "places"
+                got = f"not so: {rule.words}"
+                if wrong.total is not None:
+                    got = f"not so in {wrong.count} of {wrong.total} {unit}: {rule.words}{wrong.where}"
+                hint += f"  {wrong.rows}" if wrong.rows else ""
+                yield Problem(path, "TB402 broken-rule", rule.words, got, self.root, hint)
 
     def in_field(self, value: Any, field: Field, path: str) -> Iterator[Problem]:
-        option = _option(value, field, self.taken)
-        if option is None:
+        kind = KINDS[type(value)]
+        same = [option for option in field.options if option.kind is (ARRAY if kind is SCALAR else kind)]
+        if not same:
             return
+        option = same[0]
+        if len(same) > 1:  # the one that the walk has found
+            taken = self.taken.get((id(value), id(field)))
+            option = taken or min(same, key=lambda option: distance(option, value))
         if option.kind is RAGGED:  # the rules apply to its values
             value, path = value.values, f"{path}.values"
         if option.each is not None:
@@ -66,35 +85,14 @@ class _Rules:
             yield from self.in_batch(value, option.schema, path)
 
 
-def _option(value: Any, field: Field, taken: Alternatives) -> Option | None:
-    """Return the alternative that a value matched: the only one of its kind, or the one found by the walk."""
-    kind = KINDS[type(value)]
-    same = [option for option in field.options if option.kind is (ARRAY if kind is SCALAR else kind)]
-    if len(same) <= 1:
-        return same[0] if same else None
-    return taken.get((id(value), id(field))) or min(same, key=lambda option: distance(option, value))
-
-
 def _check_values(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
     wrong = _failures(rule, values)
     if isinstance(wrong, str):
         yield Problem(path, "TB403 rule-raised", rule.words, wrong, schema)
     elif wrong is not None:
-        got = f"{_count_words(wrong)} not {rule.words}{wrong.where}"
+        count = f"{wrong.count} of {wrong.total} values {'is' if wrong.count == 1 else 'are'}"
+        got = f"{'values are' if wrong.total is None else count} not {rule.words}{wrong.where}"
         yield Problem(path, "TB401 wrong-values", rule.words, got, schema)
-
-
-def _check_across_fields(batch: Any, schema: Schema, rule: BatchRule, path: str, root: str) -> Iterator[Problem]:
-    hint = f"the rule {schema.name}.{rule.name}"
-    wrong = _failures(rule, view(batch, schema.target))
-    if isinstance(wrong, str):
-        yield Problem(path, "TB403 rule-raised", rule.words, wrong, root, hint)
-    elif wrong is not None:
-        unit = "rows" if wrong.dims == 1 else "places"
-        got = f"not so: {rule.words}" if wrong.total is None else f"not so in {wrong.count} of {wrong.total} {unit}: "
-        got += "" if wrong.total is None else f"{rule.words}{wrong.where}"
-        hint += f"  {wrong.rows}" if wrong.rows else ""
-        yield Problem(path, "TB402 broken-rule", rule.words, got, root, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,41 +117,27 @@ class _Wrong:
 def _failures(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
     """Evaluate a rule. Return its False results, a text if it raises an error, or None if it holds."""
     try:
-        return _wrong(rule.holds(values))
+        answer: Any = rule.holds(values)
+        if isinstance(answer, (list, tuple)):
+            answer = np.asarray(answer)
+        kind = KINDS[type(answer)]
+        if kind not in (ARRAY, TENSOR, SCALAR, NUMBER):
+            raise TypeError(f"a rule must return bools, not {type(answer).__name__}")
+        if kind not in (ARRAY, TENSOR) or not answer.shape:
+            return None if bool(answer) else _Wrong()
+        wrong = ~answer.astype(bool) if kind is ARRAY else answer.logical_not()
+        count = int(wrong.sum())
+        if not count:
+            return None
+        at = wrong.nonzero() if kind is ARRAY else wrong.nonzero().T
+        first = ", ".join(str(int(axis[0])) for axis in at)
+        rows = ""
+        if len(at) == 1 and count > 1:
+            shown = ", ".join(str(int(row)) for row in at[0][:_MOST_ROWS])
+            rows = f"rows {shown}{', ...' if count > _MOST_ROWS else ''}"
+        total = wrong.size if kind is ARRAY else wrong.numel()
+        return _Wrong(count, total, f", the first at [{first}]", len(at), rows)
     except Exception as error:  # noqa: BLE001  # a predicate is the user's own code and may raise anything
         # Reports never show values. The texts of these two errors name types; those of other errors may have values.
         text = str(error).partition("\n")[0] if isinstance(error, (TypeError, AttributeError)) else ""
         return f"{rule.words}: raises {type(error).__name__}{': ' if text else ''}{cut(text, 100)}"
-
-
-def _wrong(answer: Any) -> _Wrong | None:
-    if isinstance(answer, (list, tuple)):
-        answer = np.asarray(answer)
-    kind = KINDS[type(answer)]
-    if kind not in (ARRAY, TENSOR, SCALAR, NUMBER):
-        raise TypeError(f"a rule must return bools, not {type(answer).__name__}")
-    if kind not in (ARRAY, TENSOR) or not answer.shape:
-        return None if bool(answer) else _Wrong()
-    wrong = ~answer.astype(bool) if kind is ARRAY else answer.logical_not()
-    count = int(wrong.sum())
-    if not count:
-        return None
-    at = wrong.nonzero() if kind is ARRAY else wrong.nonzero().T
-    first = ", ".join(str(int(axis[0])) for axis in at)
-    total = wrong.size if kind is ARRAY else wrong.numel()
-    rows = _rows([int(row) for row in at[0][: _MOST_ROWS + 1]]) if len(at) == 1 and count > 1 else ""
-    return _Wrong(count, total, f", the first at [{first}]", len(at), rows)
-
-
-_MOST_ROWS = 10
-
-
-def _rows(rows: list[int]) -> str:
-    more = ", ..." if len(rows) > _MOST_ROWS else ""
-    return f"rows {', '.join(map(str, rows[:_MOST_ROWS]))}{more}"
-
-
-def _count_words(wrong: _Wrong) -> str:
-    if wrong.total is None:
-        return "values are"
-    return f"{wrong.count} of {wrong.total} values {'is' if wrong.count == 1 else 'are'}"

@@ -53,20 +53,15 @@ def add_rollout(
     """
     state = state_of(into)
     state.mark = None
-    if new_episodes is not None:
-        with held_for_changes(state.guard, "collect"):
-            state.cut_episodes(new_episodes)
-            _add(into, batch, envs, one_each)
-    else:
-        _add(into, batch, envs, one_each)
-
-
-def _add(into: ReplayBuffer[Any, Any], batch: Any, envs: NDArray[np.intp], one_each: bool) -> None:
-    if not isinstance(into, CachedReplayBuffer):
-        into.add(batch, None if one_each else envs)
-        return
-    # A cache takes one row at a time: an episode that ends is moved to the main buffer before the next row.
-    step_of_row = np.arange(len(envs)) - np.searchsorted(envs, envs)
-    for step in range(step_of_row.max() + 1):
-        rows = np.flatnonzero(step_of_row == step)
-        into.add(batch[rows], envs[rows])
+    with state.guard.lock:
+        if new_episodes is not None:
+            with held_for_changes(state.guard, "collect"):
+                state.cut_episodes(new_episodes)
+        if one_each:
+            into.add(batch)
+        elif isinstance(into, CachedReplayBuffer):
+            # Step by step, as a cache takes one row at a time: an episode that ends leaves it before the next row.
+            order = np.argsort(np.arange(len(envs)) - np.searchsorted(envs, envs), kind="stable")
+            into.extend(batch[order], envs[order])
+        else:
+            into.add(batch, envs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Generic, overload
@@ -141,10 +141,12 @@ class Collector(Generic[R_co]):
         self._record: Callable[[Any, Any], Any] | None = record
         self._infos = Infos(infos)
         self._info: Any = None
-        self._initial_state: Any = None if state is None else _rows_of(state, self.num_envs)
+        self._initial_state: Any = None
+        if state is not None:
+            self._initial_state = Batch.stack([Batch(state=state)] * self.num_envs)["state"]
         self._state: Any = None
         self._episodes = Episodes(self.num_envs)
-        self._following = ContinuityToken()
+        self._continuity = ContinuityToken()
         self._last_position = -1
         """The position after the last row that :meth:`rows` returned."""
         self._checked_kind: Any = None
@@ -263,13 +265,14 @@ class Collector(Generic[R_co]):
         """
         require_rings(into, self.num_envs)
         added, begun = 0, time.perf_counter()
-
-        def store(block: Block | OneStep) -> None:
-            nonlocal added
-            added += self._add(into, block)
-
         try:
-            self._fill(n_step, n_episode, random, self._reusable_block, store)
+            require_one_of(n_step, n_episode)
+            policy = self._choose_policy(random)
+            for block, quota in self._blocks(n_step, n_episode, reuse=self._record is None):
+                try:
+                    self._gather(block, block.steps, policy, quota)
+                finally:
+                    added += self._add(into, block)
         finally:
             self._record_stats(added, begun)
         self._require_infos()
@@ -289,27 +292,26 @@ class Collector(Generic[R_co]):
                 shape or the fields of a value differ from those in earlier steps.
             LeafError: a value is not an array or tensor, or no dtype holds the values of two steps unchanged.
         """
-        batches: list[Any] = []
-        envs: list[NDArray[np.intp]] = []
-        positions: list[int] = []
+        blocks: list[Block | OneStep] = []
+        parts: list[Rows] = []
         begun = time.perf_counter()
-
-        def store(block: Block | OneStep) -> None:
-            if block.count:
-                rows = block.rows()
-                batches.append(self._recorded(rows))
-                envs.append(rows.envs)
-                positions.extend((block.position, block.position + block.count))
-
         try:
-            self._fill(n_step, n_episode, random, self._block, store)
+            require_one_of(n_step, n_episode)
+            policy = self._choose_policy(random)
+            for block, quota in self._blocks(n_step, n_episode):
+                blocks.append(block)
+                try:
+                    self._gather(block, block.steps, policy, quota)
+                finally:
+                    parts.append(block.rows())
         finally:
-            self._record_stats(sum(map(len, envs)), begun)
+            self._record_stats(sum(len(rows.envs) for rows in parts), begun)
         self._require_infos()
+        batches = [self._recorded(rows) for rows in parts]
         batch: R_co = batches[0] if len(batches) == 1 else Batch.cat(batches)
-        result = batch, np.concatenate(envs)
-        self.continues = positions[0] == self._last_position
-        self._last_position = positions[-1]
+        result = batch, np.concatenate([rows.envs for rows in parts])
+        self.continues = blocks[0].position == self._last_position
+        self._last_position = blocks[-1].position + blocks[-1].count
         return result
 
     def evaluate(self, n_episode: int, seed: int | None = None) -> CollectStats:
@@ -320,40 +322,42 @@ class Collector(Generic[R_co]):
         quota = episode_quotas(count_of(n_episode, "n_episode"), self.num_envs)
         begun = time.perf_counter()
         self.reset(seed)
-        while quota.any():
-            self._gather(None, _BLOCK, self._policy, quota)
+        self._gather(None, MOST_ROWS, self._policy, quota)
         stats = CollectStats(0, *self._episodes.taken(), time.perf_counter() - begun)
         self.last_stats = replace(stats, steps=int(stats.lengths.sum()))
         return self.last_stats
 
     # ---- stepping -------------------------------------------------------------------------------------------------
 
-    def _fill(
-        self,
-        n_step: int | None,
-        n_episode: int | None,
-        random: bool,
-        make_block: Callable[[int], Block | OneStep],
-        store: Callable[[Block | OneStep], None],
-    ) -> None:
-        """Make a number of steps or episodes. Each block is stored, even if an error was raised in it."""
-        require_one_of(n_step, n_episode)
-        policy = self._choose_policy(random)
+    def _blocks(
+        self, n_step: int | None, n_episode: int | None, *, reuse: bool = False
+    ) -> Iterator[tuple[Block | OneStep, NDArray[np.intp] | None]]:
+        """Yield an empty block for each part of a call, until the caller has made all steps or episodes.
+
+        Each comes with the number of episodes that each environment has left to end, or None for a number of steps.
+
+        Args:
+            n_step: Number of steps in all environments together, if ``n_episode`` is None.
+            n_episode: Number of episodes. All environments are reset.
+            reuse: Whether a block may be overwritten by a later one, since its rows are copied before.
+        """
         if n_step is not None:
-            left, quota = -(-count_of(n_step, "n_step") // self.num_envs), None
+            steps, quota = -(-count_of(n_step, "n_step") // self.num_envs), None
         else:
-            left, quota = _BLOCK, episode_quotas(count_of(n_episode, "n_episode"), self.num_envs)
+            steps, quota = MOST_ROWS, episode_quotas(count_of(n_episode, "n_episode"), self.num_envs)
             self.reset()
-        before = 0
-        while left if quota is None else quota.any():
-            block = make_block(min(left, _BLOCK))
-            block.before = before
-            try:
-                self._gather(block, block.steps, policy, quota)
-            finally:
-                store(block)
-            before += block.steps
-            left -= block.steps if quota is None else 0
+        for before in range(0, steps, _BLOCK):
+            count = min(steps - before, _BLOCK)
+            block = self._spare if reuse else None
+            if block is None or block.steps != count:
+                one = reuse and count == 1 and not self._infos.names
+                block = OneStep(self.num_envs) if one else self._block(count)
+            if reuse:
+                self._spare = block
+            block.begin(before)
+            yield block, quota
+            if quota is not None and not quota.any():
+                return
 
     def _choose_policy(self, random: bool) -> Any:
         """Return the policy to call."""
@@ -367,14 +371,6 @@ class Collector(Generic[R_co]):
 
     def _block(self, steps: int) -> Block:
         return Block(self.num_envs, steps, self._infos, store_output=self._record is not None)
-
-    def _reusable_block(self, steps: int) -> Block | OneStep:
-        """Return an empty block, the last one if possible: ``record`` may have passed on the arrays of a block."""
-        if self._spare is None or self._spare.steps != steps or self._record is not None:
-            plain = self._record is None and not self._infos.names
-            self._spare = OneStep(self.num_envs) if steps == 1 and plain else self._block(steps)
-        self._spare.begin()
-        return self._spare
 
     def _gather(
         self, block: Block | OneStep | None, steps: int, policy: Any, quota: NDArray[np.intp] | None = None
@@ -449,11 +445,11 @@ class Collector(Generic[R_co]):
     def _add(self, into: Any, block: Block | OneStep) -> int:
         rows = block.rows()
         if len(rows.envs):
-            state, following = state_of(into), self._following
-            restarted = None if following.follows(state, block.position) else np.arange(self.num_envs)
+            state, token = state_of(into), self._continuity
+            restarted = None if token.follows(state, block.position) else np.arange(self.num_envs)
             one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
             add_rollout(into, self._recorded(rows), rows.envs, one_each=one_each, new_episodes=restarted)
-            following.taken(state, block.position + block.count)
+            token.taken(state, block.position + block.count)
         return len(rows.envs)
 
     def _require_infos(self) -> None:
@@ -540,11 +536,6 @@ def require_one_of(n_step: int | None, n_episode: int | None) -> None:
 def episode_quotas(count: int, envs: int) -> NDArray[np.intp]:
     """Return the number of episodes for each environment, distributed as evenly as possible."""
     return (count + np.arange(envs)[::-1]) // envs
-
-
-def _rows_of(state: Any, envs: int) -> Any:
-    """Repeat a state without a row dimension for each environment."""
-    return Batch.stack([Batch(state=state)] * envs)["state"]
 
 
 def _next_state(out: Any, first: Any, begins: Any) -> Any:

@@ -71,7 +71,10 @@ class Vector:
 
     def __init__(self, envs: Envs | Callable[[], Envs], timeout: float | None = None) -> None:
         self._make: Callable[[], Envs] | None = None
-        self._timeout = _require_seconds(timeout)
+        seconds: Any = timeout
+        if not (seconds is None or (isinstance(seconds, (int, float)) and seconds > 0)):
+            raise SettingError(f"timeout= must be a number of seconds above 0 or None, got {timeout!r}")
+        self._timeout = timeout
         if not isinstance(envs, VectorEnv) and callable(envs):
             self._make = envs
             envs = envs()
@@ -204,17 +207,6 @@ class Vector:
 _CANNOT_GO_ON = "; these environments cannot go on: pass the Collector a function that creates them"
 
 
-def _require_final(info: Mapping[str, Any], ended: Mask) -> None:
-    there = np.asarray(info.get("_final_obs", False)) & ("final_obs" in info)
-    if (lacking := np.flatnonzero(ended & ~there)).size:
-        raise StructureError(
-            f"the episode of environment {lacking[0]} has ended, but its last observation is not in the info; with "
-            "AutoresetMode.SAME_STEP a vector puts it there, with its mask as '_final_obs'. If a wrapper drops it, let "
-            "the wrapper pass it on, or create the vector with AutoresetMode.NEXT_STEP",
-            "final_obs",
-        )
-
-
 def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
     """Return a copy of the observations with the last observations of the episodes that ended."""
     last, there = info.get("final_obs"), info.get("_final_obs")
@@ -225,7 +217,14 @@ def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
             for row in numbers:
                 rows[row] = last[row]
             return rows
-    _require_final(info, ended)
+    known = np.asarray(info.get("_final_obs", False)) & ("final_obs" in info)
+    if (lacking := np.flatnonzero(ended & ~known)).size:
+        raise StructureError(
+            f"the episode of environment {lacking[0]} has ended, but its last observation is not in the info; with "
+            "AutoresetMode.SAME_STEP a vector puts it there, with its mask as '_final_obs'. If a wrapper drops it, let "
+            "the wrapper pass it on, or create the vector with AutoresetMode.NEXT_STEP",
+            "final_obs",
+        )
     return with_final(nested(obs), info)
 
 
@@ -240,12 +239,6 @@ def copied(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: copied(part) for name, part in value.items()}
     return tuple(map(copied, value)) if isinstance(value, tuple) else value
-
-
-def _require_seconds(timeout: Any) -> float | None:
-    if timeout is None or (isinstance(timeout, (int, float)) and timeout > 0):
-        return timeout
-    raise SettingError(f"timeout= must be a number of seconds above 0 or None, got {timeout!r}")
 
 
 def _require_vector(envs: Any) -> Envs:

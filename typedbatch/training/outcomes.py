@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,10 @@ def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs
         return
     if isinstance(obs, (tuple, Mapping)):
         given: Mapping[Any, Any] = obs if isinstance(obs, Mapping) else dict(enumerate(obs))
-        for name, part in _parts(space, given):
+        parts: Any = dict.fromkeys(given, space)
+        if isinstance(space, (Dict, Tuple)):
+            parts = space.spaces if isinstance(space, Dict) else dict(enumerate(space.spaces))
+        for name, part in parts.items():
             if name not in given:
                 raise StructureError("the observation space has it, but the observations do not", f"{path}.{name}")
             require_rows_of_obs(given[name], envs, part, f"{path}.{name}")
@@ -44,12 +47,6 @@ def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs
         raise StructureError(f"{expected}, got {describe(obs)}", path)
 
 
-def _parts(space: Space[Any], given: Mapping[Any, Any]) -> Iterable[tuple[Any, Space[Any]]]:
-    if isinstance(space, Dict):
-        return space.spaces.items()
-    return enumerate(space.spaces) if isinstance(space, Tuple) else dict.fromkeys(given, space).items()
-
-
 def require_outcome(rew: Any, terminated: Any, truncated: Any, envs: int) -> None:
     """Raise an error unless there are a reward and two flags for each environment.
 
@@ -59,32 +56,28 @@ def require_outcome(rew: Any, terminated: Any, truncated: Any, envs: int) -> Non
     """
     shape = (envs,)
     if not (type(rew) is ndarray and rew.dtype is _FLOAT and rew.shape == shape):
-        _require_rewards(rew, shape)
+        _require_column(rew, shape, "rew")
     if not (type(terminated) is ndarray and terminated.dtype is _BOOL and terminated.shape == shape):
-        _require_flags(terminated, shape, "terminated")
+        _require_column(terminated, shape, "terminated")
     if not (type(truncated) is ndarray and truncated.dtype is _BOOL and truncated.shape == shape):
-        _require_flags(truncated, shape, "truncated")
+        _require_column(truncated, shape, "truncated")
 
 
-def _require_rewards(rew: Any, shape: tuple[int, ...]) -> None:
-    _require_array(rew, "rew", "iuf", "rewards must be a numpy array of real numbers")
-    hint = "; rew[:, 0] removes the dimension of size 1" if rew.shape == (*shape, 1) else ""
-    _require_shape(rew, shape, "rew", f"one reward for each of {shape[0]} environments", hint)
-
-
-def _require_flags(flags: Any, shape: tuple[int, ...], name: str) -> None:
-    _require_array(flags, name, "b", "flags must be a numpy array of bools, as .astype(bool) returns")
-    _require_shape(flags, shape, name, f"one flag for each of {shape[0]} environments", "")
-
-
-def _require_array(value: Any, name: str, kinds: str, expected: str) -> None:
-    if not isinstance(value, ndarray) or value.dtype.kind not in kinds:
+def _require_column(value: Any, shape: tuple[int, ...], name: str) -> None:
+    """Raise an error unless a value is an array of rewards or flags of a shape."""
+    rewards = name == "rew"
+    if not isinstance(value, ndarray) or value.dtype.kind not in ("iuf" if rewards else "b"):
+        expected = "rewards must be a numpy array of real numbers"
+        if not rewards:
+            expected = "flags must be a numpy array of bools, as .astype(bool) returns"
         hint = "; .numpy() converts a tensor" if KINDS[type(value)] is TENSOR else ""
         raise LeafError(f"{expected}, got {describe(value)}{hint}", name)
     if obstacle := mask_obstacle(value):
         raise LeafError(obstacle, name)
-
-
-def _require_shape(value: Any, shape: tuple[int, ...], name: str, expected: str, hint: str) -> None:
     if value.shape != shape:
-        raise StructureError(f"{expected} is expected, of shape {list(shape)}, got {describe(value)}{hint}", name)
+        hint = "; rew[:, 0] removes the dimension of size 1" if rewards and value.shape == (*shape, 1) else ""
+        raise StructureError(
+            f"one {'reward' if rewards else 'flag'} for each of {shape[0]} environments is expected, "
+            f"of shape {list(shape)}, got {describe(value)}{hint}",
+            name,
+        )

@@ -69,7 +69,17 @@ def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> No
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}; .astype(np.int64) converts it", path)
     if space.dtype is not None and not np.can_cast(act.dtype, space.dtype, "same_kind"):
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}", path)
-    _require_range(act, space, path)
+    if isinstance(space, Discrete):
+        low: Any = space.start
+        high: Any = space.start + space.n - 1
+        hint = ""
+    elif isinstance(space, Box):
+        low, high = space.low, space.high
+        hint = "; gymnasium.wrappers.vector.ClipAction and RescaleAction bring them into range"
+    else:
+        return
+    if not ((act >= low) & (act <= high)).all():
+        raise StructureError(f"expected actions in {space}, got values from {act.min()} to {act.max()}{hint}", path)
 
 
 def in_dtypes(act: Any, space: Space[Any]) -> Any:
@@ -103,15 +113,3 @@ def kind_of_actions(act: Any) -> Any:
     if isinstance(act, Batch):
         return {name: kind_of_actions(part) for name, part in act.__dict__.items()}
     return (act.dtype, act.shape) if isinstance(act, ndarray) else type(act)
-
-
-def _require_range(act: Any, space: Space[Any], path: str) -> None:
-    if isinstance(space, Discrete):
-        low, high, hint = space.start, space.start + space.n - 1, ""
-    elif isinstance(space, Box):
-        low, high = space.low, space.high
-        hint = "; gymnasium.wrappers.vector.ClipAction and RescaleAction bring them into range"
-    else:
-        return
-    if not ((act >= low) & (act <= high)).all():
-        raise StructureError(f"expected actions in {space}, got values from {act.min()} to {act.max()}{hint}", path)

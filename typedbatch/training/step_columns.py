@@ -37,8 +37,10 @@ class StepColumns:
     def __init__(self, envs: int, steps: int, *, late: bool = False) -> None:
         self._envs, self._steps, self._late = envs, steps, late
         self._storage: Any = None
+        # If the storage is a single array: that array as rows, and the dtype and shape of the values of a step.
+        self._rows: Any = None
+        self._dtype: np.dtype[Any] | None = None
         self._shape: tuple[int, ...] = ()
-        """The shape of the values of a step, if the storage is a single array."""
 
     def write(self, step: int, value: Any) -> None:
         """Store the values of a step.
@@ -48,20 +50,16 @@ class StepColumns:
             LeafError: the value is not an array or tensor, or no dtype holds it and the earlier values unchanged.
         """
         # Hot path: an array of the same dtype and shape as before.
-        storage = self._storage
-        if (
-            type(value) is ndarray
-            and type(storage) is ndarray
-            and value.dtype is storage.dtype
-            and value.shape == self._shape
-        ):
-            storage[:, step] = value
+        if type(value) is ndarray and value.dtype is self._dtype and value.shape == self._shape:
+            self._storage[:, step] = value
             return
+        before = storage = self._storage
         if storage is None or (storage is _NOTHING and self._late):
             storage = self._allocate(value)
         self._storage = storage = self._store(storage, step, value)
-        if type(storage) is ndarray:
-            self._shape = (self._envs, *storage.shape[2:])
+        if type(storage) is ndarray and storage is not before:
+            self._rows = storage.reshape(-1, *storage.shape[2:])
+            self._dtype, self._shape = storage.dtype, (self._envs, *storage.shape[2:])
 
     @property
     def laid_out(self) -> bool:
@@ -75,10 +73,9 @@ class StepColumns:
             steps: Number of steps.
             rows: Indices of the rows of ``(environments * steps, ...)`` to return; None for all.
         """
-        storage = self._storage
-        if type(storage) is ndarray and rows is None and steps == self._steps:
-            return storage.reshape(-1, *storage.shape[2:])
-        return _flat(storage, steps, rows)
+        if self._rows is not None and steps == self._steps:  # hot path
+            return self._rows if rows is None else self._rows.take(rows, 0)
+        return _flat(self._storage, steps, rows)
 
     def _allocate(self, value: Any) -> Any:
         """Return empty storage for values like this one."""
@@ -123,7 +120,10 @@ class StepColumns:
         require_same_shape((self._envs, *storage.shape[2:]), leaf)
         dtype = common_dtype(storage[:, :step], leaf)
         if dtype != storage.dtype:
-            storage = _widened(storage, step, dtype)
+            earlier: Any = storage
+            is_tensor = KINDS[type(earlier)] is TENSOR
+            storage = earlier.new_zeros(earlier.shape, dtype=dtype) if is_tensor else np.zeros(earlier.shape, dtype)
+            storage[:, :step] = earlier[:, :step]
         storage[:, step] = leaf
         return storage
 
@@ -152,16 +152,6 @@ def zeros_of(leaf: Any, shape: tuple[int, ...]) -> Any:
     if KINDS[type(leaf)] is TENSOR:
         return leaf.new_zeros(shape)
     return np.full(shape, None, object) if leaf.dtype.hasobject else np.zeros(shape, leaf.dtype)
-
-
-def _widened(storage: Any, steps: int, dtype: Any) -> Any:
-    """Return a copy of the first ``steps`` steps in storage of another dtype. The remaining steps are zero."""
-    if KINDS[type(storage)] is TENSOR:
-        wide = storage.new_zeros(storage.shape, dtype=dtype)
-    else:
-        wide = np.zeros(storage.shape, dtype)
-    wide[:, :steps] = storage[:, :steps]
-    return wide
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -184,7 +184,7 @@ class RayCollectors(Generic[R_co]):
         self._workers: list[Any] = [None] * count
         self._envs_per_worker: int = 0
         self._replace_workers()
-        self._following = ContinuityToken()
+        self._continuity = ContinuityToken()
         self.last_stats = CollectStats()
         self.steps: int = 0
         """Total number of environment steps so far."""
@@ -195,9 +195,11 @@ class RayCollectors(Generic[R_co]):
         new = {index: self._remote.remote(self._arguments) for index in missing}
         try:
             counts = [int(get(ref)) for ref in [worker.start.remote() for worker in new.values()]]
-            self._envs_per_worker = _require_same_number(
-                [*counts, *([self._envs_per_worker] if self._envs_per_worker else [])]
-            )
+            different: list[int] = sorted({*counts, self._envs_per_worker} - {0})
+            if len(different) > 1:
+                got = " and ".join(map(str, different))
+                raise SettingError(f"make_envs() must create the same number of environments in each worker, got {got}")
+            self._envs_per_worker = different[0]
         except BaseException as error:
             for worker in new.values():
                 ray.kill(worker)
@@ -285,15 +287,15 @@ class RayCollectors(Generic[R_co]):
                 (None, share) for share in episode_quotas(require_at_least(1, n_episode, "n_episode"), count).tolist()
             ]
         busy = [index for index, request in enumerate(requests) if any(request)]
-        goes_on = self._following.follows(state_of(into))
-        self._following.lose()  # if the call fails, steps are lost and episodes cannot be continued
+        goes_on = self._continuity.follows(state_of(into))
+        self._continuity.lose()  # if the call fails, steps are lost and episodes cannot be continued
         done = self._results_of_any(
             {index: self._workers[index].rows.remote(weights, *requests[index], random) for index in busy}
         )
         for index, (rows, envs, continues, _) in done.items():
             rings = index * self._envs_per_worker + np.arange(self._envs_per_worker)
             add_rollout(into, rows, rings[envs], new_episodes=None if goes_on and continues else rings)
-        self._following.taken(state_of(into))
+        self._continuity.taken(state_of(into))
         lost = sum(steps or episodes or 0 for index, (steps, episodes) in enumerate(requests) if index not in done)
         self._record_stats([stats for *_, stats in done.values()], lost, begun)
         return self.last_stats
@@ -362,19 +364,6 @@ class RayCollectors(Generic[R_co]):
 
 _TRIES = 3
 """Number of times that workers which have died are replaced in one call."""
-
-
-def _require_same_number(counts: list[int]) -> int:
-    """Return the number of environments of each worker.
-
-    Raises:
-        SettingError: the numbers differ.
-    """
-    different = sorted(set(counts))
-    if len(different) > 1:
-        got = " and ".join(map(str, different))
-        raise SettingError(f"make_envs() must create the same number of environments in each worker, got {got}")
-    return different[0]
 
 
 def _require_resources(workers: int, options: dict[str, Any]) -> None:

@@ -7,6 +7,9 @@ HDF5 keeps data that it could not write, tries again when it shuts down, and abo
 from __future__ import annotations
 
 import contextlib
+import os
+import time
+from collections import deque
 from collections.abc import Generator
 from typing import IO, Any
 
@@ -14,6 +17,10 @@ import h5py
 
 from typedbatch.errors import StorageError
 from typedbatch.files._hdf5 import is_from_hdf5
+from typedbatch.files.regular import is_from_system
+
+_own: deque[tuple[int, int, int, int]] = deque(maxlen=1000)
+"""Device, inode, size and time of change of the last files that this process has written."""
 
 
 class Target:
@@ -98,3 +105,19 @@ def written(file: IO[bytes]) -> Generator[h5py.File]:
         raise StorageError(f"HDF5 could not write the file: {error}") from error
     if target.failure is not None:
         raise target.failure
+    if os.utime in os.supports_fd:
+        # The time comes from a fine clock, because two changes within a tick of the file system's clock look like one.
+        now = time.time_ns() // 1000 * 1000
+        try:
+            os.utime(file.fileno(), ns=(now, now))
+        except OSError as error:  # Some file systems cannot do this. The file is then read like one of others.
+            if not is_from_system(error):
+                raise
+        found = os.fstat(file.fileno())
+        if found.st_mtime_ns == now:
+            _own.append((found.st_dev, found.st_ino, found.st_size, now))
+
+
+def is_own(found: os.stat_result) -> bool:
+    """Return whether this process has written a file, and nobody has changed it since."""
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) in _own

@@ -1,0 +1,248 @@
+"""Columns of a buffer: set as a whole or in some slots, put aside and back, and never shared with what was given."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.buffers.helpers import (
+    BUFFERS,
+    assert_same,
+    contents,
+    every_buffer,
+    holding,
+    ids_for,
+    rows_for,
+    transition,
+    transitions,
+)
+from typedbatch import Batch, errors
+from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer, compute_nstep_return
+from typedbatch.errors import RowAssignmentError
+
+
+def assert_untouched(rows: Any, before: bytes) -> None:
+    assert_same(rows, pickle.loads(before))
+
+
+def full_rows(count: int) -> Batch:
+    rows = transitions(np.arange(count), done=np.arange(count) == 1)
+    rows.terminated[1] = True
+    return rows
+
+
+@every_buffer
+def test_a_whole_batch_is_copied_into_the_buffer(name):
+    buffer = BUFFERS[name]()
+    rows = rows_for(name, np.arange(8.0))
+    before = pickle.dumps(rows)
+    buffer.set_batch(rows)
+    assert len(buffer) == 8
+    buffer.add(rows_for(name, [50, 60]), buffer_ids=ids_for(name))
+    buffer.sample(8)
+    buffer.rew[:] = 0.0
+    assert_untouched(rows, before)
+    rows.act[:] = 99
+    assert 99 not in buffer.act
+
+
+@pytest.mark.parametrize("wrong", [0, 3, 9])
+def test_a_batch_of_another_length_is_refused_and_changes_nothing(wrong):
+    buffer = holding("ring")
+    before = contents(buffer)
+    with pytest.raises(errors.SizeError):
+        buffer.set_batch(full_rows(wrong) if wrong else transitions([]))
+    assert_same(contents(buffer), before)
+
+
+def test_a_buffer_of_given_arrays_shares_no_memory_with_them():
+    rows = full_rows(5)
+    before = pickle.dumps(rows)
+    given = {name: rows[name] for name in ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next")}
+    buffer = ReplayBuffer.from_data(**given)
+    assert (len(buffer), buffer.maxsize) == (5, 5)
+    assert buffer[:].act.tolist() == list(range(5))
+    buffer.add(transition(50))
+    assert_untouched(rows, before)
+    assert not any(np.shares_memory(value, getattr(buffer, name)) for name, value in given.items())
+    with pytest.raises(errors.SizeError):
+        ReplayBuffer.from_data(**{**given, "rew": np.zeros(4)})
+
+
+def test_values_are_copied_when_a_field_is_set():
+    buffer = holding("ring", 4)
+    values = np.arange(8.0)
+    buffer.set_array_at_key(values, "extra")
+    buffer.set_array_at_key(values[:2], "rew", index=[1, 2])
+    buffer.extra[:] = -1
+    buffer.rew[:] = -1
+    assert values.tolist() == list(range(8))
+    values[:] = 99
+    assert buffer.extra.tolist() == buffer.rew.tolist() == [-1] * 8
+
+
+def test_a_field_is_set_in_some_slots_with_a_default_for_others():
+    buffer = holding("ring", 2)
+    buffer.set_array_at_key(np.array([5, 6]), "extra", index=[0, 2], default_value=-1)
+    assert buffer.extra.tolist() == [5, -1, 6, -1, -1, -1, -1, -1]
+    assert buffer[[2, 1]].extra.tolist() == [6, -1]
+    with pytest.raises(errors.RowAssignmentError):
+        buffer.set_array_at_key(np.array([0.5]), "act", index=[0])
+    with pytest.raises(errors.StructureError, match="extra"):
+        buffer.set_array_at_key(np.arange(3), "extra")
+    assert buffer.extra.tolist() == [5, -1, 6, -1, -1, -1, -1, -1]
+
+
+def test_no_field_can_be_set_before_there_are_columns_and_vector_rewards_are_summed():
+    buffer = ReplayBuffer(3)
+    with pytest.raises(errors.EmptyBufferError):
+        buffer.set_array_at_key(np.arange(3), "extra")
+    buffer.add(transition(0, rew=np.array([1.0, 2.0])))
+    added = buffer.add(transition(1, terminated=True, rew=np.array([1.0, 2.0])))
+    assert added.ep_return.tolist() == [[2.0, 4.0]]
+
+
+def test_columns_cannot_be_assigned_to():
+    buffer = holding("ring")
+    for name in ("obs", "act", "rew", "done", "info"):
+        with pytest.raises(errors.FieldNameError, match=name):
+            setattr(buffer, name, np.zeros(8))
+    assert buffer[0].act == 0
+
+
+def test_in_a_batch_that_was_set_the_episode_that_goes_on_begins_where_its_rows_do():
+    buffer = ReplayBuffer(4)
+    buffer.set_batch(transitions(range(4), terminated=np.array([False, True, False, False])))
+    assert buffer.add(transition(4)).ep_start.tolist() == [2]
+
+
+def test_a_field_set_in_a_ring_is_not_lost():
+    buffer = holding("vector", 4)
+    part = buffer.buffers[1]
+    try:
+        part.set_array_at_key(np.arange(4), "extra")
+    except errors.StructureError:  # as add() has it for new fields
+        assert "extra" not in part[:]
+    else:
+        assert buffer.extra[4:].tolist() == [0, 1, 2, 3]
+
+
+HIDDEN = np.ma.array([1.0, 1e20], mask=[False, True])
+
+
+def test_stored_rows_without_a_value_are_missing() -> None:
+    buffer = ReplayBuffer(4)
+    for number in range(3):
+        buffer.add(transition(number))
+    buffer.set_array_at_key(np.array([0.5, 0.7]), "label", [0, 2])
+    np.testing.assert_array_equal(buffer[:].label, [0.5, np.nan, 0.7])
+    assert buffer.hasnull()
+    buffer.dropnull()
+    assert buffer[:].label.tolist() == [0.5, 0.7]
+
+
+def test_integers_need_a_value_for_every_stored_row() -> None:
+    buffer = ReplayBuffer(4)
+    for number in range(2):
+        buffer.add(transition(number))
+    with pytest.raises(RowAssignmentError, match=r"field 'kind': 1 of 2 rows get no value.*default_value="):
+        buffer.set_array_at_key(np.array([5]), "kind", [1])
+    assert "kind" not in buffer[:]
+    buffer.set_array_at_key(np.array([5, 6]), "kind", [0, 1])
+    buffer.set_array_at_key(np.array([5]), "other", [1], default_value=-1)
+    assert (buffer[:].kind.tolist(), buffer[:].other.tolist()) == ([5, 6], [-1, 5])
+    with pytest.raises(RowAssignmentError, match="field 'x': some values are masked"):
+        buffer.set_array_at_key(HIDDEN, "x", [0, 1])
+
+
+def row(number: int, rew: Any = 1.0, **more: Any) -> Batch:
+    flags = {"terminated": False, "truncated": False}
+    return Batch(
+        {"obs": np.full(3, number, float), "act": number, "rew": rew, "obs_next": np.zeros(3), **flags, **more}
+    )
+
+
+def filled(buffer: Any, count: int = 4, rew: Any = 1.0) -> Any:
+    for number in range(count):
+        buffer.add(row(number, rew))
+    return buffer
+
+
+def test_the_columns_are_a_batch_of_what_is_stored_and_live():
+    buffer = filled(ReplayBuffer(4))
+    assert isinstance(buffer.columns, Batch)
+    assert buffer.columns.act is buffer.act
+    assert buffer._meta == buffer.columns
+    assert list(buffer._meta.get_keys()) == ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next"]
+    assert (buffer._size, buffer._indices.tolist()) == (4, [0, 1, 2, 3])
+    buffer.columns.act[0] = 9
+    buffer.add(row(7))
+    assert buffer.act.tolist() == buffer._meta.act.tolist() == [7, 1, 2, 3]
+    assert pickle.loads(pickle.dumps(buffer.columns)) == copy.deepcopy(buffer.columns) == buffer.columns
+
+
+def test_a_column_is_put_aside_and_back_as_for_several_agents():
+    buffer = filled(ReplayBuffer(4), rew=np.array([1.0, 10.0]))
+    batch, slots = buffer.sample(0)
+    kept, buffer._meta.rew = buffer.rew, Batch()
+    for agent, expected in enumerate([3.0, 30.0]):
+        buffer._meta.rew = kept[:, agent]
+        batch.rew = kept[:, agent]
+        returns = compute_nstep_return(batch, buffer, slots, lambda _, at: np.zeros(len(at)), 1.0, 3).returns
+        assert returns[0] == expected
+    buffer._meta.rew = kept
+    buffer.add(row(5, np.array([2.0, 20.0])))
+    assert buffer[:].rew[-1].tolist() == [2, 20]
+
+
+def test_a_column_is_added_as_for_calibrated_returns(tmp_path):
+    for buffer in (filled(ReplayBuffer(4)), filled(ReplayBuffer(4, path=tmp_path / "b"))):
+        buffer._meta = Batch(**buffer._meta.__dict__, calibration_returns=np.arange(4.0))
+        assert buffer.sample(0)[0].calibration_returns.tolist() == [0, 1, 2, 3]
+    buffer.close()
+    assert ReplayBuffer.open(tmp_path / "b", "r")[:].calibration_returns.tolist() == [0, 1, 2, 3]
+
+
+def test_a_replaced_column_takes_the_rows_that_are_added_then():
+    buffer = filled(VectorReplayBuffer(4, 2), 0)
+    for number in range(2):
+        buffer.add(Batch.stack([row(number), row(10 + number)]))
+    first = buffer.buffers[0]
+    buffer.columns.act = np.array([5, 6, 7, 8])
+    assert first.act.tolist() == [5, 6]
+    buffer.add(Batch.stack([row(3), row(4)]))
+    assert buffer.act.tolist() == [3, 6, 4, 8]
+    assert first.act.tolist() == [3, 6]
+
+
+REFUSED: dict[str, Any] = {
+    "rows": lambda buffer: setattr(buffer.columns, "act", np.zeros(3)),
+    "no rows": lambda buffer: setattr(buffer.columns, "act", 5),
+    "unknown": lambda buffer: setattr(buffer.columns, "actt", np.zeros(4)),
+    "by slots": lambda buffer: buffer.columns.__setitem__(0, row(1)),
+    "no batch": lambda buffer: setattr(buffer, "_meta", {"act": np.zeros(4)}),
+    "too few": lambda buffer: setattr(buffer, "_meta", Batch(act=np.zeros(4))),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_columns_that_cannot_be_are_refused_and_nothing_changes(what):
+    buffer = filled(ReplayBuffer(4))
+    before = buffer[:]
+    with pytest.raises((errors.StructureError, errors.LeafError)):
+        REFUSED[what](buffer)
+    assert buffer[:] == before
+
+
+def test_columns_on_disk_and_those_of_a_ring_stay_where_they_are(tmp_path):
+    buffer = filled(ReplayBuffer(4, path=tmp_path))
+    with pytest.raises(errors.StorageError, match=r"set_array_at_key\(\) writes into them"):
+        buffer.columns.act = np.zeros(4)
+    ring = VectorReplayBuffer(4, 2)
+    ring.add(Batch.stack([row(0), row(1)]))
+    with pytest.raises(errors.StructureError, match="replacing column 'act' is not possible in a ring of a"):
+        ring.buffers[0].columns.act = np.zeros(2)

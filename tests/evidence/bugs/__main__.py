@@ -1,0 +1,33 @@
+"""``python -m tests.evidence.bugs > docs/bugs.md``: the page of these programs."""
+
+from __future__ import annotations
+
+from tests.evidence.bugs.programs import PROGRAMS, outcome
+
+HEAD = """# Bugs of post-training, and what catches them
+
+Bugs that were reported in post-training projects, each as a small program in `tests/evidence/bugs`: first with
+dicts, as it went wrong, then with typedbatch. *Checker* is a type checker in CI, *edge* is `validate` or `@checked`,
+*operation* one that refuses, or keeps together what belongs together, *rule* a rule on values (level `values`).
+{caught} of {all} are caught; in the others, nothing in the data is wrong. `make bugs-docs` runs all of them and writes
+this page.
+
+| | bug | with dicts | caught by | what it says |
+|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    rows = []
+    for number, program in enumerate(PROGRAMS, 1):
+        said = outcome(program)
+        bug = f"[{program.PROJECT}]({program.LINK}): {(program.__doc__ or '').strip()}"
+        cells = [str(number), bug, program.broken(), program.CAUGHT_BY or "nothing", f"`{said}`" if said else ""]
+        rows.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    caught = sum(bool(program.CAUGHT_BY) for program in PROGRAMS)
+    return HEAD.format(caught=caught, all=len(PROGRAMS)) + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
