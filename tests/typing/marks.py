@@ -32,12 +32,21 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "bare-into-stage": {"mypy": "completes a bare generic record given as TypeForm from the type that is wanted"},
     "delete": dict.fromkeys(("mypy", "pyrefly", "zuban"), "does not check `del` of a property"),
     "converted-by-pydantic": dict.fromkeys(("pyrefly", "ty"), "takes anything that pydantic might convert"),
+    "user-tensor-from-numpy": dict.fromkeys(("ty", "zuban"), "does not know the result of Tensor.numpy()"),
     "policy-without-act": dict.fromkeys(
         ("pyrefly", "ty"), "lets the __getattr__ of a record, hidden or not, stand for a member of the type Any"
     ),
     "misspelt-option": {"ty": "does not check keywords against an unpacked TypedDict"},
     "inferred-write": {"mypy": "joins the arrays that it was made with to one whose dtype is Any, which takes all"},
     # [only: ...], what a checker reports wrongly
+    "any-index": dict.fromkeys(
+        ("mypy", "zuban"), "gives Any for batch[mask] if the type of mask is Any, as both overloads match it"
+    ),
+    "list-of-any": {"zuban": "asks for the type of a list of numpy's tolist()"},
+    "narrowed-nested-write": dict.fromkeys(
+        ("pyright", "basedpyright", "pyrefly", "ty"), "takes what is set in a value of type Any for what is read"
+    ),
+    "narrowed-write": {"zuban": "takes what is set for what is read, although the field is Any"},
     "default-after-tensor": {
         "mypy-1.20": "once C[X] is evaluated, X is the default of C's other parameters: mypy#19192"
     },

@@ -42,6 +42,14 @@ def narrowed(batch: Batch) -> None:
         assert_type(batch.obs, Array)  # E: narrowed-field [only: ty]
 
 
+# a field is converted when it is set
+def set_and_read(batch: Batch) -> None:
+    batch.rew = [1.0, 2.0]
+    print(batch.rew.mean())  # E: narrowed-write [only: zuban]
+    batch.info.steps = [1, 2]
+    print(batch.info.steps.mean())  # E: narrowed-nested-write [only: pyright, basedpyright, pyrefly, ty]
+
+
 # rows of a value whose type is a TypeVar
 def first(batch: R) -> R:
     return batch[0]  # E: typevar-row [only: pyrefly]

@@ -29,7 +29,7 @@ from typedbatch import (
     schema_of,
     validate,
 )
-from typedbatch.rules import some
+from typedbatch.rules import has_counted_token
 from typedbatch.schema.fields import Schema
 
 Array = NDArray[Any]
@@ -157,7 +157,7 @@ class Side(BatchRecord):
 class Critic(BatchRecord):
     chosen: Annotated[Side, SeparateSizes]
     values: Tensor
-    counts = some("values")
+    counts = has_counted_token("values")
 
 
 class HasValues(BatchProtocol, Protocol):
