@@ -1,7 +1,7 @@
 """The corpus: mistakes that every program makes in functions of the same names, and the right version of each.
 
-A program is one idiom. A function ends its wrong line in ``# wrong``; the ``# right:`` comments below it say what stands
-there in the right version. What an idiom cannot express is a comment ``# cannot: mistake: reason``.
+A program is one idiom. A function ends its wrong line in ``# wrong``; the ``# right:`` comments below it say what
+stands there in the right version. What an idiom cannot express is a comment ``# cannot: mistake: reason``.
 
 The functions are in ``programs/template.txt``, filled in from ``WORDS``. ``programs/with_IDIOM.py`` has the rest of an
 idiom's program, in three parts: declarations, functions that replace those of the template, and the end.
