@@ -298,7 +298,7 @@ class Buffers(RuleBasedStateMachine):
         self.learn_goals(slots)
 
     def learn_goals(self, slots: list[int]) -> None:
-        """Check that the goals drawn for some slots are achieved later in their episodes, and expect them from now on."""
+        """Check that goals drawn for some slots are achieved later in their episodes, and expect them from now on."""
         self.goals = {}
         if not self.hindsight:
             return
