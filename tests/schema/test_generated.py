@@ -164,6 +164,19 @@ def test_the_check_says_no_exactly_where_there_is_a_problem(data: st.DataObject)
     assert check_of(compiled)(batch) == (not problems), (schema_of(schema), source_of(compiled), problems)
 
 
+@given(st.dictionaries(st.sampled_from("abcefg"), st.sampled_from(LEAVES), min_size=1), st.data())
+def test_values_that_fit_pass_and_one_that_does_not_is_the_one_problem(chosen: dict[str, Any], data: st.DataObject):
+    schema = known({name: hint for name, (hint, _) in chosen.items()})
+    values = {"d": f4, **{name: value for name, (_, value) in chosen.items()}}
+    assert conforms(raw(values), schema)
+    name = data.draw(st.sampled_from(list(chosen)))
+    hint = chosen[name][0]
+    absent = {other: value for other, value in values.items() if other != name}
+    for changed, code in ((absent, "TB101"), ({**values, name: object()}, "TB202")):
+        problems = [(problem.path, problem.code[:5]) for problem in find_problems(raw(changed), schema_of(schema))]
+        assert problems == ([] if hint is Any and name in changed else [(name, code)])
+
+
 @given(batches(2), st.sampled_from([RolloutBatch, Tree, CamPos, Cam | Tree | None, RolloutBatch[Tensor]]))
 def test_a_refusal_always_has_a_reason(batch: Batch, schema: Any):
     if conforms(batch, schema):
