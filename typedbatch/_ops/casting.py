@@ -106,9 +106,8 @@ def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
             kept = bool((np.isfinite(cast) == np.isfinite(rows)).all())
         else:
             kept = bool((cast == rows).all())
-            if (
-                rows.dtype.kind == "f" and cast.dtype.kind in "iu"
-            ):  # Beyond the largest integer the result is undefined.
+            # Beyond the largest integer the result of a cast from floats is undefined.
+            if rows.dtype.kind == "f" and cast.dtype.kind in "iu":
                 kept = kept and bool((rows < np.float64(2.0 ** (8 * cast.itemsize - (cast.dtype.kind == "i")))).all())
         if kept:
             return cast

@@ -105,7 +105,16 @@ def _batch(data: Any) -> Batch:
     name: Any
     for name in data.keys():  # noqa: SIM118  # iteration goes over rows
         try:
-            fields[name] = _leaf(data.get(name))
+            value = data.get(name)
+            if isinstance(value, NonTensorStack):
+                value = object_array(value.tolist())
+            elif isinstance(value, LinkedList):  # the form in which a tensorclass returns a NonTensorStack
+                value = object_array(value)
+            elif isinstance(value, NonTensorData):
+                value = value.data
+            elif is_tensor_collection(value):
+                value = _batch(value)
+            fields[name] = value
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
@@ -196,13 +205,3 @@ def _entry(value: Any, size: torch.Size) -> Any:
             return NonTensorStack(batch_size=size, stack_dim=0)
         return NonTensorStack(*[NonTensorData(element) for element in value])
     return torch_side().to_tensor(value) if kind in (ARRAY, SCALAR) else NonTensorData(value, batch_size=size)
-
-
-def _leaf(value: Any) -> Any:
-    if isinstance(value, NonTensorStack):
-        return object_array(value.tolist())
-    if isinstance(value, LinkedList):  # the form in which a tensorclass returns a NonTensorStack
-        return object_array(value)
-    if isinstance(value, NonTensorData):
-        return value.data
-    return _batch(value) if is_tensor_collection(value) else value
