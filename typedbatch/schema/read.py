@@ -85,25 +85,21 @@ def schema_of(hint: Any) -> Schema:
     except TypeError as error:
         raise DeclarationError(f"an argument of {show(hint)} cannot be a key of a dict: {error}") from None
     with _READING:
+        if hint in _SCHEMAS:
+            return _SCHEMAS[hint]
         try:
-            return _SCHEMAS[hint] if hint in _SCHEMAS else _read(hint)
+            schema = _started(hint)
+            for finished in _UNFINISHED.values():
+                _require_computed(finished)
+                if issubclass(finished.target, BatchRecord):
+                    guard_rows(finished.target, finished)
+            _SCHEMAS.update(_UNFINISHED)  # only now, so that no other thread and no later call sees an incomplete one
         except RecursionError:
             raise DeclarationError(
                 f"an annotation of {show(hint)} is defined by itself; only a protocol or record may contain itself"
             ) from None
-
-
-def _read(hint: Any) -> Schema:
-    """Read a schema and all schemas nested in it, which may nest one another."""
-    try:
-        schema = _started(hint)
-        for finished in _UNFINISHED.values():
-            _require_computed(finished)
-            if issubclass(finished.target, BatchRecord):
-                guard_rows(finished.target, finished)
-        _SCHEMAS.update(_UNFINISHED)  # only now, so that neither other threads nor later calls see an incomplete one
-    finally:
-        _UNFINISHED.clear()
+        finally:
+            _UNFINISHED.clear()
     return schema
 
 
@@ -263,7 +259,13 @@ def read_at_declaration(cls: type) -> None:
     """Refuse a declaration that can never be read. One that refers to later definitions is read at its first use."""
     declared = get_annotations(cls, format=Format.FORWARDREF)
     for name, value in vars(cls).items():
-        if name[:2] != "__" and name not in declared and _is_annotation(value, cls):
+        is_inner = isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}.")
+        if name[:2] == "__" or name in declared or is_inner:
+            continue
+        origin = class_of(value)
+        if origin is not value and isinstance(origin, ALIASES):  # NDArray[Any], since numpy 2.5
+            origin = class_of(origin.__value__)
+        if is_jaxtyping(value) or is_schema(value) or origin is np.ndarray:
             raise DeclarationError(
                 f"{cls.__name__}.{name} has a type as its value; to declare a field write {name}: {show(value)}"
             )
@@ -276,12 +278,3 @@ def read_at_declaration(cls: type) -> None:
             raise
         if issubclass(cls, BatchRecord):
             guard_when_used(cls)
-
-
-def _is_annotation(value: object, cls: type) -> bool:
-    if isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}."):
-        return False  # a nested class definition
-    origin = class_of(value)
-    if origin is not value and isinstance(origin, ALIASES):  # NDArray[Any], since numpy 2.5
-        origin = class_of(origin.__value__)
-    return is_jaxtyping(value) or is_schema(value) or origin is np.ndarray
