@@ -256,7 +256,17 @@ def _batch(names: list[str], columns: list[Any], ragged: Sequence[str] = ()) -> 
     fields: dict[str, Any] = {}
     for name, column in zip(names, columns, strict=True):
         try:
-            fields[name] = _ragged(name, column) if name in ragged else _leaf(column)
+            if name not in ragged:
+                fields[name] = _leaf(column)
+                continue
+            if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+                raise LeafError(f"a Ragged needs a column of lists of any length, got {column.type}")
+            if column.null_count:
+                raise StructureError("the list is null in some rows; replace the nulls by fill_null([])")
+            rows = column.flatten()
+            is_struct = pa.types.is_struct(rows.type)
+            values = _batch(_names(rows.type), rows.flatten()) if is_struct else Batch({name: _leaf(rows)})
+            fields[name] = Ragged(values, column.value_lengths().to_numpy(zero_copy_only=False))
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
@@ -288,19 +298,6 @@ def _leaf(column: Any) -> Any:
     if pa.types.is_primitive(kind) and (not column.null_count or has_null):
         return column.to_numpy(zero_copy_only=False)
     return object_array(column.to_pylist())
-
-
-def _ragged(name: str, column: Any) -> Ragged[Batch]:
-    kind = column.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        raise LeafError(f"a Ragged needs a column of lists of any length, got {kind}")
-    if column.null_count:
-        raise StructureError("the list is null in some rows; replace the nulls by fill_null([])")
-    rows = column.flatten()
-    return Ragged(
-        _batch(_names(rows.type), rows.flatten()) if pa.types.is_struct(rows.type) else Batch({name: _leaf(rows)}),
-        column.value_lengths().to_numpy(zero_copy_only=False),
-    )
 
 
 def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any) -> Any:

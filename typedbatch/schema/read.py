@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import typing
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, get_args
@@ -226,13 +226,13 @@ def _require_computed(schema: Schema) -> None:
 
     The second matters only for values that are checked before the later field is.
     """
-    names, before = _all_named_dims(schema), set[str]()
+    names, before = _named_dims(schema.every_option(shared=True)), set[str]()
     for field in schema.fields:
         for option in field.every_option():
             # A size in a union or in a dict[str, ...] is checked at once, and can use only names of the fields before.
             is_inside_dict = all(option is not own for own in field.options)
             is_early = is_inside_dict or [own.kind for own in field.options].count(option.kind) > 1
-            known = before | _named_dims(option) if is_early else names
+            known = before | _named_dims([option]) if is_early else names
             for dim in option.shape.dims:
                 unknown = [name for name in dim.names if name not in known] if dim.sort is Sort.COMPUTED else []
                 if unknown:
@@ -242,17 +242,13 @@ def _require_computed(schema: Schema) -> None:
                         f"({field.declared_in}.{field.name})"
                     )
         for option in field.every_option():
-            before |= _named_dims(option)
+            before |= _named_dims([option])
             if option.schema is not None and not option.own_sizes:
-                before |= _all_named_dims(option.schema)
+                before |= _named_dims(option.schema.every_option(shared=True))
 
 
-def _named_dims(option: Option) -> set[str]:
-    return {dim.text for dim in option.shape.dims if dim.sort is Sort.NAMED}
-
-
-def _all_named_dims(schema: Schema) -> set[str]:
-    return {name for option in schema.every_option(shared=True) for name in _named_dims(option)}
+def _named_dims(options: Iterable[Option]) -> set[str]:
+    return {dim.text for option in options for dim in option.shape.dims if dim.sort is Sort.NAMED}
 
 
 def read_at_declaration(cls: type) -> None:
