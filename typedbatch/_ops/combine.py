@@ -239,9 +239,8 @@ def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
                 joined = joined.reshape(len(values), *shape)
         except (TypeError, ValueError, OverflowError):
             joined = None  # np.stack raises an error with a better message.
-    if joined is None:
-        joined = _joined(np.stack, values, axis)
-    return joined if joined.dtype.kind not in "US" else joined.astype(object)
+    stacked: NDArray[Any] = _joined(np.stack, values, axis) if joined is None else joined
+    return stacked if stacked.dtype.kind not in "US" else stacked.astype(object)
 
 
 def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
