@@ -198,8 +198,8 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
         elif isinstance(value, Tree):
             size = _equal_arrays(value.__dict__)
         else:  # ``size`` is faster than reading the shape.
-            is_plain = KINDS[type(value)] is TENSOR and not value.is_nested and value.ndim
-            size = value.size(0) if is_plain else None
+            tensor: Any = value if KINDS[type(value)] is TENSOR else None
+            size = tensor.size(0) if tensor is not None and not tensor.is_nested and tensor.ndim else None
         if size is None or (rows is not None and rows != size):
             return None
         rows = size
