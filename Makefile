@@ -61,9 +61,9 @@ test: $(VENV)/.dev lint types
 
 check: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib $(VENV)/.verl lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
-	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/typing/tianshou_overlay/test_other_stubs.py
+	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/evidence/tianshou_overlay/test_other_stubs.py
 	$(VENV)/verl/bin/python -m pytest tests/with_verl \
-		'tests/typing/tianshou_overlay/test_other_stubs.py::test_a_stub_declares_what_is_there[verl/protocol.pyi]'
+		'tests/evidence/tianshou_overlay/test_other_stubs.py::test_a_stub_declares_what_is_there[verl/protocol.pyi]'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -87,7 +87,7 @@ bench-docs: $(VENV)/.rllib
 	$(BIN)/python -m tests.pictures
 
 caught-docs: $(VENV)/.dev
-	$(BIN)/python -m tests.typing.caught > docs/caught.md
+	$(BIN)/python -m tests.evidence.caught > docs/caught.md
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/site
@@ -102,16 +102,16 @@ pictures: $(VENV)/.dev
 	$(BIN)/python -m tests.pictures
 
 bugs-docs: $(VENV)/.dev
-	@$(BIN)/python -m tests.posttraining.bugs > docs/bugs.md
+	@$(BIN)/python -m tests.evidence.bugs > docs/bugs.md
 
 editors-docs: $(VENV)/.dev
-	$(BIN)/python -m tests.editor.measure > docs/editors.md
+	$(BIN)/python -m tests.evidence.editor.measure > docs/editors.md
 
 design-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.rooms
 
 overlay-docs: $(VENV)/.dev
-	$(BIN)/python -m tests.typing.tianshou_overlay.found
+	$(BIN)/python -m tests.evidence.tianshou_overlay.found
 
 # A release's own check that the lowest versions do: torch 2.4 comes with gigabytes of GPU packages. Left out are tests
 # of tools and peers, and those whose very data needs newer ones.

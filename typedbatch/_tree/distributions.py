@@ -253,8 +253,10 @@ def _torch_index(index: object, batch: Size) -> tuple[list[Any], list[tuple[int,
             item = torch.from_numpy(array.astype(bool if array.dtype.kind == "b" else np.int64))
         if isinstance(item, Tensor) and item.ndim == 0 and item.dtype != torch.bool and not item.is_floating_point():
             item = int(item)
-        is_mask = isinstance(item, Tensor) and item.dtype in (torch.bool, torch.uint8)
-        used.append(item.ndim if is_mask else 0 if item is None or item is ... or isinstance(item, bool) else 1)
+        if isinstance(item, Tensor) and item.dtype in (torch.bool, torch.uint8):
+            used.append(item.ndim)
+        else:
+            used.append(0 if item is None or item is ... or isinstance(item, bool) else 1)
         items.append(item)
     ellipses = [i for i, item in enumerate(items) if item is ...]
     rest = len(batch) - sum(used)

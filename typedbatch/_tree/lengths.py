@@ -92,32 +92,27 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
             return min(map(len, fields.values()))
     shortest: int | None = None
     for name, value in fields.items():
+        rows: int | None = None
         if type(value) is ndarray and value.shape:
-            rows: int | None = value.shape[0]
-        else:
-            rows = _count_leaf(name, value)
+            rows = value.shape[0]
+        elif KINDS[type(value)] is BATCH:
+            try:
+                rows = count_rows(value.__dict__)
+            except NoLengthError as error:
+                raise error.under(name) from None
+        elif value is not None:
+            shape = leading_shape(value)
+            if not shape:
+                scalar = f"a scalar ({describe(value)}) has no rows"
+                text = f"{scalar}, so the batch has no length; is_empty() tells whether it has fields"
+                raise NoLengthError(text, name)
+            rows = shape[0]
         if rows is not None and (shortest is None or rows < shortest):
             shortest = rows
     return shortest
 
 
 _ARRAYS: Final = {ndarray}
-
-
-def _count_leaf(name: str, value: Any) -> int | None:
-    kind = KINDS[type(value)]
-    if kind is NONE:
-        return None
-    if kind is BATCH:
-        try:
-            return count_rows(value.__dict__)
-        except NoLengthError as error:
-            raise error.under(name) from None
-    shape = leading_shape(value)
-    if not shape:
-        scalar = f"a scalar ({describe(value)}) has no rows"
-        raise NoLengthError(f"{scalar}, so the batch has no length; is_empty() tells whether it has fields", name)
-    return shape[0]
 
 
 def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -203,8 +198,8 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
         elif isinstance(value, Tree):
             size = _equal_arrays(value.__dict__)
         else:  # ``size`` is faster than reading the shape.
-            is_plain = KINDS[type(value)] is TENSOR and not value.is_nested and value.ndim
-            size = value.size(0) if is_plain else None
+            tensor: Any = value if KINDS[type(value)] is TENSOR else None
+            size = tensor.size(0) if tensor is not None and not tensor.is_nested and tensor.ndim else None
         if size is None or (rows is not None and rows != size):
             return None
         rows = size

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.construct import to_leaf
 from typedbatch._space_values import named
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe
+from typedbatch._tree.kinds import ARRAY, KINDS, MAPPING, TENSOR, describe
 from typedbatch.errors import SettingError, StructureError, under
 from typedbatch.training.env_vector import copied
 from typedbatch.training.step_columns import zeros_of
@@ -109,13 +109,13 @@ def _put(value: Any, other: Any, rows: Any) -> Any:
         StructureError: the shapes differ, or only one of the two is a dict.
         LeafError: no dtype holds both.
     """
-    if isinstance(value, dict) and isinstance(other, dict):
+    kind = KINDS[type(value)]
+    if kind is MAPPING and KINDS[type(other)] is MAPPING:
         out: dict[str, Any] = {}
         for name, part in value.items():
             with under(name):
                 out[name] = _put(part, other[name], rows)
         return out
-    kind = KINDS[type(value)]
     if kind not in (ARRAY, TENSOR) or kind is not KINDS[type(other)] or value.shape != other.shape:
         raise StructureError(
             f"the info of all environments must have the same shape, got {describe(value)} from those that go on and "

@@ -120,11 +120,10 @@ class StepColumns:
         require_same_shape((self._envs, *storage.shape[2:]), leaf)
         dtype = common_dtype(storage[:, :step], leaf)
         if dtype != storage.dtype:
-            earlier = storage[:, :step]
-            shape = storage.shape
-            is_tensor = KINDS[type(storage)] is TENSOR
-            storage = storage.new_zeros(shape, dtype=dtype) if is_tensor else np.zeros(shape, dtype)
-            storage[:, :step] = earlier
+            earlier: Any = storage
+            is_tensor = KINDS[type(earlier)] is TENSOR
+            storage = earlier.new_zeros(earlier.shape, dtype=dtype) if is_tensor else np.zeros(earlier.shape, dtype)
+            storage[:, :step] = earlier[:, :step]
         storage[:, step] = leaf
         return storage
 

@@ -195,7 +195,7 @@ class RayCollectors(Generic[R_co]):
         new = {index: self._remote.remote(self._arguments) for index in missing}
         try:
             counts = [int(get(ref)) for ref in [worker.start.remote() for worker in new.values()]]
-            different = sorted({*counts, *([self._envs_per_worker] if self._envs_per_worker else [])})
+            different: list[int] = sorted({*counts, self._envs_per_worker} - {0})
             if len(different) > 1:
                 got = " and ".join(map(str, different))
                 raise SettingError(f"make_envs() must create the same number of environments in each worker, got {got}")

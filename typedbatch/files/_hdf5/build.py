@@ -51,10 +51,11 @@ def build_value(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
     batch |= node.kind == "Batch"
     fields: dict[str, Any] = {}
     for name, value in node.attributes.items():  # Tianshou stores numbers as attributes.
-        is_number = isinstance(value, float) or KINDS[type(value)] is SCALAR
-        if not is_number and not isinstance(value, str) and (KINDS[type(value)] is not ARRAY or value.dtype.hasobject):
+        kind = KINDS[type(value)]
+        is_text_or_float = isinstance(value, (float, str))
+        if kind is not SCALAR and not is_text_or_float and (kind is not ARRAY or value.dtype.hasobject):
             raise StorageError(f"expected a number, text or array in an attribute of the file, got {describe(value)}")
-        fields[decoded(name)] = value.item() if KINDS[type(value)] is SCALAR else value
+        fields[decoded(name)] = value.item() if kind is SCALAR else value
     for name, inner in node.members.items():
         with under(decoded(name)):
             fields[decoded(name)] = build_value(inner, device, batch=batch)

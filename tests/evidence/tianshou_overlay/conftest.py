@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.typing.tianshou_overlay import environments
+from tests.evidence.tianshou_overlay import environments
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.typing.caught import corpus
-from tests.typing.caught.corpus import IDIOMS, MISTAKES
-from tests.typing.caught.measure import kind, measure
-from tests.typing.caught.page import cells, numbers
+from tests.evidence.caught import corpus
+from tests.evidence.caught.corpus import IDIOMS, MISTAKES
+from tests.evidence.caught.measure import kind, measure
+from tests.evidence.caught.page import cells, numbers
 
 PAGE = (Path(__file__).parents[2] / "docs" / "caught.md").read_text(encoding="utf-8").splitlines()
 REMEDY = "run `make caught-docs`"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.editor.exceptions import EXCEPTIONS
-from tests.editor.questions import (
+from tests.evidence.editor.exceptions import EXCEPTIONS
+from tests.evidence.editor.questions import (
     CALLS,
     DECLARED_IN,
     DETAILS,
@@ -21,7 +21,7 @@ from tests.editor.questions import (
     not_by_name,
     not_offered,
 )
-from tests.editor.servers import CURSOR, SERVERS, Offer, Server
+from tests.evidence.editor.servers import CURSOR, SERVERS, Offer, Server
 
 Ask = Callable[[Question, str], None]
 

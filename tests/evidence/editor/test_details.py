@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.editor.questions import DETAILS, FIELDS, Question, documentation
+from tests.evidence.editor.questions import DETAILS, FIELDS, Question, documentation
 
 Ask = Callable[[Question, str], None]
 

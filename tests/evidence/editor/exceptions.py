@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from tests.editor.questions import (
+from tests.evidence.editor.questions import (
     CALLS,
     FIELDS,
     OWN,

@@ -1,4 +1,4 @@
-"""``python -m tests.editor.measure``: print docs/editors.md."""
+"""``python -m tests.evidence.editor.measure``: print docs/editors.md."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.editor.exceptions import EXCEPTIONS
-from tests.editor.questions import (
+from tests.evidence.editor.exceptions import EXCEPTIONS
+from tests.evidence.editor.questions import (
     DETAILS,
     FIELDS,
     OFFERS,
@@ -36,7 +36,7 @@ from tests.editor.questions import (
     untyped_hovers,
     untyped_offers,
 )
-from tests.editor.servers import CURSOR, SERVERS, Editor, Offer, Server
+from tests.evidence.editor.servers import CURSOR, SERVERS, Editor, Offer, Server
 
 STARTS: Final = 3
 EDITS: Final = 5
@@ -60,8 +60,8 @@ COLUMNS: Final[Mapping[str, tuple[Question, ...]]] = {
 HEAD: Final = """\
 # In editors
 
-This page is what `python -m tests.editor.measure` printed, nothing else. `tests/editor` asks the same in each run of
-the tests, less the times.
+This page is what `python -m tests.evidence.editor.measure` printed, nothing else. `tests/evidence/editor` asks the
+same in each run of the tests, less the times.
 
 Five language servers, as editors run them, and jedi, which is a library, were asked about programs that end in `batch.`
 or `RolloutBatch(`. {versions}.
@@ -86,7 +86,7 @@ field's declaration. *Partly*: for some kinds of values, see below.
 MISSING = """
 ## What is not there
 
-Each line is an entry of `tests/editor/exceptions.py`; a test fails when one is no longer needed.
+Each line is an entry of `tests/evidence/editor/exceptions.py`; a test fails when one is no longer needed.
 """
 
 TIMES = """

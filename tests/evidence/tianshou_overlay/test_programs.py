@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.evidence.tianshou_overlay import found
+from tests.evidence.tianshou_overlay.environments import NAMES, OVERLAY, checker
 from tests.typing import checkers
 from tests.typing.checkers import Diagnostic
 from tests.typing.marks import Program, differences, prepare
-from tests.typing.tianshou_overlay import found
-from tests.typing.tianshou_overlay.environments import NAMES, OVERLAY, checker
 
 pytest.importorskip("tianshou")
 

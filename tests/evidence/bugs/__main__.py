@@ -1,12 +1,12 @@
-"""``python -m tests.posttraining.bugs > docs/bugs.md``: the page of these programs."""
+"""``python -m tests.evidence.bugs > docs/bugs.md``: the page of these programs."""
 
 from __future__ import annotations
 
-from tests.posttraining.bugs.programs import PROGRAMS, outcome
+from tests.evidence.bugs.programs import PROGRAMS, outcome
 
 HEAD = """# Bugs of post-training, and what catches them
 
-Bugs that were reported in post-training projects, each as a small program in `tests/posttraining/bugs`: first with
+Bugs that were reported in post-training projects, each as a small program in `tests/evidence/bugs`: first with
 dicts, as it went wrong, then with typedbatch. *Checker* is a type checker in CI, *edge* is `validate` or `@checked`,
 *operation* one that refuses, or keeps together what belongs together, *rule* a rule on values (level `values`).
 {caught} of {all} are caught; in the others, nothing in the data is wrong. `make bugs-docs` runs all of them and writes

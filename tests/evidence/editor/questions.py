@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import typedbatch
-from tests.editor.servers import CURSOR, Editor, Offer, Place, Server
+from tests.evidence.editor.servers import CURSOR, Editor, Offer, Place, Server
 
 HEAD: Final = """\
 from typing import TypeVar

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.evidence.caught import corpus
+from tests.evidence.caught.corpus import MISTAKES, RIGHT_AS_IT_STANDS, Corpus
 from tests.typing import checkers
 from tests.typing.caches import warm
-from tests.typing.caught import corpus
-from tests.typing.caught.corpus import MISTAKES, RIGHT_AS_IT_STANDS, Corpus
 from tests.typing.checkers import CHECKERS, MYPYS, Checker, CheckerFailedError, Diagnostic, with_plugin
 from tests.typing.marks import prepare
 

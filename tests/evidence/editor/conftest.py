@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.editor.exceptions import expected
-from tests.editor.questions import Question
-from tests.editor.servers import SERVERS, Editor, Server
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests of servers as slow, since each starts a process."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.slow)
+from tests.evidence.editor.exceptions import expected
+from tests.evidence.editor.questions import Question
+from tests.evidence.editor.servers import SERVERS, Editor, Server
 
 
 @pytest.fixture(scope="session", params=SERVERS.values(), ids=lambda server: server.name)

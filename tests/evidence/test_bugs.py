@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.posttraining.bugs.__main__ import page
-from tests.posttraining.bugs.programs import PROGRAMS, outcome
+from tests.evidence.bugs.__main__ import page
+from tests.evidence.bugs.programs import PROGRAMS, outcome
 from typedbatch import errors
 
 RIGHT = {"bug_16_meta_shared_by_chunks"}

@@ -6,8 +6,8 @@ import platform
 import textwrap
 from importlib.metadata import version
 
-from tests.typing.caught.corpus import IDIOMS, MISTAKES, fingerprint
-from tests.typing.caught.measure import CATCHERS, NAMES, PLUGIN, RUN, Findings, kind, takes_part
+from tests.evidence.caught.corpus import IDIOMS, MISTAKES, fingerprint
+from tests.evidence.caught.measure import CATCHERS, NAMES, PLUGIN, RUN, Findings, kind, takes_part
 
 HEAD = """\
 # What is caught, by whom
@@ -17,9 +17,9 @@ This page is what `make caught-docs` printed, nothing else.
 {versions}; corpus {fingerprint}
 
 {mistakes} mistakes that training code is made of, each in one line of one function, written in {idioms} idioms. The
-programs are in `tests/typing/caught/programs`; a comment below each wrong line makes the right version of the function.
-Every right version was run, and raises nothing. Where TensorDict has two forms, the programs use the one that checkers
-understand better: `Rollout.cat`, not `torch.cat`.
+programs are in `tests/evidence/caught/programs`; a comment below each wrong line makes the right version of the
+function. Every right version was run, and raises nothing. Where TensorDict has two forms, the programs use the one that
+checkers understand better: `Rollout.cat`, not `torch.cat`.
 
 ## The table
 

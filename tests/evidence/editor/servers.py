@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
-from tests.editor.lsp import JSON, Client
+from tests.evidence.editor.lsp import JSON, Client
 
 CURSOR = "<|>"
 """Where the cursor is in a text."""

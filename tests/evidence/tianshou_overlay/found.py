@@ -1,6 +1,6 @@
 """What the overlay finds: in the planted errors, and in Tianshou's own algorithms. For the README of the overlay.
 
-``python -m tests.typing.tianshou_overlay.found`` prints it as markdown.
+``python -m tests.evidence.tianshou_overlay.found`` prints it as markdown.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 import tianshou
 from tianshou.data import types
 
+from tests.evidence.tianshou_overlay import environments
 from tests.typing import checkers
 from tests.typing.checkers import Diagnostic
 from tests.typing.marks import prepare
-from tests.typing.tianshou_overlay import environments
 
 CHECKERS = ("mypy", "pyright")
 FOLDERS = ("modelfree", "imitation", "modelbased", "multiagent")

@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tests.typing.tianshou_overlay.environments import OVERLAY
+from tests.evidence.tianshou_overlay.environments import OVERLAY
 
 pytest.importorskip("tianshou")
 
