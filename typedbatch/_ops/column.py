@@ -99,7 +99,7 @@ def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
     written: NDArray[np.bool_] = np.zeros((rows, *values.shape[1:]), bool)
     region_of(written, index)
     written[index] = True
-    complete: NDArray[np.bool_] = np.asarray(written.reshape(rows, -1).all(1))
+    complete: NDArray[np.bool_] = np.asarray(written.all(tuple(range(1, written.ndim))))
     complete = complete[counted]
     lacking = int((~complete).sum())
     if lacking:
