@@ -151,8 +151,14 @@ class Ragged(Sequences, Generic[R_co]):
         ragged: Ragged[B] = new_sequences(Ragged, sequences.unpad(batch, flags), flags.sum(1))
         return ragged
 
+    @overload
     @staticmethod
-    def unpack(packed: Packed[B], batch: B | None = None) -> Ragged[B]:
+    def unpack(packed: Packed[B], batch: None = None) -> Ragged[B]: ...
+    @overload
+    @staticmethod
+    def unpack(packed: Packed[Any], batch: B) -> Ragged[B]: ...
+    @staticmethod
+    def unpack(packed: Packed[Any], batch: Any = None) -> Ragged[Any]:
         """Build a ``Ragged`` from the sequences that :meth:`pack` has reordered. Data is copied.
 
         Args:
@@ -165,7 +171,7 @@ class Ragged(Sequences, Generic[R_co]):
         sizes = np.empty(len(packed.sorted_indices), np.intp)
         # At each time, batch_sizes counts the sequences that are longer; it never grows, so the search may count times.
         sizes[packed.sorted_indices] = np.searchsorted(-packed.batch_sizes, -np.arange(len(sizes)))
-        ragged: Ragged[B] = new_sequences(Ragged, packed.unpack(batch), sizes)
+        ragged: Ragged[Any] = new_sequences(Ragged, packed.unpack(batch), sizes)
         return ragged
 
     @property

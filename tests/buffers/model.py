@@ -41,15 +41,15 @@ def row(number: int, terminated: bool = False, truncated: bool = False, **option
 
 def as_batch(row: Row) -> Batch:
     """A transition as a buffer takes it."""
-    return _nested({name: np.array(value) if "pos" in name else value for name, value in row.items()})
+    return _nested({name: np.array(value) if isinstance(value, list) else value for name, value in row.items()})
 
 
-def as_rows(rows: list[Row]) -> Batch:
-    """Several transitions with the same fields, or none at all, as a buffer of several rings takes them."""
+def as_rows(rows: list[Row], like: Row | None = None) -> Batch:
+    """Several transitions with the same fields, or none with those of ``like``, as a buffer of several rings takes."""
     columns: dict[str, Any] = {}
-    for name, like in (rows or [row(0)])[0].items():
-        dtype = object if name == "info.text" else np.asarray(like).dtype
-        columns[name] = np.array([one[name] for one in rows], dtype).reshape(len(rows), *np.shape(like))
+    for name, first in (rows[0] if rows else like or row(0)).items():
+        dtype = object if name == "info.text" else np.asarray(first).dtype
+        columns[name] = np.array([one[name] for one in rows], dtype).reshape(len(rows), *np.shape(first))
     return _nested(columns)
 
 

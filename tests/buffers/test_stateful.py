@@ -15,17 +15,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.buffers.helpers import distance
 from tests.buffers.model import CachedModel, Model, as_batch, as_rows, is_done, leaf, row, value
 from typedbatch import Batch, errors
 from typedbatch.buffers import (
     CachedReplayBuffer,
+    HERReplayBuffer,
+    HERVectorReplayBuffer,
     PrioritizedReplayBuffer,
     PrioritizedVectorReplayBuffer,
     ReplayBuffer,
     VectorReplayBuffer,
 )
 
-FRAMED = ("obs.pos", "obs.inner.id", "obs_next.pos", "obs_next.inner.id")
+OWN = -1.0
+"""The goal that rows for hindsight are stored with; none achieves it."""
 EPS = float(np.finfo(np.float32).eps)
 ALPHA, BETA = 0.5, 0.75
 
@@ -41,27 +45,30 @@ class Buffers(RuleBasedStateMachine):
         size=st.integers(1, 12),
         rings=st.integers(1, 3),
         vector=st.booleans(),
-        cached=st.booleans(),
+        kind=st.sampled_from(["plain", "cached", "prioritized", "hindsight"]),
         ignore_obs_next=st.booleans(),
         stack_num=st.integers(1, 3),
-        prioritized=st.booleans(),
         on_disk=st.booleans(),
+        horizon=st.integers(1, 3),
+        future_k=st.sampled_from([1.0, 2.0, float("inf")]),
     )
-    def make(self, size, rings, vector, cached, ignore_obs_next, stack_num, prioritized, on_disk):
+    def make(self, size, rings, vector, kind, ignore_obs_next, stack_num, on_disk, horizon, future_k):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name, "buffer") if on_disk else None
-        self.cached, prioritized = cached, prioritized and not cached
-        self.vector = vector or cached or rings > 1
-        self.stack, self.ignore_obs_next, self.prioritized = stack_num, ignore_obs_next, prioritized
+        self.cached, self.prioritized, self.hindsight = (kind == one for one in ("cached", "prioritized", "hindsight"))
+        self.vector = vector or self.cached or rings > 1
+        self.stack, self.ignore_obs_next = stack_num, ignore_obs_next
+        self.horizon, self.future_k = horizon, future_k
         options = {"stack_num": stack_num, "ignore_obs_next": ignore_obs_next, "path": self.path}
-        if prioritized:
+        self.reward = {"compute_reward_fn": distance} if self.hindsight else {}
+        plain, several = ReplayBuffer, VectorReplayBuffer
+        if self.prioritized:
+            plain, several = PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer
             options |= {"alpha": ALPHA, "beta": BETA}
-        plain, several = (
-            (PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer)
-            if prioritized
-            else (ReplayBuffer, VectorReplayBuffer)
-        )
-        if cached:
+        elif self.hindsight:
+            plain, several = HERReplayBuffer, HERVectorReplayBuffer
+            options |= {"horizon": horizon, "future_k": future_k, **self.reward}
+        if self.cached:
             path = options.pop("path")
             self.buffer: Any = CachedReplayBuffer(ReplayBuffer(size, **options), rings, 4, path=path)
             self.model: Model = CachedModel(size, rings, 4)
@@ -71,6 +78,8 @@ class Buffers(RuleBasedStateMachine):
         self.columns: set[str] = set()
         self.priorities: dict[int, float] = {}
         self.highest = self.lowest = 1.0
+        self.goals: dict[int, dict[str, Any]] = {}
+        """What slots read as in hindsight, instead of what is stored."""
 
     def teardown(self):
         self.buffer = None
@@ -79,10 +88,18 @@ class Buffers(RuleBasedStateMachine):
 
     def new_row(self, ends: tuple[bool, bool], **optional: Any) -> dict[str, Any]:
         self.numbers += 1
-        return row(self.numbers, *ends, **optional)
+        return self.a_row(self.numbers, *ends, **optional)
 
-    def written(self, slots: Iterable[int], fields: Iterable[str]) -> None:
+    def a_row(self, number: int, *ends: bool, **optional: Any) -> dict[str, Any]:
+        if self.hindsight:
+            for obs, achieved in {"obs": number, "obs_next": number + 0.5}.items():
+                optional |= {f"{obs}.achieved_goal": [float(achieved)], f"{obs}.desired_goal": [OWN]}
+        return row(number, *ends, **optional)
+
+    def written(self, slots: list[int], fields: Iterable[str]) -> None:
         self.columns |= set(fields)
+        if slots:
+            self.goals = {}
         if not self.prioritized:
             return
         for slot in slots:
@@ -101,10 +118,10 @@ class Buffers(RuleBasedStateMachine):
             optional = {"extra": self.numbers} if extra else {}
             optional |= {"info.text": f"row {self.numbers}"} if text and self.path is None else {}
             one = self.new_row(ends if not i else data.draw(flags), **optional)
-            if not obs_next and self.columns:
+            if not obs_next and self.columns and (not self.hindsight or self.ignore_obs_next):
                 one = {name: given for name, given in one.items() if not name.startswith("obs_next")}
             rows.append(one)
-        added = self.buffer.add(as_rows(rows) if several else as_batch(rows[0]), buffer_ids=ids)
+        added = self.buffer.add(as_rows(rows, self.a_row(0)) if several else as_batch(rows[0]), buffer_ids=ids)
         expected = [
             self.model.add(ring, one) for ring, one in zip(range(rings) if ids is None else ids, rows, strict=True)
         ]
@@ -112,7 +129,8 @@ class Buffers(RuleBasedStateMachine):
             assert (added.slots[place], added.ep_return[place], added.ep_len[place]) == (slot, ep_return, ep_len)
             assert added.ep_start[place] == ep_start
         assert len(added.slots) == len(rows)
-        self.written((slot for slot, *_ in expected), rows[0] if rows else row(0))
+        self.goals = {}  # even if no row was added
+        self.written([slot for slot, *_ in expected], rows[0] if rows else self.a_row(0))
         if rows and self.vector:
             self.check_parts()
 
@@ -141,7 +159,7 @@ class Buffers(RuleBasedStateMachine):
             if ignore_obs_next:
                 for one, (slot, _) in zip(rows, ring.rows, strict=True):
                     after = theirs.rows()[theirs.neighbour(slot, 1)]
-                    one |= {name.replace("obs", "obs_next"): after[name] for name in ("obs.pos", "obs.inner.id")}
+                    one |= {f"obs_next{name[3:]}": given for name, given in after.items() if name.startswith("obs.")}
             taken += mine.take(rows)
         assert self.buffer.update(other).tolist() == taken
         self.written(taken, theirs.fields())
@@ -151,7 +169,7 @@ class Buffers(RuleBasedStateMachine):
         self.buffer.reset(keep_statistics=keep_statistics)
         for ring in self.model.rings:
             ring.reset(keep_statistics)
-        self.priorities = {}
+        self.priorities, self.goals = {}, {}
         self.highest = self.lowest = 1.0
 
     @precondition(lambda self: self.prioritized and self.model.slots())
@@ -189,14 +207,14 @@ class Buffers(RuleBasedStateMachine):
         missing=st.none() | st.sampled_from(["act", "rew", "terminated", "truncated"]),
     )
     def add_what_does_not_fit(self, ends, wrong, missing):
-        good = as_batch(row(0, *ends))
+        good = as_batch(self.a_row(0, *ends))
         if missing is None:
             bad = self._spoilt(good, wrong)
         else:
             bad = Batch({name: given for name, given in good.items() if name != missing})
         before = self._files()
         if self.vector:
-            bad = Batch.stack([bad]) if missing is not None else self._spoilt(as_rows([row(0, *ends)]), wrong)
+            bad = Batch.stack([bad]) if missing is not None else self._spoilt(as_rows([self.a_row(0, *ends)]), wrong)
         with pytest.raises(errors.TypedBatchError):
             self.buffer.add(bad, buffer_ids=[0] if self.vector else None)
         assert self._files() == before
@@ -229,7 +247,7 @@ class Buffers(RuleBasedStateMachine):
     def save_and_load(self, compression):
         file = Path(self.folder.name, "buffer.hdf5")
         self.buffer.save_hdf5(file, compression)
-        loaded = self._copied(lambda: type(self.buffer).load_hdf5(file))
+        loaded = self._copied(lambda: type(self.buffer).load_hdf5(file, **self.reward))
         assert os.listdir(self.folder.name).count("buffer.hdf5") == 1
         if self.path is None:
             self.buffer = loaded
@@ -237,7 +255,9 @@ class Buffers(RuleBasedStateMachine):
     def _copied(self, copy: Any) -> Any:
         copied = copy()
         if self.model.slots():
-            assert copied.sample_indices(5).tolist() == self.buffer.sample_indices(5).tolist()
+            indices = self.buffer.sample_indices(5)
+            assert copied.sample_indices(5).tolist() == indices.tolist()
+            self.learn_goals(indices.tolist())
         self.check(copied)
         return copied
 
@@ -247,7 +267,7 @@ class Buffers(RuleBasedStateMachine):
         if flush:
             self.buffer.flush()
         cls, self.buffer = type(self.buffer), None
-        self.buffer = cls.open(self.path)
+        self.buffer, self.goals = cls.open(self.path, **self.reward), {}
 
     # ---- what is read ---------------------------------------------------------------------------------------------
 
@@ -266,7 +286,46 @@ class Buffers(RuleBasedStateMachine):
             assert indices.tolist() == slots
         else:
             assert len(indices) == (len(slots) if batch_size is None else max(batch_size, 0))
+        self.learn_goals(indices.tolist())
         self.check_rows(sampled, indices.tolist())
+
+    @precondition(lambda self: self.hindsight and self.model.slots())
+    @rule(data=st.data())
+    def rewrite_transitions(self, data):
+        slots = data.draw(st.lists(st.sampled_from(self.model.slots()), max_size=5))
+        given = np.array(slots, int)
+        for _ in range(5):
+            self.buffer.rewrite_transitions(given)
+            self.learn_goals(slots)
+        assert given.tolist() == slots
+
+    def learn_goals(self, slots: list[int]) -> None:
+        """Check that goals drawn for some slots are achieved later in their episodes, and expect them from now on."""
+        self.goals = {}
+        if not self.hindsight:
+            return
+        order, rows = self.model.slots(), self.model.rows()
+        while slots:
+            first = min(slots, key=order.index)
+            episode = self.model.frames(first, self.stack)[:1]
+            while (after := self.model.neighbour(episode[-1], 1)) != episode[-1]:
+                episode = [*episode, after]
+            latest = max(episode.index(slot) for slot in slots if slot in episode)
+            slots = [slot for slot in slots if slot not in episode]
+            goal = self.buffer[first].obs.desired_goal.ravel()[-1]
+            assert {1.0: goal == OWN, float("inf"): goal != OWN}.get(self.future_k, True)
+            achieved = [
+                rows[self.model.neighbour(slot, 1)]["obs.achieved_goal"]
+                if self.ignore_obs_next
+                else rows[slot]["obs_next.achieved_goal"]
+                for slot in episode
+            ]
+            assert goal == OWN or [goal] in achieved[latest : latest + self.horizon]
+            if goal != OWN:
+                both = {"obs.desired_goal": [goal], "obs_next.desired_goal": [goal]}
+                self.goals |= {
+                    slot: {"rew": distance(at, [goal]), **both} for slot, at in zip(episode, achieved, strict=True)
+                }
 
     @precondition(lambda self: self.model.slots())
     @rule(data=st.data(), count=st.integers(1, 4) | st.none())
@@ -310,10 +369,13 @@ class Buffers(RuleBasedStateMachine):
             with pytest.raises(errors.EmptyBufferError):
                 buffer[:]
             return
-        assert buffer.sample_indices(0).tolist() == slots
+        if not self.hindsight:  # this draws other goals
+            assert buffer.sample_indices(0).tolist() == slots
         assert buffer.prev(np.array(slots, int)).tolist() == [model.neighbour(slot, -1) for slot in slots]
         assert buffer.next(np.array(slots, int)).tolist() == [model.neighbour(slot, 1) for slot in slots]
         self.check_rows(buffer[:], slots)
+        for path in ("obs.desired_goal", "rew") if self.hindsight and slots else ():
+            np.testing.assert_array_equal(leaf(buffer, path)[slots], self.column(path, slots, 1), err_msg=path)
         if self.prioritized:
             stored = [self.priorities.get(slot, 0.0) ** ALPHA for slot in range(buffer.maxsize)]
             np.testing.assert_allclose(buffer.weight[np.arange(buffer.maxsize)], stored)
@@ -329,7 +391,7 @@ class Buffers(RuleBasedStateMachine):
 
     def column(self, path: str, slots: list[int], frames: int) -> Any:
         """What some rows read as in a field."""
-        rows = self.model.rows()
+        rows = {slot: row | self.goals.get(slot, {}) for slot, row in self.model.rows().items()}
         read = [[value(rows[frame], path) for frame in self.model.frames(slot, frames)] for slot in slots]
         return np.array(read if frames > 1 else [frame[0] for frame in read])
 
@@ -339,7 +401,7 @@ class Buffers(RuleBasedStateMachine):
             source, wanted = path, slots
             if self.ignore_obs_next and path.startswith("obs_next"):
                 source, wanted = path.replace("obs_next", "obs"), [self.model.neighbour(slot, 1) for slot in slots]
-            expected = self.column(source, wanted, self.stack if path in FRAMED else 1)
+            expected = self.column(source, wanted, self.stack if path.startswith("obs") else 1)
             np.testing.assert_array_equal(leaf(batch, path), expected, err_msg=path)
         if "info.text" in names:
             assert {type(text) for text in leaf(batch, "info.text")} <= {str, type(None)}

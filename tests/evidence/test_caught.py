@@ -36,7 +36,7 @@ def test_the_page_says_what_typedbatch_does(kept: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("idiom", IDIOMS)
 def test_every_mistake_has_a_right_version(idiom: str) -> None:
-    program = corpus.read(idiom)
+    program = corpus.read(idiom, corpus.source_of(idiom))
     wrong, right = _bodies(program.wrong), _bodies(program.right)
     assert wrong.keys() == right.keys()
     assert {name for name in wrong if wrong[name] != right[name]} == MISTAKES.keys() - program.cannot.keys()
@@ -46,12 +46,10 @@ def test_every_mistake_has_a_right_version(idiom: str) -> None:
     ("old", "new"),
     [("  # wrong", ""), ("# right: ", "# "), ("def misspelt_read", "def read"), ("# cannot: undeclared_write: ", "# ")],
 )
-def test_an_incomplete_program_is_refused(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = (corpus.PROGRAMS / "with_tianshou.py").read_text(encoding="utf-8")
-    (tmp_path / "with_tianshou.py").write_text(source.replace(old, new, 1), encoding="utf-8")
-    monkeypatch.setattr(corpus, "PROGRAMS", tmp_path)
-    with pytest.raises(ValueError, match=r"misspelt_read|undeclared_write"):
-        corpus.read("tianshou")
+def test_an_incomplete_program_is_refused(old: str, new: str) -> None:
+    source = corpus.source_of("tianshou").replace(old, new, 1)
+    with pytest.raises(ValueError, match=r"tianshou: (misspelt_read|undeclared_write)"):
+        corpus.read("tianshou", source)
 
 
 def test_reports_that_differ_in_names_are_of_one_kind() -> None:

@@ -74,6 +74,15 @@ def test_rows_of_a_new_field_that_get_no_value_are_missing(case):
     assert batch.dropnull().label.tolist() == values.tolist()
 
 
+@pytest.mark.parametrize(
+    "values", [np.zeros(0, int), np.zeros((0, 2), bool), torch.zeros(0, dtype=torch.int64)], ids=repr
+)
+def test_a_new_field_of_integers_in_a_batch_without_rows(values):
+    batch = Batch(x=np.zeros(0))
+    batch.set_array_at_key(values, "label", np.zeros(0, int))
+    assert (batch.label.shape, batch.label.dtype) == (values.shape, values.dtype)
+
+
 @pytest.mark.parametrize("values", [np.array([5, 6]), np.array([True, False]), torch.tensor([5, 6])], ids=repr)
 def test_a_new_field_of_integers_has_no_missing_rows(values):
     batch = Batch(x=[1, 2, 3, 4])

@@ -59,6 +59,10 @@ LEAVES: list[tuple[Any, Any]] = [
     (Shaped[np.ndarray, "#d #d"], np.zeros((1, D))),
     (Float[Tensor, "N d"], torch.zeros(N, D)),
     (Float[Tensor, ""], torch.tensor(0.5)),
+    (Float[np.ndarray, ""], np.float64(0.5)),
+    (Float[np.ndarray | Tensor, "N"], torch.zeros(N)),
+    (torch.nn.Parameter, torch.nn.Parameter(torch.zeros(N))),
+    (np.ma.MaskedArray, np.ma.array([1.0, 2.0], mask=[0, 1])),
     (np.integer, np.array(3)),
     (np.floating, np.float32(1.5)),
     (Literal[0, 2], np.array(2)),
@@ -69,6 +73,9 @@ LEAVES: list[tuple[Any, Any]] = [
     (str, "text"),
     (Any, np.zeros((N, 1, 1))),
     (Batch, Batch(x=np.zeros(N), y=Batch(z=np.zeros((N, 2))))),
+    (Cam, Batch(cam=np.zeros(N))),
+    (CamPos, Batch(cam=np.zeros(N), pos=np.zeros(N))),
+    (TensorCam, Batch(cam=torch.zeros(N))),
 ]
 FITTING = {repr(hint): value for hint, value in LEAVES}
 CHANGED = [np.float32(1.5), torch.tensor(2.0), "a", "c", None, 2, Batch(), object()]
@@ -162,6 +169,27 @@ def test_the_check_says_no_exactly_where_there_is_a_problem(data: st.DataObject)
     assert can_generate(compiled)
     problems = find_problems(batch, compiled)
     assert check_of(compiled)(batch) == (not problems), (schema_of(schema), source_of(compiled), problems)
+
+
+# beside Any, an array counts for the rows of the batch, whatever the other alternative says of its shape
+leaves = st.lists(st.sampled_from(LEAVES), min_size=1, max_size=2).filter(
+    lambda pairs: len(pairs) == 1 or Any not in dict(pairs)
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcefg"), leaves, min_size=1), st.data())
+def test_values_that_fit_pass_and_one_that_does_not_is_the_one_problem(chosen: dict[str, Any], data: st.DataObject):
+    schema = known({name: union([hint for hint, _ in pairs]) for name, pairs in chosen.items()})
+    values = {"d": f4, **{name: data.draw(st.sampled_from(pairs))[1] for name, pairs in chosen.items()}}
+    assert conforms(raw(values), schema)
+    name = data.draw(st.sampled_from(list(chosen)))
+    absent = {other: value for other, value in values.items() if other != name}
+    (problem,) = find_problems(raw(absent), schema_of(schema))
+    assert (problem.path, problem.code[:5]) == (name, "TB101")
+    hints_here = [hint for hint, _ in chosen[name]]
+    problems = find_problems(raw({**values, name: object()}), schema_of(schema))
+    assert [problem.path for problem in problems] == ([] if Any in hints_here else [name])
+    assert {problem.code for problem in problems} <= {"TB202 wrong-kind", "TB203 wrong-choice"}
 
 
 @given(batches(2), st.sampled_from([RolloutBatch, Tree, CamPos, Cam | Tree | None, RolloutBatch[Tensor]]))

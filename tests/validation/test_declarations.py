@@ -207,12 +207,6 @@ def test_a_field_of_arrays_or_numbers_still_counts_for_the_rows_when_it_holds_an
     assert not conforms(Batch(weight=np.zeros(3), act=np.zeros(N)), schema)
 
 
-def test_a_record_or_any_batch_takes_any_batch():
-    schema = record(obs=CamPos | Batch)
-    assert conforms(Batch(obs=Batch(lidar=np.zeros(N))), schema)
-    assert conforms(Batch(obs=Batch(cam=np.zeros(N), pos=np.zeros(N))), schema)
-
-
 def test_of_nested_alternatives_one_must_fit_in_rows_too():
     """``pos`` has the wrong rows for CamPos, but is not a field of Cam, so the batch holds a Cam."""
     schema = record(obs=CamPos | Cam, act=Array)

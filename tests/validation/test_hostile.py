@@ -324,11 +324,6 @@ def test_ten_thousand_fields_that_are_all_wrong():
     assert judged(Batch({f"field_{i}": np.zeros(2 + (i == 7)) for i in range(10_000)}), schema) == ["TB302"]
 
 
-def test_zero_rows_and_no_fields():
-    assert judged(Batch(fields(0)), RolloutBatch) == []
-    assert set(judged(Batch(), RolloutBatch)) == {"TB101"}
-
-
 @pytest.mark.parametrize("name", ["a\nb", "a.b", "", "[0]", "x'y\"", "rew ", "é", "\x1b[31m", "shape", "__class__"])
 def test_any_name(name: str):
     schema = record(inner=record(**{name: Array})) if name not in ("shape", "__class__") else record(inner=Batch)

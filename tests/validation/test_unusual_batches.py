@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Normal
 
-from tests.validation.helpers import Array, N, fields, kinds, paths, record, refused
+from tests.validation.helpers import Array, N, fields, paths, record, refused
 from typedbatch import (
     ActStateBatch,
     Batch,
@@ -43,19 +43,6 @@ def test_subclasses_of_arrays_and_tensors_are_arrays_and_tensors(tmp_path: Any):
     schema = record(a=Array, b=np.ma.MaskedArray, c=Tensor, d=Tensor | None)
     assert validate(batch, schema).a is mapped
     assert paths(Batch(batch, b=torch.zeros(3)), schema) == [("b", "TB202")]
-
-
-def test_jaxtyping_annotations_declare_kinds():
-    from jaxtyping import Float
-
-    schema = record(one=Float[np.ndarray, "N 4"], two=Float[Tensor, "N"] | None, either=Float[np.ndarray | Tensor, "N"])
-    assert kinds(schema) == {"one": {"ARRAY"}, "two": {"TENSOR", "NONE"}, "either": {"ARRAY", "TENSOR"}}
-
-
-def test_a_jaxtyping_annotation_without_dimensions_is_one_number():
-    from jaxtyping import Float
-
-    assert conforms(Batch(loss=0.5, act=np.zeros(3)), record(loss=Float[np.ndarray, ""], act=Array))
 
 
 def test_a_distribution_class_is_asked_for_by_name():

@@ -117,32 +117,13 @@ def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     """Apply a numpy ufunc, as in ``np.exp(batch)`` or ``array * batch``; for tensors use the same function of torch."""
 
     def on_leaves(*values: Any) -> Any:
-        if any(kind_of(value) is TENSOR for value in values):
-            return _torch_ufunc(ufunc)(*values, **kwargs)
-        return ufunc(*values, **kwargs)
-
-    on_leaves.__name__ = f"np.{ufunc.__name__}"
-    if ufunc.nout == 1:
-        return apply(on_leaves, *inputs)
-    return tuple(apply(_nth(on_leaves, i), *inputs) for i in range(ufunc.nout))
-
-
-def _nth(operation: Operation, i: int) -> Operation:
-    @functools.wraps(operation)
-    def nth(*values: Any) -> Any:
-        return operation(*values)[i]
-
-    return nth
-
-
-def _torch_ufunc(ufunc: np.ufunc) -> Operation:
-    torch = sys.modules["torch"]
-    function = getattr(torch, _TORCH_NAMES.get(ufunc.__name__, ufunc.__name__), None)
-    if function is None:
-        raise LeafError(f"torch has no counterpart of np.{ufunc.__name__}; convert with to_numpy() first")
-
-    def call(*values: Any, **kwargs: Any) -> Any:
-        first = next(value for value in values if kind_of(value) is TENSOR)
+        first = next((value for value in values if kind_of(value) is TENSOR), None)
+        if first is None:
+            return ufunc(*values, **kwargs)
+        torch = sys.modules["torch"]
+        function = getattr(torch, _TORCH_NAMES.get(ufunc.__name__, ufunc.__name__), None)
+        if function is None:
+            raise LeafError(f"torch has no counterpart of np.{ufunc.__name__}; convert with to_numpy() first")
         tensors = []
         for value in values:  # A Python number gets the dtype in which torch computes it with the tensor.
             dtype = torch.result_type(first, value) if kind_of(value) is NUMBER else None
@@ -150,7 +131,18 @@ def _torch_ufunc(ufunc: np.ufunc) -> Operation:
             tensors.append(value if is_tensor else torch.as_tensor(value, dtype=dtype, device=first.device))
         return function(*tensors, **kwargs)
 
-    return call
+    on_leaves.__name__ = f"np.{ufunc.__name__}"
+    if ufunc.nout == 1:
+        return apply(on_leaves, *inputs)
+    results = []
+    for i in range(ufunc.nout):
+
+        @functools.wraps(on_leaves)
+        def nth(*values: Any, i: int = i) -> Any:
+            return on_leaves(*values)[i]
+
+        results.append(apply(nth, *inputs))
+    return tuple(results)
 
 
 class Arithmetic(Tree):
@@ -232,18 +224,13 @@ class Arithmetic(Tree):
         return _in_place(operator.ipow, self, other)
 
     def __neg__(self: T) -> T:
-        return _unary(operator.neg, self)
+        return cast("T", apply(operator.neg, self))
 
     def __pos__(self: T) -> T:
-        return _unary(operator.pos, self)
+        return cast("T", apply(operator.pos, self))
 
     def __abs__(self: T) -> T:
-        return _unary(operator.abs, self)
-
-
-def _unary(operation: Operation, tree: T) -> T:
-    result: T = apply(operation, tree)
-    return result
+        return cast("T", apply(operator.abs, self))
 
 
 def _binary(tree: T, operation: Operation, left: Any, right: Any) -> T:

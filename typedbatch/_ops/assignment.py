@@ -90,10 +90,12 @@ def _plan(writes: list[Write], fields: Fields, index: Any, rows: Fields, strict:
     """Append the writes to do to ``writes``, after checking that each of them will succeed."""
     if rows.keys() != fields.keys():
         if unknown := [name for name in rows if name not in fields]:
-            raise RowAssignmentError(f"the rows have {_quoted(unknown)}, which the batch lacks; set whole fields first")
+            names = ", ".join(map(repr, unknown))
+            raise RowAssignmentError(f"the rows have {names}, which the batch lacks; set whole fields first")
         absent = [name for name in fields if name not in rows]
         if strict and absent:
-            raise RowAssignmentError(f"the rows lack {_quoted(absent)}; strict=False sets those to zeros")
+            names = ", ".join(map(repr, absent))
+            raise RowAssignmentError(f"the rows lack {names}; strict=False sets those to zeros")
         rows = {**rows, **dict.fromkeys(absent, _ABSENT)}
     for name, target in fields.items():
         try:
@@ -163,10 +165,6 @@ def _fitting(rows: Any, region: tuple[int, ...]) -> Any:
     if not fits:
         raise RowAssignmentError(f"rows of shape {list(region)} can be assigned here, got shape {list(shape)}")
     return rows.reshape(shape) if len(shape) < rows.ndim else rows
-
-
-def _quoted(names: list[str]) -> str:
-    return ", ".join(map(repr, names))
 
 
 def _from_dict(given: Any, tree: Tree) -> Tree:

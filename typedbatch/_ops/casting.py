@@ -98,7 +98,18 @@ def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         with np.errstate(all="ignore"):
             cast: NDArray[Any] = rows.astype(dtype)
-        if _is_kept(rows, cast):
+        if cast.dtype.kind not in _NUMBERS:  # Dates and structures have to survive the way back.
+            kept = cast.astype(given).tobytes() == rows.tobytes() and (
+                given.kind not in _NUMBERS or bool((cast.astype(np.int64) == rows).all() and not np.isnat(cast).any())
+            )
+        elif cast.dtype.kind in "fc":  # Rounding is fine, but a number that is too large becomes infinite.
+            kept = bool((np.isfinite(cast) == np.isfinite(rows)).all())
+        else:
+            kept = bool((cast == rows).all())
+            # Beyond the largest integer the result of a cast from floats is undefined.
+            if rows.dtype.kind == "f" and cast.dtype.kind in "iu":
+                kept = kept and bool((rows < np.float64(2.0 ** (8 * cast.itemsize - (cast.dtype.kind == "i")))).all())
+        if kept:
             return cast
     except (TypeError, ValueError, OverflowError):  # Structured dtypes do not match, or dates have no unit.
         pass
@@ -114,20 +125,6 @@ def _widens(given: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
     if given.kind not in _NUMBERS or dtype.kind not in _NUMBERS:
         return given == dtype
     return np.can_cast(given, dtype, "safe")
-
-
-def _is_kept(rows: NDArray[Any], cast: NDArray[Any]) -> bool:
-    if cast.dtype.kind not in _NUMBERS:  # Dates and structures have to survive the way back.
-        return cast.astype(rows.dtype).tobytes() == rows.tobytes() and (
-            rows.dtype.kind not in _NUMBERS or bool((cast.astype(np.int64) == rows).all() and not np.isnat(cast).any())
-        )
-    if cast.dtype.kind in "fc":  # Rounding is fine, but a number that is too large becomes infinite.
-        return bool((np.isfinite(cast) == np.isfinite(rows)).all())
-    if rows.dtype.kind == "f" and cast.dtype.kind in "iu":  # Beyond the largest integer the result is undefined.
-        limit = np.float64(2.0 ** (8 * cast.itemsize - (cast.dtype.kind == "i")))
-        if not (rows < limit).all():
-            return False
-    return bool((cast == rows).all())
 
 
 def _lossy(given: Any, dtype: Any) -> RowAssignmentError:

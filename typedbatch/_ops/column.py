@@ -48,27 +48,22 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
     if kind_of(values) not in (ARRAY, TENSOR):
         raise StructureError(f"{describe(values)} can only be set as a whole; leave out index=", key)
     index = plain_index(index)
-    if key in tree.__dict__ and not is_placeholder(known):
-        _write(known, index, values, key)
-        return
-    rows = count_rows(tree.__dict__) or 0
-    column = blank(values, (rows, *values.shape[1:]))
-    with under(key):
-        fill(column, default)
-        if default is None:
-            require_all(values, rows, index)
-    _write(column, index, values, key)
-    tree.__dict__[key] = column
-
-
-def _write(column: Any, index: Any, values: Any, key: str) -> None:
+    column: Any = known
+    if key not in tree.__dict__ or is_placeholder(known):
+        rows = count_rows(tree.__dict__) or 0
+        column = blank(values, (rows, *values.shape[1:]))
+        with under(key):
+            fill(column, default)
+            if default is None:
+                require_all(values, rows, index)
     if kind_of(column) in (ARRAY, TENSOR):
         with under(key):
             region = region_of(column, index)
-        rows = region[0] if region else 1
-        if rows != len(values):
-            raise StructureError(f"got {len(values)} values for {rows} rows", key)
+        wanted = region[0] if region else 1
+        if wanted != len(values):
+            raise StructureError(f"got {len(values)} values for {wanted} rows", key)
     write_rows({key: column}, index, {key: values}, strict=True)
+    tree.__dict__[key] = column
 
 
 _NOTHING: Any = object()
@@ -104,7 +99,7 @@ def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
     written: NDArray[np.bool_] = np.zeros((rows, *values.shape[1:]), bool)
     region_of(written, index)
     written[index] = True
-    complete: NDArray[np.bool_] = np.asarray(written.reshape(rows, -1).all(1))
+    complete: NDArray[np.bool_] = np.asarray(written.all(tuple(range(1, written.ndim))))
     complete = complete[counted]
     lacking = int((~complete).sum())
     if lacking:

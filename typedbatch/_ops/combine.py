@@ -227,6 +227,7 @@ def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
 
 def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
     shape = values[0].shape
+    joined: NDArray[Any] | None = None
     if axis == 0 and len(shape) > 0:
         # Along the first axis, concatenating and reshaping is faster than np.stack, which makes a view per array.
         # Equal lengths and numpy's check of the other dimensions imply equal shapes.
@@ -235,14 +236,11 @@ def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
                 joined = concatenate(values)
                 if joined.dtype.num in DATES:
                     require_same_dates(values, joined)
-                return _without_text(joined.reshape(len(values), *shape))
+                joined = joined.reshape(len(values), *shape)
         except (TypeError, ValueError, OverflowError):
-            pass  # np.stack raises an error with a better message.
-    return _without_text(_joined(np.stack, values, axis))
-
-
-def _without_text(array: NDArray[Any]) -> NDArray[Any]:
-    return array if array.dtype.kind not in "US" else array.astype(object)
+            joined = None  # np.stack raises an error with a better message.
+    stacked: NDArray[Any] = _joined(np.stack, values, axis) if joined is None else joined
+    return stacked if stacked.dtype.kind not in "US" else stacked.astype(object)
 
 
 def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
@@ -307,7 +305,8 @@ def _cat_fields(
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except (ValueError, TypeError, OverflowError) as error:
-            raise _mismatch([part[name] for part in parts], error).under(name) from error
+            kinds = _list_kinds([part[name] for part in parts])
+            raise StructureError(f"{kinds} do not fit together: {error}", name) from error
     return joined
 
 
@@ -380,7 +379,7 @@ def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
             require_same_dates(values, joined)
         return joined
     except (ValueError, RuntimeError, TypeError, IndexError, OverflowError) as error:
-        raise _mismatch(values, error) from error
+        raise StructureError(f"{_list_kinds(values)} do not fit together: {error}") from error
 
 
 DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
@@ -432,10 +431,6 @@ def join_masked(join: Callable[..., Any], values: Sequence[Any], axis: int) -> A
     data = [np.zeros((), dtype) if value is np.ma.masked else np.ma.getdata(value) for value in values]
     mask = [np.ma.getmaskarray(value) for value in values]
     return np.ma.array(_joined(join, data, axis), mask=_joined(join, mask, axis))
-
-
-def _mismatch(values: Sequence[Any], error: Exception) -> StructureError:
-    return StructureError(f"{_list_kinds(values)} do not fit together: {error}")
 
 
 def _list_kinds(values: Sequence[Any]) -> str:

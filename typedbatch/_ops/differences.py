@@ -51,15 +51,11 @@ def _in_leaves(left: Any, right: Any) -> str:
     a, b = as_array(left), as_array(right)
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{describe(left)} != {describe(right)}"
-    return _in_values(a, b)
-
-
-def _in_values(a: Any, b: Any) -> str:
     if is_masked(a) or is_masked(b):
         mask, other = mask_of(a), mask_of(b)
         if (mask == other).all() and not mask.all():
             there = ~mask
-            return f"{_in_values(np.ma.getdata(a)[there], np.ma.getdata(b)[there])} (of those that are not masked)"
+            return f"{_in_leaves(np.ma.getdata(a)[there], np.ma.getdata(b)[there])} (of those that are not masked)"
         count = int((mask != other).sum())
         return f"{count} of {mask.size} values {'is' if count == 1 else 'are'} masked on one side only"
     if a.dtype.kind == "O":

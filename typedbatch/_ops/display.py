@@ -80,40 +80,35 @@ def html(tree: Tree) -> str:
     return f'<div class="typedbatch">{_STYLE}{_branch(type(tree).__name__, tree, True)}</div>'
 
 
-def _escape(text: str) -> str:
+def _branch(label: str, tree: Tree, is_open: bool) -> str:
     from html import escape  # imported here because only notebooks need it
 
-    return escape(text)
-
-
-def _branch(label: str, tree: Tree, is_open: bool) -> str:
     count = len(tree.__dict__)
     size = _size(sum(_leaf_bytes(leaf) for _, leaf in leaves(tree.__dict__)))
     note = f"{count} field{'' if count == 1 else 's'}, {size}"
-    rows = "".join(_field(name, value) for name, value in tree.__dict__.items())
+    rows = ""
+    for name, value in tree.__dict__.items():
+        kind = KINDS[type(value)]
+        if is_placeholder(value):
+            cells = ["reserved"]
+        elif kind is BATCH:
+            rows += _branch(name, value, False)
+            continue
+        else:
+            numeric = kind in (ARRAY, TENSOR, SCALAR)
+            source = {ARRAY: "numpy", TENSOR: "torch", SCALAR: "numpy"}.get(kind, "")
+            dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
+            shape = str(tuple(value.shape)) if numeric and not (kind is TENSOR and value.is_nested) else describe(value)
+            where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
+            size = _size(_leaf_bytes(value)) if numeric else ""
+            cells = [shape, dtype, source + where, size, first_values(value, _object_text) if numeric else ""]
+        spans = "".join(f"<span>{escape(cell)}</span>" for cell in cells)
+        rows += f"<div class='tb-row'><b>{escape(name)}</b>{spans}</div>"
     if meta := meta_of(tree):
-        rows += f"<div class='tb-row'><b>meta</b><span>{_escape(_object_text(meta))}</span></div>"
+        rows += f"<div class='tb-row'><b>meta</b><span>{escape(_object_text(meta))}</span></div>"
     return (
-        f"<details{' open' if is_open else ''}><summary><b>{_escape(label)}</b> <i>{_escape(note)}</i></summary>"
+        f"<details{' open' if is_open else ''}><summary><b>{escape(label)}</b> <i>{escape(note)}</i></summary>"
         f"<div class='tb-body'>{rows}</div></details>"
-    )
-
-
-def _field(name: str, value: Any) -> str:
-    kind = KINDS[type(value)]
-    if is_placeholder(value):
-        return f"<div class='tb-row'><b>{_escape(name)}</b><span>reserved</span></div>"
-    if kind is BATCH:
-        return _branch(name, value, False)
-    numeric = kind in (ARRAY, TENSOR, SCALAR)
-    source = {ARRAY: "numpy", TENSOR: "torch", SCALAR: "numpy"}.get(kind, "")
-    dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
-    shape = str(tuple(value.shape)) if numeric and not (kind is TENSOR and value.is_nested) else describe(value)
-    where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
-    size = _size(_leaf_bytes(value)) if numeric else ""
-    cells = (shape, dtype, source + where, size, first_values(value, _object_text) if numeric else "")
-    return (
-        f"<div class='tb-row'><b>{_escape(name)}</b>{''.join(f'<span>{_escape(cell)}</span>' for cell in cells)}</div>"
     )
 
 

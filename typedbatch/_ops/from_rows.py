@@ -19,7 +19,6 @@ from typedbatch._tree.kinds import (
     SCALAR,
     SEQUENCE,
     TENSOR,
-    Kind,
     Tree,
     describe,
     kind_of,
@@ -104,29 +103,25 @@ def _columns(
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in rows for name in row):  # A dict preserves the order of first occurrence.
         values = [row.get(name, _GAP) for row in rows]
+        there = np.fromiter((value is not _GAP for value in values), bool, len(values))
         try:
-            columns[name] = _column(values, numbers, missing, name in declared)
+            if there.all():
+                columns[name] = object_array(values) if name in declared else _joined(values, numbers, missing)
+            elif missing == "error":
+                row = numbers[int(np.argmin(there))]
+                raise StructureError(
+                    f"row {row} lacks this key, which other rows have; missing='none' puts None there, missing='zero' "
+                    "zeros, and objects(...) around a column of dicts stores them unchanged"
+                )
+            elif missing == "none" or name in declared:
+                columns[name] = object_array([None if value is _GAP else value for value in values])
+            else:
+                present = [value for value in values if value is not _GAP]
+                rows_there = [number for number, here in zip(numbers, there, strict=True) if here]
+                columns[name] = spread(_joined(present, rows_there, missing), there)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
     return columns
-
-
-def _column(values: list[Any], numbers: Sequence[int], missing: MissingInRows, is_objects: bool) -> Any:
-    there = np.fromiter((value is not _GAP for value in values), bool, len(values))
-    if there.all():
-        return object_array(values) if is_objects else _joined(values, numbers, missing)
-    if missing == "error":
-        row = numbers[int(np.argmin(there))]
-        raise StructureError(
-            f"row {row} lacks this key, which other rows have; missing='none' puts None there, missing='zero' zeros, "
-            "and objects(...) around a column of dicts stores them unchanged"
-        )
-    if missing == "none" or is_objects:
-        return object_array([None if value is _GAP else value for value in values])
-    present = [value for value in values if value is not _GAP]
-    return spread(
-        _joined(present, [number for number, here in zip(numbers, there, strict=True) if here], missing), there
-    )
 
 
 def _joined(values: list[Any], numbers: Sequence[int], missing: MissingInRows) -> Any:
@@ -139,17 +134,12 @@ def _joined(values: list[Any], numbers: Sequence[int], missing: MissingInRows) -
         return object_array(values)
     if kinds <= _NUMBERS:
         return to_array(values)
-    return stack_leaves(values, kinds, 0) if _is_stackable(values, kinds) else object_array(values)
-
-
-def _is_stackable(values: list[Any], kinds: set[Kind]) -> bool:
-    """Return whether the values are all arrays of numbers, all tensors or all distributions, and of the same shape."""
-    if len(kinds) != 1 or kinds.isdisjoint({ARRAY, TENSOR, DISTRIBUTION}):
-        return False
+    stackable = False
     if kinds == {DISTRIBUTION}:
-        return len({(type(value), value.batch_shape, value.event_shape) for value in values}) == 1
-    if kinds == {ARRAY} and any(value.dtype.kind not in "biufcmM" for value in values):
-        return False
-    if any(getattr(value, "is_nested", False) for value in values):
-        return False
-    return len({value.shape for value in values}) == 1
+        stackable = len({(type(value), value.batch_shape, value.event_shape) for value in values}) == 1
+    elif kinds == {ARRAY}:
+        is_plain = all(value.dtype.kind in "biufcmM" for value in values)
+        stackable = is_plain and len({value.shape for value in values}) == 1
+    elif kinds == {TENSOR}:
+        stackable = not any(value.is_nested for value in values) and len({value.shape for value in values}) == 1
+    return stack_leaves(values, kinds, 0) if stackable else object_array(values)

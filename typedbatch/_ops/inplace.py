@@ -112,7 +112,8 @@ def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
             except FloatingPointError:
                 raise
             except REFUSALS as error:
-                raise _refused(operation, leaf, value, error).under(path) from error
+                text = f"{symbol(operation)} cannot take {describe(leaf)} and {describe(value)}: {error}"
+                raise LeafError(text, path) from error
     for i, (_, leaf, value, where) in enumerate(writes):
         if i not in ready:
             operation(leaf, value)
@@ -222,10 +223,6 @@ def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator
                 yield Write(prefix + name, leaf, _fitting(operation, leaf, value), (tree.__dict__, name))
 
 
-def _refused(operation: Operation, leaf: Any, value: Any, error: Exception) -> LeafError:
-    return LeafError(f"{symbol(operation)} cannot take {describe(leaf)} and {describe(value)}: {error}")
-
-
 def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
     """Return the other operand in a form that the leaf can take, or raise an error."""
     if kind_of(leaf) not in (ARRAY, TENSOR, SCALAR) or not is_operand(value) or kind_of(value) is BATCH:
@@ -253,7 +250,7 @@ def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
             with np.errstate(all="ignore"):
                 operation(leaf if kind is SCALAR else _sample(leaf.dtype), _sample(other))
     except REFUSALS as error:
-        raise _refused(operation, leaf, value, error) from error
+        raise LeafError(f"{symbol(operation)} cannot take {describe(leaf)} and {describe(value)}: {error}") from error
     return value
 
 

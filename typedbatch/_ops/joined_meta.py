@@ -58,12 +58,9 @@ def joined_meta(parts: Sequence[Mapping[str, Any]], rule: MetaRule) -> dict[str,
             if len(values) < len(metas):
                 text = f"{len(metas) - len(values)} of {len(metas)} batches lack it"
             else:
-                other = next(value for value in values[1:] if not same_leaf(values[0], value))
-                text = f"the batches differ: {_shown(values[0])}, {_shown(other)}"
+                pair = values[0], next(value for value in values[1:] if not same_leaf(values[0], value))
+                shown = [repr(value) if isinstance(value, (bool, int, float)) else describe(value) for value in pair]
+                text = f"the batches differ: {', '.join(shown)}"
             hint = f"meta='first' takes the first, meta='drop' leaves it out, meta={{{key!r}: max}} calls a function"
             raise StructureError(f"{text}; {hint}", f"meta.{key}")
     return joined
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, (bool, int, float)) else describe(value)

@@ -31,17 +31,13 @@ def _stack(batches: Any, axis: int = 0, *more: Any, **options: Any) -> Any:
     return stack_trees(batches, axis, "error", to_leaf)
 
 
-def _both(one: object, two: object) -> bool:
-    return kind_of(one) is kind_of(two) is BATCH
-
-
 _WHOLE: dict[Function, Function] = {
     np.concatenate: _cat,
     np.stack: _stack,
     np.array_equal: lambda a1, a2, equal_nan=False: (
-        _both(a1, a2) and (allclose(a1, a2, 0, 0, equal_nan) if equal_nan else equal(a1, a2))
+        kind_of(a1) is kind_of(a2) is BATCH and (allclose(a1, a2, 0, 0, equal_nan) if equal_nan else equal(a1, a2))
     ),
-    np.allclose: lambda a, b, *args, **kwargs: _both(a, b) and allclose(a, b, *args, **kwargs),
+    np.allclose: lambda a, b, *args, **kwargs: kind_of(a) is kind_of(b) is BATCH and allclose(a, b, *args, **kwargs),
     np.shape: lambda a: tuple(a.shape),
 }
 """numpy functions that apply to a batch as a whole."""
@@ -79,7 +75,15 @@ def apply_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     if batches != [True] + [False] * (len(batches) - 1):
         return NotImplemented
     tree, *_ = given.args
-    return _reduce(function, tree, **{name: value for name, value in given.arguments.items() if value is not tree})
+    options = {name: value for name, value in given.arguments.items() if value is not tree}
+    axis = options.pop("axis", None)
+    if axis is None:
+        axis = tuple(range(shared_dims(tree.__dict__)))
+        if function in (np.argmin, np.argmax):
+            if len(axis) != 1:
+                raise LeafError(f"np.{function.__name__} of fields that share {len(axis)} dimensions needs axis=")
+            axis = axis[0]
+    return apply(_on_leaf(function, {"axis": axis, **options}), tree)
 
 
 @cache
@@ -87,16 +91,6 @@ def _signature(function: Function) -> Any:
     from inspect import signature  # imported here because it is slow to import
 
     return signature(function)
-
-
-def _reduce(function: Function, tree: Tree, axis: Any = None, **kwargs: Any) -> Any:
-    if axis is None:
-        axis = tuple(range(shared_dims(tree.__dict__)))
-        if function in (np.argmin, np.argmax):
-            if len(axis) != 1:
-                raise LeafError(f"np.{function.__name__} of fields that share {len(axis)} dimensions needs axis=")
-            axis = axis[0]
-    return apply(_on_leaf(function, {"axis": axis, **kwargs}), tree)
 
 
 def _on_leaf(function: Function, kwargs: Mapping[str, Any]) -> Function:

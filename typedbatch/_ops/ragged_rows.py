@@ -58,8 +58,12 @@ def take_sequences(ragged: Sequences, index: Any) -> Any:
         first, last, step = index.indices(count)
         if step == 1:
             return _between(ragged, first, max(first, last), ragged.sizes[first : max(first, last)])
-        return _gathered(ragged, np.arange(count)[index])  # This also accepts a step that no integer of numpy can hold.
-    return _gathered(ragged, _row_numbers(index, count))
+        numbers = np.arange(count)[index]  # This also accepts a step that no integer of numpy can hold.
+    else:
+        numbers = _row_numbers(index, count)
+    sizes = ragged.sizes[numbers]
+    rows = gathered_rows(ragged.offsets[numbers], sizes)
+    return new_sequences(type(ragged), _Rows(rows).of_tree(ragged.values), sizes)
 
 
 def _row_numbers(index: Any, count: int) -> NDArray[np.intp]:
@@ -81,12 +85,6 @@ def _between(ragged: Sequences, first: int, last: int, sizes: Any) -> Any:
     start, end = ragged.offsets[[first, last]].tolist()
     values = ragged.values  # A batch without fields has no rows to take.
     return new_sequences(type(ragged), take_basic(values, slice(start, end)) if values.__dict__ else values, sizes)
-
-
-def _gathered(ragged: Sequences, numbers: NDArray[np.intp]) -> Any:
-    sizes = ragged.sizes[numbers]
-    rows = gathered_rows(ragged.offsets[numbers], sizes)
-    return new_sequences(type(ragged), _Rows(rows).of_tree(ragged.values), sizes)
 
 
 def gathered_rows(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:

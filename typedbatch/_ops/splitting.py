@@ -26,26 +26,19 @@ Rng: TypeAlias = "np.random.Generator | torch.Generator | int | None"
 
 def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iterator[T]:
     """Cut a batch into pieces; see :meth:`typedbatch.Batch.split`. Arguments are checked before the first piece."""
-    rows = _rows_to_split(tree)
-    pieces = list(bounds(rows, size, merge_last))
-    return _pieces(tree, pieces, permutation(rows, rng) if shuffle else None)
-
-
-def _rows_to_split(tree: Tree) -> int:
-    """Return the length of the shortest field, with a warning if others are longer; Tianshou cuts them silently."""
     cls: Any = type(tree)
     if cls._needs_equal_rows:  # The name is private because a public one could be a field.
-        return rows_to_take(tree)
-    rows = count_rows(tree.__dict__) or 0
-    if longer := longer_fields(tree.__dict__, rows):
-        text = f"split() uses the first {rows} rows, the length of the shortest field, and drops the rest: {longer}"
-        warnings.warn(text, stacklevel=4)
-    return rows
-
-
-def _pieces(tree: T, bounds: list[tuple[int, int]], order: NDArray[np.intp] | None) -> Iterator[T]:
-    for start, stop in bounds:
-        yield take_basic(tree, slice(start, stop)) if order is None else take_rows(tree, order[start:stop], None)
+        rows = rows_to_take(tree)
+    else:
+        rows = count_rows(tree.__dict__) or 0
+        if longer := longer_fields(tree.__dict__, rows):  # Tianshou cuts these silently.
+            text = f"split() uses the first {rows} rows, the length of the shortest field, and drops the rest: {longer}"
+            warnings.warn(text, stacklevel=3)
+    pieces = list(bounds(rows, size, merge_last))
+    if not shuffle:
+        return (take_basic(tree, slice(start, stop)) for start, stop in pieces)
+    order = permutation(rows, rng)
+    return (take_rows(tree, order[start:stop], None) for start, stop in pieces)
 
 
 def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:

@@ -37,21 +37,19 @@ class Tree:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _require_plain_storage(cls)
+        for members in map(vars, cls.__mro__):
+            for name, member in members.items():
+                if isinstance(member, cached_property):
+                    text = f"{cls.__name__}.{name} would keep its value among the fields; use a property"
+                    raise DeclarationError(text)
+            if members.get("__slots__"):
+                text = f"{cls.__name__} has __slots__, which copies would lose; a batch has fields alone"
+                raise DeclarationError(text)
         for listener in listeners:
             listener()
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
-
-
-def _require_plain_storage(cls: type) -> None:
-    for members in map(vars, cls.__mro__):
-        for name, member in members.items():
-            if isinstance(member, cached_property):
-                raise DeclarationError(f"{cls.__name__}.{name} would keep its value among the fields; use a property")
-        if members.get("__slots__"):
-            raise DeclarationError(f"{cls.__name__} has __slots__, which copies would lose; a batch has fields alone")
 
 
 class Sequences:
@@ -123,36 +121,30 @@ class _Kinds(dict[type, Kind]):
     """Kind of each class: ``KINDS[type(value)]``. A class is examined once, at its first look-up."""
 
     def __missing__(self, cls: type) -> Kind:
-        kind = self[cls] = _kind_of_class(cls)
+        # A tensor exists only in a process that has imported torch, so it is never imported here. Another thread may
+        # still be importing it.
+        torch: Any = sys.modules.get("torch")
+        of_torch: list[tuple[Kind, tuple[type, ...]]] = []
+        if hasattr(torch, "distributions"):
+            of_torch = [(TENSOR, (torch.Tensor,)), (DISTRIBUTION, (torch.distributions.Distribution,))]
+        # The first rule that matches decides. str and bytes are objects, since text has no dtype to compute with.
+        rules: list[tuple[Kind, tuple[type, ...]]] = [
+            (ARRAY, (np.ndarray,)),
+            (BATCH, (Tree,)),
+            (RAGGED, (Sequences,)),
+            (NONE, (type(None),)),
+            *of_torch,
+            (OBJECT, (str, bytes, bytearray, memoryview)),
+            (SCALAR, (np.generic,)),
+            (MAPPING, (Mapping,)),
+            (NUMBER, (Number,)),
+            (SEQUENCE, (Sequence,)),
+        ]
+        kind = self[cls] = next((kind for kind, classes in rules if issubclass(cls, classes)), OBJECT)
         if kind is TENSOR:
             for listener in listeners:
                 listener()
         return kind
-
-
-def _kind_of_class(cls: type) -> Kind:
-    # The first rule that matches decides. str and bytes are objects, since text has no dtype to compute with.
-    rules: list[tuple[Kind, tuple[type, ...]]] = [
-        (ARRAY, (np.ndarray,)),
-        (BATCH, (Tree,)),
-        (RAGGED, (Sequences,)),
-        (NONE, (type(None),)),
-        *_torch_rules(),
-        (OBJECT, (str, bytes, bytearray, memoryview)),
-        (SCALAR, (np.generic,)),
-        (MAPPING, (Mapping,)),
-        (NUMBER, (Number,)),
-        (SEQUENCE, (Sequence,)),
-    ]
-    return next((kind for kind, classes in rules if issubclass(cls, classes)), OBJECT)
-
-
-def _torch_rules() -> list[tuple[Kind, tuple[type, ...]]]:
-    # A tensor exists only in a process that has imported torch, so it is never imported here.
-    torch: Any = sys.modules.get("torch")
-    if not hasattr(torch, "distributions"):  # torch is absent, or another thread is still importing it.
-        return []
-    return [(TENSOR, (torch.Tensor,)), (DISTRIBUTION, (torch.distributions.Distribution,))]
 
 
 KINDS = _Kinds({np.ndarray: ARRAY, type(None): NONE, dict: MAPPING, list: SEQUENCE, tuple: SEQUENCE, str: OBJECT})

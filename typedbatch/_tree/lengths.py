@@ -92,32 +92,27 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
             return min(map(len, fields.values()))
     shortest: int | None = None
     for name, value in fields.items():
+        rows: int | None = None
         if type(value) is ndarray and value.shape:
-            rows: int | None = value.shape[0]
-        else:
-            rows = _count_leaf(name, value)
+            rows = value.shape[0]
+        elif KINDS[type(value)] is BATCH:
+            try:
+                rows = count_rows(value.__dict__)
+            except NoLengthError as error:
+                raise error.under(name) from None
+        elif value is not None:
+            shape = leading_shape(value)
+            if not shape:
+                scalar = f"a scalar ({describe(value)}) has no rows"
+                text = f"{scalar}, so the batch has no length; is_empty() tells whether it has fields"
+                raise NoLengthError(text, name)
+            rows = shape[0]
         if rows is not None and (shortest is None or rows < shortest):
             shortest = rows
     return shortest
 
 
 _ARRAYS: Final = {ndarray}
-
-
-def _count_leaf(name: str, value: Any) -> int | None:
-    kind = KINDS[type(value)]
-    if kind is NONE:
-        return None
-    if kind is BATCH:
-        try:
-            return count_rows(value.__dict__)
-        except NoLengthError as error:
-            raise error.under(name) from None
-    shape = leading_shape(value)
-    if not shape:
-        scalar = f"a scalar ({describe(value)}) has no rows"
-        raise NoLengthError(f"{scalar}, so the batch has no length; is_empty() tells whether it has fields", name)
-    return shape[0]
 
 
 def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

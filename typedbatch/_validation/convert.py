@@ -70,7 +70,7 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dt
         raise SettingError(
             f"dtype= is for tensors, and {schema.name} declares none; declare tensors, as in RolloutBatch[Tensor]"
         )
-    result = new_tree(class_for(schema, batch), _converted(batch, plan, plan.kind, turns))
+    result = _converted(batch, schema, plan.kind, turns)
     if type(batch.__dict__) is not dict:
         keep_meta(batch, result)
     fill_defaults(type(result), result.__dict__)
@@ -109,18 +109,20 @@ _NOTHING: dict[str, Any] = {}
 _plan_of = cache(_Plan)
 
 
-def _converted(batch: Any, plan: _Plan | None, kind: Kind, turns: dict[Kind, Turn]) -> dict[str, Any]:
-    """Return the converted fields of a batch. Undeclared fields are converted to ``kind``."""
+def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, Turn]) -> Any:
+    """Return the converted batch. Fields that no schema declares are converted to ``kind``, or the kind of its plan."""
+    plan = None if schema is None else _plan_of(schema)
     leaves, nested, sequences = (plan.leaves, plan.nested, plan.sequences) if plan is not None else (_NOTHING,) * 3
-    out = {}
+    kind = kind if plan is None else plan.kind
+    out: dict[str, Any] = {}
     name = ""
     try:
         for name, value in batch.__dict__.items():
             own = KINDS[type(value)]
             if own is BATCH:
-                out[name] = _converted_batch(value, nested.get(name), kind, turns)
+                out[name] = _converted(value, nested.get(name), kind, turns)
             elif own is RAGGED:
-                values = _converted_batch(value.values, sequences.get(name), kind, turns)
+                values = _converted(value.values, sequences.get(name), kind, turns)
                 out[name] = new_sequences(type(value), values, value.sizes)
             else:
                 wanted = leaves.get(name, kind)
@@ -129,11 +131,4 @@ def _converted(batch: Any, plan: _Plan | None, kind: Kind, turns: dict[Kind, Tur
                 out[name] = turns[wanted](value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
-    return out
-
-
-def _converted_batch(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, Turn]) -> Any:
-    if schema is None:
-        return new_tree(type(batch), _converted(batch, None, kind, turns))
-    plan = _plan_of(schema)
-    return new_tree(class_for(schema, batch), _converted(batch, plan, plan.kind, turns))
+    return new_tree(type(batch) if schema is None else class_for(schema, batch), out)

@@ -147,7 +147,11 @@ class _Plan:
         code = plain.__code__
         where = f"{plain.__module__}.{plain.__qualname__}()  {show_place(code.co_filename, code.co_firstlineno)}"
         self.place = place or where
-        self.scope = _scope_of(plain)
+        closure = inspect.getclosurevars(plain).nonlocals if isinstance(plain, types.FunctionType) else {}
+        parameters = {parameter.__name__: parameter for parameter in getattr(plain, "__type_params__", ())}
+        module = vars(sys.modules.get(plain.__module__, types.ModuleType("")))
+        self.scope: Mapping[str, Any] = {**vars(sys.modules["typedbatch"]), **module, **closure, **parameters}
+        """The names for string annotations; the later ones of these win."""
         self.positions: list[tuple[int, str, Validator]] = []
         self.keywords: dict[str, Validator | None] = {}
         """The validator, or None, of every parameter that can be passed by name: the others belong to ``**kwargs``."""
@@ -308,11 +312,3 @@ def _plain_function(function: Any) -> Any:
         return getattr(function, "__func__", function)
     call = type(function).__call__
     return call if hasattr(call, "__code__") else None
-
-
-def _scope_of(function: Any) -> Mapping[str, Any]:
-    """Return the names for string annotations: typedbatch's, the module's and enclosing functions'; later ones win."""
-    closure = inspect.getclosurevars(function).nonlocals if isinstance(function, types.FunctionType) else {}
-    parameters = {parameter.__name__: parameter for parameter in getattr(function, "__type_params__", ())}
-    module = vars(sys.modules.get(function.__module__, types.ModuleType("")))
-    return {**vars(sys.modules["typedbatch"]), **module, **closure, **parameters}

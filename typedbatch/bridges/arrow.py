@@ -146,7 +146,15 @@ def _columns(tree: Tree, rows: int, lists: bool) -> dict[str, Any]:
     for name, value in tree.__dict__.items():
         try:
             name.encode()
-            column = _lists(name, value, lists) if KINDS[type(value)] is RAGGED else _column(value, rows, lists)
+            if KINDS[type(value)] is RAGGED:
+                # Lists of numbers if its only field has the column's name, or else of structs.
+                inner = _columns(value.values, int(value.sizes.sum()), lists)
+                items = inner[name] if [*inner] == [name] else pa.StructArray.from_arrays([*inner.values()], [*inner])
+                is_small = len(items) < 2**31
+                offsets = pa.array(value.offsets, pa.int32() if is_small else pa.int64())
+                column = (pa.ListArray if is_small else pa.LargeListArray).from_arrays(offsets, items)
+            else:
+                column = _column(value, rows, lists)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
@@ -193,15 +201,6 @@ def _column(value: Any, rows: int, lists: bool) -> Any:
     return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(flat.type.value_type, array.shape[1:]), flat)
 
 
-def _lists(name: str, ragged: Any, lists: bool) -> Any:
-    """Return a Ragged as a column of lists, of numbers if its only field has the column's name, or else of structs."""
-    inner = _columns(ragged.values, int(ragged.sizes.sum()), lists)
-    rows = inner[name] if [*inner] == [name] else pa.StructArray.from_arrays(list(inner.values()), list(inner))
-    if len(rows) < 2**31:
-        return pa.ListArray.from_arrays(pa.array(ragged.offsets, pa.int32()), rows)
-    return pa.LargeListArray.from_arrays(pa.array(ragged.offsets, pa.int64()), rows)
-
-
 def _times(array: Any) -> Any:
     """Return dates in units that Arrow supports.
 
@@ -223,17 +222,12 @@ def _objects(values: list[Any]) -> Any:
             "a column cannot have both dicts and None: it would be read as a nested batch, whose rows all have values"
         )
     for value, stored in zip(values, column.to_pylist(), strict=True):
-        if not _is_equal(value, stored):
+        given = value.tolist() if isinstance(value, np.ndarray) else value
+        if isinstance(given, (tuple, set)):
+            given = [*given]
+        if not (given == stored or (given != given and stored != stored)):  # NaN differs from itself
             raise LeafError(f"objects of several kinds: Arrow would turn {value!r:.40} into {stored!r:.40}")
     return column
-
-
-def _is_equal(value: Any, stored: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, (tuple, set)):
-        value = [*value]
-    return bool(value == stored or (value != value and stored != stored))  # NaN
 
 
 def _parts(kind: Any) -> Mapping[str, Any] | None:
@@ -262,7 +256,17 @@ def _batch(names: list[str], columns: list[Any], ragged: Sequence[str] = ()) -> 
     fields: dict[str, Any] = {}
     for name, column in zip(names, columns, strict=True):
         try:
-            fields[name] = _ragged(name, column) if name in ragged else _leaf(column)
+            if name not in ragged:
+                fields[name] = _leaf(column)
+                continue
+            if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+                raise LeafError(f"a Ragged needs a column of lists of any length, got {column.type}")
+            if column.null_count:
+                raise StructureError("the list is null in some rows; replace the nulls by fill_null([])")
+            rows = column.flatten()
+            is_struct = pa.types.is_struct(rows.type)
+            values = _batch(_names(rows.type), rows.flatten()) if is_struct else Batch({name: _leaf(rows)})
+            fields[name] = Ragged(values, column.value_lengths().to_numpy(zero_copy_only=False))
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
@@ -272,12 +276,14 @@ def _batch(names: list[str], columns: list[Any], ragged: Sequence[str] = ()) -> 
 
 
 def _leaf(column: Any) -> Any:
-    kind = column.type
+    kind, numbers = column.type, column
     if isinstance(kind, pa.FixedShapeTensorType):
         return _tensor(column.storage, tuple(kind.shape), kind.permutation)
     if isinstance(kind, pa.BaseExtensionType):
         return _leaf(column.storage)
-    if pa.types.is_fixed_size_list(kind) and _is_tensor(column):
+    while pa.types.is_fixed_size_list(numbers.type) and not numbers.null_count:
+        numbers = numbers.flatten()
+    if pa.types.is_fixed_size_list(kind) and pa.types.is_primitive(numbers.type):
         return _tensor(column, (kind.list_size,), None)
     if pa.types.is_struct(kind):
         if column.null_count:
@@ -292,26 +298,6 @@ def _leaf(column: Any) -> Any:
     if pa.types.is_primitive(kind) and (not column.null_count or has_null):
         return column.to_numpy(zero_copy_only=False)
     return object_array(column.to_pylist())
-
-
-def _ragged(name: str, column: Any) -> Ragged[Batch]:
-    kind = column.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        raise LeafError(f"a Ragged needs a column of lists of any length, got {kind}")
-    if column.null_count:
-        raise StructureError("the list is null in some rows; replace the nulls by fill_null([])")
-    rows = column.flatten()
-    return Ragged(
-        _batch(_names(rows.type), rows.flatten()) if pa.types.is_struct(rows.type) else Batch({name: _leaf(rows)}),
-        column.value_lengths().to_numpy(zero_copy_only=False),
-    )
-
-
-def _is_tensor(column: Any) -> bool:
-    """Return whether a column has numbers in possibly nested lists of fixed sizes without nulls."""
-    while pa.types.is_fixed_size_list(column.type) and not column.null_count:
-        column = column.flatten()
-    return bool(pa.types.is_primitive(column.type))
 
 
 def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any) -> Any:

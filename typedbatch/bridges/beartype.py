@@ -36,8 +36,13 @@ def checking_batches(*schemas: Any, **options: Any) -> BeartypeConf:
     for schema in schemas:
         if not is_schema(schema):
             raise DeclarationError(f"checking_batches() takes protocols and records, got {schema!r}")
-    known = [*_TYPEDBATCH_SCHEMAS, *schemas]
-    return BeartypeConf(hint_overrides=FrozenDict({schema: _checked_hint(schema) for schema in known}), **options)
+    validator: Any = Is
+    overrides: dict[Any, Any] = {}
+    for schema in (*_TYPEDBATCH_SCHEMAS, *schemas):
+        cls = class_of(schema)
+        test = partial(_is_instance, schema, cls if Batch in cls.__mro__ else object)
+        overrides[schema] = Annotated[object, validator[test]]
+    return BeartypeConf(hint_overrides=FrozenDict(overrides), **options)
 
 
 _TYPEDBATCH_SCHEMAS = [
@@ -45,12 +50,6 @@ _TYPEDBATCH_SCHEMAS = [
     for value in vars(typedbatch).values()
     if isinstance(value, type) and value.__module__ in (protocols.__name__, records.__name__) and is_schema(value)
 ]
-
-
-def _checked_hint(schema: Any) -> Any:
-    cls = class_of(schema)
-    validator: Any = Is
-    return Annotated[object, validator[partial(_is_instance, schema, cls if Batch in cls.__mro__ else object)]]
 
 
 def _is_instance(schema: Any, cls: type, value: object) -> bool:

@@ -108,8 +108,13 @@ class CollateTokens(Generic[B]):
         others = [{name: value for name, value in row.items() if name not in named} for row in row_fields]
         columns = _columns(others, self.into)
         sequences = {name: _sequences(name, row_fields) for name in self.sides}
-        for names in self.together:
-            _require_same_lengths({name: sequences[name] for name in names})
+        for first, *rest in self.together:
+            for name in rest:
+                for row, parts in enumerate(zip(sequences[name], sequences[first], strict=True)):
+                    own, expected = parts
+                    if own.shape[:1] != expected.shape[:1]:
+                        has, but = (f"{len(part)} tokens" if part.ndim else "a number" for part in parts)
+                        raise StructureError(f"row {row}: {name} has {has}, but {first} has {but}")
         for name, side in self.sides.items():
             self._pad(name, side, sequences[name], columns)
         for name, fields in self.ragged.items():
@@ -147,20 +152,6 @@ def _fields_of_same_tokens(into: type, padded: Collection[str]) -> list[list[str
     return [*groups.values(), *masked]
 
 
-def _require_same_lengths(fields: Mapping[str, Sequence[Any]]) -> None:
-    """Raise an error unless all fields have the same number of tokens in each row.
-
-    Raises:
-        StructureError: a row has fields with different numbers of tokens.
-    """
-    (first, wanted), *others = fields.items()
-    for name, found in others:
-        for row, (own, expected) in enumerate(zip(found, wanted, strict=True)):
-            if own.shape[:1] != expected.shape[:1]:
-                has, but = (f"{len(part)} tokens" if part.ndim else "a number" for part in (own, expected))
-                raise StructureError(f"row {row}: {name} has {has}, but {first} has {but}")
-
-
 def _columns(rows: list[dict[str, Any]], into: type) -> dict[str, Any]:
     """Return the fields that are not of tokens, as tensors and objects."""
     found = lists_to_arrays(columns_of(rows, "error", object_fields[into]), number_fields[into])
@@ -179,16 +170,14 @@ def _sequences(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     if len(found) < len(rows):
         row = next(number for number, row in enumerate(rows) if name not in row)
         raise StructureError(f"row {row} lacks this key, but other rows have it", name)
-    with under(name):
-        return [_sequence(name, value) for value in found]
-
-
-def _sequence(name: str, value: Any) -> Any:
-    if KINDS[type(value)] is TENSOR:
-        return value
-    # torch would create a tensor of floats from an empty list
-    is_integer = isinstance(value, list) and not value and (name in _MASK_OF or name.endswith("_mask"))
-    try:
-        return torch.tensor(value, dtype=torch.int64 if is_integer else None)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise LeafError(f"tokens must be a list of numbers, an array or a tensor, got {describe(value)}") from error
+    sequences = []
+    for value in found:
+        # torch would create a tensor of floats from an empty list
+        is_integer = isinstance(value, list) and not value and (name in _MASK_OF or name.endswith("_mask"))
+        try:
+            is_tensor = KINDS[type(value)] is TENSOR
+            sequences.append(value if is_tensor else torch.tensor(value, dtype=torch.int64 if is_integer else None))
+        except (TypeError, ValueError, RuntimeError) as error:
+            text = f"tokens must be a list of numbers, an array or a tensor, got {describe(value)}"
+            raise LeafError(text, name) from error
+    return sequences

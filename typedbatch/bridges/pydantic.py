@@ -45,7 +45,7 @@ from typedbatch._tree.kinds import (
 )
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, LeafError, Problem, SchemaError, TypedBatchError, under
+from typedbatch.errors import DeclarationError, LeafError, SchemaError, TypedBatchError, under
 from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.records import default_of
 from typedbatch.schema.fields import Field
@@ -165,7 +165,8 @@ def to_batch(model: Any) -> Batch:
     if not isinstance(model, BaseModel):
         raise LeafError(f"to_batch() takes a pydantic model, got {describe(model)}")
     require_depth(model, _parts)
-    return _batch_of(model)
+    batch: Batch = _without_models(model)
+    return batch
 
 
 def _parts(value: Any) -> Mapping[Any, Any] | None:
@@ -176,21 +177,18 @@ def _parts(value: Any) -> Mapping[Any, Any] | None:
     return value if isinstance(value, dict) else fields_of(value)
 
 
-def _batch_of(model: BaseModel) -> Batch:
-    given = {**model.__dict__, **(model.__pydantic_extra__ or {})}
-    if isinstance(model, BatchModel):
-        fields = schema_of(type(model).batch_schema)
-        not_nullable = {field.name for field in fields if field.optional and NONE not in (field.kinds or {NONE})}
-        given = {name: value for name, value in given.items() if value is not None or name not in not_nullable}
-    return Batch({name: _without_models(value) for name, value in given.items()})
-
-
 def _without_models(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return _batch_of(value)
+    """Return a value with batches in place of models, which may be in dicts and lists."""
     if isinstance(value, dict):
         return {name: _without_models(part) for name, part in value.items()}
-    return [_without_models(part) for part in value] if isinstance(value, list) else value
+    if not isinstance(value, BaseModel):
+        return [_without_models(part) for part in value] if isinstance(value, list) else value
+    given = {**value.__dict__, **(value.__pydantic_extra__ or {})}
+    if isinstance(value, BatchModel):
+        fields = schema_of(type(value).batch_schema)
+        not_nullable = {field.name for field in fields if field.optional and NONE not in (field.kinds or {NONE})}
+        given = {name: part for name, part in given.items() if part is not None or name not in not_nullable}
+    return Batch({name: _without_models(part) for name, part in given.items()})
 
 
 def schema_for(source: Any) -> CoreSchema:
@@ -229,21 +227,19 @@ def _validate(value: Any, source: Any) -> Any:
     try:
         return validate_at(value, source, _BOUNDARY)
     except SchemaError as error:
-        raise ValidationError.from_exception_data(
-            error.schema, [_details(problem, value) for problem in error.problems]
-        ) from error
-
-
-def _details(problem: Problem, batch: Any) -> InitErrorDetails:
-    location, found = parts_of(problem.path), batch
-    for name in location:
-        found = found.__dict__.get(name) if isinstance(found, Tree) else None
-    number, _, code = problem.code.partition(" ")
-    context = {**problem.to_dict(), "code": number, "said": f"{in_a_line(problem)} [{number}]"}
-    kind = PydanticCustomError(code.replace("-", "_"), "{said}", context)
-    shown = batch if found is None else found
-    # a batch is only described, since the text of a whole one would hide the message
-    return InitErrorDetails(type=kind, loc=location, input=describe(shown) if isinstance(shown, Tree) else shown)
+        details: list[InitErrorDetails] = []
+        for problem in error.problems:
+            location, found = parts_of(problem.path), value
+            for name in location:
+                found = found.__dict__.get(name) if isinstance(found, Tree) else None
+            number, _, code = problem.code.partition(" ")
+            context = {**problem.to_dict(), "code": number, "said": f"{in_a_line(problem)} [{number}]"}
+            kind = PydanticCustomError(code.replace("-", "_"), "{said}", context)
+            shown = value if found is None else found
+            # a batch is only described, since the text of a whole one would hide the message
+            given = describe(shown) if isinstance(shown, Tree) else shown
+            details.append(InitErrorDetails(type=kind, loc=location, input=given))
+        raise ValidationError.from_exception_data(error.schema, details) from error
 
 
 def _model_field(target: type, field: Field) -> Any:

@@ -71,16 +71,15 @@ def to_rllib(batch: Any) -> Any:
     tree: SampleBatch = new_tree(SampleBatch, dict(require_bounded(batch, "to_rllib()").__dict__))
     layout = layout_of(tree.__dict__)
     tree.decompress_if_needed(list(tree.__dict__))
-    columns = {name: _column(name, value) for name, value in tree.__dict__.items() if not is_placeholder(value)}
+    columns: dict[str, Any] = {}
+    for name, value in tree.__dict__.items():
+        if KINDS[type(value)] is not BATCH:
+            columns[name] = np.asarray(leaf_to_numpy(value), np.int32) if name == "seq_lens" else value
+        elif not is_placeholder(value):
+            columns[name] = object_array(Batch.to_list_of_dicts(value)) if name == "infos" else Batch.to_dict(value)
     if "dones" in columns:
         dones = columns.pop("dones")
         columns.setdefault("terminateds", dones)
     if layout.seq_lens is None:
         return rllib.SampleBatch(columns)
     return rllib.SampleBatch(columns, _zero_padded=not layout.is_flat, _max_seq_len=tree.max_seq_len)
-
-
-def _column(name: str, value: Any) -> Any:
-    if KINDS[type(value)] is BATCH:
-        return object_array(Batch.to_list_of_dicts(value)) if name == "infos" else Batch.to_dict(value)
-    return np.asarray(leaf_to_numpy(value), np.int32) if name == "seq_lens" else value

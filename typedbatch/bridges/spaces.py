@@ -72,17 +72,19 @@ def _array_type(dtype: str, shape: str) -> Any:
 
 
 def _rules(space: Any) -> list[Rule]:
-    if isinstance(space, spaces.Box):
-        return _bound_rules(space.low, space.high)
-    if isinstance(space, spaces.Discrete):
-        return _bound_rules(np.asarray(space.start), np.asarray(space.start + space.n - 1))
-    if isinstance(space, spaces.MultiDiscrete):
-        return _bound_rules(space.start, space.start + space.nvec - 1)
-    return _bound_rules(np.int8(0), np.int8(1)) if isinstance(space, spaces.MultiBinary) else []
-
-
-def _bound_rules(low: Any, high: Any) -> list[Rule]:
     """Return a rule for each bounded side. Bounds may differ between elements."""
+    low: Any
+    high: Any
+    if isinstance(space, spaces.Box):
+        low, high = space.low, space.high
+    elif isinstance(space, spaces.Discrete):
+        low, high = np.asarray(space.start), np.asarray(space.start + space.n - 1)
+    elif isinstance(space, spaces.MultiDiscrete):
+        low, high = space.start, space.start + space.nvec - 1
+    elif isinstance(space, spaces.MultiBinary):
+        low, high = np.int8(0), np.int8(1)
+    else:
+        return []
     rules = [Rule("no NaN", lambda values: values == values)] if np.asarray(low).dtype.kind == "f" else []
     if np.isfinite(low).any():
         rules.append(Rule(f">= {_describe_limit(low)}", lambda values: values >= low))

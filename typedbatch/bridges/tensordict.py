@@ -105,7 +105,16 @@ def _batch(data: Any) -> Batch:
     name: Any
     for name in data.keys():  # noqa: SIM118  # iteration goes over rows
         try:
-            fields[name] = _leaf(data.get(name))
+            value = data.get(name)
+            if isinstance(value, NonTensorStack):
+                value = object_array(value.tolist())
+            elif isinstance(value, LinkedList):  # the form in which a tensorclass returns a NonTensorStack
+                value = object_array(value)
+            elif isinstance(value, NonTensorData):
+                value = value.data
+            elif is_tensor_collection(value):
+                value = _batch(value)
+            fields[name] = value
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
@@ -172,37 +181,26 @@ def _tensordict(tree: Tree, size: torch.Size) -> TensorDict:
 def _entries(tree: Tree, size: torch.Size) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in tree.__dict__.items():
+        kind = KINDS[type(value)]
         with under(name):
-            fields[name] = _entry(value, size)
+            if kind is BATCH:
+                fields[name] = _tensordict(value, size)
+            elif kind is RAGGED:
+                fields[name] = _tensordict(Ragged(Batch.to_torch(value.values), value.sizes).to_nested(), size)
+            elif kind is DISTRIBUTION:
+                shown = describe(value)
+                raise LeafError(f"a TensorDict would not index {shown} with its rows; store its parameters instead")
+            elif kind not in (ARRAY, TENSOR, SCALAR):
+                fields[name] = NonTensorData(value, batch_size=size)
+            elif not is_objects(value):
+                if leading_shape(value)[: len(size)] != size:
+                    dims = f"the dimensions {list(size)} of the batch size"
+                    raise StructureError(f"{describe(value)} does not begin with {dims}")
+                fields[name] = value if kind is TENSOR else torch_side().to_tensor(value)
+            elif value.ndim != 1 or len(size) != 1:
+                raise LeafError(f"{describe(value)}: a TensorDict stacks objects only along the rows")
+            elif not len(value):
+                fields[name] = NonTensorStack(batch_size=size, stack_dim=0)
+            else:
+                fields[name] = NonTensorStack(*[NonTensorData(element) for element in value])
     return fields
-
-
-def _entry(value: Any, size: torch.Size) -> Any:
-    kind = KINDS[type(value)]
-    if kind is BATCH:
-        return _tensordict(value, size)
-    if kind is RAGGED:
-        return _tensordict(Ragged(Batch.to_torch(value.values), value.sizes).to_nested(), size)
-    if kind is DISTRIBUTION:
-        raise LeafError(f"a TensorDict would not index {describe(value)} with its rows; store its parameters instead")
-    if kind in (ARRAY, TENSOR, SCALAR) and leading_shape(value)[: len(size)] != size and not is_objects(value):
-        raise StructureError(f"{describe(value)} does not begin with the dimensions {list(size)} of the batch size")
-    if kind is TENSOR:
-        return value
-    if is_objects(value):
-        if value.ndim != 1 or len(size) != 1:
-            raise LeafError(f"{describe(value)}: a TensorDict stacks objects only along the rows")
-        if not len(value):
-            return NonTensorStack(batch_size=size, stack_dim=0)
-        return NonTensorStack(*[NonTensorData(element) for element in value])
-    return torch_side().to_tensor(value) if kind in (ARRAY, SCALAR) else NonTensorData(value, batch_size=size)
-
-
-def _leaf(value: Any) -> Any:
-    if isinstance(value, NonTensorStack):
-        return object_array(value.tolist())
-    if isinstance(value, LinkedList):  # the form in which a tensorclass returns a NonTensorStack
-        return object_array(value)
-    if isinstance(value, NonTensorData):
-        return value.data
-    return _batch(value) if is_tensor_collection(value) else value

@@ -146,9 +146,13 @@ def _pack(batch: Any) -> tuple[_Packed, _Buffers]:
     def put_into_buffer(leaf: Any) -> Any:
         if isinstance(leaf, Sequences):
             return _Sequences(type(leaf), _map_leaves(leaf.values, put_into_buffer), leaf.sizes)
-        if not _is_plain(leaf):
+        # Only numbers in one strided memory are sent as such.
+        kind, is_array = KINDS[type(leaf)], KINDS[type(leaf)] is ARRAY
+        is_plain = is_array and leaf.dtype.kind in "biufc" and leaf.dtype not in (np.longdouble, np.clongdouble)
+        if kind is TENSOR:
+            is_plain = type(leaf) is Tensor and leaf.layout is torch.strided
+        if not is_plain or (is_masked(leaf) if is_array else leaf.is_quantized or leaf.is_nested):
             return leaf
-        is_array = KINDS[type(leaf)] is ARRAY
         tensor = torch_side().to_tensor(leaf) if is_array else leaf.detach()
         buffer = _Buffer(tensor.dtype, tensor.device.type)
         place = _Place(buffer, sizes.get(buffer, 0), tuple(tensor.shape), is_array)
@@ -158,15 +162,6 @@ def _pack(batch: Any) -> tuple[_Packed, _Buffers]:
 
     tree = _map_leaves(require_bounded(batch, "torch_distributed"), put_into_buffer)
     return _Packed(tree, sizes), {buffer: torch.cat(parts) for buffer, parts in flat.items()}
-
-
-def _is_plain(leaf: Any) -> bool:
-    """Return whether a leaf has only numbers in one strided memory."""
-    kind = KINDS[type(leaf)]
-    if kind is TENSOR:
-        return type(leaf) is Tensor and leaf.layout is torch.strided and not leaf.is_quantized and not leaf.is_nested
-    known = kind is ARRAY and leaf.dtype.kind in "biufc" and leaf.dtype not in (np.longdouble, np.clongdouble)
-    return known and not is_masked(leaf)
 
 
 def _unpack(packed: _Packed, buffers: Mapping[_Buffer, Tensor]) -> Any:

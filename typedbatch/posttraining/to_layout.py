@@ -157,20 +157,31 @@ def _from_split(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Ro
     before, present = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
     require_unbroken(before, "prompt_mask")
     require_unbroken(present, "response_mask", from_start=True)
-    _require_shape(tree, "prompt_ids", before.shape)
-    _require_shape(tree, "response_ids", present.shape)
+    _shape_of_ids(tree, "prompt_ids", before.shape)
+    _shape_of_ids(tree, "response_ids", present.shape)
     require_samples(present, len(before), "response_mask")
     inner, others = _partition(tree, names, per_row, present.shape, ("prompt_ids", "prompt_mask", "response_ids"))
     require_within(present, inner, "response_mask")
     prompts = unpad(Batch(input_ids=tree.__dict__["prompt_ids"]), before)
     responses = unpad(Batch({**inner, "input_ids": tree.__dict__["response_ids"]}), present)
-    return _join(prompts, before.sum(1), responses, present.sum(1), others)
+    # The prompt and response of each sample come one after the other; fields of responses are zero at prompts.
+    of_prompts, sizes = before.sum(1), before.sum(1) + present.sum(1)
+    is_response = position_ids(sizes) >= np.repeat(of_prompts, sizes)
+    ids = cat([Batch(input_ids=prompts["input_ids"]), Batch(input_ids=responses["input_ids"])])
+    source = np.empty(len(is_response), np.intp)
+    source[~is_response] = np.arange(before.sum())
+    source[is_response] = before.sum() + np.arange(present.sum())
+    tokens = take(ids, source)
+    number = np.where(is_response, source - before.sum(), NO_ROW)
+    rest = Batch({name: value for name, value in responses.__dict__.items() if name != "input_ids"})
+    tokens.__dict__.update(take_or_zeros(rest, number).__dict__)
+    return Rows(tokens, sizes, others)
 
 
 def _from_left(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
     present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
     require_unbroken(present, "attention_mask")
-    _require_shape(tree, "input_ids", present.shape)
+    _shape_of_ids(tree, "input_ids", present.shape)
     require_samples(of_response, len(present), "response_mask")
     before = present.shape[1] - of_response.shape[1]
     if before < 0:
@@ -191,7 +202,7 @@ def _from_left(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Row
 def _from_right(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
     present = flags_of(tree, "attention_mask")
     require_unbroken(present, "attention_mask")
-    _require_shape(tree, "input_ids", present.shape)
+    _shape_of_ids(tree, "input_ids", present.shape)
     inner, others = _partition(tree, names, per_row, present.shape, ("input_ids", "attention_mask"))
     require_within(present, inner, "attention_mask")
     tokens = unpad(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), present)
@@ -208,7 +219,7 @@ def _from_ragged(tree: Any, _names: frozenset[str], _per_row: frozenset[str]) ->
 
 
 def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    tokens = leading_shape(_leaf(tree, "input_ids"))
+    tokens = _shape_of_ids(tree, "input_ids")
     ends = whole_numbers(tree.__dict__["cu_seqlens"], "cu_seqlens")
     if not len(ends) or ends[0] or (ends[1:] < ends[:-1]).any() or tokens[:1] != (ends[-1],):
         expected = f"must begin with 0, never decrease and end with the number of tokens, {list(tokens[:1])}"
@@ -219,30 +230,22 @@ def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> R
     return Rows(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), np.diff(ends), others)
 
 
-def _leaf(tree: Any, name: str) -> Any:
-    """Return a required field of ids.
+def _shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Return the shape of a required field of ids, which must be that of their mask if it is given.
 
     Raises:
         MissingFieldError: the batch does not have it.
-        StructureError: it is neither an array nor a tensor.
+        StructureError: it is neither an array nor a tensor, or has a different shape.
     """
     if name not in tree.__dict__:
         raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
     leaf = tree.__dict__[name]
     if kind_of(leaf) not in (ARRAY, TENSOR):
         raise StructureError(f"ids of tokens must be an array or a tensor, got {describe(leaf)}", name)
-    return leaf
-
-
-def _require_shape(tree: Any, name: str, shape: tuple[int, ...]) -> None:
-    """Raise an error unless the ids have the shape of their mask.
-
-    Raises:
-        MissingFieldError: the batch does not have such ids.
-        StructureError: they have a different shape, or are neither an array nor a tensor.
-    """
-    if (found := leading_shape(_leaf(tree, name))) != shape:
-        raise StructureError(f"it must have the shape of its mask, {list(shape)}, got {list(found)}", name)
+    shape = leading_shape(leaf)
+    if wanted is not None and shape != wanted:
+        raise StructureError(f"it must have the shape of its mask, {list(wanted)}, got {list(shape)}", name)
+    return shape
 
 
 def _partition(
@@ -265,21 +268,6 @@ def _partition(
             )
         (inner if name in names else others)[name] = value
     return inner, others
-
-
-def _join(prompts: Any, before: Any, responses: Any, after: Any, others: dict[str, Any]) -> Rows:
-    """Put the prompt and response of each sample one after the other; fields of responses are zero at prompts."""
-    sizes = before + after
-    is_response = position_ids(sizes) >= np.repeat(before, sizes)
-    ids = cat([Batch(input_ids=prompts["input_ids"]), Batch(input_ids=responses["input_ids"])])
-    source = np.empty(len(is_response), np.intp)
-    source[~is_response] = np.arange(before.sum())
-    source[is_response] = before.sum() + np.arange(after.sum())
-    tokens = take(ids, source)
-    number = np.where(is_response, source - before.sum(), NO_ROW)
-    rest = Batch({name: value for name, value in responses.__dict__.items() if name != "input_ids"})
-    tokens.__dict__.update(take_or_zeros(rest, number).__dict__)
-    return Rows(tokens, sizes, others)
 
 
 # ---- to each layout -----------------------------------------------------------------------------------------------

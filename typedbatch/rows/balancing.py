@@ -97,35 +97,27 @@ def _largest_differencing(totals: Sequence[int], parts: int, together: int) -> l
         heap.append((-_difference(chosen, parts), number, chosen))
     heapify(heap)
     while len(heap) > 1:
-        (_, number, first), (_, _, second) = heappop(heap), heappop(heap)
-        merged = _merge_partitions(first, second, parts, items)
-        heappush(heap, (-_difference(merged, parts), number, merged))
+        (_, number, longer), (_, _, shorter) = heappop(heap), heappop(heap)
+        if len(longer) < len(shorter):
+            longer, shorter = shorter, longer
+        # A merge touches only as many parts as the shorter partition has, so all merges together take about as many
+        # steps as there are items.
+        descending, empty = shorter[::-1], parts - len(longer)
+        joined = []
+        for part, other in zip(longer, descending[empty:], strict=False):
+            large, small = (other, part) if part.size < other.size else (part, other)
+            items[large.slot] += items[small.slot]
+            joined.append(_Part(large.total + small.total, large.size + small.size, large.slot))
+        del longer[: len(joined)]
+        for part in (*descending[:empty], *joined):
+            insort(longer, part)
+        heappush(heap, (-_difference(longer, parts), number, longer))
     return [items[part.slot] for part in reversed(heap[0][2])]
 
 
 def _difference(partition: _Partition, parts: int) -> int:
     """Return the difference between the largest and the smallest part, which is 0 long if a part is empty."""
     return partition[-1].total - (partition[0].total if len(partition) == parts else 0)
-
-
-def _merge_partitions(longer: _Partition, shorter: _Partition, parts: int, items: list[list[int]]) -> _Partition:
-    """Merge two partitions: the largest part of each goes together with the smallest of the other.
-
-    A merge touches only as many parts as the shorter partition has, so all merges together take about as many steps as
-    there are items. Both arguments are modified.
-    """
-    if len(longer) < len(shorter):
-        longer, shorter = shorter, longer
-    descending, empty = shorter[::-1], parts - len(longer)
-    joined = []
-    for part, other in zip(longer, descending[empty:], strict=False):
-        large, small = (other, part) if part.size < other.size else (part, other)
-        items[large.slot] += items[small.slot]
-        joined.append(_Part(large.total + small.total, large.size + small.size, large.slot))
-    del longer[: len(joined)]
-    for part in (*descending[:empty], *joined):
-        insort(longer, part)
-    return longer
 
 
 def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np.intp]]:

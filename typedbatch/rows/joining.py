@@ -87,13 +87,9 @@ def _positions(wanted: Sequence[Any], available: Sequence[Any], on: str) -> NDAr
         ambiguous = list(dict.fromkeys(key for key in wanted if key in repeated))
     except TypeError as error:
         raise StructureError(f"rows can only be joined by hashable values: {error}", on) from error
-    if missing:
-        raise StructureError(f"the other batch has no row for {_format_keys(missing)}", on)
-    if ambiguous:
-        raise StructureError(f"the other batch has several rows for {_format_keys(ambiguous)}", on)
+    for keys, found in ((missing, "no row"), (ambiguous, "several rows")):
+        if keys:
+            more = f" and {len(keys) - _MOST_SHOWN} more" if len(keys) > _MOST_SHOWN else ""
+            shown = ", ".join(map(repr, keys[:_MOST_SHOWN])) + more
+            raise StructureError(f"the other batch has {found} for {shown}", on)
     return np.fromiter((positions[key] for key in wanted), np.intp, len(wanted))
-
-
-def _format_keys(keys: Sequence[Any]) -> str:
-    more = f" and {len(keys) - _MOST_SHOWN} more" if len(keys) > _MOST_SHOWN else ""
-    return ", ".join(map(repr, keys[:_MOST_SHOWN])) + more

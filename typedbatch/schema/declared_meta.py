@@ -58,14 +58,19 @@ class MetaSchema:
         """Yield each key that is missing, or whose value is of another type."""
         for name, key in self.keys.items():
             where, (hint, _) = child(path, name), bare(key.hint)
+            is_choice = get_origin(hint) is Literal
+            code: Code = "TB203 wrong-choice" if is_choice else "TB202 wrong-kind"
+            got = ""
             if name not in meta:
-                if key.required:
-                    yield where, "TB101 missing-field", _words(hint), "missing"
+                code, got = "TB101 missing-field", "missing" if key.required else ""
             elif typing_extensions.is_typeddict(get_origin(hint) or hint) and isinstance(meta[name], dict):
                 yield from _of_typed_dict(hint).mismatches(meta[name], where)
             elif not _is_of_type(meta[name], hint):
-                code: Code = "TB203 wrong-choice" if get_origin(hint) is Literal else "TB202 wrong-kind"
-                yield where, code, _words(hint), describe(meta[name])
+                got = describe(meta[name])
+            if got:
+                parts = ["None" if part is type(None) else show(part) for part in alternatives(hint)]
+                words = f"one of {', '.join(map(repr, get_args(hint)))}" if is_choice else " or ".join(parts)
+                yield where, code, words, got
 
     def takes(self, name: str, value: Any) -> bool:
         """Return True if the value is of the type of the key ``name``."""
@@ -147,11 +152,3 @@ def _is_of_type(value: Any, hint: Any) -> bool:
     if issubclass(origin, (Sequence, AbstractSet)) or origin is Collection:
         return all(_is_of_type(inner, args[0]) for inner in parts)
     return True
-
-
-def _words(hint: Any) -> str:
-    hint, _ = bare(hint)
-    if get_origin(hint) is Literal:
-        return f"one of {', '.join(map(repr, get_args(hint)))}"
-    options = alternatives(hint)
-    return " or ".join("None" if option is type(None) else show(option) for option in options)

@@ -181,18 +181,9 @@ def _require_expression(expression: str, text: str) -> None:
             f"the shape {text!r} has {expression!r}, which is neither a name nor a number nor an expression of them; "
             "dimensions are separated by blanks"
         )
-    _require_size(expression, text)
-
-
-def _require_size(expression: str, text: str) -> None:
-    """Refuse an expression that cannot be a size, whatever the sizes of its names.
-
-    Raises:
-        DeclarationError: the expression has a power that is too large to compute, or is a number that is not a valid
-            size.
-    """
+    # Whatever the sizes of its names, it must be able to be a size: no power too large to compute, no wrong number.
     parsed = _parsed(expression)
-    names = [node.id for node in ast.walk(parsed) if isinstance(node, ast.Name) and node.id not in FUNCTIONS]
+    names = [node.id for node in nodes if isinstance(node, ast.Name) and node.id not in FUNCTIONS]
     is_size = True
     try:
         _value(parsed, dict.fromkeys(names, 1))

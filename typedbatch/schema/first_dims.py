@@ -7,7 +7,7 @@ from typing import Any
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
 from typedbatch.errors import DeclarationError, RowIndexError
 from typedbatch.schema.dims import ROWS, Sort
-from typedbatch.schema.fields import Field, Schema
+from typedbatch.schema.fields import Schema
 
 Firsts = list[tuple[str, frozenset[str]]]
 """The dotted name of each field that declares its first dimension, and the possible texts of that dimension."""
@@ -20,26 +20,21 @@ def first_dims(schema: Schema, prefix: str = "", outer: tuple[Schema, ...] = ())
     found: Firsts = []
     for field in schema.fields if schema not in outer else ():  # a schema may nest itself
         path = f"{prefix}{field.name}"
-        if dims := _first_of(field):
-            found.append((path, dims))
+        dims: set[str] = set()
+        for option in field.options:
+            if option.kind is RAGGED or (option.kind is BATCH and option.schema is None):
+                dims.add(ROWS)
+            elif option.kind in (ARRAY, TENSOR, DISTRIBUTION) and option.shape.dims:
+                first = option.shape.dims[0]
+                if first.sort not in _SPECIFIC:
+                    dims.clear()
+                    break
+                dims.add(first.text)
+        if dims:
+            found.append((path, frozenset(dims)))
         for inner in field.nested:
             found += first_dims(inner, f"{path}.", (*outer, schema))
     return found
-
-
-def _first_of(field: Field) -> frozenset[str]:
-    found = set()
-    for option in field.options:
-        if option.kind is RAGGED:
-            found.add(ROWS)
-        elif option.kind in (ARRAY, TENSOR, DISTRIBUTION) and option.shape.dims:
-            first = option.shape.dims[0]
-            if first.sort not in _SPECIFIC:
-                return frozenset()
-            found.add(first.text)
-        elif option.kind is BATCH and option.schema is None:
-            found.add(ROWS)
-    return frozenset(found)
 
 
 def guard_rows(cls: Any, schema: Schema) -> None:

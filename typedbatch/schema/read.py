@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import typing
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, get_args
@@ -85,25 +85,21 @@ def schema_of(hint: Any) -> Schema:
     except TypeError as error:
         raise DeclarationError(f"an argument of {show(hint)} cannot be a key of a dict: {error}") from None
     with _READING:
+        if hint in _SCHEMAS:
+            return _SCHEMAS[hint]
         try:
-            return _SCHEMAS[hint] if hint in _SCHEMAS else _read(hint)
+            schema = _started(hint)
+            for finished in _UNFINISHED.values():
+                _require_computed(finished)
+                if issubclass(finished.target, BatchRecord):
+                    guard_rows(finished.target, finished)
+            _SCHEMAS.update(_UNFINISHED)  # only now, so that no other thread and no later call sees an incomplete one
         except RecursionError:
             raise DeclarationError(
                 f"an annotation of {show(hint)} is defined by itself; only a protocol or record may contain itself"
             ) from None
-
-
-def _read(hint: Any) -> Schema:
-    """Read a schema and all schemas nested in it, which may nest one another."""
-    try:
-        schema = _started(hint)
-        for finished in _UNFINISHED.values():
-            _require_computed(finished)
-            if issubclass(finished.target, BatchRecord):
-                guard_rows(finished.target, finished)
-        _SCHEMAS.update(_UNFINISHED)  # only now, so that neither other threads nor later calls see an incomplete one
-    finally:
-        _UNFINISHED.clear()
+        finally:
+            _UNFINISHED.clear()
     return schema
 
 
@@ -230,13 +226,13 @@ def _require_computed(schema: Schema) -> None:
 
     The second matters only for values that are checked before the later field is.
     """
-    names, before = _all_named_dims(schema), set[str]()
+    names, before = _named_dims(schema.every_option(shared=True)), set[str]()
     for field in schema.fields:
         for option in field.every_option():
             # A size in a union or in a dict[str, ...] is checked at once, and can use only names of the fields before.
             is_inside_dict = all(option is not own for own in field.options)
             is_early = is_inside_dict or [own.kind for own in field.options].count(option.kind) > 1
-            known = before | _named_dims(option) if is_early else names
+            known = before | _named_dims([option]) if is_early else names
             for dim in option.shape.dims:
                 unknown = [name for name in dim.names if name not in known] if dim.sort is Sort.COMPUTED else []
                 if unknown:
@@ -246,24 +242,26 @@ def _require_computed(schema: Schema) -> None:
                         f"({field.declared_in}.{field.name})"
                     )
         for option in field.every_option():
-            before |= _named_dims(option)
+            before |= _named_dims([option])
             if option.schema is not None and not option.own_sizes:
-                before |= _all_named_dims(option.schema)
+                before |= _named_dims(option.schema.every_option(shared=True))
 
 
-def _named_dims(option: Option) -> set[str]:
-    return {dim.text for dim in option.shape.dims if dim.sort is Sort.NAMED}
-
-
-def _all_named_dims(schema: Schema) -> set[str]:
-    return {name for option in schema.every_option(shared=True) for name in _named_dims(option)}
+def _named_dims(options: Iterable[Option]) -> set[str]:
+    return {dim.text for option in options for dim in option.shape.dims if dim.sort is Sort.NAMED}
 
 
 def read_at_declaration(cls: type) -> None:
     """Refuse a declaration that can never be read. One that refers to later definitions is read at its first use."""
     declared = get_annotations(cls, format=Format.FORWARDREF)
     for name, value in vars(cls).items():
-        if name[:2] != "__" and name not in declared and _is_annotation(value, cls):
+        is_inner = isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}.")
+        if name[:2] == "__" or name in declared or is_inner:
+            continue
+        origin = class_of(value)
+        if origin is not value and isinstance(origin, ALIASES):  # NDArray[Any], since numpy 2.5
+            origin = class_of(origin.__value__)
+        if is_jaxtyping(value) or is_schema(value) or origin is np.ndarray:
             raise DeclarationError(
                 f"{cls.__name__}.{name} has a type as its value; to declare a field write {name}: {show(value)}"
             )
@@ -276,12 +274,3 @@ def read_at_declaration(cls: type) -> None:
             raise
         if issubclass(cls, BatchRecord):
             guard_when_used(cls)
-
-
-def _is_annotation(value: object, cls: type) -> bool:
-    if isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}."):
-        return False  # a nested class definition
-    origin = class_of(value)
-    if origin is not value and isinstance(origin, ALIASES):  # NDArray[Any], since numpy 2.5
-        origin = class_of(origin.__value__)
-    return is_jaxtyping(value) or is_schema(value) or origin is np.ndarray

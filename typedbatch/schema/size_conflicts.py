@@ -36,23 +36,21 @@ def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
         for path, size in wrong[:_MOST]:
             others = [other for other in usual if other != size]
             shown = others if len(others) <= 4 else others[:3]
-            text = ", ".join(f"{show_sizes(other)} in {_list_paths(by_size[other])}" for other in shown)
+            texts = []
+            for other in shown:
+                paths = by_size[other]
+                few = paths if len(paths) <= 12 else paths[:3]
+                rest = f" and {len(paths) - 3} more" if few is not paths else ""
+                texts.append(f"{show_sizes(other)} in {', '.join(shorten(str(path)) for path in few)}{rest}")
             more = f" and {len(others) - 3} more sizes" if shown is not others else ""
             name = key.rpartition(" ")[2]  # declared names have no blanks
-            got = f"{name} is {show_sizes(size)} here, but {text}{more}"
+            got = f"{name} is {show_sizes(size)} here, but {', '.join(texts)}{more}"
             yield Problem(str(path), "TB302 dimension-conflict", "", got, schema)
 
 
 def key_in(path: Path, name: str) -> str:
     """Return the key of a dimension whose size is local to the batch at ``path``."""
     return f"{path} {name}"
-
-
-def _list_paths(paths: list[Path]) -> str:
-    shown = paths if len(paths) <= 12 else paths[:3]
-    return ", ".join(shorten(str(path)) for path in shown) + (
-        f" and {len(paths) - 3} more" if shown is not paths else ""
-    )
 
 
 def show_sizes(sizes: Size) -> str:

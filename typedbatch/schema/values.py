@@ -179,20 +179,22 @@ def _numpy_shape(hint: Any) -> Shape:
         raise DeclarationError(
             f"{_short(hint)} is not a shape; numpy's are tuples, as in ndarray[tuple[int, int], Any]"
         )
-    return Shape(tuple(_numpy_dim(size, position) for position, size in enumerate(sizes)))
-
-
-def _numpy_dim(size: Any, position: int) -> Dim:
-    if hasattr(size, "__supertype__"):  # a name for a size: Rows = NewType("Rows", int)
-        return Dim(Sort.NAMED, size.__name__)
-    choices = get_args(size) if get_origin(size) is Literal else ()
-    if len(choices) == 1 and type(choices[0]) is int and choices[0] >= 0:
-        return Dim(Sort.FIXED, str(choices[0]))
-    if size is int and position == 0:
-        return Dim(Sort.NAMED, ROWS, implied=True)
-    if size is int or size is Any:
-        return Dim(Sort.ANY, "_")
-    raise DeclarationError(f"{_short(size)} is not a size; sizes are int, Literal[4], or a NewType of int for a name")
+    dims = []
+    for position, size in enumerate(sizes):
+        choices = get_args(size) if get_origin(size) is Literal else ()
+        if hasattr(size, "__supertype__"):  # a name for a size: Rows = NewType("Rows", int)
+            dims.append(Dim(Sort.NAMED, size.__name__))
+        elif len(choices) == 1 and type(choices[0]) is int and choices[0] >= 0:
+            dims.append(Dim(Sort.FIXED, str(choices[0])))
+        elif size is int and position == 0:
+            dims.append(Dim(Sort.NAMED, ROWS, implied=True))
+        elif size is int or size is Any:
+            dims.append(Dim(Sort.ANY, "_"))
+        else:
+            raise DeclarationError(
+                f"{_short(size)} is not a size; sizes are int, Literal[4], or a NewType of int for a name"
+            )
+    return Shape(tuple(dims))
 
 
 def _numpy_dtypes(hint: Any) -> Dtypes | None:

@@ -75,24 +75,20 @@ class _Rules:
             for name, inner in value.__dict__.items():
                 yield from self.in_field(inner, option.each, child(path, name))
         for rule in option.rules:
+            values = [(path, value)] if value is not None else []
             if KINDS[type(value)] is BATCH:
-                for name, leaf in leaves(value.__dict__):
-                    if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR):
-                        yield from _check_values(leaf, rule, f"{path}.{name}", self.root)
-            elif value is not None:
-                yield from _check_values(value, rule, path, self.root)
+                found = ((f"{path}.{name}", leaf) for name, leaf in leaves(value.__dict__))
+                values = [(where, leaf) for where, leaf in found if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR)]
+            for where, leaf in values:
+                wrong = _failures(rule, leaf)
+                if isinstance(wrong, str):
+                    yield Problem(where, "TB403 rule-raised", rule.words, wrong, self.root)
+                elif wrong is not None:
+                    count = f"{wrong.count} of {wrong.total} values {'is' if wrong.count == 1 else 'are'}"
+                    got = f"{'values are' if wrong.total is None else count} not {rule.words}{wrong.where}"
+                    yield Problem(where, "TB401 wrong-values", rule.words, got, self.root)
         if option.schema is not None:
             yield from self.in_batch(value, option.schema, path)
-
-
-def _check_values(values: Any, rule: Rule, path: str, schema: str) -> Iterator[Problem]:
-    wrong = _failures(rule, values)
-    if isinstance(wrong, str):
-        yield Problem(path, "TB403 rule-raised", rule.words, wrong, schema)
-    elif wrong is not None:
-        count = f"{wrong.count} of {wrong.total} values {'is' if wrong.count == 1 else 'are'}"
-        got = f"{'values are' if wrong.total is None else count} not {rule.words}{wrong.where}"
-        yield Problem(path, "TB401 wrong-values", rule.words, got, schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
 """The corpus: mistakes that every program makes in functions of the same names, and the right version of each.
 
-A program in ``programs/`` is one idiom. A function ends its wrong line in ``# wrong``; the ``# right:`` comments below
-it say what stands there in the right version. What an idiom cannot express is a comment ``# cannot: mistake: reason``.
+A program is one idiom. A function ends its wrong line in ``# wrong``; the ``# right:`` comments below it say what
+stands there in the right version. What an idiom cannot express is a comment ``# cannot: mistake: reason``.
+
+The functions are in ``programs/template.txt``, filled in from ``WORDS``. ``programs/with_IDIOM.py`` has the rest of an
+idiom's program, in three parts: declarations, functions that replace those of the template, and the end.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -56,8 +60,67 @@ MISTAKES = {
     "new_field_misspelt": "next stage made with its new field misspelt",
 }
 
+_OF_TENSORDICT = {
+    "Rollout": "Rollout",
+    "Writable": "Rollout",
+    "Returns": "WithReturns",
+    "Step": "Rollout",
+    "Goal": "GoalRollout",
+    "Open": "TensorDict",
+    "typed": "WithReturns.from_tensordict(loaded)",
+    "values": "values",
+    "Values": "Tensor",
+    "x": "values",
+    "X": "Tensor",
+    "library": "torch",
+    "step": "Rollout",
+    "end": ", terminated=values, batch_size=[4])",
+    "join": "Rollout.",
+    "next": "WithReturns(**rollout",
+    "size": ", batch_size=rollout.batch_size",
+}
+_OF_ARRAYS = {"Step": "Step", "Goal": "GoalStep", "Open": "Batch", "x": "array", "X": "Array", "library": "np"}
+
+WORDS = {
+    "tianshou": _OF_ARRAYS
+    | {
+        "Rollout": "RolloutBatchProtocol",
+        "Writable": "RolloutBatchProtocol",
+        "Returns": "BatchWithReturnsProtocol",
+        "typed": "cast(BatchWithReturnsProtocol, loaded)",
+        "values": "values",
+        "Values": "Tensor",
+        "step": "cast(Step, Batch",
+        "goal": "cast(GoalStep, Batch",
+        "end": "))",
+        "join": "Batch.",
+    },
+    "tensorclass": _OF_TENSORDICT,
+    "typedtensordict": _OF_TENSORDICT,
+    "typedbatch": _OF_ARRAYS
+    | {
+        "Rollout": "RolloutBatchProtocol",
+        "Writable": "RolloutBatch",
+        "Returns": "BatchWithReturns",
+        "typed": "validate(loaded, BatchWithReturnsProtocol)",
+        "values": "array",
+        "Values": "Array",
+        "step": "Step",
+        "goal": "GoalStep",
+        "end": ")",
+        "join": "",
+        "next": "extend(rollout, BatchWithReturns",
+        "size": "",
+    },
+    "plain": _OF_ARRAYS
+    | {"typed": "validate(loaded, BatchWithReturnsProtocol)", "step": "Batch", "goal": "Batch", "end": ")"},
+}
+"""What stands for each ``$word`` of the template."""
+
 RIGHT_AS_IT_STANDS = "open_batch_read_by_dot"
 """A function without a mistake, in some of the programs."""
+
+_NAME = re.compile(r"^(?:def|# cannot:) (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -75,13 +138,23 @@ class Corpus:
     cannot: dict[str, str]
 
 
-def read(idiom: str) -> Corpus:
-    """The program of an idiom.
+def source_of(idiom: str) -> str:
+    """Return the program of an idiom, with wrong and right lines."""
+    declarations, replacing, end = (PROGRAMS / f"with_{idiom}.py").read_text(encoding="utf-8").split("# ----\n\n\n")
+    own = {name: block for block in replacing.split("\n\n\n") for name in _NAME.findall(block)}
+    blocks = (PROGRAMS / "template.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n\n\n")
+    # one comment may stand for several functions
+    chosen = dict.fromkeys(own.get("".join(_NAME.findall(block)), block) for block in blocks)
+    middle = "\n\n\n".join(Template(block).substitute(WORDS[idiom]) for block in chosen)
+    return f"{declarations}{middle}\n\n\n{end}"
+
+
+def read(idiom: str, source: str) -> Corpus:
+    """Return what is in the program of an idiom.
 
     Raises:
         ValueError: a mistake has neither a function nor a reason, or its function has no wrong line or no right one.
     """
-    source = (PROGRAMS / f"with_{idiom}.py").read_text(encoding="utf-8")
     cannot = dict(re.findall(r"^# cannot: (\w+): (.+)$", source, re.MULTILINE))
     bodies = {name: source.splitlines()[span.start - 1 : span.stop - 1] for name, span in functions(source).items()}
     for mistake in MISTAKES:
@@ -107,5 +180,4 @@ def functions(source: str) -> dict[str, range]:
 
 def fingerprint() -> str:
     """Changes when a program or the list of mistakes does."""
-    sources = [(PROGRAMS / f"with_{idiom}.py").read_text(encoding="utf-8") for idiom in IDIOMS]
-    return hashlib.sha256("\n".join([*sources, repr(MISTAKES)]).encode()).hexdigest()[:12]
+    return hashlib.sha256("\n".join([*map(source_of, IDIOMS), repr(MISTAKES)]).encode()).hexdigest()[:12]

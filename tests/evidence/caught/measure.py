@@ -58,7 +58,7 @@ def measure(idioms: Iterable[str], folder: Path, kept: Path) -> dict[str, Findin
         RuntimeError: a right version raises, or a mistake is reported elsewhere than in its line.
         CheckerFailedError: a checker did not run, or not to the end of every program.
     """
-    programs = {idiom: corpus.read(idiom) for idiom in idioms}
+    programs = {idiom: corpus.read(idiom, corpus.source_of(idiom)) for idiom in idioms}
     sources = {f"{idiom}_wrong.py": program.wrong for idiom, program in programs.items()}
     sources |= {f"{idiom}_right.py": program.right for idiom, program in programs.items()}
     prepare(folder, sources)

@@ -61,7 +61,7 @@ def mean_tensor(values: Tensor) -> float:
     return float(torch.mean(values))
 
 
-# ---- reading
+# ----
 
 
 def misspelt_read(array: Array) -> float:
@@ -109,9 +109,6 @@ def read_after_removal(array: Array) -> float:
     # right: return float(rollout.act.mean())
 
 
-# ---- writing
-
-
 def misspelt_write(array: Array) -> float:
     rollout = Batch(obs=array, rew=array, returns=array)
     rollout.retruns = rollout.returns * 0.5  # wrong
@@ -136,47 +133,11 @@ def wrong_dtype_write(array: Array, integers: NDArray[np.int64]) -> float:
     return mean_goal(goal)  # or here
 
 
-# ---- constructing
-
-
-def misspelt_keyword(array: Array) -> Step:
-    return Batch(obs=array, act=array, reward=array)  # wrong
-    # right: return Batch(obs=array, act=array, rew=array)
-
-
-def missing_field(array: Array) -> Step:
-    return Batch(obs=array, act=array)  # wrong
-    # right: return Batch(obs=array, act=array, rew=array)
-
-
-def missing_own_field(array: Array) -> GoalStep:
-    return Batch(obs=array, act=array, rew=array, mask=None)  # wrong
-    # right: return Batch(obs=array, act=array, rew=array, mask=None, goal=array.astype(np.float32))
-
-
-def swapped_positions(obs: Array, array: Array) -> Step:
-    return Batch(array, obs, array)  # wrong
-    # right: return Batch(obs=obs, act=array, rew=array)
-
-
-def one_row_short(array: Array) -> Step:
-    return Batch(obs=array, act=array, rew=array[1:])  # wrong
-    # right: return Batch(obs=array, act=array, rew=array)
-
-
-# ---- passing on
-
-
 def too_early_argument(array: Array) -> float:
     rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array, truncated=array, info=Batch())
     return mean_return(rollout)  # wrong
     # right: rollout.returns = rollout.rew[::-1].cumsum()[::-1]
     # right: return mean_return(rollout)
-
-
-def open_argument(loaded: Batch) -> float:
-    return mean_return(loaded)  # wrong
-    # right: return mean_return(validate(loaded, BatchWithReturnsProtocol))
 
 
 def int_argument(array: Array) -> float:
@@ -220,9 +181,6 @@ def tensor_field_for_numpy(array: Array) -> float:
     # right: return mean_array(tensors.rew.numpy())
 
 
-# ---- rows
-
-
 def slice_then_misspelt(array: Array) -> float:
     rollout = Batch(obs=array, act=array, rew=array)
     return float(rollout[:2].reward.mean())  # wrong
@@ -252,9 +210,6 @@ def stack_then_misspelt(array: Array) -> float:
     # right: return float(stack(steps).rew.mean())
 
 
-# ---- from stage to stage
-
-
 def wrong_stage_returned(array: Array) -> BatchWithReturnsProtocol:
     rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array, truncated=array, info=Batch())
     return rollout  # wrong
@@ -270,6 +225,9 @@ def new_field_forgotten(rollout: RolloutBatchProtocol) -> BatchWithReturnsProtoc
 def new_field_misspelt(rollout: RolloutBatchProtocol) -> BatchWithReturnsProtocol:
     return extend(rollout, BatchWithReturnsProtocol, retruns=rollout.rew[::-1].cumsum()[::-1])  # wrong
     # right: return extend(rollout, BatchWithReturnsProtocol, returns=rollout.rew[::-1].cumsum()[::-1])
+
+
+# ----
 
 
 # ---- right as it stands
