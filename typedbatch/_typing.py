@@ -41,13 +41,16 @@ if TYPE_CHECKING:
     class Unvalidated:
         """Marker of plain batches, whose fields type checkers do not know."""
 
+    class DeclaredField:
+        """Type of the name of a declared field, of which there is no value: type checkers show it in their reports."""
+
     class NoSuchField:
         """Type of an undeclared field of a record; nothing can be done with it."""
 
-    Closed: TypeAlias = Callable[[Never, Never], NoSuchField]
+    Closed: TypeAlias = Callable[[Never, DeclaredField], NoSuchField]
     """Type of ``__getattr__`` and ``__delattr__`` in records. They take no name, so undeclared fields are errors."""
 
-    ClosedToWriting: TypeAlias = Callable[[Never, Never, Never], NoSuchField]
+    ClosedToWriting: TypeAlias = Callable[[Never, DeclaredField, Never], NoSuchField]
     """Type of ``__setattr__`` in records, likewise."""
 
     class Missing:

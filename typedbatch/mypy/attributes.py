@@ -85,7 +85,7 @@ def field_type(api: Api, owner: Type, name: str, receiver: Expression, node: Exp
                 return AnyType(TypeOfAny.from_error)
             found.append(as_read(fields.known[name]))
         elif was_followed(api, receiver) or not _is_missing(api, fields, name, receiver, node):
-            found.append(_presumed(api, name))
+            found.append(anything() if fields.rest is Rest.DECLARED else _presumed(api, name))
         else:
             return AnyType(TypeOfAny.from_error)
     return UnionType.make_union(found) if found else _presumed(api, name)
