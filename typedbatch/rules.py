@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -376,7 +376,8 @@ def _as_numpy(values: Any) -> Any:
 
 
 if TYPE_CHECKING:
-    some, groups_centred = has_counted_token, groups_centered
+    some: Final = has_counted_token
+    groups_centred: Final = groups_centered
 else:  # a module with a visible __getattr__ has every name, for type checkers
 
     def __getattr__(name: str) -> Any:

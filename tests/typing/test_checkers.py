@@ -26,8 +26,7 @@ SOUND = sorted(name for name in SOURCES if not name.startswith("fail_"))
 
 def public_names() -> list[str]:
     """What a user finds in the package at run time."""
-    names = [name for name in dir(typedbatch) if name[0] != "_"]
-    return [name for name in names if not isinstance(getattr(typedbatch, name), ModuleType)]
+    return sorted(name for name in typedbatch.__all__ if not isinstance(getattr(typedbatch, name), ModuleType))
 
 
 def program_of_public_names() -> str:

@@ -52,7 +52,7 @@ class Step(BatchRecord):
     time: Annotated[Array, Sorted, Rule("not empty", starts)]
 
     @rule("there is a reward")
-    def has_counted_token(self) -> bool:
+    def some(self) -> bool:
         return bool(self.rew.any())
 
 
@@ -63,7 +63,7 @@ class Paid(BatchProtocol, Protocol):
     if not TYPE_CHECKING:
 
         @rule("there is a reward")
-        def has_counted_token(self) -> bool:
+        def some(self) -> bool:
             return bool(self.rew.any())
 
 
