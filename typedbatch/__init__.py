@@ -132,4 +132,4 @@ else:  # a module with a visible __getattr__ has every name, for type checkers
         return former(__name__, name, {"OwnSizes": "SeparateSizes"})
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return [*__all__, "__version__"]
