@@ -19,6 +19,8 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+# Sphinx reads annotations that only type checkers see, and would show no other resolved if these were unknown.
+autodoc_type_aliases = {name: name for name in ("Closed", "ClosedToWriting")}
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_mock_imports = ["ray", "verl"]  # in environments of their own: see the Makefile

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Never, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,42 @@ if TYPE_CHECKING:
     class TensorLike(Protocol):
         """A torch tensor, recognized by methods that only tensors have."""
 
+        # A Batch's shape is a list, so that it is not taken for a tensor.
+        @property
+        def shape(self) -> tuple[Any, ...]: ...
         def detach(self) -> Any: ...
         def index_select(self, dim: Any, index: Any) -> Any: ...
+
+    TYPEDBATCH_PLUGIN: Final = False
+    """True under the mypy plugin, which knows the fields of plain batches itself."""
+
+    MYPY: Final = False  # which mypy and zuban take for true
+    if MYPY:
+        Settable: TypeAlias = Any  # pyright: ignore[reportRedeclaration]  # one of the two is for mypy
+    else:
+        Settable: TypeAlias = object  # pyright: ignore[reportRedeclaration]
+    """Type of what a field of a plain batch is set to.
+
+    pyright would take a list that is set for a list that is read, unless this is another type than that of a read.
+    """
+
+    class Validated:
+        """Marker of batches with declared fields."""
+
+    class Unvalidated:
+        """Marker of plain batches, whose fields type checkers do not know."""
+
+    class DeclaredField:
+        """Type of the name of a declared field, of which there is no value: type checkers show it in their reports."""
+
+    class NoSuchField:
+        """Type of an undeclared field of a record; nothing can be done with it."""
+
+    Closed: TypeAlias = Callable[[Never, DeclaredField], NoSuchField]
+    """Type of ``__getattr__`` and ``__delattr__`` in records. They take no name, so undeclared fields are errors."""
+
+    ClosedToWriting: TypeAlias = Callable[[Never, DeclaredField, Never], NoSuchField]
+    """Type of ``__setattr__`` in records, likewise."""
 
     class Missing:
         """Type, under the mypy plugin, of a field that a batch lacks, for protocols."""
@@ -43,7 +77,7 @@ class ArrayOrTensor(Protocol):
     """
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> tuple[Any, ...]:
         """Sizes of the dimensions."""
         ...
 

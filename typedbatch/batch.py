@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 from typing_extensions import TypeVar
 
 from typedbatch._declaration import pydantic_schema
+from typedbatch._open import OpenFields
 from typedbatch._ops import assignment, column, construct, conversion, copying, equality, indexing, nulls, splitting
 from typedbatch._ops.arithmetic import Arithmetic
 from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
@@ -26,6 +27,7 @@ from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, Settable
     from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound="Batch")
@@ -33,7 +35,7 @@ J = TypeVar("J", bound="BatchProtocol")  # The class of batches that are joined.
 C = TypeVar("C", bound="BatchProtocol", default="Batch")  # The same with dicts among them; dicts alone give a Batch.
 
 
-class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
+class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyright: ignore[reportIncompatibleMethodOverride]  # meta may be set
     """Named arrays, tensors and objects, possibly nested, that are indexed, converted and combined together.
 
     ``batch.obs`` and ``batch["obs"]`` read a field, ``batch[i]`` takes rows of every field. Iteration is over rows,
@@ -83,8 +85,14 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
 
     # ---- fields ---------------------------------------------------------------------------------------------------
 
-    if not TYPE_CHECKING:
-        # Checkers must not see __getattr__: with it a Batch would match every protocol.
+    if TYPE_CHECKING:
+        if not TYPEDBATCH_PLUGIN:
+            # They are here and not in OpenFields because pyright compares their types only in one class.
+            def __getattr__(self, name: str) -> Any: ...
+            def __setattr__(self, name: str, value: Settable) -> None: ...
+            def __delattr__(self, name: str) -> None: ...
+
+    else:
 
         def __getattr__(self, name: str) -> Any:
             member = getattr(type(self), name, None)
@@ -557,7 +565,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
         """Return whether names, shapes, dtypes, values and meta are equal; never raise. A tensor can equal an array."""
         return equality.equal(self, other) if isinstance(other, Batch) else NotImplemented
 
-    def allclose(self: B, other: B, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    def allclose(self: B, other: B, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # both are of one class
         """Return whether all is equal but dtypes, and numbers up to ``atol + rtol * abs(other)``; never raise."""
         return kind_of(other) is BATCH and equality.allclose(self, other, rtol, atol, equal_nan)
 
@@ -580,17 +588,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display):
 
 
 Tree.__plain__ = Batch
-
-if TYPE_CHECKING:
-
-    class DynamicBatch(Batch):
-        """``Batch`` itself at run time; for checkers, a class of which any attribute may be set and reads as Any."""
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __setattr__(self, name: str, value: Any) -> None: ...
-
-else:
-    DynamicBatch = Batch
+DynamicBatch = Batch
 
 objects: Final = construct.objects
 cat: Final = Batch.cat

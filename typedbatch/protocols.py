@@ -1,4 +1,4 @@
-"""Protocols: read-only, covariant, structural types for arguments. A value with these members matches, of any class.
+"""Protocols: read-only, covariant, structural types for arguments, which records with these fields match.
 
 Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). The first parameter of every protocol is
 the kind of array: ``RolloutBatchProtocol`` is for arrays, ``RolloutBatchProtocol[Tensor]`` for tensors. Observation and
@@ -20,6 +20,7 @@ from typedbatch.errors import DeclarationError
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, Validated
 
 S = TypeVar("S", bound="BatchProtocol")
 
@@ -63,6 +64,12 @@ class BatchProtocol(Protocol):
             return super().__class_getitem__(arguments(cls, args))
 
         __get_pydantic_core_schema__ = classmethod(pydantic_schema)
+
+    if TYPE_CHECKING:
+        if not TYPEDBATCH_PLUGIN:
+
+            @property
+            def __validated__(self) -> Validated: ...
 
     @overload
     def __getitem__(self, key: str, /) -> Any: ...

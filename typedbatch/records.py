@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
 
 from typing_extensions import Format, dataclass_transform, get_annotations
 
+from typedbatch._closed import ClosedBatch
 from typedbatch._declaration import declare, number_fields, object_fields
 from typedbatch._names import nearest
 from typedbatch._ops import construct, copying
@@ -34,7 +35,7 @@ _MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"values"}
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
-class BatchRecord(Batch):
+class BatchRecord(ClosedBatch):
     """Base of records of your own, whose constructors take the annotated fields as keywords.
 
     A field with a default may be left out. Rows, slices, ``split``, ``cat`` and ``stack`` preserve the class. The
@@ -48,8 +49,6 @@ class BatchRecord(Batch):
 
     __record_fields__: ClassVar[dict[str, object]] = {}
     __declares_meta__: ClassVar[bool] = False
-    _needs_equal_rows = True
-
     if not TYPE_CHECKING:  # Checkers derive the constructor and the allowed attributes from the declaration.
 
         def __init__(self, *given: object, **fields: object) -> None:

@@ -107,7 +107,7 @@ class WithMeta(Tree):
     """The ``meta`` attribute of a batch."""
 
     if TYPE_CHECKING:
-        meta: Any
+        meta: Any = ...
         """Values that belong to the batch as a whole and not to a row: a temperature, a step, a number of tokens.
 
         It is a dict with strings as keys, which may be changed or replaced. Indexing, ``split``, copies, arithmetic,

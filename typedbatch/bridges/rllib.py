@@ -52,7 +52,7 @@ def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
 
 
 @overload
-def to_rllib(batch: MultiAgentBatch) -> rllib.MultiAgentBatch: ...  # pyright: ignore[reportOverlappingOverload]  # the first match counts
+def to_rllib(batch: MultiAgentBatch) -> rllib.MultiAgentBatch: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # the first match counts
 @overload
 def to_rllib(batch: BatchProtocol) -> rllib.SampleBatch: ...
 def to_rllib(batch: Any) -> Any:

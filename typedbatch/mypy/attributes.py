@@ -28,7 +28,7 @@ from typedbatch.mypy.internals import (
     value_type,
 )
 from typedbatch.mypy.near import near_miss
-from typedbatch.mypy.places import change, field_of, type_here, was_followed
+from typedbatch.mypy.places import change, type_here, was_followed
 from typedbatch.mypy.reach import carrying, in_turns, where_decided
 from typedbatch.mypy.scopes import Binding, Scope, happens_before, place_of, scope_around, scope_of
 from typedbatch.mypy.stored import as_read, stored
@@ -85,7 +85,7 @@ def field_type(api: Api, owner: Type, name: str, receiver: Expression, node: Exp
                 return AnyType(TypeOfAny.from_error)
             found.append(as_read(fields.known[name]))
         elif was_followed(api, receiver) or not _is_missing(api, fields, name, receiver, node):
-            found.append(_presumed(api, name))
+            found.append(anything() if fields.rest is Rest.DECLARED else _presumed(api, name))
         else:
             return AnyType(TypeOfAny.from_error)
     return UnionType.make_union(found) if found else _presumed(api, name)
@@ -124,18 +124,11 @@ def _is_missing(api: Api, fields: Fields, name: str, receiver: Expression, node:
     if scope is None or module is None or _is_excused(api, scope, receiver, name, node):
         return False
     known = sorted(fields.known)
-    if fields.rest is Rest.DECLARED:
-        if isinstance(receiver, MemberExpr) and name in scope_of(api, module).held[receiver.name].names:
-            return False  # written to the attribute of that name elsewhere in the file
-        if field_of(api, receiver) is not None or in_turns(scope, receiver, name, node):
-            return False
-        messages.report_undeclared_read(api, name, known, node)
-        return True
     trust = trust_in(api, scope, receiver)
     if trust is Trust.SCOPE and fields.rest is Rest.NONE and name not in scope.made:
         messages.report_missing(api, name, known, node)
         return True
-    if fields.rest is Rest.OPEN or trust is not Trust.FULL:
+    if fields.rest is not Rest.NONE or trust is not Trust.FULL:
         elsewhere = scope_of(api, module)
         held = elsewhere.held[place_of(receiver)]
         known = [*known, *held.names, *held.made]

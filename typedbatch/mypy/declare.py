@@ -14,6 +14,7 @@ from mypy.types import AnyType, CallableType, Instance, NoneType, Type, TypeVarI
 from typedbatch.mypy.fields import BATCH, anything
 
 RECORD = "typedbatch.records.BatchRecord"
+OPEN_FIELDS = "typedbatch._open.OpenFields"
 _NAMES = ("__getattr__", "__setattr__")
 
 
@@ -35,6 +36,16 @@ def open_batch(ctx: ClassDefContext) -> None:
         method = add_method_to_class(ctx.api, ctx.cls, "__setattr__", [name, value], NoneType())
         if isinstance(method, FuncDef):
             _decorate(info, method)
+
+
+def leave_out_protocol(ctx: ClassDefContext) -> None:
+    """Take ``BatchProtocol`` out of the bases of ``Batch``, where it is for other checkers.
+
+    With it, mypy joins batches of different fields over their bases, which takes exponential time for nested ones.
+    """
+    info = ctx.cls.info
+    info.bases = [ctx.api.named_type("builtins.object")]
+    info.mro = [info, info.bases[0].type]
 
 
 def close(ctx: ClassDefContext) -> None:

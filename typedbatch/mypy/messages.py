@@ -39,13 +39,6 @@ def report_maybe(api: Api, name: str, line: int, node: Expression) -> None:
     api.fail(text, node, code=MAYBE)
 
 
-def report_undeclared_read(api: Api, name: str, names: Collection[str], node: Expression) -> None:
-    """A read by name of a batch that was declared as ``Batch``, of a field that nobody has written."""
-    near = nearest(name, names)
-    what_to_do = f'did you mean "{near}"?' if near else f'annotate a protocol, validate() it, or read batch["{name}"]'
-    api.fail(f'Batch of unknown content: nothing here sets "{name}"; {what_to_do}', node, code=FIELD)
-
-
 def not_declared(owner: str, name: str, names: Collection[str]) -> str:
     """A read or write of a field that a protocol or record does not declare."""
     return f'{owner} has no field "{name}"{_hint(name, names)}'

@@ -32,6 +32,8 @@ from typedbatch.mypy.shapes.declared import ANNOTATED, annotated, declares
 from typedbatch.mypy.shapes.pending import CALLED, look, note, switch
 
 _rewording = Rewording()
+_SWITCH = "TYPEDBATCH_PLUGIN"
+"""Name of the constant under which the package declares what the plugin declares in its place."""
 C = TypeVar("C", AttributeContext, FunctionContext, MethodContext, FunctionSigContext, MethodSigContext)
 Hook = Callable[[C], Any]
 
@@ -45,6 +47,9 @@ class TypedBatchPlugin(Plugin):
     """Knows the fields of every plain ``Batch``, and shapes that are declared."""
 
     def __init__(self, options: Options) -> None:
+        if _SWITCH not in options.always_true:
+            # A new list, because the daemon compares the old one with that of the next call.
+            options.always_true = [*options.always_true, _SWITCH]
         super().__init__(options)
         self._shapes = wants_shapes(options)
         switch(on=self._shapes)
@@ -56,7 +61,7 @@ class TypedBatchPlugin(Plugin):
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == BATCH:
             return declare.open_batch
-        return None
+        return declare.leave_out_protocol if fullname == declare.OPEN_FIELDS else None
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         return declare.close if fullname == BATCH else None

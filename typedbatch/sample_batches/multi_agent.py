@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._closed import ClosedBatch
 from typedbatch._ops import copying
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.kinds import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
@@ -34,7 +35,7 @@ M = TypeVar("M", bound="MultiAgentBatch")
 B = TypeVar("B", bound=Batch)
 
 
-class MultiAgentBatch(Batch):
+class MultiAgentBatch(ClosedBatch):
     """Sample batches by policy, and the number of env steps that they come from.
 
     It is a Batch of two fields, ``policy_batches`` and ``count``, so conversion, copies, equality and pickles are those

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, overlo
 
 import numpy as np
 
+from typedbatch._closed import ClosedBatch
 from typedbatch._ops import conversion, copying
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.splitting import Rng, bounds, permutation
@@ -46,7 +47,7 @@ OBSERVATIONS: Final = frozenset({OBS, NEXT_OBS})
 DEFAULT_POLICY_ID: Final = "default_policy"
 
 
-class SampleBatch(Batch):
+class SampleBatch(ClosedBatch):
     """Steps of trajectories with RLlib's names, in a :class:`~typedbatch.Batch`.
 
     It has all members of a Batch. ``seq_lens`` divides the steps into sequences for a recurrent network. A step is then
@@ -88,7 +89,6 @@ class SampleBatch(Batch):
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
-    _needs_equal_rows = True
     _row_guard = staticmethod(guard_sequences)
 
     def __len__(self) -> int:

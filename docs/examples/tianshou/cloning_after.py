@@ -35,8 +35,8 @@ def episode(env: gym.Env, seed: int) -> Steps:
         rows.append(Batch(obs=obs, act=act, rew=rew, done=terminated or truncated))
         obs, done = obs_next, terminated or truncated
     batch = Batch.stack(rows)
-    rtg = np.cumsum(batch["rew"][::-1])[::-1].copy()
-    return validate(Batch(batch, rtg=rtg), Steps)
+    batch.rtg = np.cumsum(batch.rew[::-1])[::-1].copy()
+    return validate(batch, Steps)
 
 
 def main(episodes: int = 30) -> torch.nn.Module:

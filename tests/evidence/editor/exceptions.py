@@ -10,11 +10,13 @@ from tests.evidence.editor.questions import (
     CALLS,
     FIELDS,
     OWN,
+    VALUES,
     Question,
     begun_keyword_not_offered,
     keywords_not_ahead,
     later_keywords_not_offered,
     not_ahead,
+    not_by_name,
     not_offered,
     undocumented_offers,
     unsigned,
@@ -43,6 +45,7 @@ _NO_DOCS: Final = "offers come with their type, without the docstring; a hover h
 _NO_BOUND: Final = "members of the bound of a type variable are not looked for, so no field is offered"
 _NO_DEFAULTS: Final = "defaults of type variables are not known, so that fields which have one for their type have none"
 _NO_ALIAS: Final = "behind Python 3.11 numpy's NDArray is taken for a value, so that what it annotates has no type"
+_ANY_FIRST: Final = "members of the type Any, which every batch has, stand before the others"
 _SAMPLED: Final = "for that reason no field is offered; for `ReplayBuffer[RolloutBatch, RolloutBatch]` they are"
 _INIT: Final = "a base with brackets hides dataclass_transform, so that keywords and signature are those of `Batch`"
 
@@ -59,6 +62,8 @@ def _fields(values: tuple[str, ...], reason: str) -> dict[str, Known]:
 def _keywords(reason: str, *without: str) -> dict[str, Known]:
     return {call: Known(tuple(name for name in CALLS[call] if name not in without), reason) for call in CALLS}
 
+
+_OF_PROTOCOLS: Final = ("protocol parameter", "validated value", "type variable")
 
 _JEDI_UNTYPED: Final = {
     "protocol parameter": Known(FIELDS, _NO_DEFAULTS),
@@ -78,7 +83,9 @@ EXCEPTIONS: Final[Mapping[str, Mapping[Question, Mapping[str, Known]]]] = {
     "pyright": _PYRIGHT,
     "basedpyright": _PYRIGHT,
     "ty": {undocumented_offers: _fields(OWN, _NO_DOCS)},
-    "pyrefly": {},
+    "pyrefly": {
+        not_by_name: {value: Known(("meta", "values"), _ANY_FIRST) for value in VALUES if value not in _OF_PROTOCOLS},
+    },
     "zuban": {
         not_offered: {"type variable": Known(FIELDS, _NO_BOUND)},
         untyped_offers: _fields((*OWN, "converted"), _NO_TYPES),

@@ -85,9 +85,12 @@ def not_ahead(editor: Editor, value: str) -> list[str]:
 
 
 def not_by_name(editor: Editor, value: str) -> list[str]:
-    """The names that stand behind a later one; those with an underscore in front have a place of their own."""
+    """The fewest names without which the others are in order; names with an underscore in front are left out."""
     names = [offer.name.lower() for offer in offers(editor, value) if offer.name[0] != "_"]
-    return [name for name, by_name in zip(names, sorted(names), strict=True) if name != by_name]
+    in_order: list[list[str]] = [[]]  # the longest list in order that ends with each name
+    for name in names:
+        in_order.append([*max((one for one in in_order if not one or one[-1] <= name), key=len), name])
+    return [name for name in names if name not in max(in_order, key=len)]
 
 
 def untyped_offers(editor: Editor, value: str) -> list[str]:

@@ -25,22 +25,6 @@ class Pixels(BatchRecord):
     pos: Array
 
 
-def read_open(b: Batch) -> None:
-    print(b.obs)  # E: dotted-read: obs
-    print(b[:3].obs)  # E: dotted-read: obs
-    print(Batch(obs=[1]).obs)  # E: dotted-read: obs
-    print(b.to_torch().rew)  # E: dotted-read: rew
-    for row in b:
-        print(row.act)  # E: dotted-read: act
-    print(b["obs"], b[:3]["obs"])
-
-
-def write_open(b: Batch, a: Array) -> None:
-    b.obs = a  # E: dotted-write: obs
-    b[0].act = 1  # E: dotted-write: act
-    b["obs"] = a
-
-
 def read_protocol(b: RolloutBatchProtocol, d: DistBatchProtocol[Tensor], p: BatchProtocol) -> None:
     print(b.rwe)  # E: misspelt-read: rwe
     print(b.done)  # E: misspelt-read: done

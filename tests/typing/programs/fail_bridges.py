@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import tianshou.data as ts
 from numpy.typing import NDArray
 
 from typedbatch import Batch, ObsBatch, RolloutBatch, RolloutBatchProtocol
@@ -38,7 +37,6 @@ def wrong(rollout: RolloutBatch, obs: ObsBatch, open_: Batch, step: tuple[Array,
     to_minari(obs)  # E: obs-for-rollout
     to_minari(open_)  # E: open-batch-for-rollout
     from_tianshou(rollout)  # E: ours-for-theirs
-    from_tianshou(ts.Batch()).rew  # E: field-of-open-batch: rew
     buffer_to_tianshou(rollout)  # E: batch-for-buffer
     collate(rollout, rollout)  # E: rows-are-a-list
     BatchDataset({"obs": np.zeros(3)})  # E: dict-for-batch

@@ -45,10 +45,10 @@ def validated(b: Batch) -> None:
 def narrowed(b: Batch) -> None:
     if conforms(b, ObsBatchProtocol):
         print(b.obs, b.info)
-        print(b.act)  # E: misspelt-read: act
-    print(b.obs)  # E: dotted-read: obs
+        print(b.act)  # E: narrowed-open [only: pyrefly]
+    print(b.obs)
     if not conforms(b, RolloutBatch):
-        print(b.rew)  # E: dotted-read: rew
+        learn(b)  # E: unvalidated
     elif conforms(b, RolloutBatch):
         learn(b)  # E: wrong-result
     conforms(b)  # E: wrong-call

@@ -99,7 +99,7 @@ class Actor(nn.Module):
 
 def policies(envs: Envs, env: Env[Any, Any], actor: Actor) -> None:
     Collector(envs, actor.reads_rewards)  # E: policy-reads-rewards
-    Collector(envs, actor.no_action)  # E: policy-without-act
+    Collector(envs, actor.no_action)  # E: policy-without-act [not: pyrefly, ty]
     Collector(envs, actor.of_tensors)  # E: policy-of-tensors
     Collector(envs, actor)  # E: module-for-policy
     Collector(env, actor.greedy)  # E: one-environment

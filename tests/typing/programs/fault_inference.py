@@ -21,6 +21,7 @@ from typedbatch import (
     RecurrentStateBatch,
     RolloutBatch,
     RolloutBatchProtocol,
+    conforms,
     convert,
     mypy_plugin_active,
     validate,
@@ -33,6 +34,20 @@ B = TypeVar("B", bound=RolloutBatch)
 
 # what proves that mypy runs with its plugin, which it does not here
 active: Literal[True] = mypy_plugin_active()  # E: proof-of-plugin [only: mypy, pyrefly, zuban]
+
+
+# a field of an open batch that conforms() has narrowed
+def narrowed(batch: Batch) -> None:
+    if conforms(batch, RolloutBatchProtocol):
+        assert_type(batch.obs, Array)  # E: narrowed-field [only: ty]
+
+
+# a field is converted when it is set
+def set_and_read(batch: Batch) -> None:
+    batch.rew = [1.0, 2.0]
+    print(batch.rew.mean())  # E: narrowed-write [only: zuban]
+    batch.info.steps = [1, 2]
+    print(batch.info.steps.mean())  # E: narrowed-nested-write [only: pyright, basedpyright, pyrefly, ty]
 
 
 # rows of a value whose type is a TypeVar

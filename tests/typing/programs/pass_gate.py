@@ -46,7 +46,6 @@ def narrowed(b: Batch) -> float:
     if not conforms(b, RolloutBatchProtocol):
         return 0.0
     rew: Array = b.rew
-    assert_type(b.obs, Array)
     return float(rew.sum())
 
 

@@ -1,5 +1,6 @@
-"""Open batches: item access is ``Any``, a DynamicBatch takes every name, and both are let through the gate."""
+"""Open batches: fields of any name are read, written and deleted, by name and by item, as ``Any``."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import assert_type
 
-from typedbatch import Batch, BatchProtocol, DynamicBatch, ObsBatch, RolloutBatchProtocol, SchemaError, validate
+from typedbatch import Batch, BatchProtocol, DynamicBatch, ObsBatch, RolloutBatchProtocol, SchemaError, cat, validate
 
 Array = NDArray[Any]
 
@@ -30,6 +31,30 @@ def items(b: Batch) -> None:
     assert_type(b.to_list_of_dicts(), list[dict[str, Any]])
     assert_type(b == b.copy(), bool)
     assert_type(b.allclose(b), bool)
+
+
+@dataclass
+class Statistics:
+    rewards: Batch = field(default_factory=Batch)
+
+
+def fields(b: Batch, many: list[Batch], s: Statistics) -> None:
+    assert_type(b.obs, Any)
+    assert_type(b.obs.cam, Any)
+    assert_type(b.obs.cam.mean(), Any)
+    assert_type(b[:2].obs, Any)
+    assert_type(many[0].info.env_id, Any)
+    assert_type(cat([b, b]).obs.cam, Any)
+    assert_type(b.to_torch().act, Any)
+    assert_type(Batch(obs=[1]).obs, Any)
+    assert_type([row.act for row in b], list[Any])
+    assert_type(b.meta, Any)
+    b.adv = np.zeros(3)
+    b.adv += 1
+    b.obs.pos = [1.0, 2.0, 3.0]
+    s.rewards.mean = b.act.mean()
+    assert_type(s.rewards.mean, Any)
+    del b.adv, b.obs.pos
 
 
 def writes(b: Batch) -> None:
@@ -99,6 +124,7 @@ def gate(table: list[dict[str, float]], b: Batch) -> int:
 def main() -> None:
     batch = Batch(obs={"cam": np.zeros((3, 2))}, act=[0, 1, 2])
     items(batch)
+    fields(batch, [Batch(info={"env_id": [0]})], Statistics())
     writes(batch)
     arithmetic(Batch(a=[1.0, 2.0]))
     conversions(Batch(a=[1.0, 2.0]))

@@ -55,7 +55,7 @@ def sampled(store: Batch, rows: Array) -> None:
     learn(store)  # E: plain-as-rollout
     picked = store[rows]
     print(picked["weight"])
-    print(picked.weight)  # E: dotted-read-of-plain: weight
+    print(picked.weight)
     own = Batch(obs=store["obs"], obs_next=store["obs_next"], act=store["act"], rew=store["rew"], info=Batch())
     own.update({"terminated": store["terminated"], "truncated": store["truncated"]})
     print(own.terminated, own.truncated)
@@ -76,7 +76,7 @@ def sampled(store: Batch, rows: Array) -> None:
 def logged(rows: list[dict[str, Any]]) -> None:
     b = Batch(rows)
     print(b["obs"])
-    print(b.obs)  # E: dotted-read-of-unknown: obs
+    print(b.obs)
     clean = Batch(obs=b["obs"], act=[0, 1])
     clean.ret, clean.discount = nstep(np.ones(2), 0.9)
     print(clean.discounts)  # E: misspelt-read: discounts

@@ -41,7 +41,7 @@ def hand_on_module() -> None:
 
 def declared_open() -> None:
     print(OPEN["step"])
-    print(OPEN.step)  # E: dotted-read-of-plain: step
+    print(OPEN.step)
     OPEN.step = 3
     print(OPEN.step)
     print(OPEN.stpe)  # E: misspelt-of-plain: stpe
@@ -67,7 +67,7 @@ class Collector:
         print(self.now.logits, self.now.hidden)
         self.now.hidden = self.now.obs
         print(self.now.obs.dim())  # E: tensor-method-on-array: dim
-        print(self.plain.step)  # E: dotted-read-of-plain: step
+        print(self.plain.step)
         look(self.given)
         print(self.given.sede)  # E: misspelt-of-self-handed-on: sede
         learn(self.given)  # E: attribute-as-rollout

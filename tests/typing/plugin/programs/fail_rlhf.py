@@ -164,10 +164,10 @@ def prefers(ids: Tensor) -> None:
 def settings(config: dict[str, Any]) -> None:
     b = Batch(**config)
     print(b["beta"], b.get("clip"))
-    print(b.beta)  # E: unknown-dotted-read: beta
+    print(b.beta)
     b.beta = 0.1
     print(b.beta)
-    print(b.bate)  # E: misspelt-of-unknown: bate
+    print(b.betta)  # E: misspelt-of-unknown: betta
     b["beta"] = 0.1
     known = Batch(beta=0.1, **{"clip": 0.2})
     print(known.beta, known.clip)

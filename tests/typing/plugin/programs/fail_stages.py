@@ -152,7 +152,7 @@ def assigned(n: int) -> None:
 def unknown(table: dict[str, Any], b: Batch) -> None:
     whole = Batch(**table)
     print(whole["obs"], b["obs"])
-    print(whole.obs)  # E: dotted-read-of-unknown: obs
+    print(whole.obs)
     learn(whole)  # E: unknown-as-rollout
     learn(b)  # E: plain-as-rollout
-    print(Batch(table).obs)  # E: dotted-read-of-unknown: obs
+    print(Batch(table).obs)
