@@ -47,8 +47,7 @@ typedbatch's protocols and records leave to the run: {run}. Left to `validate`: 
 
 Of plain batches the plugin leaves to the run: {plain_run}. To nobody: {plain_nobody}.
 
-Without the plugin a plain `Batch` is read by key. That `loaded.rew` runs and yet is reported is meant so, and counts as
-false all the same. pyright's other false reports are about unknown types: rules of its strict mode alone.
+pyright's false reports are about unknown types: rules of its strict mode alone.
 
 The mistakes were chosen, and the programs written, by the authors of typedbatch. Each counts once, however often people
 make it.
