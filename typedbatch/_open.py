@@ -2,8 +2,8 @@
 
 A class with ``__getattr__`` matches every protocol structurally. ``Batch`` is therefore declared to inherit from
 ``BatchProtocol``, which may then have a member, ``__validated__``, that a plain batch does not match. Protocols derived
-from ``BatchProtocol`` inherit the member, and type checkers compare a batch with these structurally. At run time there
-is nothing of this. Under the mypy plugin, which knows the fields of plain batches itself, there is no such member.
+from ``BatchProtocol`` inherit the member, and type checkers compare a batch with these structurally. None of this
+exists at run time. The mypy plugin, which knows the fields of plain batches itself, hides the member.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         """Marker of plain batches, whose fields type checkers do not know."""
 
     class DeclaredField:
-        """Type of the name of a declared field, of which there is no value: type checkers show it in their reports."""
+        """Type of the names of declared fields. It has no values; type checkers show it in their reports."""
 
     class NoSuchField:
         """Type of an undeclared field of a record; nothing can be done with it."""

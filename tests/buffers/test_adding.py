@@ -1,4 +1,4 @@
-"""What gets into a buffer: fields, dtypes, flags, masks and rings; and what is refused, and changes nothing."""
+"""Adding rows to a buffer: fields, dtypes, flags, masks and rings, and rows that are refused and change nothing."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ TYPED: dict[str, tuple[Any, type]] = {
 
 
 def ways_out(buffer: Any) -> dict[str, Any]:
-    """What comes out of a buffer, in every way."""
+    """Return the rows of a buffer, read in every way."""
     return {
         "sample": buffer.sample(2)[0],
         "all of it": buffer.sample(0)[0],

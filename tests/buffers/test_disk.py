@@ -211,7 +211,7 @@ def room_of(file: Path) -> int:
 
 
 def too_many(path: Path, row_bytes: int) -> int:
-    """Rows of so many bytes, a terabyte more than the disk of a folder has room for."""
+    """Return the number of rows that need a terabyte more than the disk of a folder has free."""
     return (shutil.disk_usage(path).free + 2**40) // row_bytes
 
 

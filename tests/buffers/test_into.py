@@ -1,4 +1,4 @@
-"""What is sampled is converted in the same call, to the type that is asked for."""
+"""Samples that are converted to a type in the same call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a buffer, by index or as a sample: which slots, in which order, as copies, decided by the seed."""
+"""Reading a buffer by index or as a sample: slots, their order, copies, and the seed."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Buffers(RuleBasedStateMachine):
         self.priorities: dict[int, float] = {}
         self.highest = self.lowest = 1.0
         self.goals: dict[int, dict[str, Any]] = {}
-        """What slots read as in hindsight, instead of what is stored."""
+        """Values that slots read as in hindsight, in place of the stored ones."""
 
     def teardown(self):
         self.buffer = None

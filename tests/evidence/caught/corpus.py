@@ -115,7 +115,7 @@ WORDS = {
     "plain": _OF_ARRAYS
     | {"typed": "validate(loaded, BatchWithReturnsProtocol)", "step": "Batch", "goal": "Batch", "end": ")"},
 }
-"""What stands for each ``$word`` of the template."""
+"""Text for each ``$word`` of the template, by idiom."""
 
 RIGHT_AS_IT_STANDS = "open_batch_read_by_dot"
 """A function without a mistake, in some of the programs."""
