@@ -152,6 +152,13 @@ def test_a_structured_array_with_objects_in_it_is_emptied_and_kept():
     assert Batch.empty(batch).s.dtype == pair
 
 
+def test_objects_of_a_dtype_with_metadata_are_emptied_and_later_those_of_a_plain_one():
+    for dtype in (np.dtype(object, metadata={"unit": "s"}), np.dtype(object)):
+        batch = Batch(x=np.array(["a", "b"], dtype), n=[1, 2])
+        batch[0] = {"n": 3}
+        assert batch.x.tolist() == [None, "b"]
+
+
 def test_objects_go_into_cells_as_they_are():
     counted, pair = UserDict(a=1, b=2), np.empty((), object)
     pair[()] = [1, 2]

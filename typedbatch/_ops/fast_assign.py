@@ -23,7 +23,6 @@ AS_MADE: Final = np.empty(2).flags, np.empty((2, 2)).flags
 _NUMBERS: Final = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")
 """Classes of numpy scalars that have one dtype each; those of dates have a dtype for each unit."""
 
-_OBJECT: Final = np.dtype(object)
 _WHERE: Final = frozenset({int, slice, ndarray})
 _ODD: Final = (LookupError, TypeError, ValueError)
 """Errors that the checks raise for other names, rows out of range, and leaves without rows."""
@@ -86,7 +85,7 @@ def _matching(
             written.add(id(base))
             count += 1
         if type(value) is ndarray:
-            if value.dtype is not target.dtype or (value.dtype is _OBJECT and where is int):
+            if value.dtype is not target.dtype or (where is int and value.dtype.kind == "O"):
                 return None
             if where is not ndarray:
                 region = target[index].shape
@@ -183,4 +182,4 @@ def _clearable(fields: Fields, index: Any, targets: list[NDArray[Any]], written:
 @lru_cache(maxsize=64)
 def zero(dtype: np.dtype[Any]) -> Any:
     """Return the value that clears a row of ``dtype``: ``None`` for objects, else zero."""
-    return None if dtype is _OBJECT else np.zeros((), dtype)
+    return None if dtype.kind == "O" else np.zeros((), dtype)
