@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from mypy.nodes import CallExpr, Expression
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import CallableType, Overloaded, Type, TypeVarType, UnionType, get_proper_type
+from mypy.types import CallableType, FunctionLike, Overloaded, Type, TypeVarType, get_proper_type
 
+from typedbatch.mypy import messages
+from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared, left_to_engine
 from typedbatch.mypy.construct import bound
-from typedbatch.mypy.fields import anything, batch_of, is_batch, known_fields, plain_batch
-from typedbatch.mypy.internals import Api, known_type
-from typedbatch.mypy.judge import Verdict, asked_protocol, judge
+from typedbatch.mypy.fields import batch_of, content, is_batch, known_fields
+from typedbatch.mypy.internals import Api, known_type, type_of
+from typedbatch.mypy.places import type_here
 from typedbatch.mypy.results import returned
 
 
@@ -30,12 +32,16 @@ def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
         return signature
     types = list(signature.arg_types)
     for place, given in enumerate(ctx.args[: len(types)]):
-        verdicts = [_verdict(ctx.api, argument, types[place]) for argument in given]
-        told = [verdict for verdict in verdicts if verdict is not None]
-        if told and len(told) == len(verdicts):
-            is_wrong = any(verdict.text for verdict in told)
-            types[place] = UnionType([anything() if is_wrong else plain_batch(ctx.api), types[place]])
+        takes = [_taken(ctx.api, argument, types[place]) for argument in given]
+        if takes and all(takes):
+            types[place] = left_to_engine(types[place])
     return signature.copy_modified(arg_types=types)
+
+
+def asks_for_batch(signature: FunctionLike) -> bool:
+    """Does a function ask for a batch or a protocol of batches."""
+    types = signature.arg_types if isinstance(signature, CallableType) else ()
+    return any(asked_protocol(type_) is not None for type_ in types)
 
 
 def _with_result(api: Api, call: CallExpr, signature: CallableType) -> CallableType:
@@ -44,12 +50,15 @@ def _with_result(api: Api, call: CallExpr, signature: CallableType) -> CallableT
     return signature if fields is None else signature.copy_modified(ret_type=bound(api, call, batch_of(api, fields)))
 
 
-def _verdict(api: Api, argument: Expression, type_: Type) -> Verdict | None:
-    """What is said of an argument; a type variable is left to mypy, as what it stands for is yet to be found."""
+def _taken(api: Api, argument: Expression, type_: Type) -> bool:
+    """Is mypy to say nothing of an argument: of a plain batch, which is judged later, or of what was reported."""
     asked = asked_protocol(type_)
     if asked is None or isinstance(get_proper_type(type_), TypeVarType):
-        return None
-    verdict = judge(api, argument, asked)
-    if verdict is not None and verdict.text:
-        api.fail(verdict.text, argument, code=verdict.code)
-    return verdict
+        return False
+    given = type_here(api, argument, type_of(api, argument))
+    if content(given) is not None:
+        return True
+    text = judge_declared(api, given, asked)
+    if text:
+        api.fail(text, argument, code=messages.ARGUMENT)
+    return bool(text)

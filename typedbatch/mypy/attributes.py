@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from mypy.nodes import Expression, IndexExpr, MemberExpr
+from mypy.nodes import Expression, MemberExpr
 from mypy.plugin import AttributeContext
-from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, UnionType, get_proper_type
+from mypy.types import AnyType, Instance, TupleType, Type, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.fields import (
-    Fields,
     Rest,
     alternatives,
     anything,
@@ -22,17 +21,13 @@ from typedbatch.mypy.internals import (
     Api,
     current_type,
     known_type,
-    module_around,
     narrow,
     report_no_attribute,
     value_type,
 )
-from typedbatch.mypy.near import near_miss
-from typedbatch.mypy.places import change, type_here, was_followed
-from typedbatch.mypy.reach import carrying, in_turns, where_decided
-from typedbatch.mypy.scopes import Binding, Scope, happens_before, place_of, scope_around, scope_of
+from typedbatch.mypy.places import change, type_here
+from typedbatch.mypy.scopes import Binding, scope_around
 from typedbatch.mypy.stored import as_read, stored
-from typedbatch.mypy.trust import Trust, trust_in
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
@@ -46,10 +41,10 @@ def read(ctx: AttributeContext, name: str) -> Type:
     if scope is not None and id(node) in scope.deleted:
         # mypy asks once for each item of a union, and each time shows the whole of it as it was before
         before = one_type(ctx.api, ctx.type)
-        found = field_type(ctx.api, before, name, node.expr, node)
+        found = field_type(ctx.api, before, name)
         take_out(ctx.api, node.expr, before, name)
         return found
-    found = field_type(ctx.api, type_here(ctx.api, node.expr, ctx.type), name, node.expr, node)
+    found = field_type(ctx.api, type_here(ctx.api, node.expr, ctx.type), name)
     here = current_type(ctx.api, node)
     if here is not None and (is_batch(here) or _is_any(here)):
         narrow(ctx.api, node, found)  # mypy took what was set for Any, or does not know what has changed since
@@ -70,8 +65,8 @@ _TAKEN_BY_NUMPY = {"__array__"}
 """``np.mean(batch)`` and its like: numpy's functions work on batches, and ask checkers for an ``__array__``."""
 
 
-def field_type(api: Api, owner: Type, name: str, receiver: Expression, node: Expression) -> Type:
-    """The type of a field of ``receiver``, which is an ``owner``; what is missing is reported at ``node``."""
+def field_type(api: Api, owner: Type, name: str) -> Type:
+    """The type of a field of a batch, as far as it is known."""
     found: list[Type] = []
     for one in alternatives(owner):
         fields = content(one)
@@ -80,14 +75,9 @@ def field_type(api: Api, owner: Type, name: str, receiver: Expression, node: Exp
         if isinstance(one, Instance) and one.extra_attrs is not None and name in one.extra_attrs.attrs:
             found.append(one.extra_attrs.attrs[name])  # mypy saw hasattr(batch, name)
         elif name in fields:
-            maybe = name in fields.maybe
-            if maybe and _is_unset(api, name, receiver, node):
-                return AnyType(TypeOfAny.from_error)
             found.append(as_read(fields.known[name]))
-        elif was_followed(api, receiver) or not _is_missing(api, fields, name, receiver, node):
-            found.append(anything() if fields.rest is Rest.DECLARED else _presumed(api, name))
         else:
-            return AnyType(TypeOfAny.from_error)
+            found.append(anything() if fields.rest is Rest.DECLARED else _presumed(api, name))
     return UnionType.make_union(found) if found else _presumed(api, name)
 
 
@@ -102,52 +92,6 @@ def _presumed(api: Api, name: str) -> Type:
 
 def _is_any(type_: Type) -> bool:
     return isinstance(get_proper_type(type_), AnyType)
-
-
-def _is_unset(api: Api, name: str, receiver: Expression, node: Expression) -> bool:
-    """Report a field that only some ways to the line have set, if it is sure that another way is taken too."""
-    scope = scope_around(api)
-    if scope is None or _is_excused(api, scope, receiver, name, node):
-        return False
-    if trust_in(api, scope, receiver) is not Trust.FULL:
-        return False
-    decided = where_decided(scope, receiver, name, node)
-    if decided is None:
-        return False
-    messages.report_maybe(api, name, decided.line, node)
-    return True
-
-
-def _is_missing(api: Api, fields: Fields, name: str, receiver: Expression, node: Expression) -> bool:
-    """Report a field that is not there; unless it may be there for all that can be seen."""
-    scope, module = scope_around(api), module_around(api)
-    if scope is None or module is None or _is_excused(api, scope, receiver, name, node):
-        return False
-    known = sorted(fields.known)
-    trust = trust_in(api, scope, receiver)
-    if trust is Trust.SCOPE and fields.rest is Rest.NONE and name not in scope.made:
-        messages.report_missing(api, name, known, node)
-        return True
-    if fields.rest is not Rest.NONE or trust is not Trust.FULL:
-        elsewhere = scope_of(api, module)
-        held = elsewhere.held[place_of(receiver)]
-        known = [*known, *held.names, *held.made]
-        meant = "" if name in elsewhere.made else near_miss(name, known)
-        if meant:
-            messages.report_missing(api, name, [meant], node)
-        return bool(meant)
-    if in_turns(scope, receiver, name, node):
-        return False
-    messages.report_missing(api, name, known, node)
-    return True
-
-
-def _is_excused(api: Api, scope: Scope, receiver: Expression, name: str, node: Expression) -> bool:
-    """Does the code know that the field may be missing, or set it where mypy asks no plugin."""
-    if name in scope.asked or scope.caught(node):
-        return True
-    items = [*scope.items_set(carrying(scope, receiver), name), *scope.nested_items_set(receiver, name)]
-    return _unasked(api, scope, items, node)
 
 
 def _asked_by_mypy(ctx: AttributeContext, name: str) -> Type:
@@ -166,17 +110,6 @@ def _asked_by_mypy(ctx: AttributeContext, name: str) -> Type:
     if name in fields:
         return fields.known[name]
     return anything() if fields.rest is Rest.OPEN else missing_field(ctx.api)
-
-
-def _unasked(api: Api, scope: Scope, items: list[IndexExpr], before: Expression) -> bool:
-    """Is one of ``batch["x"] = ...`` such that mypy asked no plugin, as it does where it knows several types of it."""
-    missed = [item for item in items if known_type(api, item) is None and _may_be_batch(api, item.base)]
-    return any(happens_before((item, scope.around(item)), before) for item in missed)
-
-
-def _may_be_batch(api: Api, place: Expression) -> bool:
-    type_ = known_type(api, place)
-    return type_ is None or any(map(is_batch, alternatives(type_)))
 
 
 # ---- setting and deleting --------------------------------------------------------------------------------------------

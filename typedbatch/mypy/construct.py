@@ -14,7 +14,6 @@ from typedbatch.mypy.internals import Api, current_type, module_around, type_of
 from typedbatch.mypy.places import become, field_of, type_here
 from typedbatch.mypy.scopes import place_of, scope_around, scope_of
 from typedbatch.mypy.stored import columns_joined, either, fields_of_arguments, fields_of_data, stacked_fields
-from typedbatch.mypy.trust import Trust, trust_by_declaration
 
 
 def construct(ctx: FunctionContext) -> Type:
@@ -66,8 +65,7 @@ def _opened(api: Api, owner: NameExpr | MemberExpr, type_: Type) -> Type:
     held = scope_of(api, module).held[place_of(owner)]
     written = dict.fromkeys(sorted(held.names - fields.known.keys()), anything())
     opened = replace(fields, known={**fields.known, **written})
-    handed = any(trust_by_declaration(*one) is not Trust.FULL for one in held.handed)
-    if held.unseen or held.bound > 1 or handed or not fields.known:
+    if held.unseen or held.bound > 1 or held.handed or not fields.known:
         opened = opened.opened()
     return batch_of(api, opened)
 

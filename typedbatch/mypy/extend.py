@@ -12,13 +12,11 @@ from mypy.types import AnyType, Instance, ProperType, Type, TypeVarId, get_prope
 from typedbatch._names import nearest
 from typedbatch.mypy import messages
 from typedbatch.mypy.declare import RECORD
-from typedbatch.mypy.fields import BATCH, Fields, Rest, is_batch, known_fields
-from typedbatch.mypy.internals import Api, fits, member_of, module_around, type_of
+from typedbatch.mypy.fields import BATCH, is_batch
+from typedbatch.mypy.internals import Api, fits, member_of, type_of
 from typedbatch.mypy.places import type_here
-from typedbatch.mypy.reach import in_turns
-from typedbatch.mypy.scopes import scope_around, scope_of
+from typedbatch.mypy.scopes import scope_around
 from typedbatch.mypy.stored import stored
-from typedbatch.mypy.trust import Trust, trust_in
 
 PROTOCOL = "typedbatch.protocols.BatchProtocol"
 
@@ -43,7 +41,7 @@ def extend(ctx: FunctionContext) -> Type:
             given.add(name)
             _report_value(ctx.api, into, name, value)
     if complete:
-        _report_incomplete(ctx, call, into, {name for name, required in declared.items() if required} - given, "extend")
+        _report_incomplete(ctx, call, into, needed_from(call, into.type, extends=True), "extend")
         _report_carried(ctx.api, call, into, declared.keys() - given)
     return ctx.default_return_type
 
@@ -52,8 +50,7 @@ def convert(ctx: FunctionContext) -> Type:
     """Reports fields that the target asks for and the source does not have."""
     into, call = get_proper_type(ctx.default_return_type), ctx.context
     if isinstance(into, Instance) and isinstance(call, CallExpr) and call.args:
-        required = {name for name, required in declared_fields(into.type) if required}
-        _report_incomplete(ctx, call, into, required, "convert")
+        _report_incomplete(ctx, call, into, needed_from(call, into.type, extends=False), "convert")
     return ctx.default_return_type
 
 
@@ -89,23 +86,6 @@ def _is_field(owner: TypeInfo, node: object) -> bool:
     if isinstance(node, Var):
         return not node.is_classvar
     return owner.is_protocol and isinstance(node, Decorator) and node.var.is_property
-
-
-def lacking_for_sure(api: Api, batch: Expression, fields: Fields, names: Iterable[str]) -> list[str]:
-    """The names that a batch cannot have, for all that can be seen."""
-    absent = [name for name in names if name not in fields]
-    scope, module = scope_around(api), module_around(api)
-    if scope is None or module is None or fields.rest is Rest.OPEN or scope.caught(batch):
-        return []
-    if fields.rest is Rest.DECLARED:
-        return [name for name in absent if name not in scope.asked]
-    trust = trust_in(api, scope, batch)
-    if trust is Trust.NONE:
-        return []
-    if trust is not Trust.FULL:
-        made = scope.made if trust is Trust.SCOPE else scope_of(api, module).made
-        return [name for name in absent if name not in made]
-    return [name for name in absent if name not in scope.asked and not in_turns(scope, batch, name, batch)]
 
 
 def _report_value(api: Api, into: Instance, name: str, value: Expression) -> None:
@@ -145,20 +125,25 @@ def _kind(type_: Type | None) -> str | None:
     return next((_KINDS[base.fullname] for base in proper.type.mro if base.fullname in _KINDS), None)
 
 
-def _report_incomplete(ctx: FunctionContext, call: CallExpr, into: Instance, needed: set[str], function: str) -> None:
+def _report_incomplete(ctx: FunctionContext, call: CallExpr, into: Instance, needed: Iterable[str], function: str) -> None:
     source = get_proper_type(type_here(ctx.api, call.args[0], type_of(ctx.api, call.args[0])))
-    if isinstance(source, AnyType) or not isinstance(source, Instance):
+    if isinstance(source, AnyType) or not isinstance(source, Instance) or is_batch(source):
+        return  # A plain batch is judged when the function is done.
+    if source.type.fullname == PROTOCOL or (source.type.has_base(BATCH) and not source.type.has_base(RECORD)):
         return
-    if is_batch(source):
-        fields = known_fields(source)
-        if fields is None or fields.rest is Rest.DECLARED:
-            return
-        lacking = lacking_for_sure(ctx.api, call.args[0], fields, needed)
-    elif source.type.fullname == PROTOCOL:
-        return
-    else:
-        lacking = [name for name in needed if member_of(source, name) is None]
-        if source.type.has_base(BATCH) and not source.type.has_base(RECORD):
-            return
+    lacking = [name for name in needed if member_of(source, name) is None]
     if lacking:
-        messages.report_unfilled(ctx.api, f"{function}() to {into.type.name}", lacking, call)
+        ctx.api.fail(messages.unfilled(f"{function}() to {into.type.name}", lacking), call, code=messages.EXTEND)
+
+
+def needed_from(call: CallExpr, into: TypeInfo, *, extends: bool) -> set[str]:
+    """The fields that a batch must have to be converted or extended by a call; none where that cannot be told."""
+    declared = dict(declared_fields(into))
+    needed = {name for name, required in declared.items() if required}
+    if not extends:
+        return needed
+    for kind, name in zip(call.arg_kinds[2:], call.arg_names[2:], strict=True):
+        if kind is not ARG_NAMED or name is None:
+            return set()
+        needed.discard(name if name in declared else nearest(name, declared))
+    return needed

@@ -97,7 +97,7 @@ def _get_item(ctx: MethodContext) -> Type:
     is_plain = fields is None or (fields.rest is Rest.DECLARED and name not in fields)
     if is_plain or not isinstance(ctx.context, Expression):
         return ctx.default_return_type  # of content that nobody has declared: item access is Any
-    return field_type(ctx.api, owner, name, receiver, ctx.context)
+    return field_type(ctx.api, owner, name)
 
 
 def _rows(api: Api, owner: Type, index: Expression) -> Type:
@@ -273,9 +273,6 @@ def _delete_item(ctx: MethodContext) -> Type:
     # mypy asks for one item of a union after the other; what the first has changed is not asked for again
     here = current_type(ctx.api, receiver)
     if here is None or len(alternatives(here)) > 1 or same(here, ctx.type):
-        fields = _fields(ctx)
-        if fields is not None and fields.rest is not Rest.DECLARED:
-            field_type(ctx.api, _owner(ctx), name, receiver, ctx.context)
         take_out(ctx.api, receiver, _owner(ctx), name)
     return ctx.default_return_type
 

@@ -27,10 +27,12 @@ from mypy.types import CallableType, Instance, Type, TypeVarType, get_proper_typ
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.fields import is_batch
+from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared
+from typedbatch.mypy.batches.questions import Question, ask
+from typedbatch.mypy.fields import content, is_batch
 from typedbatch.mypy.internals import Api, current_type, known_type
-from typedbatch.mypy.judge import asked_protocol, judge
 from typedbatch.mypy.scopes import scope_around
+from typedbatch.mypy.shapes.pending import note
 from typedbatch.mypy.wording import plain_words
 
 _NO_ATTRIBUTE = re.compile(r'"[^"]*" has no attribute "(\w+)"')
@@ -85,7 +87,7 @@ class Rewording:
         if told is not None and code == "attr-defined":
             text = _of_attribute(api, told[0], info.message)
         elif told is not None and code in _OF_A_VALUE:
-            text = _of_value(api, *told, info.message)
+            text = _of_value(api, *told, info)
         if text is None:
             if code.startswith("batch-") or "Batch" in info.message:
                 info.message = plain_words(info.message)
@@ -127,23 +129,29 @@ def _type_of_owner(api: Api, owner: Expression) -> Type | None:
     return found
 
 
-def _of_value(api: Api, node: Expression, around: tuple[Node, ...], message: str) -> str | None:
-    """A batch that is not what is asked for. Empty if it is, or may be, for all that can be seen."""
-    if isinstance(node, CallExpr) and "type variable" in message:
-        return _of_type_variable(api, node)
+def _of_value(api: Api, node: Expression, around: tuple[Node, ...], info: ErrorInfo) -> str | None:
+    """A batch that is not what is asked for. Empty if the engine is to say what it is, or if nothing is wrong."""
+    if isinstance(node, CallExpr) and "type variable" in info.message:
+        return _of_type_variable(api, node, info)
     if isinstance(node, YieldExpr) and node.expr is not None:
         node, around = node.expr, (*around, node)
-    asked = asked_protocol(_asked_type(api, around))
-    is_sure = asked is not None
-    if asked is None:
-        asked = _asked_by_text(api, message)
-    if asked is None or known_type(api, node) is None:
+    asked = asked_protocol(_asked_type(api, around)) or _asked_by_text(api, info.message)
+    return None if asked is None else _answer_to(api, node, node, asked, info)
+
+
+def _answer_to(api: Api, value: Expression, place: Expression, asked: Instance, info: ErrorInfo) -> str | None:
+    """What is said of a value: nothing yet, if it is a plain batch; None for what is left to mypy."""
+    type_ = known_type(api, value)
+    if type_ is None:
         return None
-    verdict = judge(api, node, asked)
-    return verdict.text if verdict is not None and (verdict.text or is_sure) else None
+    if content(type_) is None:
+        return judge_declared(api, type_, asked) or None
+    ask(value, Question(asked, place, info.code, info.message))
+    note(api)
+    return ""
 
 
-def _of_type_variable(api: Api, call: CallExpr) -> str | None:
+def _of_type_variable(api: Api, call: CallExpr, info: ErrorInfo) -> str | None:
     """``def same(batch: P) -> P``, called with a batch that is not what ``P`` is bound to."""
     signature = get_proper_type(known_type(api, call.callee))
     if not isinstance(signature, CallableType):
@@ -151,9 +159,9 @@ def _of_type_variable(api: Api, call: CallExpr) -> str | None:
     for argument in call.args:
         for type_ in signature.arg_types:
             asked = asked_protocol(type_) if isinstance(get_proper_type(type_), TypeVarType) else None
-            verdict = judge(api, argument, asked) if asked is not None else None
-            if verdict is not None:
-                return verdict.text
+            text = _answer_to(api, argument, call, asked, info) if asked is not None else None
+            if text is not None:
+                return text
     return None
 
 

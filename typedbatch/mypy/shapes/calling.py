@@ -13,6 +13,7 @@ from mypy.nodes import (
     CallExpr,
     Expression,
     FuncBase,
+    FuncDef,
     MemberExpr,
     MypyFile,
     NameExpr,
@@ -20,7 +21,12 @@ from mypy.nodes import (
 )
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
+from typedbatch.mypy.batches.content import Ref
+from typedbatch.mypy.batches.effects import FUNCTIONS as BATCH_FUNCTIONS
+from typedbatch.mypy.batches.protocol_match import asked_protocol, only_reads
+from typedbatch.mypy.extend import needed_from
 from typedbatch.mypy.internals import known_type
+from typedbatch.mypy.shapes.builtins import BUILTINS
 from typedbatch.mypy.shapes.declared import bind, declared_by
 from typedbatch.mypy.shapes.known import field_declared, is_batch
 from typedbatch.mypy.shapes.pythons import PYTHONS
@@ -61,8 +67,12 @@ class Calls:
     def read(self, node: CallExpr) -> Value:
         """What a call gives."""
         reading, callee = self._reading, node.callee
+        if isinstance(callee, RefExpr) and callee.fullname in BATCH_FUNCTIONS:
+            return BATCH_FUNCTIONS[callee.fullname](reading.batches, node)
         if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
             owner = reading.read(callee.expr)
+            if isinstance(owner, Ref):
+                return reading.batches.call(node, owner, callee.name)
             if isinstance(owner, Array):
                 return self._method(node, owner, callee.name)
             if isinstance(owner, Record) and is_batch(owner.type.type):
@@ -72,6 +82,8 @@ class Calls:
             if isinstance(owner, Record) and f"{owner.type.type.fullname}.{callee.name}" in _PADS:
                 return self._padded(node)
         elif isinstance(callee, (NameExpr, MemberExpr)):
+            if callee.fullname in BUILTINS:
+                return BUILTINS[callee.fullname](reading, node)
             name = _function(callee) or ""
             if name in FUNCTIONS:
                 return self._operation(node, FUNCTIONS[name], (), torch=_is_torchs(callee))
@@ -164,7 +176,7 @@ class Calls:
         if isinstance(type_, Instance):
             type_ = _forward(type_)
         if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
-            self._arguments(node, (), torch=False)
+            self._escape(node)
             return None
         sizes: dict[str, Size | None] = {}
         owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes)
@@ -177,6 +189,10 @@ class Calls:
         """Hold each argument against what is declared of it; the names mean the same in one call."""
         for argument, name, expected in _pairs(node, type_):
             value = self._reading.read(argument)
+            if isinstance(value, Ref):
+                self._hand_over(argument, value, expected, type_)
+                continue
+            self._reading.known.objects.escape(value, opened=True)
             declared = declared_by(expected) if expected is not None else None
             if expected is None and name is not None and type_.is_type_obj() and is_batch(type_.type_object()):
                 declared = field_declared(owner, name)
@@ -189,6 +205,18 @@ class Calls:
                 to = f" of {type_.name}" if type_.name else ""
                 self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
 
+    def _hand_over(self, argument: Expression, value: Ref, expected: Type | None, type_: CallableType) -> None:
+        """A batch goes to a function."""
+        asked = asked_protocol(expected)
+        if asked is not None:
+            self._reading.batches.judge.hand_over(argument, value, asked)
+        if not only_reads(expected) and not _is_of_libraries(type_):
+            self._reading.known.objects.escape(value, opened=True)
+
+    def _escape(self, node: CallExpr) -> None:
+        for argument in node.args:
+            self._reading.known.objects.escape(self._reading.read(argument), opened=True)
+
     def _padded(self, node: CallExpr) -> Value:
         """The sequences of a batch side by side."""
         self._arguments(node, (), torch=False)
@@ -200,6 +228,10 @@ class Calls:
         """``convert(batch, Other)`` and ``extend(batch, Other, ...)``: the sizes are those of the batch."""
         values = [self._reading.read(argument) for argument in node.args]
         result = get_proper_type(known_type(self._reading.api, node))
+        if values and isinstance(result, Instance) and isinstance(values[0], Ref):
+            name = "extend" if extended else "convert"
+            needed = needed_from(node, result.type, extends=extended)
+            self._reading.batches.judge.fill(node, values[0], needed, f"{name}() to {result.type.name}")
         if not values or not isinstance(values[0], Record) or not isinstance(result, Instance):
             return None
         out = Record(result, values[0].scope, dict(values[0].sizes), values[0].other, values[0].padded)
@@ -209,9 +241,8 @@ class Calls:
                     self._require_field(out, name, value, argument, bound=True)
         return out
 
-    def set_field(self, target: MemberExpr, value: Value) -> None:
+    def set_field(self, target: MemberExpr, owner: Value, value: Value) -> None:
         """``batch.name = value``."""
-        owner = self._reading.read(target.expr)
         if isinstance(owner, Record):
             self._require_field(owner, target.name, value, target, bound=False)
         elif isinstance(owner, Array) and target.name in ("shape", "data", "dtype", "strides"):
@@ -245,6 +276,17 @@ class Calls:
         return None
 
 
+def _is_of_libraries(type_: CallableType) -> bool:
+    """Is it a function of Python's or numpy's, which does nothing to a batch; a method may keep it."""
+    definition = type_.definition
+    return (
+        isinstance(definition, FuncDef)
+        and definition.fullname.split(".")[0] in _STANDARD
+        and not definition.info
+    )
+
+
+_STANDARD = ("builtins", "typing", "collections", "numpy", "torch", "copy", "itertools", "random")
 _PADS = {"typedbatch.sequences.pad", "typedbatch.ragged.Ragged.padded"}
 _CONVERTS = {"typedbatch._validation.validate.extend": True, "typedbatch._validation.convert.convert": False}
 _SHORT = {

@@ -10,6 +10,8 @@ from mypy import nodes
 from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
 from mypy.types import CallableType, TupleType, Type, get_proper_type
 
+from typedbatch.mypy.batches.content import Content, Ref
+from typedbatch.mypy.batches.merging import nothing_decides
 from typedbatch.mypy.internals import known_type
 from typedbatch.mypy.shapes.calling import is_followed
 from typedbatch.mypy.shapes.declared import bind, declared_by
@@ -27,8 +29,10 @@ from typedbatch.mypy.shapes.names import (
 from typedbatch.mypy.shapes.reading import Reading, operate
 from typedbatch.mypy.shapes.report import Report
 from typedbatch.mypy.shapes.sizes import Size
-from typedbatch.mypy.shapes.values import Array, MisfitError, Record, Several, Value, item_of
+from typedbatch.mypy.shapes.values import Array, MisfitError, Record, Several, Value
+from typedbatch.mypy.shapes.ways import catches_missing, is_missing_error, suppresses
 
+_MOST_ROUNDS = 4
 _DEEPEST_LOOP = 3
 """A loop in so many others is gone through once, with nothing known of what it assigns to."""
 
@@ -44,6 +48,7 @@ class Flow:
         owner: of the names in its declarations.
         often: gives the names that are assigned to more than once; asked for when there is a function inside.
         of_module: it is the top of a module.
+        root: the function or module.
     """
 
     def __init__(
@@ -56,11 +61,12 @@ class Flow:
         often: Callable[[], Collection[Any]] = tuple,
         *,
         of_module: bool = False,
+        root: nodes.Node | None = None,
     ) -> None:
         self._api = api
         self._report = report
         self._known = known
-        self._reading = Reading(api, report, known)
+        self._reading = Reading(api, report, known, root)
         self._reading.of_module = of_module
         self._reading.in_first_round = lambda: bool(self._first)
         self._result = result
@@ -152,7 +158,11 @@ class Flow:
 
     def _in_place(self, node: nodes.OperatorAssignmentStmt) -> None:
         target, value = self._reading.read(node.lvalue), self._reading.read(node.rvalue)
-        if isinstance(target, Array):
+        self._known.objects.escape(value)
+        if isinstance(target, Ref):
+            if node.op == "+" and not isinstance(self._known.objects.whole(target), Content):
+                self._known.objects.escape(target)
+        elif isinstance(target, Array):
             out = self._reading.tried(node, lambda: in_place(node.op, target, value))
             if isinstance(node.lvalue, nodes.NameExpr):
                 self._known.put(node.lvalue.node, out if out is not None else target)
@@ -160,32 +170,38 @@ class Flow:
             self._known.put(node.lvalue.node, self._reading.tried(node, lambda: operate(node.op, target, value)))
 
     def _delete(self, node: nodes.DelStmt) -> None:
-        if isinstance(node.expr, nodes.NameExpr):
-            self._known.put(node.expr.node, None)
+        for target in node.expr.items if isinstance(node.expr, nodes.TupleExpr) else [node.expr]:
+            if isinstance(target, nodes.NameExpr):
+                self._known.put(target.node, None)
+            elif isinstance(target, (nodes.MemberExpr, nodes.IndexExpr)):
+                self._reading.batches.delete(target)
 
     # ---- ways -----------------------------------------------------------------------------------------------------
 
     def _end(self, node: Statement) -> None:
         if isinstance(node, nodes.RaiseStmt) and node.expr is not None:
             self._reading.read(node.expr)
+        self._reading.ways.leave()
         self._ended = True
 
     def _way(self, known: Known, call: Callable[[], None]) -> Known | None:
         """What is known after a way that begins with ``known``; None if it leaves."""
-        before, self._ended = self._known.values, False
-        self._known.values = known.values
+        before, self._ended = self._known.copy(), False
+        self._known.become(known)
         call()
-        after = None if self._ended else known.copy_of(self._known.values)
-        self._known.values, self._ended = before, False
+        after = None if self._ended else self._known.copy()
+        self._known.become(before)
+        self._ended = False
         return after
 
-    def _meet(self, ways: Iterable[Known | None]) -> None:
+    def _meet(self, ways: Iterable[Known | None], choice: Statement | None = None) -> None:
         """Go on with what is known on all ways that do not leave."""
         open_ = [way for way in ways if way is not None]
         if not open_:
             self._ended = True
             return
-        open_[0].merge(open_[1:])
+        decide = nothing_decides if choice is None else self._reading.ways.decider(choice, len(open_))
+        open_[0].merge(open_[1:], decide)
         self._known.become(open_[0])
 
     def _if(self, node: nodes.IfStmt) -> None:
@@ -202,14 +218,15 @@ class Flow:
             ways.append(self._branch(self._known.copy(), other))
         if self._first and None in ways:
             self._report.quiet += 1  # the rest of this round comes under a condition too
-        self._meet(ways)
+        self._meet(ways, node)
 
     def _branch(self, known: Known, body: nodes.Block) -> Known | None:
         """A way under a condition; nothing is said of it in the first round of a loop, which may not come there."""
         self._branches += 1
         quiet = bool(self._first) and self._branches > self._first[0]
         self._report.quiet += quiet
-        after = self._way(known, lambda: self.block(body))
+        with self._reading.ways.inside():
+            after = self._way(known, lambda: self.block(body))
         self._report.quiet -= quiet
         self._branches -= 1
         return after
@@ -226,38 +243,54 @@ class Flow:
 
     def _assert(self, node: nodes.AssertStmt) -> None:
         self._condition(node.expr)
+        self._reading.ways.leave()
 
     def _loop(self, node: nodes.ForStmt | nodes.WhileStmt, body: Callable[[], None]) -> None:
         """A body that is gone through any number of times."""
         for name in assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ():
             self._known.put(name, None)
         self._loops += 1
-        start = self._known.copy()
-        if self._loops > _DEEPEST_LOOP:
-            body()
-            self._known.merge([start])
-        else:
-            self._first.append(self._branches)  # as the first time, and then as any time
-            quiet = self._report.quiet
-            once = self._way(self._known.copy(), body)
-            self._report.quiet = quiet
-            self._first.pop()
-            if once is not None:
-                self._known.merge([once])
-            self._known.scopes = self._reading.known.scopes = {}
-            after = self._way(self._known.copy(), body)
-            if after is not None:
-                self._known.merge([after])
+        with self._reading.ways.inside():
+            if self._loops > _DEEPEST_LOOP:
+                self._known.objects.escape(*self._known.values.values())
+                start = self._known.copy()
+                body()
+                self._known.merge([start])
+            else:
+                self._rounds(body)
         self._loops -= 1
         self._ended = False
         if node.else_body is not None:
             self.block(node.else_body)
 
+    def _rounds(self, body: Callable[[], None]) -> None:
+        """Go through a loop as the first time, and then as any time."""
+        self._first.append(self._branches)
+        quiet = self._report.quiet
+        once = self._way(self._known.copy(), body)
+        self._report.quiet = quiet
+        self._first.pop()
+        if once is not None:
+            self._known.merge([once])
+        self._known.scopes = self._reading.known.scopes = {}
+        for _ in range(_MOST_ROUNDS):
+            mark, head = self._report.mark(), self._known.objects.contents
+            after = self._way(self._known.copy(), body)
+            if after is None:
+                return
+            self._known.objects.contents = dict(head)
+            self._known.merge([after])
+            if self._known.objects.contents == head:
+                return
+            self._report.take_back(mark)
+        self._known.objects.escape(*self._known.values.values())
+        self._way(self._known.copy(), body)
+
     def _for(self, node: nodes.ForStmt) -> None:
-        each = item_of(self._reading.read(node.expr))
+        value = self._reading.read(node.expr)
 
         def body() -> None:
-            self._reading.bind(node.index, each, node.expr)
+            self._reading.bind(node.index, self._reading.item_of(value, node.expr), node.expr)
             self.block(node.body)
 
         self._loop(node, body)
@@ -275,19 +308,33 @@ class Flow:
             self._reading.read(expression)
             if target is not None:
                 self._reading.bind(target, None, expression)
-        self.block(node.body)
+        handlers = [one for one in node.expr if suppresses(one)]
+        if not handlers:
+            self.block(node.body)
+            return
+        self._reading.catching += any(map(catches_missing, handlers))
+        self._meet([self._known.copy(), self._way(self._known.copy(), lambda: self.block(node.body))])
+        self._reading.catching -= any(map(catches_missing, handlers))
 
     def _try(self, node: nodes.TryStmt) -> None:
         before = self._known.copy()
         for name in assigned_in(node.body):
             before.put(name, None)  # a handler may come at any line
-        ways = [self._way(self._known.copy(), lambda: self.block(node.body))]
+        seen: dict[Any, Any] = {}
+        self._known.objects.watching.append(seen)
+        catches = any(map(is_missing_error, node.types))
+        self._reading.catching += catches
+        with self._reading.ways.inside():
+            ways = [self._way(self._known.copy(), lambda: self.block(node.body))]
+        self._reading.catching -= catches
+        self._known.objects.watching.pop()
+        before.objects.contents.update(seen)
         if node.else_body is not None and ways[0] is not None:
             other = node.else_body
-            ways = [self._way(ways[0], lambda: self.block(other))]
+            ways = [self._branch(ways[0], other)]
         for handler in node.handlers:
-            ways.append(self._way(before.copy(), lambda handler=handler: self.block(handler)))  # type: ignore[misc]  # bound now
-        self._meet(ways)
+            ways.append(self._branch(before.copy(), handler))
+        self._meet(ways, node)
         if node.finally_body is not None:
             ended, self._ended = self._ended, False
             self.block(node.finally_body)
@@ -297,13 +344,14 @@ class Flow:
         self._reading.read(node.subject)
         ways: list[Known | None] = [self._known.copy()]
         for body in node.bodies:
-            ways.append(self._way(self._known.copy(), lambda body=body: self.block(body)))  # type: ignore[misc]  # bound now
-        self._meet(ways)
+            ways.append(self._branch(self._known.copy(), body))
+        self._meet(ways, node)
 
     # ---- functions ------------------------------------------------------------------------------------------------
 
     def _return(self, node: nodes.ReturnStmt) -> None:
         value = self._reading.read(node.expr) if node.expr is not None else None
+        self._reading.ways.leave()
         if self._result is not None and self._owner is not None and node.expr is not None:
             self._require(self._result, value, node.expr, dict(self._owner.sizes))
         self._ended = True
@@ -326,12 +374,13 @@ class Flow:
 
     def _inner(self, function: FuncDef) -> None:
         """A function inside: it sees names that are bound once, as they are now."""
+        self._reading.capture(function)
         for name in changed_inside(function):
             self._known.unsteady.add(name)
             self._known.put(name, None)
         often = self._often()
         outer = {name: value for name, value in self._known.values.items() if name not in often}
-        go_through(self._api, self._report, function, outer)
+        go_through(self._api, self._report, function, outer, self._known.objects.contents)
 
     def _body_of_class(self, node: ClassDef) -> None:
         for statement in node.defs.body:
@@ -340,7 +389,13 @@ class Flow:
                     self._inner(function)
 
 
-def go_through(api: Any, report: Report, function: FuncDef, outer: Mapping[Any, Value] | None = None) -> None:
+def go_through(
+    api: Any,
+    report: Report,
+    function: FuncDef,
+    outer: Mapping[Any, Value] | None = None,
+    objects: Mapping[Any, Any] | None = None,
+) -> None:
     """Read a function's body, and report what does not fit in it.
 
     Args:
@@ -348,11 +403,12 @@ def go_through(api: Any, report: Report, function: FuncDef, outer: Mapping[Any, 
         report: what takes mistakes.
         function: the function.
         outer: what is known of names outside of it.
+        objects: the objects that these refer to.
     """
     if function.is_dynamic() and not api.options.check_untyped_defs:
         return
     type_ = function.type if isinstance(function.type, CallableType) else None
-    known = Known(dict(outer or {}), None, cache(lambda: handed_on(function.body, is_followed)))
+    known = Known(dict(outer or {}), None, cache(lambda: handed_on(function.body, is_followed)), dict(objects or {}))
     sizes: dict[str, Size | None] = {}
     owner = Record(type_, known.scope(function), sizes)
     for argument in function.arguments:
@@ -364,7 +420,7 @@ def go_through(api: Any, report: Report, function: FuncDef, outer: Mapping[Any, 
         known.put(var, value)
     _learn_names(owner, sizes, type_)
     result = None if type_ is None or function.is_generator or function.is_coroutine else type_.ret_type
-    Flow(api, report, known, result, owner, cache(lambda: bound_often(function))).block(function.body)
+    Flow(api, report, known, result, owner, cache(lambda: bound_often(function)), root=function).block(function.body)
 
 
 def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None) -> None:
@@ -380,7 +436,7 @@ def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     elsewhere = (FuncDef, Decorator, ClassDef, OverloadedFuncDef)
     known = Known(None, None, cache(lambda: handed_on(tree, is_followed)))
     known.unsteady = changed_inside(tree)
-    Flow(api, report, known, of_module=True).statements([one for one in tree.defs if not isinstance(one, elsewhere)])
+    Flow(api, report, known, of_module=True, root=tree).statements([one for one in tree.defs if not isinstance(one, elsewhere)])
 
 
 def _dtype(value: Array) -> str:

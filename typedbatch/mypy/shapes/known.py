@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
 from mypy.types import CallableType, Instance, LiteralType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.fields import BATCH
+from typedbatch.mypy.batches.content import Content, Field, Object, Ref
+from typedbatch.mypy.batches.merging import Decide, joined_objects, nothing_decides, renamed
+from typedbatch.mypy.batches.objects import Objects
+from typedbatch.mypy.fields import BATCH, Fields, Rest, alternatives, content
+from typedbatch.mypy.fields import is_batch as is_plain_batch
 from typedbatch.mypy.shapes.declared import Declared, array_of, declared_by, is_array
 from typedbatch.mypy.shapes.sizes import Name, Size, named, new_scope, number
 from typedbatch.mypy.shapes.values import (
@@ -40,8 +45,10 @@ class Known:
         values: dict[Any, Value] | None = None,
         scopes: dict[Any, int] | None = None,
         handed_on: Callable[[], Collection[Any]] = tuple,
+        objects: dict[Object, Any] | None = None,
     ) -> None:
         self.values: dict[Any, Value] = values if values is not None else {}
+        self.objects = Objects(join, objects)
         self._handed_on = handed_on
         self.unsteady: set[Any] = set()
         """Names that functions inside assign to: they may be anything after any call."""
@@ -49,13 +56,39 @@ class Known:
 
     def copy(self) -> Known:
         """For another way, from here on."""
-        return self.copy_of(dict(self.values))
-
-    def copy_of(self, values: dict[Any, Value]) -> Known:
-        """The same with other values."""
-        out = Known(values, self.scopes, self._handed_on)
+        out = Known(dict(self.values), self.scopes, self._handed_on, dict(self.objects.contents))
         out.unsteady = self.unsteady
+        out.objects.watching = self.objects.watching
         return out
+
+    def make(self, site: Any, content: Any) -> Ref:
+        """Return a reference to a new object; the one that was made there before is one of the earlier ones now."""
+        contents, new, old = self.objects.contents, (site, False), (site, True)
+        before = contents.pop(new, None)
+        if before is not None:
+            contents[old] = before
+            self.objects.rename(new, old)
+            self.values = {name: replaced(value, new, old) for name, value in self.values.items()}
+            self.objects.put(old, contents[old])
+        self.objects.put(new, content)
+        return Ref(frozenset({new}))
+
+    def aged(self, ref: Ref) -> Ref:
+        """Return a reference to any number of objects that are like the one that was just made."""
+        out = ref
+        for site, old in ref.objects:
+            if not old and (site, old) in self.objects.contents:
+                content = self.objects.contents.pop((site, old))
+                before = self.objects.contents.get((site, True))
+                self.objects.contents[site, True] = content if before is None else joined_objects(before, content, join)
+                self.objects.rename((site, False), (site, True))
+                self.values = {name: replaced(one, (site, False), (site, True)) for name, one in self.values.items()}
+                out = renamed(out, (site, False), (site, True))
+        return out
+
+    def joined(self, values: Sequence[Value], empty: Any = None) -> Any:
+        """What is known of a value that is one of these; ``empty`` if there are none."""
+        return reduce(join, values) if values else empty
 
     def get(self, name: Any) -> Value:
         """What a name is."""
@@ -70,14 +103,17 @@ class Known:
 
     def become(self, other: Known) -> None:
         """Take over what is known on another way."""
-        self.values = other.values
+        self.values, self.objects.contents = other.values, other.objects.contents
 
-    def merge(self, others: Iterable[Known]) -> None:
-        """Keep what is the same on all ways."""
+    def merge(self, others: Iterable[Known], decide: Decide = nothing_decides) -> None:
+        """Keep what is the same on all ways; ``decide`` says what decides whether a batch has a field."""
         for other in others:
             self.values = {
-                name: join(value, other.values[name]) for name, value in self.values.items() if name in other.values
+                name: value if value is other.values[name] else _met(value, other.values[name], decide)
+                for name, value in self.values.items()
+                if name in other.values
             }
+            self.objects.merge(other.objects.contents, decide)
 
     def forget(self, names: set[Name]) -> None:
         """Sizes that were compared with others may be those, from here on."""
@@ -106,6 +142,9 @@ class Known:
         proper = get_proper_type(type_)
         if is_array(proper) and isinstance(proper, Instance):
             return Array(None, None, proper.type.fullname != "numpy.ndarray")
+        batch = self.batch_of_type(proper, node)
+        if batch is not None:
+            return batch
         if isinstance(proper, LiteralType) and type(proper.value) is int:
             return number(proper.value)
         if not isinstance(proper, Instance):
@@ -116,6 +155,16 @@ class Known:
             final = node.node.final_value if isinstance(node, RefExpr) and isinstance(node.node, Var) else None
             return number(final) if type(final) is int else self._some_size(node)
         return Record(proper, self.scope(node)) if _is_users(proper.type) else None
+
+    def batch_of_type(self, type_: Type, node: Any) -> Ref | None:
+        """A batch of which only the type is known; None for what is not a batch."""
+        batches = [one for one in alternatives(type_) if is_plain_batch(one)]
+        if not batches:
+            return None
+        fields = content(batches[0]) if len(batches) == 1 else None
+        fields = fields if fields is not None else Fields(rest=Rest.DECLARED)
+        held = {name: Field(sure=name not in fields.maybe) for name in fields.known}
+        return self.make((node, "type"), Content(held, fields.rest, escaped=True))
 
     def _some_size(self, node: Any) -> Size:
         text = node.name if isinstance(node, (NameExpr, MemberExpr, Var)) else "?"
@@ -143,6 +192,28 @@ class Known:
         if not isinstance(proper, Instance) or not is_batch(proper.type) or not is_batch(record.type.type):
             return None
         return Record(proper, self.scope(node), {}, record, record.padded)
+
+
+def _met(one: Value, other: Value, decide: Decide) -> Value:
+    """What is known of a name where two ways meet."""
+    out = join(one, other)
+    if isinstance(one, Ref) and isinstance(other, Ref) and isinstance(out, Ref) and one.objects != other.objects:
+        return Ref(out.objects, decide(max(map(line_of, one.objects ^ other.objects))))
+    return out
+
+
+def line_of(site: Any) -> int:
+    """The line at which an object was made."""
+    while isinstance(site, tuple):
+        site = site[0]
+    return getattr(site, "line", 0)
+
+
+def replaced(value: Value, old: Object, new: Object) -> Value:
+    """A value in which one object has another name."""
+    if isinstance(value, Several):
+        return Several(tuple(replaced(item, old, new) for item in value.items), value.listed)
+    return Many(replaced(value.item, old, new)) if isinstance(value, Many) else renamed(value, old, new)
 
 
 def _each(item: Value) -> Value:

@@ -12,6 +12,7 @@ from mypy.nodes import GDEF, Block, CallExpr, ExpressionStmt, FuncDef, MypyFile,
 from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
+from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.internals import function_around, is_reported, module_around, put_off, reporting_for
 from typedbatch.mypy.shapes.flow import go_through, of_module
 from typedbatch.mypy.shapes.names import functions_of
@@ -32,7 +33,7 @@ def switch(*, on: bool) -> None:
 
 def note(api: Any) -> None:
     """Something was called here: look at the function around it when the file is done."""
-    if _switched_off or not is_reported(api):
+    if not is_reported(api):
         return
     tree, around = module_around(api), function_around(api)
     if tree is None or (isinstance(around, FuncDef) and around.name == _LAST):
@@ -61,16 +62,20 @@ def look(ctx: FunctionContext) -> Type:
     for function in _pending.pop(tree, {}):
         with reporting_for(ctx.api, function):
             _go_through(ctx.api, tree, function)
+    for question in unanswered():
+        ctx.api.fail(question.message, question.place, code=question.code)
     return ctx.default_return_type
 
 
 def _go_through(api: Any, tree: MypyFile, function: Any) -> None:
-    report = Report(api)
+    report = Report(api, shapes=not _switched_off)
     if function is None:
         of_module(api, report, tree)
+        report.send()
     for one in functions_of(function) if function is not None else ():
         try:
             go_through(api, report, one)
         except Exception:  # whatever is in this one, the others are looked at
             if api.options.show_traceback:
                 raise
+        report.send()

@@ -6,9 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from mypy import nodes
-from mypy.nodes import Context, Expression, MypyFile, RefExpr, TypeInfo, Var
+from mypy.nodes import Context, Expression, MypyFile, Node, RefExpr, TypeInfo, Var
+from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.internals import known_type
+from typedbatch.mypy.batches.content import NOTHING, Choice, Items, Ref
+from typedbatch.mypy.batches.domain import Batches
+from typedbatch.mypy.batches.questions import taken
+from typedbatch.mypy.fields import alternatives
+from typedbatch.mypy.internals import known_type, module_around
+from typedbatch.mypy.nodes import children, nodes_in
+from typedbatch.mypy.scopes import Scope, scope_of
 from typedbatch.mypy.shapes import indexing
 from typedbatch.mypy.shapes.calling import Calls
 from typedbatch.mypy.shapes.declared import array_of, is_array
@@ -33,8 +40,9 @@ from typedbatch.mypy.shapes.values import (
     item_of,
     join,
 )
+from typedbatch.mypy.shapes.ways import Ways
 
-NOTHING = Literal(None)
+LEFT_OUT = Literal(None)
 _TYPED = (nodes.CallExpr, nodes.OpExpr, nodes.IndexExpr, nodes.ComparisonExpr)
 _NAMED_RESULTS = {"values": 0, "indices": 1}
 
@@ -46,12 +54,18 @@ class Reading:
         api: mypy's checker.
         report: what takes mistakes.
         known: what is known of names so far; assignments inside expressions go there.
+        root: the function or module.
     """
 
-    def __init__(self, api: Any, report: Report, known: Known) -> None:
+    def __init__(self, api: Any, report: Report, known: Known, root: Node | None = None) -> None:
         self.api = api
         self.report = report
         self.known = known
+        self.ways = Ways()
+        self.catching = 0
+        """The number of ``try`` and ``with`` around that handle a missing field."""
+        self._root = root
+        self.batches = Batches(self)
         self.of_module = False
         """Whether this is the top of a module, whose names nothing else assigns to while it runs."""
         self.in_first_round: Callable[[], bool] = bool
@@ -77,8 +91,9 @@ class Reading:
             nodes.GeneratorExpr: self._generator,
             nodes.AssignmentExpr: self._walrus,
             nodes.DictExpr: self._dict,
-            nodes.StarExpr: lambda node: self._inside(node.expr),
-            nodes.AwaitExpr: lambda node: self._inside(node.expr),
+            nodes.LambdaExpr: self.capture,
+            nodes.CastExpr: lambda node: self.read(node.expr),
+            nodes.RevealExpr: lambda node: self.read(node.expr) if node.expr is not None else None,
         }
 
     def read(self, node: Expression) -> Value:
@@ -86,11 +101,14 @@ class Reading:
         if isinstance(node, _TYPED) and known_type(self.api, node) is None:
             return None  # mypy has found that no run comes here
         kind = self._kinds.get(type(node))
-        found = kind(node) if kind is not None else None
-        if found is not None:
-            return found
-        type_ = known_type(self.api, node)
-        return None if type_ is None else self.known.of_type(type_, node)
+        found = kind(node) if kind is not None else self._other(node)
+        if found is None:
+            type_ = known_type(self.api, node)
+            found = None if type_ is None else self.known.of_type(type_, node)
+        question = taken(node)
+        if question is not None:
+            self.batches.judge.answer(node, found, question)
+        return found
 
     def tried(self, node: Context, call: Callable[[], Value]) -> Value:
         """What an operation gives; a mistake is reported, and nothing is known of what comes out."""
@@ -113,7 +131,7 @@ class Reading:
             return found
         type_ = known_type(self.api, node)
         found = None if type_ is None else self.known.of_type(type_, node)
-        if isinstance(found, (Size, Record)):
+        if isinstance(found, (Size, Record, Ref)):
             self.known.put(node.node, found)  # until it is assigned to, it stays what it is
         return found
 
@@ -122,6 +140,8 @@ class Reading:
         if module is not None:
             return self._of_module(module, node)
         owner = self.read(node.expr)
+        if isinstance(owner, Ref):
+            return self.batches.attribute(node, owner)
         if isinstance(owner, Array):
             return self.tried(node, lambda: self._of_array(owner, node.name))
         if isinstance(owner, Several) and node.name in _NAMED_RESULTS and len(owner.items) == 2:
@@ -137,7 +157,7 @@ class Reading:
         if not torch and module != "numpy":
             return None
         if node.name == "newaxis":
-            return NOTHING
+            return LEFT_OUT
         dtypes = dtype_named(node.name, torch=torch)
         return None if dtypes is None else DType(dtypes)
 
@@ -157,6 +177,8 @@ class Reading:
 
     def _index(self, node: nodes.IndexExpr) -> Value:
         base, index = self.read(node.base), self.read(node.index)
+        if isinstance(base, Ref):
+            return self.batches.item(node, base, index)
         if isinstance(base, Array):
             return self.tried(node, lambda: indexing.take(base, index)) or base.shaped(None)
         if isinstance(base, Several):
@@ -169,7 +191,7 @@ class Reading:
 
     def _slice(self, node: nodes.SliceExpr) -> Value:
         parts = (node.begin_index, node.end_index, node.stride)
-        return Span(*(NOTHING if part is None else self.read(part) for part in parts))
+        return Span(*(LEFT_OUT if part is None else self.read(part) for part in parts))
 
     def _items(self, node: nodes.TupleExpr | nodes.ListExpr, *, listed: bool) -> Value:
         out: list[Value] = []
@@ -180,36 +202,141 @@ class Reading:
             elif isinstance(value, Several):
                 out += value.items
             else:
-                self._rest(node.items)
-                return None
+                return self._some(node, [*out, self.item_of(value, item)])
+        if listed and (not out or any(isinstance(value, Ref) for value in out)):
+            return self.batches.make(node, Items(dict(enumerate(out)), NOTHING))
         return Several(tuple(out), listed)
 
-    def _rest(self, items: list[Expression]) -> None:
-        for item in items:
-            self.read(item.expr if isinstance(item, nodes.StarExpr) else item)
+    def _some(self, node: nodes.TupleExpr | nodes.ListExpr, values: list[Value]) -> Value:
+        """A display with a star in it, of which each item may be any of the values."""
+        values += [self.read(item) for item in node.items if not isinstance(item, nodes.StarExpr)]
+        each = self.known.joined(values)
+        return self.batches.make(node, Items({}, each)) if isinstance(each, Ref) else None
 
-    def _inside(self, node: Expression) -> Value:
-        self.read(node)
+    def _other(self, node: Expression) -> Value:
+        """What is inside of it goes where nobody sees it."""
+        for child in children(node):
+            if isinstance(child, Expression):
+                self.known.objects.escape(self.read(child))
         return None
 
     def _dict(self, node: nodes.DictExpr) -> Value:
+        known: dict[Any, Any] = {}
+        others: Any = NOTHING
         for key, value in node.items:
-            if key is not None:
-                self.read(key)
-            self.read(value)
-        return None
+            name = self.read(key) if key is not None else None
+            held = self.read(value)
+            if key is None:
+                whole = self.known.objects.whole(held) if isinstance(held, Ref) else None
+                if isinstance(whole, Items) and whole.others is NOTHING and not whole.escaped:
+                    known.update(whole.known)
+                else:
+                    self.known.objects.escape(held)
+                    others = None
+            elif isinstance(name, Literal) and isinstance(name.value, str):
+                known[name.value] = held
+            else:
+                others = held if others is NOTHING else join(others, held)
+        return self.batches.make(node, Items(known, others))
+
+    # ---- batches --------------------------------------------------------------------------------------------------
+
+    def arguments(self, node: nodes.CallExpr) -> list[Value]:
+        """What each argument of a call is."""
+        return [self.read(argument) for argument in node.args]
+
+    def item_of(self, value: Value, node: Any) -> Value:
+        """What a loop over a value has each time."""
+        return self.batches.item_of(value, node) if isinstance(value, Ref) else item_of(value)
+
+    def type_of(self, node: Expression) -> Type | None:
+        """mypy's type of an expression."""
+        return known_type(self.api, node)
+
+    def literal_text(self, node: Expression) -> str | None:
+        """A text that is known by its type."""
+        type_ = get_proper_type(known_type(self.api, node))
+        if isinstance(type_, Instance) and type_.last_known_value is not None:
+            type_ = type_.last_known_value
+        return type_.value if isinstance(type_, LiteralType) and isinstance(type_.value, str) else None
+
+    def is_text(self, node: Expression) -> bool:
+        """Is it a text, for sure."""
+        items = [get_proper_type(item) for item in alternatives(known_type(self.api, node))]
+        texts = [item.fallback if isinstance(item, LiteralType) else item for item in items]
+        return bool(texts) and all(isinstance(item, Instance) and item.type.has_base("builtins.str") for item in texts)
+
+    def is_rows(self, node: Expression) -> bool:
+        """Is an index certain to be no name."""
+        if isinstance(node, nodes.SliceExpr):
+            return True
+        items = [get_proper_type(item) for item in alternatives(known_type(self.api, node))]
+        items = [item.fallback if isinstance(item, LiteralType) else item for item in items]
+        return bool(items) and all(
+            isinstance(item, (Instance, TupleType)) and not _may_be_text(item) for item in items
+        )
+
+    def is_excused(self, name: str) -> bool:
+        """Does the code know that a field of that name may be missing."""
+        return bool(self.catching) or (self._root is not None and name in scope_of(self.api, self._root).asked)
+
+    def always_follows(self, choice: Choice) -> bool:
+        """Does every run that has passed a branch come to this line."""
+        return not self.in_first_round() and self.ways.always_follows(choice)
+
+    def names_of_file(self) -> Scope | None:
+        """What the file says of fields."""
+        tree = module_around(self.api)
+        return scope_of(self.api, tree) if tree is not None else None
+
+    def conversion(self, batch: Expression) -> str:
+        """The method of a batch that its value, or the only one that its name is given, is the result of."""
+        if isinstance(batch, nodes.NameExpr) and self._root is not None:
+            bindings = scope_of(self.api, self._root).bindings_of(batch.node)
+            batch = bindings[0].value or batch if len(bindings) == 1 else batch
+        callee = batch.callee if isinstance(batch, nodes.CallExpr) else None
+        name = callee.name if isinstance(callee, nodes.MemberExpr) else ""
+        return name if name in ("to_torch", "to_numpy") else ""
+
+    def capture(self, function: nodes.FuncItem) -> None:
+        """A function or lambda knows the names around it, and may be called at any time."""
+        for inner in nodes_in(function):
+            if isinstance(inner, nodes.NameExpr):
+                self.known.objects.escape(self.known.get(inner.node))
 
     # ---- operators ------------------------------------------------------------------------------------------------
 
     def _operator(self, node: nodes.OpExpr) -> Value:
         one = self._operand(node, node.left)
-        guarded = node.op in ("and", "or") and self.in_first_round()
-        self.report.quiet += guarded
-        other = self._operand(node, node.right)
-        self.report.quiet -= guarded
         if node.op in ("and", "or"):
-            return join(one, other)
+            return join(one, self._perhaps(node.right))
+        other = self._operand(node, node.right)
+        self.known.objects.escape(*(value for value in (one, other) if node.op == "+" and self._is_items(value)))
+        if isinstance(one, Ref) or isinstance(other, Ref):
+            return self._of_refs(node, one, other)
         return self.tried(node, lambda: operate(node.op, one, other))
+
+    def _perhaps(self, node: Expression) -> Value:
+        """What an operand is that only some runs come to."""
+        guarded = self.in_first_round()
+        self.report.quiet += guarded
+        before = self.known.copy()
+        with self.ways.inside():
+            value = self.read(node)
+        self.known.objects.merge(before.objects.contents)
+        self.report.quiet -= guarded
+        return value
+
+    def _is_items(self, value: Value) -> bool:
+        return isinstance(value, Ref) and isinstance(self.known.objects.whole(value), Items)
+
+    def _of_refs(self, node: nodes.OpExpr, one: Value, other: Value) -> Value:
+        """What an operator makes of a batch or list."""
+        items = one if self._is_items(one) else other
+        if self._is_items(items):
+            whole = self.known.objects.whole(items)
+            return self.batches.make(node, Items({}, self.known.joined(list(whole.values()), NOTHING), whole.escaped))
+        return None
 
     def _operand(self, node: nodes.OpExpr, operand: Expression) -> Value:
         """Beside ``&`` and ``|`` of integers, ``~`` is meant for bits."""
@@ -242,8 +369,17 @@ class Reading:
     def _conditional(self, node: nodes.ConditionalExpr) -> Value:
         self.read(node.cond)
         self.report.quiet += self.in_first_round()
-        out = join(self.read(node.if_expr), self.read(node.else_expr))
+        with self.ways.inside():
+            before = self.known.copy()
+            one = self.read(node.if_expr)
+            after = self.known.copy()
+            self.known.become(before)
+            other = self.read(node.else_expr)
+        self.known.objects.merge(after.objects.contents)
         self.report.quiet -= self.in_first_round()
+        out = join(one, other)
+        if isinstance(out, Ref) and isinstance(one, Ref) and isinstance(other, Ref):
+            out = Ref(out.objects, Choice(node.line, *self.ways.here()))
         return out
 
     def _walrus(self, node: nodes.AssignmentExpr) -> Value:
@@ -252,11 +388,15 @@ class Reading:
         return value
 
     def _generator(self, node: nodes.GeneratorExpr) -> Value:
-        for index, sequence, conditions in zip(node.indices, node.sequences, node.condlists, strict=True):
-            self.bind(index, item_of(self.read(sequence)), index)
-            for condition in conditions:
-                self.read(condition)
-        return Many(self.read(node.left_expr))
+        with self.ways.inside():
+            for index, sequence, conditions in zip(node.indices, node.sequences, node.condlists, strict=True):
+                self.bind(index, self.item_of(self.read(sequence), sequence), index)
+                for condition in conditions:
+                    self.read(condition)
+            each = self.read(node.left_expr)
+        if isinstance(each, Ref):
+            return self.batches.make(node, Items({}, self.known.aged(each)))
+        return Many(each)
 
     # ---- targets --------------------------------------------------------------------------------------------------
 
@@ -267,6 +407,8 @@ class Reading:
             if value is None and type_ is not None:
                 value = self.known.of_type(type_, target)
             inside = target.kind == nodes.LDEF or self.of_module
+            if not inside:
+                self.known.objects.escape(value)
             self.known.put(target.node, value if inside else None)
         elif isinstance(target, nodes.TupleExpr | nodes.ListExpr):
             self._unpack(target, value, source)
@@ -274,10 +416,19 @@ class Reading:
             self.bind(target.expr, None, source)
         elif isinstance(target, nodes.IndexExpr):
             base, index = self.read(target.base), self.read(target.index)
+            if isinstance(base, Ref):
+                self.batches.set_item(target, base, index, value)
+                return
+            self.known.objects.escape(value)
             if isinstance(base, Array):
                 self.tried(target, lambda: indexing.assign(base, index, value))
         elif isinstance(target, nodes.MemberExpr):
-            self._calls.set_field(target, value)
+            owner = self.read(target.expr)
+            if isinstance(owner, Ref):
+                self.batches.set_field(target, owner, target.name, value)
+                return
+            self.known.objects.escape(value)
+            self._calls.set_field(target, owner, value)
 
     def _unpack(self, target: nodes.TupleExpr | nodes.ListExpr, value: Value, source: Expression) -> None:
         items = target.items
@@ -286,9 +437,13 @@ class Reading:
             for item, part in zip(items, value.items, strict=True):
                 self.bind(item, part, source)
             return
-        each = item_of(value)
+        each = self.item_of(value, source)
         for item in items:
-            self.bind(item, None if isinstance(item, nodes.StarExpr) else each, source)
+            if isinstance(item, nodes.StarExpr):
+                rest = self.batches.make(item, Items({}, each)) if isinstance(each, Ref) else None
+                self.bind(item.expr, rest, source)
+            else:
+                self.bind(item, each, source)
 
 
 def operate(sign: str, one: Value, other: Value) -> Value:
@@ -328,6 +483,12 @@ def _repeated(items: Several, times: Size) -> Value:
     if count is not None and 0 <= count * len(items.items) <= 64:
         return Several(items.items * count, items.listed)
     return Many(items.items[0]) if len(items.items) == 1 else None
+
+
+def _may_be_text(item: ProperType) -> bool:
+    return isinstance(item, Instance) and (
+        item.type.has_base("builtins.str") or item.type.fullname == "builtins.object"
+    )
 
 
 def _item_of(base: Several, index: Value) -> Value:

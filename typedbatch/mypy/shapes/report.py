@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mypy.errorcodes import ErrorCode
@@ -20,19 +21,38 @@ class Report:
         api: mypy's checker.
     """
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Any, *, shapes: bool = True) -> None:
         self._api = api
+        self.shapes = shapes
         self.quiet = 0
-        self._said: set[Context] = set()
+        self._said: dict[Context, Callable[[], None]] = {}
 
     def misfit(self, error: MisfitError, context: Context) -> None:
         """Say what does not fit."""
-        if not self.quiet and context not in self._said:
-            self._said.add(context)
-            self._api.fail(str(error), context, code=DTYPE if error.dtype else SHAPE)
+        if self.shapes:
+            self.fail(str(error), context, DTYPE if error.dtype else SHAPE)
+
+    def fail(self, text: str, context: Context, code: ErrorCode) -> None:
+        """Say what is wrong."""
+        if not self.quiet:
+            self._said.setdefault(context, lambda: self._api.fail(text, context, code=code))
 
     def note(self, text: str, context: Context) -> None:
         """Say something that is not a mistake."""
-        if not self.quiet and context not in self._said:
-            self._said.add(context)
-            self._api.note(text, context)
+        if not self.quiet and self.shapes:
+            self._said.setdefault(context, lambda: self._api.note(text, context))
+
+    def mark(self) -> int:
+        """How much has been said so far."""
+        return len(self._said)
+
+    def take_back(self, mark: int) -> None:
+        """Say nothing of what came after a mark."""
+        for context in list(self._said)[mark:]:
+            del self._said[context]
+
+    def send(self) -> None:
+        """Tell mypy all of it."""
+        for send in self._said.values():
+            send()
+        self._said.clear()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.shapes.sizes import Name, Size, named, number
 
 
@@ -141,7 +142,7 @@ class Record:
         return self.sizes[text] if text in self.sizes else named(Name(text, self.scope, declared=True))
 
 
-Value: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | None"
+Value: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | Ref | None"
 
 
 class MisfitError(Exception):
@@ -225,8 +226,12 @@ def sizes_of(value: Value) -> tuple[Axis, ...] | None:
 
 def join(one: Value, other: Value) -> Value:
     """What is known of a value that is one or the other."""
-    if one == other:
+    if one is other or one == other:
         return one
+    if isinstance(one, Ref):
+        return one.joined(other)
+    if isinstance(other, Ref):
+        return other.joined(one)
     if isinstance(one, Array) and isinstance(other, Array) and one.torch == other.torch:
         axes = None
         if one.axes is not None and other.axes is not None and len(one.axes) == len(other.axes):
