@@ -10,6 +10,7 @@ from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Type
 
 from typedbatch.mypy.fields import Fields, anything, batch_of, known_fields, one_type
+from typedbatch.mypy.handing import leaves_alone
 from typedbatch.mypy.internals import Api, current_type, module_around, type_of
 from typedbatch.mypy.places import become, field_of, type_here
 from typedbatch.mypy.scopes import place_of, scope_around, scope_of
@@ -65,7 +66,8 @@ def _opened(api: Api, owner: NameExpr | MemberExpr, type_: Type) -> Type:
     held = scope_of(api, module).held[place_of(owner)]
     written = dict.fromkeys(sorted(held.names - fields.known.keys()), anything())
     opened = replace(fields, known={**fields.known, **written})
-    if held.unseen or held.bound > 1 or held.handed or not fields.known:
+    handed = not all(leaves_alone(*one) for one in held.handed)
+    if held.unseen or held.bound > 1 or handed or not fields.known:
         opened = opened.opened()
     return batch_of(api, opened)
 

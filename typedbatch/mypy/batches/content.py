@@ -24,11 +24,13 @@ class Choice:
         line: the line that only some runs come to.
         context: the innermost condition, loop or function around the branch.
         exits: number of ``return``, ``raise``, ``assert``, ``break`` and ``continue`` before the end of the branch.
+        implicit: the way without the field is an ``else`` that is not written.
     """
 
     line: int
     context: int
     exits: int
+    implicit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from mypy.types import Type
 
 from typedbatch.mypy.batches.content import NOTHING, SOMETHING, Content, Field, Items, Ref
 from typedbatch.mypy.batches.judge import Judge
+from typedbatch.mypy.batches.merging import joined_objects
+from typedbatch.mypy.extend import declared_fields
 from typedbatch.mypy.fields import BATCH, Fields, Rest, alternatives, content, is_batch
 from typedbatch.mypy.internals import class_named
 from typedbatch.mypy.shapes.sizes import Size
-from typedbatch.mypy.shapes.values import Literal, Span
+from typedbatch.mypy.shapes.values import Literal, Record, Span, join
 
 if TYPE_CHECKING:
     from typedbatch.mypy.shapes.reading import Reading
@@ -62,10 +64,25 @@ class Batches:
         if isinstance(whole, Content):
             copied = self.copy(value, node)
             return objects.whole(copied)
-        if isinstance(whole, Items) and whole.others is NOTHING and not whole.escaped:
-            if whole.known and all(isinstance(key, str) for key in whole.known):
+        if isinstance(whole, Items) and not whole.escaped:
+            if whole.others is NOTHING and whole.known and all(isinstance(key, str) for key in whole.known):
                 return self.with_fields(Content(), whole.known.items(), node)
+            rows = list(whole.values())
+            if rows and all(isinstance(row, Ref) for row in rows):
+                return self.columns([self.content_of(row, (node, at)) for at, row in enumerate(rows)])
+        declared = dict(declared_fields(value.type.type)) if isinstance(value, Record) else {}
+        if declared:
+            fields = {name: Field(sure=required) for name, required in declared.items()}
+            return Content(fields, Rest.OPEN)
         return Content(rest=Rest.DECLARED)
+
+    def columns(self, rows: list[Content]) -> Content:
+        """Return the content of a batch of rows, in which a field that one row lacks is filled."""
+        out = rows[0]
+        for row in rows[1:]:
+            out = joined_objects(out, row, join)
+        fields = {name: replace(held, sure=True, choice=None) for name, held in out.fields.items()}
+        return Content(fields, out.rest) if len(rows) > 1 else out
 
     def with_fields(self, made: Content, given: Iterable[tuple[str, Any]], node: Any) -> Content:
         """Return a content with fields that are set to values."""
@@ -81,8 +98,9 @@ class Batches:
             return value
         if whole.known and all(isinstance(key, str) for key in whole.known):
             return self.make(node, self.content_of(value, node))
-        self.escape(value)
-        return self.make(node, Content(rest=Rest.DECLARED)) if any(map(_is_ref, whole.values())) else None
+        if any(map(_is_ref, whole.values())):
+            return self.make(node, self.content_of(value, node))
+        return None
 
     def escape(self, *values: Any, opened: bool = False) -> None:
         """Note that others hold the objects in these values; ``opened``: and may give them any field."""
@@ -93,8 +111,8 @@ class Batches:
     def attribute(self, node: MemberExpr, owner: Ref) -> Any:
         """Return what ``batch.name`` is."""
         if self.is_member(node.name) and not self._may_have(owner, node.name):
-            if self.is_method(node.name):
-                self.escape(owner, opened=True)  # A method that is handed on may be called at any time.
+            if self.is_method(node.name) or node.name == "__dict__":
+                self.escape(owner, opened=True)  # A method, or ``__dict__``, may be used at any time.
             return None
         return self.field(node, owner, node.name, node.expr)
 

@@ -8,7 +8,6 @@ from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR2, CallExpr, Expression, Memb
 
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Ref
 from typedbatch.mypy.batches.domain import Batches, Effect
-from typedbatch.mypy.batches.merging import joined_objects
 from typedbatch.mypy.fields import BATCH, Rest
 
 # ---- methods of batches ------------------------------------------------------------------------------------------------
@@ -176,21 +175,7 @@ def cat(batches: Batches, node: CallExpr) -> Any:
         made.append(batches.content_of(part, (node, number)))
     if not made:
         return None
-    return batches.make(node, _columns(batches, made))
-
-
-def _columns(batches: Batches, rows: list[Content]) -> Content:
-    out = rows[0]
-    for row in rows[1:]:
-        out = joined_objects(out, row, lambda a, b: batches.reading.known.joined([a, b]))
-    return out if len(rows) == 1 else Content({name: _made_up(field) for name, field in out.fields.items()}, out.rest)
-
-
-def _made_up(field: Any) -> Any:
-    """Rows without a field get one that is filled, or are refused."""
-    from dataclasses import replace
-
-    return replace(field, sure=True, choice=None)
+    return batches.make(node, batches.columns(made))
 
 
 def copied(batches: Batches, node: CallExpr) -> Any:
@@ -223,7 +208,24 @@ def read_only(batches: Batches, node: CallExpr) -> Any:
     batches.reading.arguments(node)
 
 
+def set_attribute(batches: Batches, node: CallExpr) -> Any:
+    """``setattr(batch, name, value)`` and ``delattr(batch, name)``."""
+    values = batches.reading.arguments(node)
+    name = batches.name_of(node.args[1], values[1]) if len(values) > 1 else None
+    if not isinstance(values[0], Ref):
+        batches.escape(*values)
+    elif name is None:
+        batches.open(values[0])
+        batches.escape(*values[1:])
+    elif len(values) == 3:
+        batches.set_field(node, values[0], name, values[2])
+    else:
+        batches.remove_field(node, values[0], name)
+
+
 FUNCTIONS = {
+    "builtins.setattr": set_attribute,
+    "builtins.delattr": set_attribute,
     BATCH: construct,
     "typedbatch.batch.cat": cat,
     "typedbatch.batch.stack": cat,

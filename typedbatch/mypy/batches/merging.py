@@ -64,14 +64,23 @@ def _joined_fields(one: Content, other: Content, name: str, join: Join, decide: 
         if here is there:
             return here
         value, line = join(here.value, there.value), max(here.line, there.line)
-        choice = here.choice if here.choice == there.choice else None
-        return Field(value, line, here.sure and there.sure, choice)
+        return Field(value, line, here.sure and there.sure, _joined_choices(here, there, decide))
     found, lacking = (here, other) if here is not None else (there, one)
     assert found is not None
     is_absent = lacking.presence(name) is Presence.ABSENT
     if not is_absent or not found.sure or one.escaped or other.escaped:
         return found.unsure
     return Field(found.value, found.line, False, decide(max(found.line, lacking.absent.get(name, 0))))
+
+
+def _joined_choices(here: Field, there: Field, decide: Decide) -> Choice | None:
+    """Return what decides about a field that is sure on one way; where several set it, a missing ``else`` may be meant."""
+    if here.choice == there.choice:
+        return here.choice
+    if here.sure == there.sure:
+        return None
+    choice = there.choice if here.sure else here.choice
+    return None if choice is None or choice.implicit else decide(choice.line)
 
 
 def renamed(value: Any, old: Any, new: Any) -> Any:

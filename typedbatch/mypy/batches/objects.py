@@ -37,10 +37,16 @@ class Objects:
         if one == SOMETHING:
             return
         before = self.contents.get(one)
-        for seen in self.watching:
-            known = seen.get(one, before)
-            seen[one] = content if known is None else joined_objects(known, content, self._join)
         self.contents[one] = content
+        for seen in self.watching if before is not None else ():
+            seen[one] = joined_objects(seen[one], before, self._join) if one in seen else before
+
+    def seen_here(self) -> None:
+        """Note that an exception may come here, so that a handler may find the objects as they are now."""
+        for seen in self.watching:
+            for one, known in seen.items():
+                if one in self.contents:
+                    seen[one] = joined_objects(known, self.contents[one], self._join)
 
     def merge(self, other: dict[Object, Any], decide: Decide = nothing_decides) -> None:
         """Take in what another way has left."""

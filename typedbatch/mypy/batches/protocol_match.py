@@ -12,7 +12,7 @@ from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny,
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Content, Presence, Ref
 from typedbatch.mypy.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.fields import BATCH, Fields, Rest, alternatives, content
+from typedbatch.mypy.fields import Fields, Rest, alternatives, content
 from typedbatch.mypy.declare import RECORD
 from typedbatch.mypy.internals import Api, fits, member_of
 
@@ -42,20 +42,6 @@ def _is_ignored(item: ProperType) -> bool:
     if isinstance(item, AnyType):
         return item.type_of_any == TypeOfAny.implementation_artifact
     return isinstance(item, NoneType)
-
-
-def only_reads(asked: Type | None) -> bool:
-    """Return whether a function that asks for this changes no batch: protocols have read-only fields."""
-    proper = get_proper_type(asked) if asked is not None else None
-    if isinstance(proper, UnionType):
-        return any(map(only_reads, proper.items))
-    if isinstance(proper, TypeVarType):
-        return asked_protocol(proper) is not None
-    return (
-        isinstance(proper, Instance)
-        and (proper.type.is_protocol or not proper.type.has_base(BATCH))
-        and (proper.type.fullname != "builtins.object")
-    )
 
 
 def lacking(reading: Reading, batch: Expression, value: Any, asked: Instance) -> tuple[str, ErrorCode] | None:

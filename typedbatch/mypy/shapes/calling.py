@@ -13,18 +13,19 @@ from mypy.nodes import (
     CallExpr,
     Expression,
     FuncBase,
-    FuncDef,
     MemberExpr,
     MypyFile,
     NameExpr,
     RefExpr,
+    TypeInfo,
 )
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
 from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.batches.effects import FUNCTIONS as BATCH_FUNCTIONS
-from typedbatch.mypy.batches.protocol_match import asked_protocol, only_reads
+from typedbatch.mypy.batches.protocol_match import asked_protocol
 from typedbatch.mypy.extend import needed_from
+from typedbatch.mypy.handing import is_of_libraries, only_reads
 from typedbatch.mypy.internals import known_type
 from typedbatch.mypy.shapes.builtins import BUILTINS
 from typedbatch.mypy.shapes.declared import bind, declared_by
@@ -67,8 +68,9 @@ class Calls:
     def read(self, node: CallExpr) -> Value:
         """What a call gives."""
         reading, callee = self._reading, node.callee
-        if isinstance(callee, RefExpr) and callee.fullname in BATCH_FUNCTIONS:
-            return BATCH_FUNCTIONS[callee.fullname](reading.batches, node)
+        known = BATCH_FUNCTIONS.get(_full_name(callee))
+        if known is not None:
+            return known(reading.batches, node)
         if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
             owner = reading.read(callee.expr)
             if isinstance(owner, Ref):
@@ -210,7 +212,7 @@ class Calls:
         asked = asked_protocol(expected)
         if asked is not None:
             self._reading.batches.judge.hand_over(argument, value, asked)
-        if not only_reads(expected) and not _is_of_libraries(type_):
+        if not only_reads(expected) and not is_of_libraries(type_):
             self._reading.known.objects.escape(value, opened=True)
 
     def _escape(self, node: CallExpr) -> None:
@@ -276,23 +278,19 @@ class Calls:
         return None
 
 
-def _is_of_libraries(type_: CallableType) -> bool:
-    """Is it a function of Python's or numpy's, which does nothing to a batch; a method may keep it."""
-    definition = type_.definition
-    return (
-        isinstance(definition, FuncDef)
-        and definition.fullname.split(".")[0] in _STANDARD
-        and not definition.info
-    )
-
-
-_STANDARD = ("builtins", "typing", "collections", "numpy", "torch", "copy", "itertools", "random")
 _PADS = {"typedbatch.sequences.pad", "typedbatch.ragged.Ragged.padded"}
 _CONVERTS = {"typedbatch._validation.validate.extend": True, "typedbatch._validation.convert.convert": False}
 _SHORT = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
     "short": "int16", "byte": "uint8", "bool": "bool",
 }  # fmt: skip
+
+
+def _full_name(callee: Expression) -> str:
+    """The name of a function, class, or static method of a class; empty for everything else."""
+    if isinstance(callee, MemberExpr) and isinstance(callee.expr, RefExpr) and isinstance(callee.expr.node, TypeInfo):
+        return f"{callee.expr.fullname}.{callee.name}"
+    return callee.fullname if isinstance(callee, RefExpr) else ""
 
 
 def _is_module(node: Expression) -> bool:

@@ -11,7 +11,6 @@ from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, Overl
 from mypy.types import CallableType, TupleType, Type, get_proper_type
 
 from typedbatch.mypy.batches.content import Content, Ref
-from typedbatch.mypy.batches.merging import nothing_decides
 from typedbatch.mypy.internals import known_type
 from typedbatch.mypy.shapes.calling import is_followed
 from typedbatch.mypy.shapes.declared import bind, declared_by
@@ -30,7 +29,7 @@ from typedbatch.mypy.shapes.reading import Reading, operate
 from typedbatch.mypy.shapes.report import Report
 from typedbatch.mypy.shapes.sizes import Size
 from typedbatch.mypy.shapes.values import Array, MisfitError, Record, Several, Value
-from typedbatch.mypy.shapes.ways import catches_missing, is_missing_error, suppresses
+from typedbatch.mypy.shapes.ways import catches_missing, is_missing_error, is_true, suppresses, takes_anything
 
 _MOST_ROUNDS = 4
 _DEEPEST_LOOP = 3
@@ -76,6 +75,8 @@ class Flow:
         self._branches = 0
         self._first: list[int] = []
         self._ended = False
+        self._breaks: list[list[Known]] = []
+        self._continues: list[list[Known]] = []
         self._kinds: dict[type[Statement], Callable[[Any], None]] = {
             nodes.ExpressionStmt: lambda node: self._expression(node.expr),
             nodes.AssignmentStmt: self._assignment,
@@ -90,8 +91,8 @@ class Flow:
             nodes.Block: lambda node: self.block(node),
             nodes.AssertStmt: self._assert,
             nodes.RaiseStmt: self._end,
-            nodes.BreakStmt: self._end,
-            nodes.ContinueStmt: self._end,
+            nodes.BreakStmt: lambda node: self._jump(self._breaks),
+            nodes.ContinueStmt: lambda node: self._jump(self._continues),
             nodes.DelStmt: self._delete,
             FuncDef: self._inner,
             Decorator: lambda node: self._inner(node.func),
@@ -109,6 +110,7 @@ class Flow:
         for statement in body:
             if self._ended:
                 return
+            self._known.objects.seen_here()
             kind = self._kinds.get(type(statement))
             if kind is not None:
                 kind(statement)
@@ -184,6 +186,12 @@ class Flow:
         self._reading.ways.leave()
         self._ended = True
 
+    def _jump(self, frames: list[list[Known]]) -> None:
+        """Leave for the end of a loop, or of its body."""
+        frames[-1].append(self._known.copy())
+        self._reading.ways.leave()
+        self._ended = True
+
     def _way(self, known: Known, call: Callable[[], None]) -> Known | None:
         """What is known after a way that begins with ``known``; None if it leaves."""
         before, self._ended = self._known.copy(), False
@@ -194,14 +202,13 @@ class Flow:
         self._ended = False
         return after
 
-    def _meet(self, ways: Iterable[Known | None], choice: Statement | None = None) -> None:
-        """Go on with what is known on all ways that do not leave."""
+    def _meet(self, ways: Iterable[Known | None], *, implicit: bool = False) -> None:
+        """Go on with what is known on all ways that do not leave; ``implicit``: the last is a missing ``else``."""
         open_ = [way for way in ways if way is not None]
         if not open_:
             self._ended = True
             return
-        decide = nothing_decides if choice is None else self._reading.ways.decider(choice, len(open_))
-        open_[0].merge(open_[1:], decide)
+        open_[0].merge(open_[1:], self._reading.ways.decider(implicit=implicit))
         self._known.become(open_[0])
 
     def _if(self, node: nodes.IfStmt) -> None:
@@ -218,7 +225,7 @@ class Flow:
             ways.append(self._branch(self._known.copy(), other))
         if self._first and None in ways:
             self._report.quiet += 1  # the rest of this round comes under a condition too
-        self._meet(ways, node)
+        self._meet(ways, implicit=other is None)
 
     def _branch(self, known: Known, body: nodes.Block) -> Known | None:
         """A way under a condition; nothing is said of it in the first round of a loop, which may not come there."""
@@ -253,38 +260,39 @@ class Flow:
         with self._reading.ways.inside():
             if self._loops > _DEEPEST_LOOP:
                 self._known.objects.escape(*self._known.values.values())
-                start = self._known.copy()
-                body()
-                self._known.merge([start])
+                left = self._round(body)
             else:
-                self._rounds(body)
+                left = self._rounds(body)
         self._loops -= 1
-        self._ended = False
-        if node.else_body is not None:
+        endless = isinstance(node, nodes.WhileStmt) and is_true(node.expr)
+        if node.else_body is not None and not endless:
             self.block(node.else_body)
+        self._meet([*left, *([] if endless else [self._known])])
 
-    def _rounds(self, body: Callable[[], None]) -> None:
+    def _round(self, body: Callable[[], None]) -> list[Known]:
+        """Go through a loop once, and add what is known after it; return what is known at each ``break``."""
+        self._breaks.append([])
+        self._continues.append([])
+        after = self._way(self._known.copy(), body)
+        self._known.merge([*([] if after is None else [after]), *self._continues.pop()])
+        return self._breaks.pop()
+
+    def _rounds(self, body: Callable[[], None]) -> list[Known]:
         """Go through a loop as the first time, and then as any time."""
         self._first.append(self._branches)
         quiet = self._report.quiet
-        once = self._way(self._known.copy(), body)
+        self._round(body)
         self._report.quiet = quiet
         self._first.pop()
-        if once is not None:
-            self._known.merge([once])
         self._known.scopes = self._reading.known.scopes = {}
         for _ in range(_MOST_ROUNDS):
-            mark, head = self._report.mark(), self._known.objects.contents
-            after = self._way(self._known.copy(), body)
-            if after is None:
-                return
-            self._known.objects.contents = dict(head)
-            self._known.merge([after])
+            mark, head = self._report.mark(), dict(self._known.objects.contents)
+            left = self._round(body)
             if self._known.objects.contents == head:
-                return
+                return left
             self._report.take_back(mark)
-        self._known.objects.escape(*self._known.values.values())
-        self._way(self._known.copy(), body)
+        self._known.objects.escape(*self._known.values.values(), opened=True)
+        return self._round(body)
 
     def _for(self, node: nodes.ForStmt) -> None:
         value = self._reading.read(node.expr)
@@ -313,7 +321,7 @@ class Flow:
             self.block(node.body)
             return
         self._reading.catching += any(map(catches_missing, handlers))
-        self._meet([self._known.copy(), self._way(self._known.copy(), lambda: self.block(node.body))])
+        self._meet([self._known.copy(), self._branch(self._known.copy(), node.body)])
         self._reading.catching -= any(map(catches_missing, handlers))
 
     def _try(self, node: nodes.TryStmt) -> None:
@@ -334,7 +342,7 @@ class Flow:
             ways = [self._branch(ways[0], other)]
         for handler in node.handlers:
             ways.append(self._branch(before.copy(), handler))
-        self._meet(ways, node)
+        self._meet(ways)
         if node.finally_body is not None:
             ended, self._ended = self._ended, False
             self.block(node.finally_body)
@@ -342,10 +350,9 @@ class Flow:
 
     def _match(self, node: nodes.MatchStmt) -> None:
         self._reading.read(node.subject)
-        ways: list[Known | None] = [self._known.copy()]
-        for body in node.bodies:
-            ways.append(self._branch(self._known.copy(), body))
-        self._meet(ways, node)
+        ways: list[Known | None] = [self._branch(self._known.copy(), body) for body in node.bodies]
+        is_complete = any(map(takes_anything, node.patterns, node.guards))
+        self._meet(ways if is_complete else [*ways, self._known.copy()], implicit=not is_complete)
 
     # ---- functions ------------------------------------------------------------------------------------------------
 

@@ -11,13 +11,16 @@ from mypy.nodes import (
     CallExpr,
     Expression,
     IfStmt,
+    IntExpr,
     MatchStmt,
+    NameExpr,
     Node,
-    Statement,
     TryStmt,
     TupleExpr,
     WhileStmt,
 )
+
+from mypy.patterns import AsPattern, Pattern
 
 from typedbatch.mypy.batches.content import Choice
 from typedbatch.mypy.nodes import last_name, nodes_in
@@ -54,14 +57,10 @@ class Ways:
         """Return the context of this line, and the number of exits before it."""
         return self._contexts[-1], self._exits
 
-    def decider(self, statement: Statement, ways: int) -> Callable[[int], Choice | None]:
+    def decider(self, *, implicit: bool) -> Callable[[int], Choice | None]:
         """Return what makes the choice of a field that a branch sets or removes."""
         context, exits = self._contexts[-1], self._exits
-
-        def decide(line: int) -> Choice | None:
-            return Choice(line, context, exits)
-
-        return decide
+        return lambda line: Choice(line, context, exits, implicit)
 
     def always_follows(self, choice: Choice) -> bool:
         """Return whether every run that has passed a branch comes to this line."""
@@ -82,6 +81,18 @@ def suppresses(expression: Expression) -> bool:
 def catches_missing(expression: Expression) -> bool:
     """Return whether such a context manager does so for a missing field."""
     return isinstance(expression, CallExpr) and any(map(is_missing_error, expression.args))
+
+
+def is_true(condition: Expression) -> bool:
+    """Return whether a condition is ``True`` or ``1``."""
+    return (isinstance(condition, NameExpr) and condition.fullname == "builtins.True") or (
+        isinstance(condition, IntExpr) and condition.value != 0
+    )
+
+
+def takes_anything(pattern: Pattern, guard: Expression | None) -> bool:
+    """Return whether a ``case`` takes every value."""
+    return guard is None and isinstance(pattern, AsPattern) and pattern.pattern is None
 
 
 def words_of(statement: Node) -> set[str]:
