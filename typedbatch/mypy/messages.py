@@ -33,6 +33,11 @@ def missing(name: str, names: Collection[str]) -> str:
     return f'Batch has no field "{name}"{_hint(name, names)}'
 
 
+def needed(name: str, function: str, names: Collection[str]) -> str:
+    """A field that a function reads of a batch which does not have it."""
+    return f'Batch has no field "{name}", which {function}() reads{_hint(name, names)}'
+
+
 def maybe(name: str, line: int) -> str:
     """A read of a field that is there on some of the ways to the line only."""
     return f'Batch may have no field "{name}" here: it depends on line {line}, which not every run comes to'

@@ -95,12 +95,14 @@ class Content:
         rest: what else there may be.
         absent: names of fields that were removed, each with the line.
         escaped: others hold it, too.
+        widened: it may have got fields whose names are not known.
     """
 
     fields: Mapping[str, Field] = field(default_factory=dict)
     rest: Rest = Rest.NONE
     absent: Mapping[str, int] = field(default_factory=dict)
     escaped: bool = False
+    widened: bool = False
 
     def presence(self, name: str) -> Presence:
         """Return whether the batch has a field."""
@@ -124,7 +126,7 @@ class Content:
 
     def opened(self) -> Content:
         """Return the content of a batch that may have got any field."""
-        return replace(self, rest=Rest.OPEN if self.rest is Rest.NONE else self.rest, absent={})
+        return replace(self, rest=Rest.OPEN if self.rest is Rest.NONE else self.rest, absent={}, widened=True)
 
     def held(self) -> Content:
         """Return the content of a batch that others hold, too: they may give it fields that their code names."""

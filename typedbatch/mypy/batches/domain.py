@@ -152,9 +152,12 @@ class Batches:
     def _inner(self, node: Expression, owner: Any, made: Content, name: str) -> Any:
         """Return a batch that a field may hold of which nothing is known; what is written to it stays."""
         type_ = self.reading.type_of(node)
-        if type_ is None or not any(map(is_batch, alternatives(type_))):
+        if self.reading.untyped and made.rest is Rest.DECLARED:
+            inner = self.make((owner, name), Content(rest=Rest.DECLARED))
+        elif type_ is None or not any(map(is_batch, alternatives(type_))):
             return None
-        inner = self.of_type(type_, (owner, name))
+        else:
+            inner = self.of_type(type_, (owner, name))
         held = made.fields.get(name, Field(sure=False))
         self.reading.known.objects.put(owner, made.with_field(name, replace(held, value=inner)))
         return inner

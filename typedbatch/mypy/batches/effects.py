@@ -51,8 +51,7 @@ def _updates(batches: Batches, node: CallExpr, owner: Ref) -> Any:
             made = made.with_field(name, field if field.sure or name not in made.fields else made.fields[name])
         if new.rest is Rest.NONE:
             return made
-        opened = made.opened()
-        return opened if made.rest is not Rest.NONE else Content(opened.fields, Rest.OPEN, {}, made.escaped)
+        return made.opened()
 
     batches.reading.known.objects.change(owner, updated)
     if batches.reading.known.objects.has_escaped(owner):

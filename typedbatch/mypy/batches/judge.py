@@ -36,6 +36,8 @@ class Judge:
             self._reading.known.objects.change(owner, lambda made: made.with_field(name, Field()))  # or it is caught
         if self._reading.is_excused(name):
             return
+        if self._reading.needs is not None and found == [Presence.UNKNOWN] and self._reading.is_certain():
+            self._reading.needs.add(*owner.objects, name, node.line)
         if all(one is Presence.ABSENT for one in found):
             known = {one: None for made in contents for one, field in made.fields.items() if field.sure}
             self._reading.report.fail(messages.missing(name, known), node, messages.FIELD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from typedbatch.mypy.batches.content import NOTHING, Choice, Content, Field, Items, Presence, Ref
@@ -55,7 +56,7 @@ def _joined_contents(one: Content, other: Content, join: Join, decide: Decide) -
     if rest is not Rest.NONE:
         taken = {*one.absent, *other.absent} - absent.keys() - fields.keys()
         fields.update((name, Field(sure=False)) for name in taken)
-    return Content(fields, rest, absent, one.escaped or other.escaped)
+    return Content(fields, rest, absent, one.escaped or other.escaped, one.widened or other.widened)
 
 
 def _joined_fields(one: Content, other: Content, name: str, join: Join, decide: Decide) -> Field:
@@ -96,5 +97,5 @@ def renamed(value: Any, old: Any, new: Any) -> Any:
             inner = renamed(field.value, old, new)
             if inner is not field.value:
                 changed[name] = Field(inner, field.line, field.sure, field.choice)
-        return Content({**value.fields, **changed}, value.rest, value.absent, value.escaped) if changed else value
+        return replace(value, fields={**value.fields, **changed}) if changed else value
     return value

@@ -62,11 +62,15 @@ def lacking(reading: Reading, batch: Expression, value: Any, asked: Instance) ->
 
 def contents_of(reading: Reading, batch: Expression, value: Any) -> list[Content] | None:
     """Return what a batch may hold; None for what may be something else."""
+    type_ = get_proper_type(reading.type_of(batch))
+    fields = content(type_)
+    is_untyped = isinstance(type_, AnyType) and isinstance(value, Ref)
+    if fields is None and not is_untyped:
+        return None  # as where it is narrowed to a protocol
     if isinstance(value, Ref):
         contents = [reading.known.objects.of(one) for one in value.objects]
         return contents if all(isinstance(one, Content) for one in contents) else None
-    fields = content(reading.type_of(batch))
-    return None if fields is None else [Content(rest=fields.rest, escaped=True)]
+    return [Content(rest=fields.rest, escaped=True)] if fields is not None else None
 
 
 def is_lacking(reading: Reading, contents: list[Content], name: str) -> bool:

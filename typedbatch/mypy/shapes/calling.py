@@ -24,9 +24,9 @@ from mypy.types import CallableType, Instance, Type, get_proper_type
 from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.batches.effects import FUNCTIONS as BATCH_FUNCTIONS
 from typedbatch.mypy.batches.protocol_match import asked_protocol
+from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called
 from typedbatch.mypy.extend import needed_from
 from typedbatch.mypy.handing import is_of_libraries, only_reads
-from typedbatch.mypy.internals import known_type
 from typedbatch.mypy.shapes.builtins import BUILTINS
 from typedbatch.mypy.shapes.declared import bind, declared_by
 from typedbatch.mypy.shapes.known import field_declared, is_batch
@@ -174,27 +174,51 @@ class Calls:
 
     def _of_users(self, node: CallExpr) -> Value:
         reading = self._reading
-        type_ = get_proper_type(known_type(reading.api, node.callee))
+        function = called(node)
+        summary = reading.summary_of(function) if function is not None else None
+        type_ = get_proper_type(reading.type_of(node.callee))
         if isinstance(type_, Instance):
             type_ = _forward(type_)
         if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
+            if summary is not None:
+                return self._summed_up(node, summary, {argument: reading.read(argument) for argument in node.args})
             self._escape(node)
             return None
         sizes: dict[str, Size | None] = {}
         owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes)
-        self._bind(node, type_, owner, sizes)
+        given = self._bind(node, type_, owner, sizes, summary)
+        made = self._summed_up(node, summary, given) if summary is not None else None
+        if made is not None:
+            return made
         if type_.is_type_obj() and isinstance(owner.type, Instance):
             return owner
         return reading.known.declared(type_.ret_type, owner, (node, "result"))
 
-    def _bind(self, node: CallExpr, type_: CallableType, owner: Record, sizes: dict[str, Size | None]) -> None:
+    def _summed_up(self, node: CallExpr, summary: Summary, given: dict[Expression, Value]) -> Value:
+        """Do what a function does that is known; return what it returns."""
+        values = bound_values(node, summary.function, given)
+        if values is None:
+            self._reading.known.objects.escape(*given.values(), opened=True)
+            return None
+        return Application(self._reading, node, summary, values).apply()
+
+    def _bind(
+        self,
+        node: CallExpr,
+        type_: CallableType,
+        owner: Record,
+        sizes: dict[str, Size | None],
+        summary: Summary | None,
+    ) -> dict[Expression, Value]:
         """Hold each argument against what is declared of it; the names mean the same in one call."""
+        given: dict[Expression, Value] = {}
         for argument, name, expected in _pairs(node, type_):
-            value = self._reading.read(argument)
+            given[argument] = value = self._reading.read(argument)
             if isinstance(value, Ref):
-                self._hand_over(argument, value, expected, type_)
+                self._hand_over(argument, value, expected, type_ if summary is None else None)
                 continue
-            self._reading.known.objects.escape(value, opened=True)
+            if summary is None:
+                self._reading.known.objects.escape(value, opened=True)
             declared = declared_by(expected) if expected is not None else None
             if expected is None and name is not None and type_.is_type_obj() and is_batch(type_.type_object()):
                 declared = field_declared(owner, name)
@@ -206,13 +230,14 @@ class Calls:
                 what = f'Argument "{name}"' if name else "Argument"
                 to = f" of {type_.name}" if type_.name else ""
                 self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
+        return given
 
-    def _hand_over(self, argument: Expression, value: Ref, expected: Type | None, type_: CallableType) -> None:
-        """A batch goes to a function."""
+    def _hand_over(self, argument: Expression, value: Ref, expected: Type | None, type_: CallableType | None) -> None:
+        """A batch goes to a function; if ``type_`` is given, one that may do anything with it."""
         asked = asked_protocol(expected)
         if asked is not None:
             self._reading.batches.judge.hand_over(argument, value, asked)
-        if not only_reads(expected) and not is_of_libraries(type_):
+        if type_ is not None and not only_reads(expected) and not is_of_libraries(type_):
             self._reading.known.objects.escape(value, opened=True)
 
     def _escape(self, node: CallExpr) -> None:
@@ -222,14 +247,14 @@ class Calls:
     def _padded(self, node: CallExpr) -> Value:
         """The sequences of a batch side by side."""
         self._arguments(node, (), torch=False)
-        result = get_proper_type(known_type(self._reading.api, node))
+        result = get_proper_type(self._reading.type_of(node))
         scope = self._reading.known.scope(node)
         return Record(result, scope, padded=True) if isinstance(result, Instance) else None
 
     def _converted_batch(self, node: CallExpr, *, extended: bool) -> Value:
         """``convert(batch, Other)`` and ``extend(batch, Other, ...)``: the sizes are those of the batch."""
         values = [self._reading.read(argument) for argument in node.args]
-        result = get_proper_type(known_type(self._reading.api, node))
+        result = get_proper_type(self._reading.type_of(node))
         if values and isinstance(result, Instance) and isinstance(values[0], Ref):
             name = "extend" if extended else "convert"
             needed = needed_from(node, result.type, extends=extended)
@@ -273,7 +298,7 @@ class Calls:
             return Many(Record(owner.type, reading.known.scope(node), {}, other=owner))
         if name in _SAME_ROWS:
             self._arguments(node, (), torch=False)
-            result = get_proper_type(known_type(reading.api, node))
+            result = get_proper_type(reading.type_of(node))
             return Record(result, owner.scope, owner.sizes, owner.other) if isinstance(result, Instance) else None
         return None
 

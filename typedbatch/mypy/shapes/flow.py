@@ -10,7 +10,9 @@ from mypy import nodes
 from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
 from mypy.types import CallableType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.batches.content import Content, Ref
+from typedbatch.mypy.batches.content import Content, Object, Ref
+from typedbatch.mypy.batches.needs import Needs
+from typedbatch.mypy.batches.summaries import Summaries
 from typedbatch.mypy.internals import known_type
 from typedbatch.mypy.shapes.calling import is_followed
 from typedbatch.mypy.shapes.declared import bind, declared_by
@@ -28,9 +30,10 @@ from typedbatch.mypy.shapes.names import (
 from typedbatch.mypy.shapes.reading import Reading, operate
 from typedbatch.mypy.shapes.report import Report
 from typedbatch.mypy.shapes.sizes import Size
-from typedbatch.mypy.shapes.values import Array, MisfitError, Record, Several, Value
+from typedbatch.mypy.shapes.values import Array, Literal, MisfitError, Record, Several, Value
 from typedbatch.mypy.shapes.ways import catches_missing, is_missing_error, is_true, suppresses, takes_anything
 
+NO_VALUE = Literal(None)
 _MOST_ROUNDS = 4
 _DEEPEST_LOOP = 3
 """A loop in so many others is gone through once, with nothing known of what it assigns to."""
@@ -77,6 +80,7 @@ class Flow:
         self._ended = False
         self._breaks: list[list[Known]] = []
         self._continues: list[list[Known]] = []
+        self._returns: list[tuple[Value, Known]] = []
         self._kinds: dict[type[Statement], Callable[[Any], None]] = {
             nodes.ExpressionStmt: lambda node: self._expression(node.expr),
             nodes.AssignmentStmt: self._assignment,
@@ -208,7 +212,12 @@ class Flow:
         if not open_:
             self._ended = True
             return
-        open_[0].merge(open_[1:], self._reading.ways.decider(implicit=implicit))
+        decide = self._reading.ways.decider(implicit=implicit)
+        if implicit and len(open_) > 2:  # Where several branches set a field, a missing ``else`` may be meant.
+            open_[0].merge(open_[1:-1], decide)
+            open_[0].merge(open_[-1:])
+        else:
+            open_[0].merge(open_[1:], decide)
         self._known.become(open_[0])
 
     def _if(self, node: nodes.IfStmt) -> None:
@@ -356,8 +365,22 @@ class Flow:
 
     # ---- functions ------------------------------------------------------------------------------------------------
 
+    def summed_up(self, function: FuncDef, needs: Needs) -> tuple[Value, dict[Object, Any]] | None:
+        """What a function returns, and the contents of all objects then; None if it never returns."""
+        self._reading.untyped, self._reading.needs = True, needs
+        self.block(function.body)
+        if not self._ended:
+            self._returns.append((NO_VALUE, self._known.copy()))
+        if not self._returns:
+            return None
+        first = self._returns[0][1]
+        first.merge([known for _, known in self._returns[1:]])
+        return first.joined([value for value, _ in self._returns]), first.objects.contents
+
     def _return(self, node: nodes.ReturnStmt) -> None:
         value = self._reading.read(node.expr) if node.expr is not None else None
+        if self._reading.untyped:
+            self._returns.append((value, self._known.copy()))
         self._reading.ways.leave()
         if self._result is not None and self._owner is not None and node.expr is not None:
             self._require(self._result, value, node.expr, dict(self._owner.sizes))
@@ -428,6 +451,24 @@ def go_through(
     _learn_names(owner, sizes, type_)
     result = None if type_ is None or function.is_generator or function.is_coroutine else type_.ret_type
     Flow(api, report, known, result, owner, cache(lambda: bound_often(function)), root=function).block(function.body)
+
+
+def summaries_of(api: Any, tree: MypyFile) -> Summaries:
+    """The summaries of the functions of a file."""
+
+    def run(
+        function: FuncDef, parameters: list[Object], contents: dict[Object, Any], needs: Needs
+    ) -> tuple[Value, dict[Object, Any]] | None:
+        known = Known({}, None, tuple, contents)
+        for argument, parameter in zip(function.arguments, parameters, strict=True):
+            known.put(argument.variable, Ref(frozenset({parameter})))
+        report = Report(api)
+        report.summaries = summaries
+        flow = Flow(api, report, known, root=function)
+        return flow.summed_up(function, needs)
+
+    summaries = Summaries(tree.fullname, run)
+    return summaries
 
 
 def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None) -> None:

@@ -14,7 +14,7 @@ from mypy.types import CallableType, NoneType, Type
 
 from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.internals import function_around, is_reported, module_around, put_off, reporting_for
-from typedbatch.mypy.shapes.flow import go_through, of_module
+from typedbatch.mypy.shapes.flow import go_through, of_module, summaries_of
 from typedbatch.mypy.shapes.names import functions_of
 from typedbatch.mypy.shapes.report import Report
 
@@ -59,16 +59,17 @@ def look(ctx: FunctionContext) -> Type:
     around, tree = function_around(ctx.api), module_around(ctx.api)
     if tree is None or not isinstance(around, FuncDef) or around.name != _LAST:
         return ctx.default_return_type
+    report = Report(ctx.api, shapes=not _switched_off)
+    report.summaries = summaries_of(ctx.api, tree)
     for function in _pending.pop(tree, {}):
         with reporting_for(ctx.api, function):
-            _go_through(ctx.api, tree, function)
+            _go_through(ctx.api, report, tree, function)
     for question in unanswered():
         ctx.api.fail(question.message, question.place, code=question.code)
     return ctx.default_return_type
 
 
-def _go_through(api: Any, tree: MypyFile, function: Any) -> None:
-    report = Report(api, shapes=not _switched_off)
+def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> None:
     if function is None:
         of_module(api, report, tree)
         report.send()

@@ -11,7 +11,9 @@ from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, get_p
 
 from typedbatch.mypy.batches.content import NOTHING, Choice, Items, Ref
 from typedbatch.mypy.batches.domain import Batches
+from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.questions import taken
+from typedbatch.mypy.batches.summaries import Summary
 from typedbatch.mypy.fields import alternatives
 from typedbatch.mypy.internals import known_type, module_around
 from typedbatch.mypy.nodes import children, nodes_in
@@ -64,6 +66,9 @@ class Reading:
         self.ways = Ways()
         self.catching = 0
         """The number of ``try`` and ``with`` around that handle a missing field."""
+        self.untyped = False
+        """Whether types are left out, as for a summary, which must not depend on what mypy has checked."""
+        self.needs: Needs | None = None
         self._root = root
         self.batches = Batches(self)
         self.of_module = False
@@ -98,14 +103,14 @@ class Reading:
 
     def read(self, node: Expression) -> Value:
         """What an expression is; None if nothing is known. Mistakes in it are reported."""
-        if isinstance(node, _TYPED) and known_type(self.api, node) is None:
+        if isinstance(node, _TYPED) and not self.untyped and known_type(self.api, node) is None:
             return None  # mypy has found that no run comes here
         kind = self._kinds.get(type(node))
         found = kind(node) if kind is not None else self._other(node)
         if found is None:
-            type_ = known_type(self.api, node)
+            type_ = self.type_of(node)
             found = None if type_ is None else self.known.of_type(type_, node)
-        question = taken(node)
+        question = None if self.untyped else taken(node)
         if question is not None:
             self.batches.judge.answer(node, found, question)
         return found
@@ -129,7 +134,7 @@ class Reading:
         found = self.known.get(node.node)
         if found is not None or not isinstance(node.node, Var):
             return found
-        type_ = known_type(self.api, node)
+        type_ = self.type_of(node)
         found = None if type_ is None else self.known.of_type(type_, node)
         if isinstance(found, (Size, Record, Ref)):
             self.known.put(node.node, found)  # until it is assigned to, it stays what it is
@@ -148,7 +153,7 @@ class Reading:
             return owner.items[_NAMED_RESULTS[node.name]]
         if isinstance(owner, Record):
             declared = field_declared(owner, node.name)
-            if declared is not None and is_array(known_type(self.api, node)):
+            if declared is not None and is_array(self.type_of(node)):
                 return array_of(declared, owner)
         return None
 
@@ -186,7 +191,7 @@ class Reading:
         if isinstance(base, Many):
             return base.item if isinstance(index, Size) else base if isinstance(index, Span) else None
         if isinstance(base, Record):
-            return self.known.rows_of(base, known_type(self.api, node), node)
+            return self.known.rows_of(base, self.type_of(node), node)
         return None
 
     def _slice(self, node: nodes.SliceExpr) -> Value:
@@ -250,27 +255,27 @@ class Reading:
         return self.batches.item_of(value, node) if isinstance(value, Ref) else item_of(value)
 
     def type_of(self, node: Expression) -> Type | None:
-        """mypy's type of an expression."""
-        return known_type(self.api, node)
+        """mypy's type of an expression; None where the function is read without types."""
+        return None if self.untyped else known_type(self.api, node)
 
     def literal_text(self, node: Expression) -> str | None:
         """A text that is known by its type."""
-        type_ = get_proper_type(known_type(self.api, node))
+        type_ = get_proper_type(self.type_of(node))
         if isinstance(type_, Instance) and type_.last_known_value is not None:
             type_ = type_.last_known_value
         return type_.value if isinstance(type_, LiteralType) and isinstance(type_.value, str) else None
 
     def is_text(self, node: Expression) -> bool:
         """Is it a text, for sure."""
-        items = [get_proper_type(item) for item in alternatives(known_type(self.api, node))]
+        items = [get_proper_type(item) for item in alternatives(self.type_of(node))]
         texts = [item.fallback if isinstance(item, LiteralType) else item for item in items]
         return bool(texts) and all(isinstance(item, Instance) and item.type.has_base("builtins.str") for item in texts)
 
     def is_rows(self, node: Expression) -> bool:
         """Is an index certain to be no name."""
-        if isinstance(node, nodes.SliceExpr):
+        if isinstance(node, (nodes.SliceExpr, nodes.IntExpr)):
             return True
-        items = [get_proper_type(item) for item in alternatives(known_type(self.api, node))]
+        items = [get_proper_type(item) for item in alternatives(self.type_of(node))]
         items = [item.fallback if isinstance(item, LiteralType) else item for item in items]
         return bool(items) and all(
             isinstance(item, (Instance, TupleType)) and not _may_be_text(item) for item in items
@@ -283,6 +288,14 @@ class Reading:
     def always_follows(self, choice: Choice) -> bool:
         """Does every run that has passed a branch come to this line."""
         return not self.in_first_round() and self.ways.always_follows(choice)
+
+    def summary_of(self, function: nodes.FuncDef) -> Summary | None:
+        """What a function of this file does."""
+        return self.report.summaries.of(function) if self.report.summaries is not None else None
+
+    def is_certain(self) -> bool:
+        """Does every run of the function come to this line."""
+        return not self.report.quiet and self.ways.here() == (0, 0)
 
     def names_of_file(self) -> Scope | None:
         """What the file says of fields."""
@@ -403,7 +416,7 @@ class Reading:
     def bind(self, target: Expression, value: Value, source: Expression) -> None:
         """``target = value``, also ``a, b = value`` and ``x[i] = value``."""
         if isinstance(target, nodes.NameExpr):
-            type_ = known_type(self.api, target)
+            type_ = self.type_of(target)
             if value is None and type_ is not None:
                 value = self.known.of_type(type_, target)
             inside = target.kind == nodes.LDEF or self.of_module

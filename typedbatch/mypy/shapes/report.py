@@ -8,6 +8,7 @@ from typing import Any
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context
 
+from typedbatch.mypy.batches.summaries import Summaries
 from typedbatch.mypy.shapes.values import MisfitError
 
 SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
@@ -24,6 +25,7 @@ class Report:
     def __init__(self, api: Any, *, shapes: bool = True) -> None:
         self._api = api
         self.shapes = shapes
+        self.summaries: Summaries | None = None
         self.quiet = 0
         self._said: dict[Context, Callable[[], None]] = {}
 
