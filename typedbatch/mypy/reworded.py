@@ -29,7 +29,7 @@ from typedbatch.mypy import messages
 from typedbatch.mypy.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared
 from typedbatch.mypy.batches.questions import Question, ask
-from typedbatch.mypy.fields import content, is_batch
+from typedbatch.mypy.fields import content, is_batch, one_type
 from typedbatch.mypy.internals import Api, current_type, known_type
 from typedbatch.mypy.scopes import scope_around
 from typedbatch.mypy.shapes.pending import note
@@ -144,7 +144,7 @@ def _answer_to(api: Api, value: Expression, place: Expression, asked: Instance, 
     type_ = known_type(api, value)
     if type_ is None:
         return None
-    if content(type_) is None:
+    if content(one_type(api, type_)) is None:
         return judge_declared(api, type_, asked) or None
     ask(value, Question(asked, place, info.code, info.message))
     note(api)

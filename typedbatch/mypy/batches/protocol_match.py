@@ -12,7 +12,7 @@ from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny,
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Content, Presence, Ref
 from typedbatch.mypy.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.fields import Fields, Rest, alternatives, content
+from typedbatch.mypy.fields import Fields, Rest, alternatives, content, one_type
 from typedbatch.mypy.declare import RECORD
 from typedbatch.mypy.internals import Api, fits, member_of
 
@@ -63,7 +63,7 @@ def lacking(reading: Reading, batch: Expression, value: Any, asked: Instance) ->
 def contents_of(reading: Reading, batch: Expression, value: Any) -> list[Content] | None:
     """Return what a batch may hold; None for what may be something else."""
     type_ = get_proper_type(reading.type_of(batch))
-    fields = content(type_)
+    fields = content(one_type(reading.api, type_)) if type_ is not None else None
     is_untyped = isinstance(type_, AnyType) and isinstance(value, Ref)
     if fields is None and not is_untyped:
         return None  # as where it is narrowed to a protocol
@@ -119,7 +119,8 @@ _DEPTH = 4
 
 def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str]) -> str:
     """Return what is to be said of a field of another type than the protocol declares; empty if all are of its types."""
-    fields = content(reading.type_of(batch))
+    type_ = reading.type_of(batch)
+    fields = content(one_type(reading.api, type_)) if type_ is not None else None
     if fields is None or get_type_vars(asked):
         return ""  # What a type variable stands for is found by mypy.
     for name in by_kind(asked, names):

@@ -67,6 +67,8 @@ class Summaries:
         is_here = function.fullname.rpartition(".")[0] == self._module
         if not is_here or function.is_generator or function.is_coroutine:
             return None
+        if function.is_trivial_body:
+            return None  # ``...`` stands for anything
         parameters: list[Object] = [((argument.variable, "given"), False) for argument in function.arguments]
         given = dict.fromkeys(parameters, Content(rest=Rest.DECLARED))
         needs = Needs()

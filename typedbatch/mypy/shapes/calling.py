@@ -214,6 +214,9 @@ class Calls:
         given: dict[Expression, Value] = {}
         for argument, name, expected in _pairs(node, type_):
             given[argument] = value = self._reading.read(argument)
+            asked = asked_protocol(expected)
+            if asked is not None:
+                self._reading.batches.judge.hand_over(argument, value, asked)
             if isinstance(value, Ref):
                 self._hand_over(argument, value, expected, type_ if summary is None else None)
                 continue
@@ -234,9 +237,6 @@ class Calls:
 
     def _hand_over(self, argument: Expression, value: Ref, expected: Type | None, type_: CallableType | None) -> None:
         """A batch goes to a function; if ``type_`` is given, one that may do anything with it."""
-        asked = asked_protocol(expected)
-        if asked is not None:
-            self._reading.batches.judge.hand_over(argument, value, asked)
         if type_ is not None and not only_reads(expected) and not is_of_libraries(type_):
             self._reading.known.objects.escape(value, opened=True)
 
