@@ -282,7 +282,7 @@ def facts_of(package: Package) -> Facts:
     facts, codes = Facts(), {}
     for module, text in package.modules.items():
         tree = ast.fix_missing_locations(_Instrument(module).visit(ast.parse(text)))
-        codes[module] = compile(tree, f"{package.name}/{module}", "exec")
+        codes[module] = compile(tree, f"{package.name}/{module}", "exec", dont_inherit=True)
     for flags in itertools.product([False, True], repeat=FLAGS):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -301,7 +301,7 @@ def _run_once(run: Run, codes: dict[str, CodeType], flags: tuple[bool, ...]) -> 
         for name in MODULES:
             vars(modules[name]).update(tools)
             exec(codes[name], vars(modules[name]))
-        for scenario in modules["main"].SCENARIOS:
+        for scenario in vars(modules["main"]).get("SCENARIOS", ()):
             run.names.clear()
             with _ending(run):
                 scenario()

@@ -15,10 +15,12 @@ Forms: TypeAlias = tuple[tuple[str, str], ...]
 """Pairs of a kind and a form."""
 
 FIELDS = ("act", "rew", "rwe", "adv")
-"""Fields; two of them are slips of one another."""
+"""Fields of batches."""
 NESTED = ("obs", "info")
 INNER = ("cam", "cma", "pos")
 """Fields of nested batches."""
+SLIPS = ("rwe", "cma")
+"""Those of the fields that are slips of others."""
 
 READS: Forms = (
     *(("read", "{b}.{f}"),) * 6,

@@ -25,17 +25,17 @@ MODULES = ("base", "helpers", "main")
 FLAGS_MODULE = "import sys\n\nFLAGS = [letter == '1' for letter in (*sys.argv[1:], '')[0].ljust(4, '0')]\n"
 """``flags.py``, beside the packages: ``python -m p0000.main 0110`` runs one under a combination of flags."""
 
-_IMPORTS = """\
-import contextlib
-import copy
-{more}
-from typedbatch import Batch, cat, stack
-"""
-_BASE = """\
-import numpy as np
-from flags import FLAGS
-from typing import TypeVar"""
-_FROM_BASE = "from {name}.base import A, B, F0, F1, F2, F3, KEPT, MORE, NAME, SEEN, TABLE, TEMPLATE, Holder"
+_IMPORTS = (
+    "import contextlib",
+    "import copy",
+    "from collections.abc import Callable",
+    "from typing import TypeVar",
+    "import numpy as np",
+    "from flags import FLAGS",
+    "from typedbatch import Batch, cat, stack",
+)
+_FLAGS = tuple(f"F{number}" for number in range(FLAGS))
+_CONSTANTS = (*_FLAGS, "A", "B", "KEPT", "MORE", "NAME", "SEEN", "TABLE", "TEMPLATE", "Holder")
 _START = """
 if __name__ == "__main__":
     for scenario in SCENARIOS:
@@ -100,44 +100,53 @@ class Writer:
     """Writes packages by chance.
 
     Attributes:
-        without: kinds of statements that are left out.
+        without: kinds of statements that are left out; ``slip`` is for fields that are slips of one another.
+        fields: fields that may occur; ``inner`` those of nested batches.
+        owners: the module of each function.
+        module: the one that is being written.
         favorites: fields that this package uses more than others, so that what one function writes another one reads.
     """
 
     random: Random
     without: Set[str] = frozenset()
     numbers: int = 0
+    fields: list[str] = field(default_factory=list)
+    inner: list[str] = field(default_factory=list)
     favorites: list[str] = field(default_factory=list)
     roles: dict[str, list[str]] = field(default_factory=dict)
-    in_base: bool = False
+    owners: dict[str, str] = field(default_factory=dict)
+    module: str = "base"
 
     def package(self, name: str) -> Package:
         """Return a new package."""
-        self.numbers, self.roles = 0, {}
-        self.favorites = self.random.sample(forms.FIELDS, 2)
+        self.numbers, self.roles, self.owners = 0, {}, {}
+        self.fields = [name for name in forms.FIELDS if name not in forms.SLIPS or "slip" not in self.without]
+        self.inner = [name for name in forms.INNER if name not in forms.SLIPS or "slip" not in self.without]
+        self.favorites = self.random.sample(self.fields, 2)
         base, helpers, main = self._base(name), self._helpers(name), self._main(name)
         return Package(name, dict(zip(MODULES, (base, helpers, main), strict=True)))
 
     # ---- modules ------------------------------------------------------------------------------------------------
 
     def _base(self, name: str) -> str:
-        self.in_base = True
+        self.module = "base"
         own = Scope(("TEMPLATE",), holders=())
         held = Scope(("self.data", "self.data", "self.info"), holders=("self",), methods=False)
         lines = [
-            _IMPORTS.format(more=_BASE),
+            *_IMPORTS,
             "A = np.zeros((4, 2))",
-            *(f"F{number} = FLAGS[{number}]" for number in range(FLAGS)),
+            *(f"{flag} = FLAGS[{number}]" for number, flag in enumerate(_FLAGS)),
             'B = TypeVar("B", bound=Batch)',
             f"TEMPLATE = {self._batch()}  # constant",
             f"CURRENT = {self._batch()}  # constant",
             "SEEN: list[Batch] = []",
             "TABLE: dict[str, Batch] = {}",
-            f'MORE = {{"{self.random.choice(forms.FIELDS)}": A}}',
-            f'NAME = "".join(["{self.random.choice(forms.FIELDS)}"])',
+            f'MORE = {{"{self.random.choice(self.fields)}": A}}',
+            f'NAME = "".join(["{self.random.choice(self.fields)}"])',
             *self._functions(2, own, roles=("read", "write", "maybe", "new")),
             "class Holder:",
             f"    part = {self._batch()}  # class-attribute",
+            *["    data: Batch"] * self._chance(0.3),
             "    def __init__(self) -> None:",
             f"        self.data = {self._batch()}  # attribute",
             f"        self.info: Batch = {self._batch()}  # attribute",
@@ -150,30 +159,31 @@ class Writer:
         ]
         if "call-late" not in self.without:
             lines += ["def late(b: Batch) -> None:", f"    from {name} import helpers", "    helpers.write_late(b)"]
-        self.in_base = False
+        self.module = "helpers"
         return "\n".join([*lines, ""])
 
     def _helpers(self, name: str) -> str:
-        imports = [_IMPORTS.format(more=f"from {name} import base"), _FROM_BASE.format(name=name)]
-        imported = [made for role in self.roles.values() for made in role]
-        imports += [f"from {name}.base import {', '.join(imported)}"] if imported else []
-        lines = [*imports, *self._functions(self.random.randint(5, 8), SHARED)]
+        lines = [*_IMPORTS[:2], _IMPORTS[-1], *_imported(name, "base", *_CONSTANTS, *self.owners)]
+        lines += self._functions(self.random.randint(5, 8), SHARED)
         lines += [*self._helper("write", "write_late", SHARED), *self._derived("Actor")]
         return "\n".join([*lines, ""])
 
     def _main(self, name: str) -> str:
-        imports = [_IMPORTS.format(more=f"from {name} import base"), _FROM_BASE.format(name=name)]
-        made = ", ".join(["Actor", *(function for functions in self.roles.values() for function in functions)])
-        imports += [f"from {name}.helpers import {made}"]
+        lines = [
+            *_IMPORTS[:3],
+            _IMPORTS[-1],
+            *_imported(name, "base", *_CONSTANTS),
+            *_imported(name, "helpers", "Actor"),
+        ]
+        lines += [f"from {name}.{self.owners[made]} import {made}" for made in self.owners]
         if "call-late" not in self.without:
-            imports += [f"from {name}.base import late"]
+            lines += [f"from {name}.base import late"]
             self.roles["late"] = ["late"]
-        names = [f"scenario_{number}" for number in range(self.random.randint(2, 4))]
-        scenarios = [line for scenario in names for line in self._scenario(scenario)]
-        start = list(self._statements(SHARED, self.random.randint(0, 2), forms.WRITES))
-        return "\n".join(
-            [*imports, *self._derived("Learner"), *start, *scenarios, f"SCENARIOS = ({', '.join(names)},)", _START]
-        )
+        lines += ["SCENARIOS: list[Callable[[], None]] = []", *self._derived("Learner")]
+        lines += self._statements(SHARED, self.random.randint(0, 2), forms.WRITES)
+        for number in range(self.random.randint(2, 4)):
+            lines += [*self._scenario(f"scenario_{number}"), f"SCENARIOS.append(scenario_{number})"]
+        return "\n".join([*lines, _START])
 
     def _derived(self, name: str) -> Iterator[str]:
         held = replace(SHARED, batches=("self.data", "self.data", "self.info"), holders=("self",), methods=False)
@@ -208,6 +218,7 @@ class Writer:
             name = f"{role}_{self._number()}"
             lines = list(self._helper(role, name, scope))
             self.roles.setdefault(role, []).append(name)
+            self.owners[name] = self.module
             yield from lines
 
     def _helper(self, role: str, name: str, scope: Scope) -> Iterator[str]:
@@ -247,7 +258,7 @@ class Writer:
         if self._chance(0.5):
             yield (
                 self.random.choice(["return Batch(b, {f}=A)", "return Batch({f}=A)", "return b.copy()"]).format(
-                    f=self.random.choice(forms.FIELDS)
+                    f=self.random.choice(self.fields)
                 )
                 + "  # return"
             )
@@ -339,7 +350,7 @@ class Writer:
         yield from self._inner(replace(scope, looped=True), depth)
 
     def _try(self, scope: Scope, depth: int) -> Iterator[str]:
-        batch, name = self.random.choice(scope.batches), self.random.choice(forms.FIELDS)
+        batch, name = self.random.choice(scope.batches), self.random.choice(self.fields)
         read = self.random.choice([f'{batch}["{name}"]', f"{batch}.{name}"])
         yield "try:"
         yield f"    {read}  # read-tried"
@@ -386,7 +397,7 @@ class Writer:
             others = [option for option in slots[slot] if option not in chosen.values()] or slots[slot]
             chosen[slot] = self.random.choice(others)
         text = form.format(**chosen)
-        return kind, f"{text.replace('base.CURRENT', 'CURRENT') if self.in_base else text}  # {kind}"
+        return kind, f"{text.replace('base.CURRENT', 'CURRENT') if self.module == 'base' else text}  # {kind}"
 
     def _slots(self, scope: Scope) -> dict[str, list[str]]:
         batches, names = list(scope.batches), list(scope.names)
@@ -401,10 +412,10 @@ class Writer:
             "h": list(scope.holders),
             "L": list(scope.local_lists),
             "D": list(scope.local_tables),
-            "f": [*forms.FIELDS, *self.favorites * 2],
-            "g": list(forms.FIELDS),
+            "f": [*self.fields, *self.favorites * 2],
+            "g": self.fields,
             "o": list(forms.NESTED),
-            "m": list(forms.INNER),
+            "m": self.inner,
             "F": [self._flag()],
             "G": [self._flag()],
             "w": [self._batch()],
@@ -412,13 +423,13 @@ class Writer:
         }
 
     def _batch(self) -> str:
-        names = self.random.sample(forms.FIELDS[:2] + forms.FIELDS[3:], self.random.randint(1, 3))
+        names = self.random.sample([name for name in self.fields if name != "rwe"], self.random.randint(1, 3))
         given = [f"{name}=A" for name in names]
         given += [f"{name}={self._nested()}" for name in forms.NESTED if self._chance(0.4)]
         return f"Batch({', '.join(given)})"
 
     def _nested(self) -> str:
-        names = self.random.sample(forms.INNER, self.random.randint(1, 2))
+        names = self.random.sample(self.inner, self.random.randint(1, 2))
         if self._chance(0.4):
             return "{" + ", ".join(f'"{name}": A' for name in names) + "}"
         return f"Batch({', '.join(f'{name}=A' for name in names)})"
@@ -441,6 +452,11 @@ class Writer:
             yield f"    {line}"
         if not found:
             yield "    pass"
+
+
+def _imported(package: str, module: str, *names: str) -> list[str]:
+    """Return imports of a module and of names in it, one a line so that each can be taken away by itself."""
+    return [f"from {package} import {module}", *(f"from {package}.{module} import {name}" for name in names)]
 
 
 def draw(seed: int, number: int, without: Set[str] = frozenset()) -> Iterator[Package]:
