@@ -28,9 +28,10 @@ FLAGS_MODULE = "import sys\n\nFLAGS = [letter == '1' for letter in (*sys.argv[1:
 _IMPORTS = (
     "import contextlib",
     "import copy",
+    "import functools",
+    "import numpy as np",
     "from collections.abc import Callable",
     "from typing import TypeVar",
-    "import numpy as np",
     "from flags import FLAGS",
     "from typedbatch import Batch, cat, stack",
 )
@@ -150,6 +151,9 @@ class Writer:
             "    def __init__(self) -> None:",
             f"        self.data = {self._batch()}  # attribute",
             f"        self.info: Batch = {self._batch()}  # attribute",
+            f"        self.seen = {self.random.choice(['[self.data]', '[self.data, self.info]'])}  # list",
+            "    def make(self) -> Batch:",
+            f"        return {self._batch()}  # return",
             *self._indented(self._method("one", "self, b: Batch", replace(held.with_batches("b")))),
             *self._indented(self._method("two", "self", held)),
             "    @property",
@@ -163,14 +167,14 @@ class Writer:
         return "\n".join([*lines, ""])
 
     def _helpers(self, name: str) -> str:
-        lines = [*_IMPORTS[:2], _IMPORTS[-1], *_imported(name, "base", *_CONSTANTS, *self.owners)]
+        lines = [*_IMPORTS[:4], _IMPORTS[-1], *_imported(name, "base", *_CONSTANTS, *self.owners)]
         lines += self._functions(self.random.randint(5, 8), SHARED)
         lines += [*self._helper("write", "write_late", SHARED), *self._derived("Actor")]
         return "\n".join([*lines, ""])
 
     def _main(self, name: str) -> str:
         lines = [
-            *_IMPORTS[:3],
+            *_IMPORTS[:5],
             _IMPORTS[-1],
             *_imported(name, "base", *_CONSTANTS),
             *_imported(name, "helpers", "Actor"),
@@ -180,9 +184,11 @@ class Writer:
             lines += [f"from {name}.base import late"]
             self.roles["late"] = ["late"]
         lines += ["SCENARIOS: list[Callable[[], None]] = []", *self._derived("Learner")]
+        lines += self._functions(self.random.randint(1, 3), SHARED)
         lines += self._statements(SHARED, self.random.randint(0, 2), forms.WRITES)
         for number in range(self.random.randint(2, 4)):
             lines += [*self._scenario(f"scenario_{number}"), f"SCENARIOS.append(scenario_{number})"]
+        lines += [*self._calls("scenario_last"), "SCENARIOS.append(scenario_last)"]
         return "\n".join([*lines, _START])
 
     def _derived(self, name: str) -> Iterator[str]:
@@ -191,8 +197,20 @@ class Writer:
         yield "    def __init__(self) -> None:"
         yield "        super().__init__()"
         yield from self._indented(self._indented(self._statements(held, self.random.randint(0, 2), forms.WRITES)))
+        if self._chance(0.5):
+            yield "    def make(self) -> Batch:"
+            yield f"        return {self._batch()}  # return"
         yield from self._indented(self._method("two", "self", held))
         yield from self._indented(self._method("three", "self, b: Batch", held.with_batches("b")))
+
+    def _calls(self, name: str) -> Iterator[str]:
+        """Yield a scenario that calls functions with new batches, as most would not be called otherwise."""
+        yield f"def {name}() -> None:"
+        yield "    pass"
+        for role in ("read", "write", "maybe", "remove", "new", "back", "same", "loose", "keep"):
+            for function in self.roles.get(role, []):
+                if self._chance(0.5):
+                    yield f"    {function}({self._batch()})  # call-{role}"
 
     def _scenario(self, name: str) -> Iterator[str]:
         scope = replace(SHARED, returned="").with_batches("b", "c")
@@ -345,8 +363,7 @@ class Writer:
     def _while(self, scope: Scope, depth: int) -> Iterator[str]:
         number = self._number()
         yield f"round{number} = 0"
-        yield f"while round{number} < {self._flag()} + {self._flag()}:  # while"
-        yield f"    round{number} += 1"
+        yield f"while (round{number} := round{number} + 1) <= {self._flag()} + {self._flag()}:  # while"
         yield from self._inner(replace(scope, looped=True), depth)
 
     def _try(self, scope: Scope, depth: int) -> Iterator[str]:
@@ -374,6 +391,10 @@ class Writer:
         number = self._number()
         yield f"def inner{number}() -> None:  # closure"
         local = replace(scope, names=(), local_lists=(), local_tables=(), returned="", looped=False)
+        if scope.names and self._chance(0.3):
+            name = self.random.choice(scope.names)
+            local = replace(local, names=(name,))
+            yield f"    nonlocal {name}"
         yield from self._inner(local, 3)
         yield from self._body(scope, self.random.randint(0, 1), 3)
         yield f"inner{number}()  # call-closure"
@@ -407,7 +428,7 @@ class Writer:
             "c": batches,
             "v": names,
             "u": names,
-            "l": list(scope.lists),
+            "l": [*scope.lists, *(f"{holder}.seen" for holder in scope.holders)],
             "d": list(scope.tables),
             "h": list(scope.holders),
             "L": list(scope.local_lists),
