@@ -7,6 +7,7 @@ comment.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -143,7 +144,8 @@ def size(package: Package) -> int:
 
 def renamed(package: Package, name: str) -> Package:
     """Return the package with another name."""
-    return Package(name, {module: text.replace(package.name, name) for module, text in package.modules.items()})
+    word = re.compile(rf"\b{package.name}\b")
+    return Package(name, {module: word.sub(name, text) for module, text in package.modules.items()})
 
 
 def reduced(package: Package, spot: Spot, reported: Callable[[list[Package]], set[str]]) -> Package:

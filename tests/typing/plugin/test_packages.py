@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.typing.caches import PLUGIN, warm
-from tests.typing.plugin.combinations import Facts, IllegalError, facts_of, legal
+from tests.typing.plugin.combinations import IllegalError, facts_of, legal
 from tests.typing.plugin.packages import (
     Tally,
     Told,
@@ -23,6 +23,7 @@ from tests.typing.plugin.packages import (
     told_by,
     write,
 )
+from tests.typing.plugin.reduction import MARK, reduced
 from tests.typing.plugin.runs import Report, check, differences
 from tests.typing.plugin.writer import MODULES, Package, draw
 
@@ -30,7 +31,7 @@ FUZZING = settings.get_current_profile_name() == "fuzz"
 COUNT = 600 if FUZZING else 40
 SEED = SystemRandom().randrange(2**32) if FUZZING else 1
 
-LEFT_OUT = frozenset({"copied", "read-made", "made", "slip"})
+LEFT_OUT = frozenset({"copied", "read-made", "made", "slip", "suppress", "write-method"})
 """Kinds of statements of which the plugin reports what does not fail; the packages of the tests have none of these."""
 
 
@@ -176,5 +177,14 @@ class TestHarness:
             "p": [(("main", FIRST + 1), "batch-field")]
         }
 
-    def test_facts_of_nothing(self) -> None:
-        assert Facts().failed == set()
+    def test_a_package_is_made_small(self) -> None:
+        text = "b = Batch(x=1)\nc = Batch()\nif FLAGS[0]:\n    b.y = 1\nelse:\n    b.z = 1\nb.x  # read"
+        large = package(text, helpers="def unused() -> None:\n    pass")
+
+        def reported(some: list[Package]) -> set[str]:
+            return {one.name for one in some if "b.x" in one.modules["main"]}
+
+        small = reduced(large, ("main", FIRST + 6), reported)
+        start = ["from typedbatch import Batch", "def scenario() -> None:", "    b = Batch(x=1)", f"    b.x{MARK}"]
+        assert small.modules["main"].splitlines() == [*start, "SCENARIOS = (scenario,)"]
+        assert not small.modules["base"].strip()
