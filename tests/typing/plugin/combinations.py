@@ -249,14 +249,16 @@ class _Instrument(ast.NodeTransformer):
         return [ast.copy_location(ast.With([ast.withitem(handled)], found), body[0])]
 
     def _passed(self, node: ast.expr) -> ast.expr:
-        spot = ast.Constant((self.module, node.lineno))
-        return ast.copy_location(ast.Call(ast.Name("passed__", ast.Load()), [spot, node], []), node)
+        return ast.copy_location(ast.Call(ast.Name("passed__", ast.Load()), [self._spot(node), node], []), node)
+
+    def _spot(self, node: ast.expr | ast.stmt) -> ast.expr:
+        return ast.Tuple([ast.Constant(self.module), ast.Constant(node.lineno)], ast.Load())
 
     def _watched(self, node: ast.stmt) -> ast.With:
         inner = (ast.ListComp, ast.DictComp, ast.Lambda)
         counts = not any(isinstance(part, inner) for part in ast.walk(node))
-        arguments = ((self.module, node.lineno), counts, _may_go_on(node), self.caught)
-        call = ast.Call(ast.Name("watch__", ast.Load()), [ast.Constant(argument) for argument in arguments], [])
+        arguments = [ast.Constant(argument) for argument in (counts, _may_go_on(node), self.caught)]
+        call = ast.Call(ast.Name("watch__", ast.Load()), [self._spot(node), *arguments], [])
         return ast.copy_location(ast.With([ast.withitem(call)], [node]), node)
 
 
