@@ -108,8 +108,7 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
         header = json.loads(file.read(length).decode())
         if not isinstance(header, dict):
             raise StorageError("its header is not a JSON object")
-        start = 8 + length
-        size -= start  # from here on, of the data
+        start, size = 8 + length, size - 8 - length  # of the data
         document = _document(header)
         sums = {} if document is None else document.pop("crc32")
         arrays: dict[str, Stored] = {}
