@@ -290,7 +290,8 @@ def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
     if isinstance(first, _INVERSE):
         grown = first.inv.codomain.event_dim - first.inv.domain.event_dim
         return _merge([node.inv for node in nodes], op, extra - grown).inv
-    names = _parameters(type(first))
+    kind: Any = type(first)
+    names = _parameters(kind)
     # Of the parameters that torch computes from each other, a new distribution gets all that are stored, the given one
     # first. A comparison looks at the given ones only, so that it does not depend on what was computed meanwhile.
     probs, matrices = ([name for name in group if name in names] for group in (_PROBS, _MATRICES))

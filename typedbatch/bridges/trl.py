@@ -118,7 +118,7 @@ def to_trl(batch: Any) -> dict[str, Any]:
     advantages: Any = columns.get("advantages")
     if KINDS[type(advantages)] is TENSOR and advantages.shape == present.shape and present.shape[1]:
         first = advantages.gather(1, present.int().argmax(1, keepdim=True))
-        if not bool((present & (advantages != first)).any()):  # they are equal at all tokens of each sample
+        if not bool((present & (advantages != first)).any()):  # equal at all tokens of each sample, and 0 without any
             columns["advantages"] = torch.where(present.any(1), first[:, 0], torch.zeros_like(first[:, 0]))
     inputs: dict[str, Any] = dict(rename(rows, "trl").__dict__)
     for name, value in inputs.items():
