@@ -5,6 +5,7 @@ Rules read every value, so they are checked only at the level ``"values"``.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -363,7 +364,7 @@ def _flat(values: Any) -> Any:
     """Return the values as rows of float64 numbers, ``(N, M)``."""
     is_tensor = KINDS[type(values)] is TENSOR
     numbers = values.detach().double().cpu().numpy() if is_tensor else np.asarray(values).astype(float)
-    return numbers.reshape(len(numbers), -1)
+    return numbers.reshape(len(numbers), math.prod(numbers.shape[1:]))
 
 
 if TYPE_CHECKING:
