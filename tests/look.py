@@ -67,7 +67,7 @@ def _looks() -> Iterator[tuple[str, str]]:
 
 
 def _seen(browser: Any, pages: list[str], width: str, scheme: str) -> Iterator[str]:
-    """What is wrong with pages at one width, in one colour scheme."""
+    """Yield the problems of pages at one width, in one color scheme."""
     context = browser.new_context(viewport={"width": WIDTHS[width], "height": 900}, color_scheme=scheme)
     tab, missing = context.new_page(), list[str]()
     tab.on("requestfailed", lambda request: missing.append(request.url))
@@ -86,7 +86,7 @@ def _seen(browser: Any, pages: list[str], width: str, scheme: str) -> Iterator[s
 
 
 def _not_found(browser: Any) -> Iterator[str]:
-    """What the site's search does not find."""
+    """Yield the words that the site's search does not find."""
     tab = browser.new_page()
     for word in SEARCHED:
         tab.goto((SITE / "search.html").absolute().as_uri() + f"?q={word}")

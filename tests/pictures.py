@@ -138,7 +138,7 @@ def _ratio(cell: str) -> float | None:
 
 
 def notebook() -> str:
-    """What a notebook shows of a batch."""
+    """Return the HTML that a notebook shows for a batch."""
     batch = Batch(
         obs=Batch(camera=np.zeros((32, 3, 16, 16), np.uint8), speed=np.linspace(0, 1, 32, dtype=np.float32)),
         act=np.arange(32) % 3,

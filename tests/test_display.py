@@ -1,4 +1,4 @@
-"""What a batch looks like in a console, a notebook and under rich."""
+"""Display of a batch in a console, in a notebook and by rich."""
 
 from __future__ import annotations
 

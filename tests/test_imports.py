@@ -1,4 +1,4 @@
-"""What importing costs and pulls in, and which module may import which."""
+"""Imports: what they cost and pull in, and which module may import which."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ ROOT = Path(typedbatch.__file__).parent.parent
 ELSEWHERE = {f"typedbatch.bridges.{name}" for name in ("ray", "rllib", "verl")}
 """They import what is not installed here."""
 INTERNAL = ("batch", "cli", "mypy", "protocols", "pytest_plugin", "records", "schema")
-"""What people use of these is in ``typedbatch`` itself, or no function that they call."""
+"""Modules whose public names are exported by ``typedbatch`` itself, or that have no functions to call."""
 
 
 @pytest.mark.quick
@@ -130,7 +130,7 @@ def test_search_finds(site, word):
 
 
 def public_names() -> set[str]:
-    """What the modules offer whose names do not begin with an underscore."""
+    """Return the public names of the modules whose own names do not begin with an underscore."""
     names: set[str] = set()
     for found in [*pkgutil.iter_modules(typedbatch.__path__), *bridges()]:
         module = found.name if found.name.startswith("typedbatch.") else f"typedbatch.{found.name}"

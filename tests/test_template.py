@@ -26,14 +26,14 @@ def project(tmp_path):
 
 
 def run(command: str, project: Path) -> subprocess.CompletedProcess[str]:
-    """What CI calls, with this Python."""
+    """Run a command of CI with this Python."""
     program, *arguments = shlex.split(command)
     assert program == "python"
     return subprocess.run([sys.executable, *arguments], cwd=project, capture_output=True, text=True, check=False)
 
 
 def commands() -> list[str]:
-    """What the workflow for GitHub runs, but for the installation."""
+    """Return the commands of the workflow for GitHub, except for the installation."""
     steps = re.findall(r"- run: (.*)", (EXAMPLES / "ci" / "github.yml").read_text(encoding="utf-8"))
     assert "pip install" in steps[0]
     return steps[1:]

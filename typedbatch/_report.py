@@ -31,7 +31,9 @@ def lines(
     """
     problems = list(problems)
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    yield [(f"{head or f'batch is not {_article(schema)} {schema}'} ({count})", "bold")]
+    # The article depends on the sound: an ObsBatch, an RLBatch, a UserBatch.
+    article = "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z0-9]|$)", schema) else "a"
+    yield [(f"{head or f'batch is not {article} {schema}'} ({count})", "bold")]
     for label, text in (("boundary", boundary), ("schema", place), ("got", got)):
         if text:
             parts = printable(text).split("  ")
@@ -105,11 +107,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
-def _article(noun: str) -> str:
-    # The article depends on the sound: an ObsBatch, an RLBatch, a UserBatch.
-    return "an" if re.match(r"[AEIO]|U(?!s|ni|t)|[FHLMNRSX](?=[A-Z0-9]|$)", noun) else "a"
 
 
 def describe_problem(problem: Problem) -> str:

@@ -53,29 +53,26 @@ def episode_lengths(batch: BatchProtocol, by: str | None = None) -> NDArray[np.i
 
 def lengths_by(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.intp]:
     """Return :func:`episode_lengths` of fields with ``rows`` rows."""
-    last = _is_last(fields, by, rows)
-    if not rows:
-        return np.zeros(0, np.intp)
-    last[-1] = True
-    return np.diff(np.flatnonzero(last), prepend=-1)
-
-
-def _is_last(fields: dict[str, Any], by: str | None, rows: int) -> NDArray[np.bool_]:
     if by is None and EPISODE_ID not in fields:
         flags = [values_of(fields, name, rows, "episodes") for name in END_FLAGS if name in fields]
         if not flags:
             raise MissingFieldError("the batch", " or ".join((EPISODE_ID, *END_FLAGS)), fields)
         last: NDArray[np.bool_] = np.logical_or.reduce([flag.astype(bool) for flag in flags])
-        return last
-    values = values_of(fields, by or EPISODE_ID, rows, "episodes")
-    if is_flag(by or EPISODE_ID, values):
-        return values.astype(bool)
-    changes = np.ones(rows, bool)
-    try:
-        changes[:-1] = values[1:] != values[:-1]
-    except (TypeError, ValueError) as error:
-        raise StructureError(f"its values cannot be compared: {error}", by or EPISODE_ID) from error
-    return changes
+    else:
+        name = by or EPISODE_ID
+        values = values_of(fields, name, rows, "episodes")
+        if is_flag(name, values):
+            last = values.astype(bool)
+        else:
+            last = np.ones(rows, bool)
+            try:
+                last[:-1] = values[1:] != values[:-1]
+            except (TypeError, ValueError) as error:
+                raise StructureError(f"its values cannot be compared: {error}", name) from error
+    if not rows:
+        return np.zeros(0, np.intp)
+    last[-1] = True
+    return np.diff(np.flatnonzero(last), prepend=-1)
 
 
 def is_flag(name: str, values: NDArray[Any]) -> bool:

@@ -97,7 +97,9 @@ class _Writer:
         lines = []
         for field, value in batch.__dict__.items():
             hint = self._hint(field, value)
-            declared = _is_declarable(field) and (KINDS[type(value)] is not DISTRIBUTION or self._has_rows(value))
+            usable = field.isidentifier() and unicodedata.normalize("NFKC", field) == field
+            usable = usable and not (keyword.iskeyword(field) or field[:2] == "__" or hasattr(Batch, field))
+            declared = usable and (KINDS[type(value)] is not DISTRIBUTION or self._has_rows(value))
             lines.append(f"    {field}: {hint}" if declared else f"    # {field!r}: {hint}, which no class can declare")
         if not any(not line.startswith("    #") for line in lines):
             lines.append("    pass")
@@ -107,7 +109,12 @@ class _Writer:
     def _hint(self, field: str, value: Any) -> str:
         kind = KINDS[type(value)]
         if kind is BATCH:
-            return self.declare(value, _camel(field)) if value.__dict__ else self._from("typedbatch", "Batch")
+            if not value.__dict__:
+                return self._from("typedbatch", "Batch")
+            words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", field))
+            camel = "".join(word[:1].upper() + word[1:] for word in words)
+            names = (name for name in (camel, f"Nested{camel}") if name.isidentifier() and not keyword.iskeyword(name))
+            return self.declare(value, next(names, "Nested"))
         if kind is NONE:
             return "None"
         if kind is TENSOR:
@@ -206,23 +213,3 @@ class _DimNames:
         for prefix in prefixes:
             self._longer.setdefault((prefix, shape), owner)
         return owner
-
-
-def _is_declarable(name: str) -> bool:
-    """Return True if a field of this name can be declared in the body of a class."""
-    usable = (
-        name.isidentifier()
-        and unicodedata.normalize("NFKC", name) == name
-        and not keyword.iskeyword(name)
-        and name[:2] != "__"
-    )
-    return usable and not hasattr(Batch, name)
-
-
-def _camel(name: str) -> str:
-    words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", name))
-    camel = "".join(word[:1].upper() + word[1:] for word in words)
-    for candidate in (camel, f"Nested{camel}"):
-        if candidate.isidentifier() and not keyword.iskeyword(candidate):
-            return candidate
-    return "Nested"

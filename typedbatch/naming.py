@@ -66,6 +66,12 @@ def rename(batch: BatchProtocol, to: Convention | PostTraining, source: PostTrai
     if to not in known:
         raise SettingError(f"to= must be one of {', '.join(known)}, got {to!r}{did_you_mean(str(to), known)}")
     if to not in _COLUMNS:
+        if source is None and to == "typedbatch":
+            raise SettingError(f"source= must name the project whose names the batch has: {', '.join(_PROJECTS[1:])}")
+        if source not in (None, *_PROJECTS):
+            raise SettingError(
+                f"source= must be one of {', '.join(_PROJECTS)}, got {source!r}{did_you_mean(str(source), _PROJECTS)}"
+            )
         return _renamed(((path, value, _word(path, to, source)) for path, value in _fields(tree)), Batch)
     if source is not None:
         raise SettingError(f"source= is for names of post-training, and {to!r} has those of reinforcement learning")
@@ -108,15 +114,8 @@ def _word(path: tuple[str, ...], to: Any, source: Any) -> str:
     """Return the name that a project for post-training has for a field of another, or an empty string if it has none.
 
     Raises:
-        SettingError: ``source`` is not a known project, or is missing where it is needed.
         FieldNameError: The field would keep its name, which means something else in the other project.
     """
-    if source is None and to == "typedbatch":
-        raise SettingError(f"source= must name the project whose names the batch has: {', '.join(_PROJECTS[1:])}")
-    if source not in (None, *_PROJECTS):
-        raise SettingError(
-            f"source= must be one of {', '.join(_PROJECTS)}, got {source!r}{did_you_mean(str(source), _PROJECTS)}"
-        )
     name = ".".join(path)
     words, theirs = _words("typedbatch" if source is None else source, to)
     if not words.get(name) and name in theirs and theirs[name] != name:

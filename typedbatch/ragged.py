@@ -340,20 +340,17 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
             for number, (size, before) in enumerate(zip(found, sizes or found, strict=True)):
                 if size != before:
                     raise StructureError(f"sequence {number} has {size} rows, but {before} in the fields before")
-        fields[name], sizes = _end_to_end(parts, name), found
+        # The dtype of an empty list is unknown, so empty ones are left out if there are others.
+        there = [part for part in parts if len(part)] or parts[:1]
+        joined: Any = np.zeros(0)
+        if there:
+            joined = cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
+        if KINDS[type(joined)] is ARRAY and len({part.dtype for part in there}) > 1:
+            rows = [row for part in there for row in part]
+            if not keeps_whole_numbers(rows, joined):
+                joined = np.concatenate([part.astype(object) for part in there])
+        fields[name], sizes = joined, found
     return Ragged(into(**fields), sizes or [])
-
-
-def _end_to_end(parts: list[Any], name: str) -> Any:
-    # The dtype of an empty list is unknown, so empty ones are left out if there are others.
-    there = [part for part in parts if len(part)] or parts[:1]
-    if not there:
-        return np.zeros(0)
-    joined = cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
-    if KINDS[type(joined)] is not ARRAY or len({part.dtype for part in there}) == 1:
-        return joined
-    rows = [row for part in there for row in part]
-    return joined if keeps_whole_numbers(rows, joined) else np.concatenate([part.astype(object) for part in there])
 
 
 def _nested(values: Any, offsets: Any) -> Batch:

@@ -59,8 +59,7 @@ class BatchRecord(ClosedBatch):
             declared = type(self).__record_fields__
             meta = None
             if fields.keys() != declared.keys() or type(self).__declares_meta__:
-                meta = _meta_given(type(self), fields)
-                fields = _complete(type(self), fields)
+                meta, fields = _complete(type(self), fields)
             construct.fill(self.__dict__, fields, type(self))
             if meta is not None:
                 set_meta(self, meta)
@@ -175,18 +174,17 @@ def _own_annotations(cls: type) -> list[str]:
     return [name for name, hint in annotations.items() if name not in _OWN and not is_class_var(hint)]
 
 
-def _meta_given(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, Any] | None:
-    """Remove ``meta`` from the arguments of the constructor and return it, or None if the class does not declare it."""
-    if not cls.__declares_meta__:
-        return None
-    if "meta" not in fields:
-        raise TypeError(f"{cls.__name__}() is missing 'meta'; it was given {', '.join(fields) or 'nothing'}")
-    return as_meta(fields.pop("meta"))
+def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> tuple[dict[str, Any] | None, dict[str, object]]:
+    """Return the declared meta and the other arguments with defaults, in the order of the declaration.
 
-
-def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, object]:
-    """Return ``fields`` with defaults, in the order of the declaration, or raise a TypeError as calls in Python do."""
-    declared = cls.__record_fields__
+    Raises:
+        TypeError: An argument is missing or not declared, as in any call in Python.
+    """
+    declared, meta = cls.__record_fields__, None
+    if cls.__declares_meta__:
+        if "meta" not in fields:
+            raise TypeError(f"{cls.__name__}() is missing 'meta'; it was given {', '.join(fields) or 'nothing'}")
+        meta = as_meta(fields.pop("meta"))
     for name in fields:
         if name not in declared:
             raise TypeError(f"{cls.__name__}() got an unexpected field {name!r}{did_you_mean(name, declared)}")
@@ -195,7 +193,7 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> dict[str, ob
         given = ", ".join(fields) or "nothing"
         raise TypeError(f"{cls.__name__}() is missing {', '.join(map(repr, missing))}; it was given {given}")
     fill_defaults(cls, fields)
-    return {name: fields[name] for name in declared}
+    return meta, {name: fields[name] for name in declared}
 
 
 class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):

@@ -5,6 +5,7 @@ Rules read every value, so they are checked only at the level ``"values"``.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -232,7 +233,7 @@ def mask_matches(mask: str, length: str, /) -> Any:
     """
 
     def holds(tokens: Any, lengths: Any) -> Any:
-        return _flat(tokens).sum(1) == _numbers(lengths)
+        return _flat(tokens).sum(1) == _flat(lengths)[:, 0]
 
     return _of_fields(f"each row of {mask} has {length} tokens", holds, mask, length)
 
@@ -278,7 +279,7 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
         tokens = counts.sum(1)
         rows = np.where(counts, values, 0).sum(1) / np.maximum(tokens, 1)
         groups: dict[Any, list[int]] = {}
-        for row, key in enumerate(_as_numpy(keys).tolist()):
+        for row, key in enumerate((keys if KINDS[type(keys)] is TENSOR else np.asarray(keys)).tolist()):
             groups.setdefault(key, []).append(row)
         right = np.ones(len(rows), bool)
         for members in groups.values():
@@ -361,18 +362,9 @@ def _is_shifted(same: Any, shifted: Any) -> Any:
 
 def _flat(values: Any) -> Any:
     """Return the values as rows of float64 numbers, ``(N, M)``."""
-    numbers = _numbers(values)
-    return numbers.reshape(len(numbers), -1)
-
-
-def _numbers(values: Any) -> Any:
-    if KINDS[type(values)] is TENSOR:
-        values = values.detach().to(sys.modules["torch"].float64)
-    return _as_numpy(values).astype(float)
-
-
-def _as_numpy(values: Any) -> Any:
-    return values.detach().cpu().numpy() if KINDS[type(values)] is TENSOR else np.asarray(values)
+    is_tensor = KINDS[type(values)] is TENSOR
+    numbers = values.detach().double().cpu().numpy() if is_tensor else np.asarray(values).astype(float)
+    return numbers.reshape(len(numbers), math.prod(numbers.shape[1:]))
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What branches cost under the mypy plugin: programs that set another field in each branch, with ever more of them.
+"""Costs of branches under the mypy plugin: programs that set another field in each of more and more branches.
 
 Each time is of a run of mypy less that of a run without branches, so it is the branches' own. Where it doubles when
 their number does, cost is linear; alternatives that multiply would show from ten branches on.

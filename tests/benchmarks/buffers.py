@@ -186,7 +186,7 @@ def measure_buffers() -> list[Row]:
 
 
 def _locks(own: Any, rows: list[Any]) -> list[Row]:
-    """What the lock costs: calls beside what they call when they have it."""
+    """Measure the lock: calls beside the functions that they call under it."""
     state = state_of(own)
 
     def add(row: Any) -> Any:

@@ -170,7 +170,7 @@ def check_fields(d: Fields, names: tuple[str, ...], rows: int) -> None:
 
 
 def check_rollout(d: Fields, obs_names: tuple[str, ...]) -> Fields:
-    """What ``validate`` answers for: every field is there, of its kind, and all have the same number of rows."""
+    """Check as ``validate`` does that every field exists and has its kind, and that all have equally many rows."""
     rows = len(d["rew"])
     check_fields(d, ("act", "rew", "terminated", "truncated"), rows)
     if obs_names:

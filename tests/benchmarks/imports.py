@@ -1,4 +1,4 @@
-"""What ``import typedbatch`` costs in a fresh interpreter, and what it leaves out."""
+"""Costs of ``import typedbatch`` in a fresh interpreter, and the modules that it leaves out."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SMALL = 8192  # bytes that new Batches, dicts and array headers may take, for th
 
 @dataclass(frozen=True)
 class Memory:
-    """What one operation allocated at most, beside the size of its result."""
+    """The most memory that an operation allocated, and the size of its result."""
 
     name: str
     copies: bool

@@ -1,4 +1,4 @@
-"""What meta costs: nothing where there is none, and a copy of a small dict where there is some.
+"""Costs of meta: nothing where there is none, and a copy of a small dict where there is some.
 
 The floor does what the operation did before there was meta: it goes over the fields of the ``__dict__``, and makes a
 new batch of the results.

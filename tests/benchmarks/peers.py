@@ -69,7 +69,7 @@ def set_column(batch: Any, name: str, index: Any, values: Any) -> Any:
 
 
 def difference(result: Any, expected: Any) -> str:
-    """What is wrong with a contender's result, "" if nothing; names, shapes, dtypes and values must be the floor's."""
+    """Return how a contender's result differs from the floor's in names, shapes, dtypes and values, or ""."""
     got, wanted = plain(result), plain(expected)
     if _same(got, wanted):
         return ""

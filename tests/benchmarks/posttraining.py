@@ -34,7 +34,7 @@ Call = Callable[[], Any]
 
 
 class PolicyInputs(BatchProtocol, Protocol):
-    """What a loss reads of it."""
+    """The fields that a loss reads."""
 
     @property
     def response_ids(self) -> Tensor: ...

@@ -77,7 +77,7 @@ def _pieces(batch: Batch) -> list[Batch]:
 
 
 def _gathered(flat: Tensors, lengths: Any, order: Any) -> Tensors:
-    """What is written by hand: the numbers of the tokens, and one gather for each field."""
+    """Take the sequences by hand: compute the numbers of the tokens, and gather each field once."""
     numbers = torch.from_numpy(lengths)
     starts, sizes = (numbers.cumsum(0) - numbers)[order], numbers[order]
     shift = starts - (sizes.cumsum(0) - sizes)

@@ -40,7 +40,7 @@ Trainer = Callable[[int], Iterator[tuple[int, nn.Module]]]
 
 @dataclass(frozen=True)
 class Trained:
-    """What one contender took, for each seed."""
+    """The steps and times that one contender took, for each seed."""
 
     name: str
     steps: list[int]

@@ -1,4 +1,4 @@
-"""What checking a batch costs, beside the ``if`` statements that check the same by hand, and beside other libraries.
+"""Costs of checking a batch, beside ``if`` statements that check the same by hand, and beside other libraries.
 
 A rollout of 256 rows: obs and obs_next float32 (N, 4), act int64 (N,), rew float64 (N,), terminated and truncated bool
 (N,); for numpy also info, an object array (N,). Every contender says yes to it. Which of three mistakes each finds is

@@ -245,3 +245,9 @@ def test_a_slip_is_pointed_out():
 def test_what_is_no_batch():
     with pytest.raises(LeafError, match=r"rename\(\) takes a Batch, got dict"):
         rename({"obs": np.zeros(2)}, "rllib")  # type: ignore[call-overload]
+
+
+def test_an_unknown_source_is_refused_for_an_empty_batch_too():
+    for to, source in (("trl", "nonsense"), ("typedbatch", None)):
+        with pytest.raises(SettingError, match="source="):
+            rename(Batch(), to, source)

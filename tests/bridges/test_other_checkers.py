@@ -132,7 +132,7 @@ def test_beartype_refuses_what_does_not(call):
 
 
 def test_beartype_without_the_configuration():
-    """What the page says it does: protocols are refused as annotations, records are looked at by their class."""
+    """Check what the page says: protocols are refused as annotations, and records are checked by their class."""
     with pytest.raises(BeartypeDecorHintPep3119Exception):
 
         @beartype

@@ -111,7 +111,7 @@ def test_a_file_that_was_cut(tmp_path, keep):
 
 
 def test_a_file_with_bytes_that_changed(tmp_path):
-    """Whatever they do, the reader answers with a batch or its own error."""
+    """Check that the reader returns a batch or raises its own error, whichever byte has changed."""
     path = tmp_path / "batch.parquet"
     write_parquet(rollout(), path, write_page_checksum=True)
     data, rng = path.read_bytes(), np.random.default_rng(0)

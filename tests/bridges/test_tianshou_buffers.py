@@ -29,7 +29,7 @@ SLOTS = 4
 
 @st.composite
 def histories(draw: st.DrawFn, rings: int) -> list[Step]:
-    """What is added: for each step the rings, and which rows end an episode, and how."""
+    """Draw the rows to add: for each step the rings, and the rows that terminate or truncate an episode."""
     steps = []
     for _ in range(draw(st.sampled_from([0, 1, 3, 4, 5, 11]))):
         ids = draw(st.lists(st.integers(0, rings - 1), min_size=1, max_size=rings, unique=True))

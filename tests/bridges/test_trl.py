@@ -1,4 +1,4 @@
-"""What GRPOTrainer of TRL 1.16 gives its loss: as ``_generate_and_score_completions`` makes it, and back."""
+"""Inputs of the loss in GRPOTrainer of TRL 1.16, as ``_generate_and_score_completions`` makes them, and back."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def ids_for(name: str) -> list[int]:
 
 @dataclass
 class Step:
-    """What is known of a row that was added."""
+    """A row that was added."""
 
     ring: int
     episode: int

@@ -1,4 +1,4 @@
-"""What a replay buffer holds, said again in plain Python: a list of dicts for each ring. Slow, and obviously right."""
+"""A model of a replay buffer in plain Python: a list of dicts for each ring. It is slow, and obviously right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ZEROS: Row = {
     "info.text": None,
     "extra": 0,
 }
-"""What a row reads as in fields that it came without."""
+"""Values of a row in the fields that it was added without."""
 
 
 def row(number: int, terminated: bool = False, truncated: bool = False, **optional: Any) -> Row:
@@ -170,7 +170,7 @@ def is_done(row: Row) -> bool:
 
 
 def value(row: Row, path: str) -> Any:
-    """What a row reads as in a field."""
+    """Return the value of a row in a field."""
     return is_done(row) if path == "done" else row[path] if path in row else ZEROS[path]
 
 

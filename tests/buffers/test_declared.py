@@ -1,4 +1,4 @@
-"""What a buffer is declared to hold is validated when its columns are laid out, and cheap to keep to after that."""
+"""Declared types of a buffer: validated when its columns are laid out, and cheap to check after that."""
 
 from __future__ import annotations
 

@@ -484,7 +484,7 @@ def usable_or_refused(cls: Any, path: Path, **more: Any) -> bool:
 
 
 class Evil:
-    """What makes a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker

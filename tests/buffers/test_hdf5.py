@@ -38,7 +38,7 @@ from typedbatch.files.hdf5 import from_hdf5, to_hdf5
 
 
 def written(fields: Any, compression: str | None = None) -> Any:
-    """What comes back of what is written, through a file."""
+    """Return the fields after they were written to a file and read back."""
     with h5py.File.in_memory() as file:
         to_hdf5(fields, file, compression)
         file.flush()
@@ -405,7 +405,7 @@ def test_tensors_of_a_buffer_go_where_they_are_wanted(tmp_path):
 
 
 class Evil:
-    """What makes a folder when it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker

@@ -67,7 +67,7 @@ def walked(count: int, horizon: int = 30, size: int = 20, **options: Any) -> HER
 
 
 def stored_rows(buffer: Any) -> Batch:
-    """What is stored, which moving rows to another buffer shows."""
+    """Return the stored rows, by moving them to another buffer."""
     other = ReplayBuffer(buffer.maxsize, ignore_obs_next=not state_of(buffer).save_obs_next)
     other.update(buffer)
     return other[:]

@@ -179,7 +179,7 @@ class Processes:
         self.child = 0
 
     def lines(self) -> Iterator[str]:
-        """What the process says, until it is gone."""
+        """Yield the lines that the process prints, until it has ended."""
         for line in self.process.stdout:
             word, _, rest = line.strip().partition(" ")
             if word == "gone":

@@ -390,7 +390,7 @@ class Buffers(RuleBasedStateMachine):
             assert self.buffer.main_buffer[:].act.tolist() == [one["act"] for _, one in self.model.rings[0].rows]
 
     def column(self, path: str, slots: list[int], frames: int) -> Any:
-        """What some rows read as in a field."""
+        """Return the values of some rows in a field."""
         rows = {slot: row | self.goals.get(slot, {}) for slot, row in self.model.rows().items()}
         read = [[value(rows[frame], path) for frame in self.model.frames(slot, frames)] for slot in slots]
         return np.array(read if frames > 1 else [frame[0] for frame in read])

@@ -58,7 +58,7 @@ def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 class Evil:
-    """What makes a folder when it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = str(marker)

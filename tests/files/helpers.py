@@ -1,4 +1,4 @@
-"""What the tests of files share: a comparison of their own, batches of what files keep, and files made by hand."""
+"""Helpers of the tests of files: a comparison, batches of everything that files can store, and handmade files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDINGS = [".safetensors", ".h5"]
 
 
 def through_file(batch: Any, ending: str, **more: Any) -> Any:
-    """What comes back of a batch that is saved."""
+    """Return a batch after it was saved and loaded."""
     loading = {name: more.pop(name) for name in ("mmap", "device") if name in more}
     if more.get("allow_pickle"):
         loading["allow_pickle"] = True
@@ -98,7 +98,7 @@ class Steps(BatchRecord):
 
 
 class Evil:
-    """What makes a folder when it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = str(marker)
@@ -135,7 +135,7 @@ def by_hand(path: Path, header: Any, data: bytes = b"") -> Path:
 
 
 def entry(dtype: Any, shape: Any, begin: Any, end: Any) -> dict[str, Any]:
-    """What a header says of an array."""
+    """Return the entry of an array in a header."""
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 

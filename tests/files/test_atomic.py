@@ -25,7 +25,7 @@ def path(request: Any, tmp_path: Any) -> Any:
 
 
 class Refuses:
-    """What raises while it is pickled."""
+    """An object that raises an error while it is pickled."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

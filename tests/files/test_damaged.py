@@ -39,7 +39,7 @@ def foreign(batch: Any, path: Path) -> Path:
 
 
 def outcome(path: Path, **arguments: Any) -> Any:
-    """What is loaded, or None if it is refused; any other error passes."""
+    """Return the loaded batch, or None if the file is refused; any other error is raised."""
     try:
         return load(path, **arguments)
     except (StorageError, SchemaError):

@@ -1,4 +1,4 @@
-"""What a file claims takes no memory and no time; only what it holds does."""
+"""Memory and time to read a file depend on the data that it has, not on the sizes that it claims."""
 
 from __future__ import annotations
 

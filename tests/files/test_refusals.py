@@ -1,4 +1,4 @@
-"""What cannot be kept, written or read is refused, with an error that says what and why, and nothing changes."""
+"""Refusals: data that cannot be stored, written or read raises an error that names it, and nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is saved comes back as it was, in both formats."""
+"""Saved batches are loaded unchanged, in both formats."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 MOMENTS: dict[str, list[str]] = {
     "save": ["atomic_write", "write"],
     "save as hdf5": ["write_file", "_write_array", "plain"],
-    "load": ["_open_without_waiting", "require_regular", "_header", "_entries", "_batch", "value"],
-    "load mapped": ["_header", "aligned"],
+    "load": ["_open_without_waiting", "require_regular", "_document", "_entries", "_batch", "value"],
+    "load mapped": ["_entries", "aligned"],
     "load hdf5": ["open_regular", "_ask", "_group", "build_value", "_leaf"],
     "load hdf5 here": ["open_regular", "is_own", "read_group", "read_dataset", "_require_readable", "_leaf"],
     "to_hdf5": ["_write_array", "plain"],

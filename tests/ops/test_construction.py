@@ -1,4 +1,4 @@
-"""What a batch can be made of: keywords, dicts, other batches, and sequences of rows."""
+"""Sources of a batch: keywords, dicts, other batches, and sequences of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a value becomes when it is put into a batch."""
+"""Conversion of the values that are put into a batch."""
 
 from __future__ import annotations
 

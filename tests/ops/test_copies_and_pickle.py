@@ -1,4 +1,4 @@
-"""What copies share with their source, what they do not, and what a pickle keeps."""
+"""Copies and pickles: what a copy shares with its source, and what a pickle keeps."""
 
 from __future__ import annotations
 

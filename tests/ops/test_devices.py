@@ -57,7 +57,7 @@ def test_the_dtype_is_for_floating_fields_alone():
 
 
 def sent_by_accelerate(batch: Any, device: str) -> Any:
-    """What ``accelerate.send_to_device`` does with an object that has ``to``."""
+    """Do what ``accelerate.send_to_device`` does with an object that has ``to``."""
     try:
         return batch.to(device, non_blocking=True)
     except TypeError:

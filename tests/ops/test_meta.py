@@ -1,4 +1,4 @@
-"""What goes with a batch as a whole: kept by each operation, never a field."""
+"""The meta of a batch as a whole: every operation keeps it, and it is never a field."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def numbers_of(index: Any, rows: int) -> list[int]:
 
 @st.composite
 def indices(draw: st.DrawFn, rows: int, unique: bool = False) -> Any:
-    """What takes rows and leaves their dimension: slices, lists, masks, arrays and tensors."""
+    """Draw an index that takes rows and leaves their dimension: slices, lists, masks, arrays and tensors."""
     kind = draw(st.sampled_from(["slice", "all", "list", "range", "mask", "array", "tensor", "tensor mask", "flags"]))
     if kind in ("slice", "all", "range"):
         taken = draw(st.slices(rows))
@@ -378,7 +378,7 @@ class Batches(RuleBasedStateMachine):
 
     @rule(how=st.sampled_from([copy.deepcopy, lambda b: Batch(b, copy=True), lambda b: pickle.loads(pickle.dumps(b))]))
     def leave_a_copy_behind(self, how):
-        """What is written to the copy later does not come back."""
+        """Check that later writes to a copy do not change the batch."""
         old = self.batch
         self.batch = how(old)
         assert self.batch == old

@@ -1,4 +1,4 @@
-"""What a pipeline makes matches what its stages read."""
+"""Results of a pipeline's stages match the declarations that the next stages read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What ``make release-check`` looks at before a release: what is built, installed, typed, and under which licences."""
+"""Checks of ``make release-check`` before a release: of the files, their installation, types and licenses."""

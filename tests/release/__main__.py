@@ -61,7 +61,7 @@ def build(source: Path, out: Path) -> str:
 
 
 def check_files(report: Report, files: Built, source: Path, place: Path) -> None:
-    """What can be seen without installing them."""
+    """Check the files without installing them."""
     metadata = listing.metadata_of(files.wheel)
     version, page = str(metadata["Version"]), str(metadata.get_payload())
     report.check("the checkout builds the same wheel", same_wheel, files, source, place / "wheel")
@@ -122,7 +122,7 @@ def check_types(report: Report, files: Built, source: Path, place: Path) -> None
 
 
 def checkers(environment: Environment, wheel: Path, source: Path) -> str:
-    """What is installed."""
+    """Install the wheel and the type checkers, and return the names of the checkers."""
     make_environment(Path(sys.executable), environment.folder)
     environment.install(wheel, *typed.PACKAGES, constraints=source / ".ci" / "constraints.txt")
     return ", ".join(typed.SEEN)

@@ -12,7 +12,7 @@ from tests.release.report import Wrong, run
 
 @dataclass(frozen=True)
 class Built:
-    """What will be uploaded."""
+    """The files that will be uploaded."""
 
     wheel: Path
     sdist: Path

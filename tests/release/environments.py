@@ -65,7 +65,7 @@ class Environment:
         run(self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *limits, *what)
 
     def call(self, *arguments: str | Path) -> str:
-        """What Python prints, which sees neither the current folder nor packages of the user."""
+        """Return the output of Python, which sees neither the current folder nor the packages of the user."""
         return run(self.python, "-I", *arguments, cwd=self.folder)
 
 

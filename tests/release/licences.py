@@ -90,7 +90,7 @@ def needed(root: str, extras: Iterable[str] = ()) -> Iterator[str]:
 
 
 def _requirements(name: str, extra: str) -> list[Requirement]:
-    """What it needs here, under an extra; nothing of what is not installed."""
+    """Return the requirements of a distribution on this platform under an extra; empty if it is not installed."""
     try:
         written = metadata.requires(name) or []
     except metadata.PackageNotFoundError:
@@ -152,7 +152,7 @@ def page() -> str:
 
 
 def are_named(root: Path) -> str:
-    """What stands out, which docs/licences.md shows in bold.
+    """Return the licenses that stand out, which docs/licences.md shows in bold.
 
     Raises:
         Wrong: something is not there.

@@ -1,4 +1,4 @@
-"""What PyPI will show, and where the version stands."""
+"""Checks of the page that PyPI will show, and of the places that state the version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed: a line per check, with what was seen or what is wrong."""
+"""The printed report: a line for each check, with its result or its problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 
 
 class Wrong(Exception):
-    """What a check found."""
+    """A problem that a check found."""
 
 
 class Report:
@@ -44,7 +44,7 @@ class Report:
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
-    """What a command prints, untouched by settings of Python's around it.
+    """Return the output of a command that runs without the settings of the surrounding Python.
 
     Raises:
         Wrong: it fails; with the end of what it said.

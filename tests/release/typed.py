@@ -43,7 +43,7 @@ def checks() -> Iterator[tuple[str, Checker, str]]:
 
 
 def reports_the_wrong_line(checker: Checker, program: str, environment: Environment, place: Path) -> str:
-    """What the checker says of the one wrong line.
+    """Return what the checker reports for the one wrong line.
 
     Raises:
         Wrong: it says nothing of that, or something of another.

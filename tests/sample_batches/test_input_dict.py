@@ -1,4 +1,4 @@
-"""What a model reads at one step of a trajectory, by view requirements."""
+"""Input of a model at one step of a trajectory, by view requirements."""
 
 from __future__ import annotations
 

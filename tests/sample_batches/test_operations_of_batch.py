@@ -1,4 +1,4 @@
-"""What Batch does to all fields alike, on batches in which ``seq_lens`` and ``count`` are no data."""
+"""Operations of Batch on all fields, on batches in which ``seq_lens`` and ``count`` are not data."""
 
 from __future__ import annotations
 

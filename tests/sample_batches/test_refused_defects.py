@@ -1,4 +1,4 @@
-"""What RLlib's SampleBatch and MultiAgentBatch get wrong (ray 2.60), one test each that ours does not."""
+"""Defects of RLlib's SampleBatch and MultiAgentBatch (ray 2.60), each with a test that ours does not have it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def flat_form(batch: SampleBatch) -> tuple[list, list, list]:
 
 
 def model_slice(lens: list[int], start: int, stop: int) -> tuple[list, list, list]:
-    """What a slice holds, by a loop over the steps."""
+    """Return the contents of a slice, by a loop over the steps."""
     steps, cut, states, n = [], [], [], 0
     for number, length in enumerate(lens):
         inside = [n + i for i in range(length) if start <= n + i < stop]

@@ -1,4 +1,4 @@
-"""What was recorded is what the environments gave, whatever is written into their arrays, or the policy's, later."""
+"""Recorded rows do not change when the arrays of the environments or of the policy are written to later."""
 
 from __future__ import annotations
 

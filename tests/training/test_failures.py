@@ -1,4 +1,4 @@
-"""What goes wrong: environments that fail, hang or are interrupted, and what does not fit, before a step is made."""
+"""Failures: environments that raise, hang or are interrupted, and mismatches that are found before the first step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typedbatch.training import Collector, evaluate
 from typedbatch.training.processes import terminate
 
 GONE = pytest.mark.filterwarnings("ignore:.*(Received the following error|Traceback|Raising the last)")
-"""What gymnasium warns of when a process of an environment ends."""
+"""Filter of the warnings of gymnasium when a process of an environment ends."""
 
 
 def test_an_environment_that_raises_is_named_and_nothing_collected_is_lost():

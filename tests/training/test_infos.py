@@ -1,4 +1,4 @@
-"""What environments say besides: in rollouts, in buffers, in what the policy is handed."""
+"""Infos of environments: in rollouts, in buffers and in the batches passed to the policy."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Says(gym.vector.VectorWrapper):
 
 
 def recorded(values):
-    """What a policy that gives these values has recorded, of the first of two environments."""
+    """Return the values recorded for the first of two environments, of a policy that gives ``values`` step by step."""
     given = iter(values)
 
     def policy(batch):

@@ -1,4 +1,4 @@
-"""What every test of distributions runs under."""
+"""Fixtures under which every test of distributions runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays exact, shared, aliased and differentiable in the parameters of a result."""
+"""Parameters of a result: exact, shared, aliased and differentiable as before."""
 
 from __future__ import annotations
 

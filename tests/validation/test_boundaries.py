@@ -22,7 +22,7 @@ good, bad = Batch(act=np.zeros(2)), Batch()
 
 
 def refusal(function: Any, *args: Any, **kwargs: Any) -> str:
-    """What the boundary is called in the report."""
+    """Return the boundary as the report names it."""
     with pytest.raises(SchemaError) as caught:
         function(*args, **kwargs)
     return re.sub(
@@ -327,13 +327,13 @@ def test_a_record_checks_itself_when_it_is_made():
 
 @checked
 def documented(batch: ActBatch, scale: float = 1.0, *rest: int, key: str = "k", **more: Any) -> float:
-    """What it does."""
+    """Return the scale."""
     return scale
 
 
 def test_name_docstring_signature_and_pickling():
     assert documented.__name__ == "documented"
-    assert documented.__doc__ == "What it does."
+    assert documented.__doc__ == "Return the scale."
     assert str(inspect.signature(documented)) == (
         "(batch: 'ActBatch', scale: 'float' = 1.0, *rest: 'int', key: 'str' = 'k', **more: 'Any') -> 'float'"
     )

@@ -1,4 +1,4 @@
-"""What a declaration may look like, and what it then asks for."""
+"""Forms of declarations, and what each of them requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report proposes: both stages, a nested declaration, the bridge from another library."""
+"""Hints in a report: both stages, a nested declaration, the bridge from another library."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ O = TypeVar("O", covariant=True)  # noqa: E741
 
 
 def processed(**changes: Any) -> Batch:
-    """What ``process_fn`` makes of a rollout: arrays from the buffer, tensors from the networks."""
+    """Return a rollout as ``process_fn`` returns it: arrays from the buffer, tensors from the networks."""
     made = {name: torch.zeros(N) for name in ("returns", "adv", "v_s", "logp_old")}
     return Batch(fields(**{**made, **changes}))
 

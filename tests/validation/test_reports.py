@@ -1,4 +1,4 @@
-"""What the report says: who is blamed, which hint is given, and that it can be read."""
+"""Text of a report: the field it blames, its hint, and its layout."""
 
 from __future__ import annotations
 

@@ -125,3 +125,9 @@ def test_data_of_other_policies_is_not_taken_for_shifted(seed: int, apart: float
     rng = np.random.default_rng(seed)
     old = -rng.exponential(size=(4, 32))
     assert logp_aligned("a", "b")(Batch(a=old, b=old + apart * rng.normal(size=old.shape))).all()
+
+
+def test_the_rules_hold_for_a_batch_without_rows():
+    none = np.zeros(0, int)
+    empty = Ready(mask=np.zeros((0, 3)), length=none, adv=np.zeros((0, 3)), uid=none, old=np.zeros((0, 3)))
+    assert validate(empty, Ready, level="values") is empty

@@ -1,4 +1,4 @@
-"""What checkers say of calls of functions and methods in other processes."""
+"""Reports of type checkers on calls of functions and methods in other processes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def right(lengths: list[int]) -> torch.Tensor:
 
 
 def dataproto(prompts: list[int] = [1, 3], responses: list[int] = [2, 3], **more: torch.Tensor) -> DataProto:
-    """What an actor of verl is given, in verl's dtypes."""
+    """Return the batch that verl passes to an actor, in verl's dtypes."""
     mask, prompt_mask = right(responses), right(prompts).flip(1)
     n = torch.arange(mask.numel()).reshape(mask.shape)
     attention_mask = torch.cat([prompt_mask, mask], 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def _branch(label: str, tree: Tree, is_open: bool) -> str:
     from html import escape  # imported here because only notebooks need it
 
     count = len(tree.__dict__)
-    size = _size(sum(_leaf_bytes(leaf) for _, leaf in leaves(tree.__dict__)))
+    size = _size(leaf for _, leaf in leaves(tree.__dict__))
     note = f"{count} field{'' if count == 1 else 's'}, {size}"
     rows = ""
     for name, value in tree.__dict__.items():
@@ -100,7 +101,7 @@ def _branch(label: str, tree: Tree, is_open: bool) -> str:
             dtype = str(value.dtype).removeprefix("torch.") if numeric else ""
             shape = str(tuple(value.shape)) if numeric and not (kind is TENSOR and value.is_nested) else describe(value)
             where = f" on {value.device}" if kind is TENSOR and value.device.type != "cpu" else ""
-            size = _size(_leaf_bytes(value)) if numeric else ""
+            size = _size([value]) if numeric else ""
             cells = [shape, dtype, source + where, size, first_values(value, _object_text) if numeric else ""]
         spans = "".join(f"<span>{escape(cell)}</span>" for cell in cells)
         rows += f"<div class='tb-row'><b>{escape(name)}</b>{spans}</div>"
@@ -112,16 +113,11 @@ def _branch(label: str, tree: Tree, is_open: bool) -> str:
     )
 
 
-def _leaf_bytes(leaf: Any) -> int:
-    if KINDS[type(leaf)] not in (ARRAY, TENSOR, SCALAR):
-        return 0
-    try:
-        return int(leaf.nbytes)
-    except RuntimeError:  # Sparse and nested tensors have no nbytes.
-        return 0
-
-
-def _size(count: float) -> str:
+def _size(values: Iterable[Any]) -> str:
+    count: float = 0
+    for leaf in values:
+        with suppress(RuntimeError):  # Sparse and nested tensors have no nbytes.
+            count += leaf.nbytes if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR) else 0
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -164,14 +164,15 @@ def take_of_tensor(tensor: Any, index: Any) -> Any:
 def forward_slices(index: Any, shape: Sequence[int]) -> tuple[Any, list[int]]:
     """Return an index without backward slices, and the dimensions of its result to flip for the same rows."""
     parts = index if isinstance(index, tuple) else (index,)
-    if not any(map(_is_backward, parts)):
+    are_backward = [isinstance(part, slice) and part.step is not None and part.step < 0 for part in parts]
+    if True not in are_backward:
         return index, []
     if any(isinstance(part, ndarray) for part in parts):
         raise IndexError("a slice that steps backward cannot stand beside an array for tensors")
     skipped = len(shape) - sum(part is not None and part is not Ellipsis for part in parts)
     forward, flips, axis, out_axis = [], [], 0, 0  # Dimensions of the tensor and of the result, up to this part.
-    for part in parts:
-        if _is_backward(part):
+    for part, is_backward in zip(parts, are_backward, strict=True):
+        if is_backward:
             flips.append(out_axis)
             rows = range(*part.indices(shape[axis]))[::-1]
             part = slice(rows.start, rows.stop, rows.step)
@@ -179,10 +180,6 @@ def forward_slices(index: Any, shape: Sequence[int]) -> tuple[Any, list[int]]:
         axis += skipped if part is Ellipsis else part is not None
         out_axis += skipped if part is Ellipsis else part is None or isinstance(part, slice)
     return tuple(forward), flips
-
-
-def _is_backward(part: object) -> bool:
-    return isinstance(part, slice) and part.step is not None and part.step < 0
 
 
 def take_rows(tree: T, rows: NDArray[Any], mask_size: int | None) -> T:

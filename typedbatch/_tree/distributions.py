@@ -290,7 +290,18 @@ def _merge(nodes: Sequence[Any], op: _Op, extra: int) -> Any:
     if isinstance(first, _INVERSE):
         grown = first.inv.codomain.event_dim - first.inv.domain.event_dim
         return _merge([node.inv for node in nodes], op, extra - grown).inv
-    merged = {key: _merge_parameter(nodes, key, op, extra) for key in _given(nodes, op)}
+    kind: Any = type(first)
+    names = _parameters(kind)
+    # Of the parameters that torch computes from each other, a new distribution gets all that are stored, the given one
+    # first. A comparison looks at the given ones only, so that it does not depend on what was computed meanwhile.
+    probs, matrices = ([name for name in group if name in names] for group in (_PROBS, _MATRICES))
+    given = matrices[:1]
+    for node in nodes:
+        stored = [name for name in _stored(node) if name in probs] or probs
+        given += stored if op.builds else stored[:1]
+        given += [name for name in matrices if op.builds and name in vars(node)]
+    keys = [*(name for name in names if name not in _PROBS + _MATRICES), *dict.fromkeys(given)]
+    merged = {key: _merge_parameter(nodes, key, op, extra) for key in keys}
     return _build(first, merged) if op.builds else first
 
 
@@ -303,23 +314,6 @@ def _parameters(kind: type) -> list[str]:
     if isinstance(declared, dict) and any(one.kind is one.VAR_KEYWORD for one in found):
         names += declared
     return [name for name in dict.fromkeys(names) if name != "validate_args"]
-
-
-def _given(nodes: Sequence[Any], op: _Op) -> list[str]:
-    """Return the parameters that describe all nodes.
-
-    Of those that torch computes from each other, a new distribution gets all that are stored, the given one first. A
-    comparison looks at the given ones only, so that it does not depend on what was computed meanwhile.
-    """
-    kind: Any = type(nodes[0])
-    names = _parameters(kind)
-    probs, matrices = ([name for name in group if name in names] for group in (_PROBS, _MATRICES))
-    given = matrices[:1]
-    for node in nodes:
-        stored = [name for name in _stored(node) if name in probs] or probs
-        given += stored if op.builds else stored[:1]
-        given += [name for name in matrices if op.builds and name in vars(node)]
-    return [*(name for name in names if name not in _PROBS + _MATRICES), *dict.fromkeys(given)]
 
 
 def _stored(node: Any) -> dict[str, Any]:

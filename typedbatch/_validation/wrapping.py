@@ -29,13 +29,30 @@ def wrapped(function: Any, level: Level | None) -> Any:
     """
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrapped(function.__func__, level))
-    if isinstance(function, type):
-        return _checked_class(function, level)
     if not callable(function):
         raise TypeError(f"checked() takes a function, got {type(function).__name__}")
-    if _plain_function(function) is None:  # a builtin, which has no annotations
-        return function
-    return _wrapper(function, _LazyPlan(function, level, ""))
+    if not isinstance(function, type):
+        is_builtin = _plain_function(function) is None  # it has no annotations
+        return function if is_builtin else _wrapper(function, _LazyPlan(function, level, ""))
+    cls: Any = function
+    # The place is the line of the decorator, because the constructor of a dataclass has no file.
+    frame = outside(sys._getframe())
+    place = f"{cls.__module__}.{cls.__qualname__}()  {show_place(frame.f_code.co_filename, frame.f_lineno)}"
+    if issubclass(cls, Batch):
+        init = cls.__init__
+
+        @functools.wraps(init)
+        def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+            init(self, *args, **kwargs)
+            if (level or current_level()) != "off":
+                validate_at(self, type(self), f"constructor {place}", level)
+
+        cls.__init__ = construct
+    elif hasattr(cls.__init__, "__code__"):
+        cls.__init__ = _wrapper(cls.__init__, _LazyPlan(cls.__init__, level, place))
+    elif hasattr(cls.__new__, "__code__"):  # of a named tuple
+        cls.__new__ = staticmethod(_wrapper(cls.__new__, _LazyPlan(cls.__new__, level, place)))
+    return cls
 
 
 class _LazyPlan:
@@ -279,28 +296,6 @@ class _Plan:
 
     def returned(self, value: Any, level: Level) -> Any:
         return value if self.ends is None else self.ends(value, "return value", self.value_of, level)
-
-
-def _checked_class(cls: Any, level: Level | None) -> Any:
-    """Make the constructor of a class validate, and return the class: ``__init__``, or ``__new__`` of a named tuple."""
-    # The place is the line of the decorator, because the constructor of a dataclass has no file.
-    frame = outside(sys._getframe())
-    place = f"{cls.__module__}.{cls.__qualname__}()  {show_place(frame.f_code.co_filename, frame.f_lineno)}"
-    if issubclass(cls, Batch):
-        function = cls.__init__
-
-        @functools.wraps(function)
-        def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-            function(self, *args, **kwargs)
-            if (level or current_level()) != "off":
-                validate_at(self, type(self), f"constructor {place}", level)
-
-        cls.__init__ = construct
-    elif hasattr(cls.__init__, "__code__"):
-        cls.__init__ = _wrapper(cls.__init__, _LazyPlan(cls.__init__, level, place))
-    elif hasattr(cls.__new__, "__code__"):
-        cls.__new__ = staticmethod(_wrapper(cls.__new__, _LazyPlan(cls.__new__, level, place)))
-    return cls
 
 
 def _plain_function(function: Any) -> Any:

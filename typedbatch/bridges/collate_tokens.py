@@ -106,7 +106,11 @@ class CollateTokens(Generic[B]):
         row_fields = fields_of_rows(rows)
         named = {*self.sides, *(name for fields in self.ragged.values() for name in fields)}
         others = [{name: value for name, value in row.items() if name not in named} for row in row_fields]
-        columns = _columns(others, self.into)
+        found = lists_to_arrays(columns_of(others, "error", object_fields[self.into]), number_fields[self.into])
+        columns: dict[str, Any] = Batch(found).to_torch().__dict__
+        for name, column in columns.items():
+            if KINDS[type(column)] is TENSOR and type(others[0][name]) is float:
+                columns[name] = column.to(torch.get_default_dtype())
         sequences = {name: _sequences(name, row_fields) for name in self.sides}
         for first, *rest in self.together:
             for name in rest:
@@ -150,16 +154,6 @@ def _fields_of_same_tokens(into: type, padded: Collection[str]) -> list[list[str
             groups.setdefault(dim.text, []).append(field.name)
     masked = [[name, mask] for name, mask in _MASK_OF.items() if name in padded and mask in padded]
     return [*groups.values(), *masked]
-
-
-def _columns(rows: list[dict[str, Any]], into: type) -> dict[str, Any]:
-    """Return the fields that are not of tokens, as tensors and objects."""
-    found = lists_to_arrays(columns_of(rows, "error", object_fields[into]), number_fields[into])
-    columns: dict[str, Any] = Batch(found).to_torch().__dict__
-    for name, column in columns.items():
-        if KINDS[type(column)] is TENSOR and type(rows[0][name]) is float:
-            columns[name] = column.to(torch.get_default_dtype())
-    return columns
 
 
 def _sequences(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:

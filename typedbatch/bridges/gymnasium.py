@@ -61,13 +61,19 @@ def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
             "transitions() takes the (obs, reward, terminated, truncated, info) that env.step() returns, "
             f"got {describe(step)}"
         )
-    obs_next, rew, terminated, truncated, info = step
+    obs_next, *numbers, info = step
+    for i, name in enumerate(("rew", "terminated", "truncated")):
+        try:
+            numbers[i] = numbers[i] if kind_of(numbers[i]) is TENSOR else np.asarray(numbers[i])
+        except (TypeError, ValueError) as error:
+            raise LeafError(f"{describe(numbers[i])} is not an array: {error}", name) from error
+    rew, terminated, truncated = numbers
     return RolloutBatch(
         obs=nested(obs),
         act=nested(act),
-        rew=_numbers("rew", rew),
-        terminated=_numbers("terminated", terminated),
-        truncated=_numbers("truncated", truncated),
+        rew=rew,
+        terminated=terminated,
+        truncated=truncated,
         obs_next=with_final(nested(obs_next), info),
         info=_info({name: value for name, value in info.items() if name not in _FINAL}),
     )
@@ -76,12 +82,3 @@ def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
 def _info(info: Mapping[str, Any]) -> Batch:
     require_depth(info, lambda value: value if isinstance(value, Mapping) else None)
     return Batch(dict(info))
-
-
-def _numbers(name: str, value: Any) -> Any:
-    if kind_of(value) is TENSOR:
-        return value
-    try:
-        return np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise LeafError(f"{describe(value)} is not an array: {error}", name) from error

@@ -107,9 +107,19 @@ def to_trl(batch: Any) -> dict[str, Any]:
     equal_rows(rows.__dict__)
     columns = rows.__dict__
     present = as_bools(columns["response_mask"], "response_mask")
-    _replace_loss_mask(columns, present)
-    if "advantages" in columns:
-        columns["advantages"] = _reduce_per_sample(columns["advantages"], present)
+    loss_mask = as_bools(columns.pop("loss_mask", present), "loss_mask")
+    if bool((loss_mask & ~present).any()):
+        raise StructureError("is True where response_mask is False", "loss_mask")
+    if not torch.equal(loss_mask, present):
+        columns["tool_mask"] = (loss_mask | ~present).long()  # TRL pads it with 1
+    columns["response_mask"] = present.long()
+    if "prompt_mask" in columns:
+        columns["prompt_mask"] = as_bools(columns["prompt_mask"], "prompt_mask").long()
+    advantages: Any = columns.get("advantages")
+    if KINDS[type(advantages)] is TENSOR and advantages.shape == present.shape and present.shape[1]:
+        first = advantages.gather(1, present.int().argmax(1, keepdim=True))
+        if not bool((present & (advantages != first)).any()):  # equal at all tokens of each sample, and 0 without any
+            columns["advantages"] = torch.where(present.any(1), first[:, 0], torch.zeros_like(first[:, 0]))
     inputs: dict[str, Any] = dict(rename(rows, "trl").__dict__)
     for name, value in inputs.items():
         if is_objects(value):
@@ -134,28 +144,3 @@ def _repeat_per_token(values: Any, present: Any) -> Any:
             f"must be {[rows]}, or {list(present.shape)} like completion_mask, got {list(values.shape)}"
         )
     return torch.where(present, values.reshape(rows, 1), torch.zeros_like(values[:1]).reshape(-1, 1))
-
-
-def _reduce_per_sample(advantages: Any, present: Any) -> Any:
-    """Return one advantage per sample, ``(N,)``, if it is the same at all tokens of each sample.
-
-    Otherwise return the advantages as they are. A sample without tokens gets 0.
-    """
-    if KINDS[type(advantages)] is not TENSOR or advantages.shape != present.shape or not present.shape[1]:
-        return advantages
-    first = advantages.gather(1, present.int().argmax(1, keepdim=True))
-    if bool((present & (advantages != first)).any()):
-        return advantages
-    return torch.where(present.any(1), first[:, 0], torch.zeros_like(first[:, 0]))
-
-
-def _replace_loss_mask(columns: dict[str, Any], present: Any) -> None:
-    """Replace the masks by those of TRL, which are int64. ``tool_mask`` is 1 in padding, as TRL pads it."""
-    loss_mask = as_bools(columns.pop("loss_mask", present), "loss_mask")
-    if bool((loss_mask & ~present).any()):
-        raise StructureError("is True where response_mask is False", "loss_mask")
-    if not torch.equal(loss_mask, present):
-        columns["tool_mask"] = (loss_mask | ~present).long()
-    columns["response_mask"] = present.long()
-    if "prompt_mask" in columns:
-        columns["prompt_mask"] = as_bools(columns["prompt_mask"], "prompt_mask").long()

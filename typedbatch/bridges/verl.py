@@ -114,11 +114,12 @@ def _split_sequences(columns: dict[str, Any]) -> None:
             f"must be {list(ids.shape)}, like prompts and responses side by side, got {list(present.shape)}",
             "attention_mask",
         )
-    if "input_ids" in columns and not _same_tokens(columns["input_ids"], ids, present):
-        raise StructureError("must be prompts and responses side by side, got different tokens", "input_ids")
-    columns.pop("input_ids", None)
-    if "position_ids" in columns and _same_tokens(columns["position_ids"], _positions(present), present):
-        del columns["position_ids"]
+    for name, expected in (("input_ids", ids), ("position_ids", _positions(present))):
+        given = columns.get(name, expected)
+        if given.shape == expected.shape and bool(((given == expected) | ~present).all()):
+            columns.pop(name, None)
+        elif name == "input_ids":
+            raise StructureError("must be prompts and responses side by side, got different tokens", name)
     del columns["attention_mask"]
     prompts = columns["prompt_ids"].shape[1]
     columns["prompt_mask"], columns["response_mask"] = present[:, :prompts], present[:, prompts:]
@@ -130,7 +131,3 @@ def _positions(present: Any) -> Any:
     Padding on the left gets 0, padding on the right the position of the last token.
     """
     return (present.long().cumsum(-1) - 1).clamp(min=0)
-
-
-def _same_tokens(first: Any, second: Any, present: Any) -> bool:
-    return first.shape == second.shape and bool(((first == second) | ~present).all())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -132,8 +133,15 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             return Added.nothing()
         fields, _, _ = incoming.normalize_rows(self._state, batch, (len(ids),))
         self._state.plan(batch, fields, (len(ids),))  # raises before the first row is added
+        # Each part of the rows has at most one for each cache, as add() requires.
+        begins, seen = [0], set[int]()
+        for row, ring in enumerate(ids.tolist()):
+            if ring in seen:
+                begins.append(row)
+                seen.clear()
+            seen.add(ring)
         rows: Any = batch
-        added = [self.add(rows[now], ids[now]) for now in _without_repetition(ids)]
+        added = [self.add(rows[begin:end], ids[begin:end]) for begin, end in pairwise([*begins, len(ids)])]
         return Added(*(np.concatenate(columns) for columns in zip(*added, strict=True)))
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
@@ -186,17 +194,6 @@ class CachedState(State):
             "cached_buffer_num": len(caches),
             "max_episode_length": caches[0],
         }
-
-
-def _without_repetition(ids: Slots) -> Iterator[slice]:
-    """Yield consecutive ranges of rows in which each cache occurs at most once, as :meth:`add` requires."""
-    begin, seen = 0, set[int]()
-    for row, ring in enumerate(ids.tolist()):
-        if ring in seen:
-            yield slice(begin, row)
-            begin, seen = row, set()
-        seen.add(ring)
-    yield slice(begin, len(ids))
 
 
 def _move(state: State, ring: int) -> tuple[int, int]:

@@ -23,7 +23,8 @@ class DeclaredTypes:
     """
 
     def __init__(self, hint: Any, **instead: Any) -> None:
-        added, sampled = _declared_types(hint)
+        args = [None if isinstance(arg, TypeVar) or arg is Any else arg for arg in _arguments_of(hint)]
+        added, sampled = args if len(args) == 2 else (None, None)
         self.added: Any = added
         self.sampled: Any = instead.get("sampled", sampled)
         schema = added if sampled is None else sampled
@@ -90,13 +91,6 @@ def library_class(hint: Any) -> Any:
 def _field_names(schema: Any) -> set[str]:
     options = () if schema is None else options_of(schema)
     return {field.name for option in options for field in schema_of(option).fields}
-
-
-def _declared_types(hint: Any) -> tuple[Any, Any]:
-    """Return the added and the sampled type, each None if it is not declared."""
-    args = _arguments_of(hint)
-    known = [None if isinstance(arg, TypeVar) or arg is Any else arg for arg in args]
-    return (known[0], known[1]) if len(known) == 2 else (None, None)
 
 
 def _arguments_of(hint: Any) -> tuple[Any, ...]:

@@ -86,9 +86,16 @@ class GoalState(State):
         return super().plan(batch, fields, lead)
 
     def _require_goals(self, fields: Fields) -> None:
-        _require_goals("obs", fields)
-        if self.save_obs_next:
-            _require_goals("obs_next", fields)
+        """Check that observations have an achieved and a desired goal, both arrays."""
+        for name in ("obs", "obs_next") if self.save_obs_next else ("obs",):
+            obs = fields.get(name)
+            if KINDS[type(obs)] is not BATCH:
+                raise LeafError(f"a batch with achieved_goal and desired_goal is expected, got {describe(obs)}", name)
+            for goal in ("achieved_goal", "desired_goal"):
+                if goal not in obs.__dict__:
+                    raise MissingFieldError(name, goal, obs.__dict__)
+                if KINDS[type(obs.__dict__[goal])] is BATCH:
+                    raise LeafError(f"a goal is an array, got {describe(obs.__dict__[goal])}", f"{name}.{goal}")
 
     def read(self, name: str, column: Any, slots: Any) -> Any:
         rows = super().read(name, column, slots)
@@ -132,15 +139,3 @@ def _merged(rows: Any, replacements: Array, position: Any, changed: Any) -> Any:
         return replacements[int(position)] if changed else rows
     rows[changed] = replacements[position[changed]]
     return rows
-
-
-def _require_goals(name: str, fields: Fields) -> None:
-    """Check that an observation has an achieved and a desired goal, both arrays."""
-    obs = fields.get(name)
-    if KINDS[type(obs)] is not BATCH:
-        raise LeafError(f"a batch with achieved_goal and desired_goal is expected, got {describe(obs)}", name)
-    for goal in ("achieved_goal", "desired_goal"):
-        if goal not in obs.__dict__:
-            raise MissingFieldError(name, goal, obs.__dict__)
-        if KINDS[type(obs.__dict__[goal])] is BATCH:
-            raise LeafError(f"a goal is an array, got {describe(obs.__dict__[goal])}", f"{name}.{goal}")

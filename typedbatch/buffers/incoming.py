@@ -112,7 +112,14 @@ def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArra
         terminated = fields["terminated"] = flags(terminated, "terminated", lead, single=np.ndim(rew) == 0)
     if not (type(truncated) is ndarray and truncated.dtype is _BOOL and truncated.shape == lead):
         truncated = fields["truncated"] = flags(truncated, "truncated", lead, single=np.ndim(rew) == 0)
-    done = fields["done"] = _done(terminated, truncated, lead)
+    done: NDArray[np.bool_]
+    if not lead:  # hot path: in numpy this would take as long as everything else for the row
+        done = _TRUE if terminated.item() or truncated.item() else _FALSE
+    elif type(terminated) is type(truncated) is ndarray:
+        done = terminated | truncated
+    else:
+        done = np.asarray(leaf_to_numpy(terminated) | leaf_to_numpy(truncated))
+    fields["done"] = done
     if not (type(rew) is ndarray and rew.dtype.kind == "f"):
         rew = fields["rew"] = _rewards(rew)
     if state.save_only_last_obs:
@@ -138,16 +145,6 @@ def as_row(value: Any) -> Any:
     if kind is OBJECT or value is None:
         return object_array([value])
     return value.reshape(1) if kind is SCALAR else value[None]
-
-
-def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
-    """Return ``terminated | truncated`` as an array."""
-    if not lead:  # hot path: in numpy this would take as long as everything else for the row
-        return _TRUE if terminated.item() or truncated.item() else _FALSE
-    if type(terminated) is type(truncated) is ndarray:
-        done: NDArray[np.bool_] = terminated | truncated
-        return done
-    return np.asarray(leaf_to_numpy(terminated) | leaf_to_numpy(truncated))
 
 
 def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:

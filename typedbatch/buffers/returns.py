@@ -118,14 +118,10 @@ def _read_ahead(state: State, indices: Any, steps: int) -> tuple[list[Slots], li
         if (following == ahead[-1]).all():  # every episode has ended, and more steps would add nothing
             break
         ahead.append(following)
-    return ahead, [_rewards(state, slots) for slots in ahead], leaf_to_numpy(state.column("terminated")).take(ahead[-1])
-
-
-def _rewards(state: State, slots: NDArray[np.intp]) -> Floats:
-    """Return rewards as they are sampled; in a hindsight buffer these differ from those that are stored."""
-    stored = state.read("rew", state.columns.__dict__["rew"], slots)
-    rewards: Floats = leaf_to_numpy(stored)
-    return rewards
+    rew = state.columns.__dict__["rew"]
+    # In a hindsight buffer, read() returns other rewards than those that are stored.
+    earned = [leaf_to_numpy(state.read("rew", rew, slots)) for slots in ahead]
+    return ahead, earned, leaf_to_numpy(state.column("terminated")).take(ahead[-1])
 
 
 def _by_columns(values: Floats, flat: bool) -> Floats:
@@ -173,12 +169,20 @@ def compute_episodic_return(
     rew = np.asarray(leaf_to_numpy(given.rew))
     terminated = np.asarray(leaf_to_numpy(given.terminated), bool)
     ends = terminated | np.asarray(leaf_to_numpy(given.truncated), bool)
-    ends |= _open_ends(buffer, indices, len(rew))
+    if (buffer is None) != (indices is None):
+        raise StructureError("buffer and indices must be passed together, got only one of them")
+    if buffer is None or indices is None:
+        ends |= np.arange(len(rew)) == len(rew) - 1
+    elif len(indices) != len(rew):
+        raise StructureError(f"one index for each of {len(rew)} rows is expected, got {len(indices)}")
+    else:
+        ends |= np.isin(indices, call_locked(state_of(buffer), buffer.unfinished_index, indices))
     if v_s_ is None and not np.isclose(gae_lambda, 1.0):
         raise SettingError(
             f"without v_s_=, the value of obs_next, gae_lambda must be 1, got {gae_lambda!r}; pass v_s_="
         )
-    after = np.zeros(rew.shape) if v_s_ is None else np.where(_by_row(terminated, rew), 0.0, _values(v_s_, "v_s_", rew))
+    after = np.zeros(rew.shape) if v_s_ is None else _values(v_s_, "v_s_", rew).copy()
+    after[terminated] = 0
     now = np.roll(after, 1, 0) if v_s is None else _values(v_s, "v_s", rew)
     errors = rew + gamma * after - now
     advantages = sums_ahead(errors, np.where(ends, 0.0, gamma * gae_lambda))
@@ -198,7 +202,7 @@ def sums_ahead(values: Floats, factors: Floats) -> Floats:
     total, reach, ahead = values.astype(np.float64), factors.astype(np.float64), 1
     reach[len(reach) - 1 :] = 0
     while ahead < len(total) and reach.any():
-        more = _by_row(reach[:-ahead], total) * total[ahead:]
+        more = reach[:-ahead].reshape(-1, *[1] * (total.ndim - 1)) * total[ahead:]
         more[reach[:-ahead] == 0] = 0  # a NaN or infinity of another episode must not leak as 0 * NaN
         total[:-ahead] += more
         reach[:-ahead] *= reach[ahead:]
@@ -207,34 +211,12 @@ def sums_ahead(values: Floats, factors: Floats) -> Floats:
     return total
 
 
-def _open_ends(buffer: Buffer | None, indices: Any, rows: int) -> NDArray[np.bool_]:
-    """Return a mask of the last stored rows of unfinished episodes; without a buffer, of the last row.
-
-    Raises:
-        StructureError: Only one of ``buffer`` and ``indices`` is passed, or there is not one index for each row.
-    """
-    if (buffer is None) != (indices is None):
-        raise StructureError("buffer and indices must be passed together, got only one of them")
-    ends = np.zeros(rows, bool)
-    ends[rows - 1 :] = buffer is None
-    if buffer is None:
-        return ends
-    if len(indices) != rows:
-        raise StructureError(f"one index for each of {rows} rows is expected, got {len(indices)}")
-    return np.isin(indices, call_locked(state_of(buffer), buffer.unfinished_index, indices))
-
-
 def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:
     """Return values as a float64 array of the shape of the rewards."""
     array = np.asarray(leaf_to_numpy(values), np.float64)
     if array.size != rew.size:
         raise StructureError(f"{name} must have shape {list(rew.shape)}, as rewards have, got {list(array.shape)}")
     return array.reshape(rew.shape)
-
-
-def _by_row(values: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
-    """Reshape one value per row so that it broadcasts over the other dimensions of ``like``."""
-    return values.reshape(-1, *[1] * (like.ndim - 1))
 
 
 def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:

@@ -38,10 +38,11 @@ class SegmentTree:
 
     def __init__(self, size: int) -> None:
         self._size: int = count_of(size, "the size of a tree")
-        size = self._size
-        self._levels: list[Floats] = [np.zeros(_padded(size))]
-        while len(self._levels[-1]) > _TOP:
-            self._levels.append(np.zeros(_padded(len(self._levels[-1]) // _WIDTH)))
+        count, self._levels = self._size, list[Floats]()
+        while not self._levels or len(self._levels[-1]) > _TOP:
+            groups = -(-count // _WIDTH)  # rounded up
+            self._levels.append(np.zeros(groups * _WIDTH))
+            count = groups
 
     def __len__(self) -> int:
         return self._size
@@ -70,7 +71,7 @@ class SegmentTree:
         self._levels[0][index] = value
         for below, level in zip(self._levels, self._levels[1:], strict=False):
             if len(below) <= 4 * _WIDTH * len(index):
-                _sum_up(below, level)
+                level[: len(below) // _WIDTH] = below.reshape(-1, _WIDTH) @ _ONES
             else:
                 index = index // _WIDTH
                 level[index] = below.reshape(-1, _WIDTH).take(index, 0) @ _ONES
@@ -89,7 +90,7 @@ class SegmentTree:
         """Compute all sums again, after ``values`` were written to directly."""
         self._levels[0][self._size :] = 0
         for below, level in zip(self._levels, self._levels[1:], strict=False):
-            _sum_up(below, level)
+            level[: len(below) // _WIDTH] = below.reshape(-1, _WIDTH) @ _ONES
 
     @property
     def capacity(self) -> int:
@@ -182,14 +183,3 @@ class SegmentTree:
         if not self._levels[0].take(index).all():  # the sums of different levels are rounded differently
             index = np.minimum(self.values.cumsum().searchsorted(values), np.flatnonzero(self.values)[-1])
         return index
-
-
-def _sum_up(below: Floats, level: Floats) -> None:
-    """Write the sums of the groups of a level to the level above."""
-    groups = below.reshape(-1, _WIDTH)
-    level[: len(groups)] = groups @ _ONES
-
-
-def _padded(size: int) -> int:
-    """Round up to a multiple of the group size."""
-    return -(-size // _WIDTH) * _WIDTH

@@ -22,7 +22,10 @@ def as_slots(rings: Rings, index: Any) -> Any:
         RowIndexError: A slot does not exist or holds no row, or the index is of another kind.
     """
     if isinstance(index, slice):
-        return rings.chronological() if index == slice(None) else _slice(rings, index)
+        try:
+            return rings.chronological() if index == slice(None) else rings.stored(index)
+        except TypeError:
+            raise RowIndexError(f"the bounds of a slice must be whole numbers, got {index!r}") from None
     if index is Ellipsis:
         return rings.chronological()
     if isinstance(index, ndarray) and index.dtype == np.uint64 and index.size:
@@ -45,13 +48,6 @@ def as_slots(rings: Rings, index: Any) -> Any:
         free = slots if not slots.ndim else slots[~held][0]
         raise RowIndexError(f"slot {int(free)} holds no row; {len(rings)} of {rings.size} slots do")
     return slots if isinstance(index, ndarray) else int(slots)
-
-
-def _slice(rings: Rings, index: slice) -> Slots:
-    try:
-        return rings.stored(index)
-    except TypeError:
-        raise RowIndexError(f"the bounds of a slice must be whole numbers, got {index!r}") from None
 
 
 def _require_exists(rings: Rings, number: int) -> int:

@@ -60,7 +60,8 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
     except (TypeError, ValueError, OverflowError, RuntimeError):  # e.g. an array or a tensor of several numbers
         number = math.nan
     if not (math.isfinite(number) and least <= number <= most):
-        raise SettingError(f"{name} is a number, {bounds}, got {_shown(value)}")
+        shown = repr(value) if isinstance(value, (int, float, str, complex, type(None))) else describe(value)
+        raise SettingError(f"{name} is a number, {bounds}, got {shown}")
     return number
 
 
@@ -74,7 +75,3 @@ def generator(seed: Any) -> np.random.Generator:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
         raise SettingError(f"random_seed must be None or a whole number of at least 0, got {seed!r}") from error
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, (int, float, str, complex, type(None))) else describe(value)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typedbatch._ops.assignment import set_rows
 from typedbatch._ops.casting import require_no_mask
@@ -322,36 +321,24 @@ def drop_null(state: State) -> None:
     statistics = rings.ep_return.copy(), rings.ep_len.copy()
     extras = {name: values[rings.chronological()[keep]] for name, values in state.storage.extras.items()}
     remaining = without_null(rows)
-    remaining.__dict__["done"] |= _episode_ends(rows.__dict__["done"], ring_of_all, keep)
+    # If the row that ended an episode is dropped, the last one that remains of it ends it instead.
+    done = rows.__dict__["done"]
+    ends = done.copy()
+    ends[:-1] |= ring_of_all[1:] != ring_of_all[:-1]
+    episode: Slots = np.cumsum(ends) - ends
+    last = np.append(episode[keep][1:] != episode[keep][:-1], True)[: len(ring)]
+    remaining.__dict__["done"] |= last & np.isin(episode[keep], episode[done])
 
     def replace() -> None:
         _replace(state, None, remaining.__dict__, slots, lengths)
         rings.ep_return[...], rings.ep_len[...] = statistics
         for number in range(len(lengths)):
-            ends = np.flatnonzero(state.done[slots[ring == number]])
-            rings.ep_start[number] = (ends[-1] + 1) % rings.capacity[number] if len(ends) else 0
+            ended = np.flatnonzero(state.done[slots[ring == number]])
+            rings.ep_start[number] = (ended[-1] + 1) % rings.capacity[number] if len(ended) else 0
         state.on_rows_written(slots)
         state.on_rows_moved(slots, extras)
 
     state.transaction(_full_rollback(state), replace)
-
-
-def _episode_ends(done: NDArray[np.bool_], ring: Slots, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of the remaining rows: true for the last one of each episode that has ended.
-
-    The row that ended the episode may be among those that are dropped.
-
-    Args:
-        done: Flags of all rows, ring by ring, oldest first.
-        ring: Number of the ring of each row.
-        keep: Mask of the rows that remain.
-    """
-    ends = done.copy()
-    ends[:-1] |= ring[1:] != ring[:-1]
-    episode: Slots = np.cumsum(ends) - ends
-    remaining: Slots = episode[keep]
-    last = np.append(remaining[1:] != remaining[:-1], True)[: len(remaining)]
-    return np.asarray(last & np.isin(remaining, episode[done]))
 
 
 def from_data(cls: type[F], given: dict[str, Any]) -> F:

@@ -30,7 +30,19 @@ def schema_named(text: str) -> Any:
     match = _NAMED.fullmatch(text)
     if match is None:
         raise DeclarationError(f"a schema is written as module:Name or module:Name[Tensor], got {text!r}")
-    name, module = match["name"], _module(match["module"]) if match["module"] else typedbatch
+    name, module = match["name"], typedbatch
+    if match["module"]:
+        if "" not in sys.path:
+            # For a command, Python adds the folder of its script to the path, and not the current folder. The current
+            # folder is added at the end, so that a file beside the data cannot replace a library.
+            sys.path.append("")
+        try:
+            module = importlib.import_module(match["module"])
+        except (Exception, SystemExit) as error:  # A user's module can raise anything, or exit, when it is imported.
+            if isinstance(error, ModuleNotFoundError) and error.name == match["module"]:
+                raise DeclarationError(f"cannot find the module {match['module']!r}") from error
+            reason = f"{match['module']} cannot be imported: {type(error).__name__}: {error}"
+            raise DeclarationError(reason) from error
     try:
         if hasattr(module, name):
             found: Any = getattr(module, name)
@@ -45,19 +57,6 @@ def schema_named(text: str) -> Any:
     schemas = [name for name, value in vars(typedbatch).items() if isinstance(value, type) and is_schema(value)]
     reason = f"typedbatch has no {name!r}, and a schema of your own is written as module:Name"
     raise DeclarationError(reason + did_you_mean(name, schemas))
-
-
-def _module(name: str) -> Any:
-    if "" not in sys.path:
-        # For a command, Python adds the folder of its script to the path, and not the current folder. The current
-        # folder is added at the end, so that a file beside the data cannot replace a library.
-        sys.path.append("")
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # A user's module can raise anything, or exit, when it is imported.
-        if isinstance(error, ModuleNotFoundError) and error.name == name:
-            raise DeclarationError(f"cannot find the module {name!r}") from error
-        raise DeclarationError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _kind(name: str) -> Any:

@@ -101,7 +101,14 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
         StorageError: It is not a safetensors file, or is damaged.
     """
     with open_regular(path) as file:
-        header, start, size = _header(file)
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+            raise StorageError("it is cut off, or not a safetensors file")
+        header = json.loads(file.read(length).decode())
+        if not isinstance(header, dict):
+            raise StorageError("its header is not a JSON object")
+        start, size = 8 + length, size - 8 - length  # of the data
         document = _document(header)
         sums = {} if document is None else document.pop("crc32")
         arrays: dict[str, Stored] = {}
@@ -134,18 +141,6 @@ def aligned(array: NDArray[Any]) -> NDArray[Any]:
     torch crashes on complex arrays that do not.
     """
     return array if array.ctypes.data % array.itemsize == 0 else array.copy()
-
-
-def _header(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
-    """Return the header, the position of the first byte of data, and the number of bytes of data."""
-    size = os.fstat(file.fileno()).st_size
-    length = int.from_bytes(file.read(8), "little")
-    if size < 8 or length > min(size - 8, _LONGEST_HEADER):
-        raise StorageError("it is cut off, or not a safetensors file")
-    header = json.loads(file.read(length).decode())
-    if not isinstance(header, dict):
-        raise StorageError("its header is not a JSON object")
-    return header, 8 + length, size - 8 - length
 
 
 def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int], int, int]]:

@@ -184,7 +184,10 @@ def take_steps(tree: T, index: Any) -> T:
         raise RowIndexError(f"{layout.steps} steps cannot be indexed by {index!r}: {error}") from error
     if numbers.ndim > 1 or isinstance(index, tuple):
         raise RowIndexError("steps of sequences can be indexed by an int, a slice, a mask or a list of numbers")
-    return _single_steps(tree, layout, numbers if numbers.ndim else int(numbers))
+    rows = numbers if numbers.ndim else int(numbers)
+    columns, per_sequence = split_fields(tree, layout)
+    states = take(per_sequence, sequence_of_steps(layout)[rows])
+    return joined(tree, _take(columns, rows), states, np.ones(numbers.shape, np.intp))  # sequences of one step each
 
 
 def each_step(tree: T) -> Iterator[T]:
@@ -199,14 +202,6 @@ def sequence_of_steps(layout: Layout) -> NDArray[np.intp]:
     """Return the number of the sequence that each step belongs to."""
     assert layout.seq_lens is not None
     return np.repeat(np.arange(len(layout.seq_lens)), layout.seq_lens)
-
-
-def _single_steps(tree: T, layout: Layout, numbers: Any) -> T:
-    """Return steps as sequences of one step each."""
-    columns, per_sequence = split_fields(tree, layout)
-    sequence = sequence_of_steps(layout)[numbers]
-    ones = np.ones(np.shape(numbers), np.intp)
-    return joined(tree, _take(columns, numbers), take(per_sequence, sequence), ones)
 
 
 def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:

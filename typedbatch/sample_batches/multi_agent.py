@@ -201,7 +201,10 @@ class MultiAgentBatch(ClosedBatch):
         batches = [(name, batch, layout.steps) for name, batch, layout in flats if layout.steps]
         if not batches:
             return []
-        step, agent = _steps_and_agents(batches)
+        eps, t, agents_of_rows = (_numbered(batches, name) for name in ("eps_id", "t", "agent_index"))
+        step_of_rows = np.unique(eps * (t.max(initial=0) + 1) + t, return_inverse=True)[1]
+        ends = np.cumsum([steps for _, _, steps in batches])[:-1]
+        step, agent = np.split(step_of_rows, ends), np.split(agents_of_rows, ends)
         parts: dict[int, dict[str, SampleBatch]] = defaultdict(dict)
         for (name, batch, _), steps, agents in zip(batches, step, agent, strict=True):
             order = np.lexsort([agents, steps])
@@ -278,31 +281,16 @@ def of_one_policy(policy: str, batch: SampleBatch) -> MultiAgentBatch:
     return out
 
 
-def _steps_and_agents(
-    batches: list[tuple[str, SampleBatch, int]],
-) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
-    """Return, for each policy, the number of the env step and a number for the agent of each row."""
-    eps, t, agent = (
-        _number_keys([_keys(policy, batch, steps, name) for policy, batch, steps in batches], name)
-        for name in ("eps_id", "t", "agent_index")
-    )
-    step = np.unique(eps * (t.max(initial=0) + 1) + t, return_inverse=True)[1]
-    ends = np.cumsum([steps for _, _, steps in batches])[:-1]
-    return np.split(step, ends), np.split(agent, ends)
-
-
-def _keys(policy: str, batch: SampleBatch, steps: int, name: str) -> NDArray[Any]:
-    if name == "agent_index" and name not in batch.__dict__:
-        return np.zeros(steps, np.intp)
-    if name not in batch.__dict__:
-        raise MissingFieldError(policy, name, batch.__dict__)
-    value = batch.__dict__[name]
-    if leading_shape(value) != (steps,):
-        raise StructureError(f"must have one value for each step, got {describe(value)}", f"{policy}.{name}")
-    return np.asarray(leaf_to_numpy(value))
-
-
-def _number_keys(keys: list[NDArray[Any]], name: str) -> NDArray[np.intp]:
+def _numbered(batches: list[tuple[str, SampleBatch, int]], name: str) -> NDArray[np.intp]:
+    """Return the rank of each value of a field among those of all policies, end to end."""
+    keys: list[NDArray[Any]] = []
+    for policy, batch, steps in batches:
+        if name not in batch.__dict__ and name != "agent_index":
+            raise MissingFieldError(policy, name, batch.__dict__)
+        value = batch.__dict__.get(name, np.zeros(steps, np.intp))
+        if leading_shape(value) != (steps,):
+            raise StructureError(f"must have one value for each step, got {describe(value)}", f"{policy}.{name}")
+        keys.append(np.asarray(leaf_to_numpy(value)))
     try:
         return np.unique(np.concatenate(keys), return_inverse=True)[1]
     except TypeError as error:

@@ -47,7 +47,14 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
         DeclarationError: a name in the hint cannot be found.
     """
     if isinstance(hint, (str, ForwardRef)):
-        return resolve(_evaluate(hint if isinstance(hint, str) else hint.__forward_arg__, scope), types_, scope)
+        text = hint if isinstance(hint, str) else hint.__forward_arg__
+        try:
+            hint = eval(text, dict(scope))  # safe: it is the program's own source, as in typing.get_type_hints
+        except Exception as error:
+            names = "; names in it must be importable from the module, not from a function or under TYPE_CHECKING"
+            is_name = isinstance(error, (NameError, AttributeError))
+            raise DeclarationError(f"cannot read the annotation {text!r}: {error}{names if is_name else ''}") from error
+        return resolve(hint, types_, scope)
     if isinstance(hint, TypeVar) or any(hint is self_type for self_type in _SELF):
         return _variable(hint, types_, scope)
     if isinstance(hint, ALIASES):
@@ -82,15 +89,6 @@ def _variable(variable: Any, types_: Types, scope: Scope) -> Any:
     if variable.__constraints__:
         return reduce(lambda left, right: Union[left, right], variable.__constraints__)  # noqa: UP007
     return Any if variable.__bound__ is None else resolve(variable.__bound__, types_, scope)
-
-
-def _evaluate(text: str, scope: Scope) -> Any:
-    try:
-        return eval(text, dict(scope))  # safe: it is the program's own source, as in typing.get_type_hints
-    except Exception as error:
-        names = "; names in it must be importable from the module, not from a function or under TYPE_CHECKING"
-        is_name = isinstance(error, (NameError, AttributeError))
-        raise DeclarationError(f"cannot read the annotation {text!r}: {error}{names if is_name else ''}") from error
 
 
 def bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -182,11 +182,10 @@ def _require_expression(expression: str, text: str) -> None:
             "dimensions are separated by blanks"
         )
     # Whatever the sizes of its names, it must be able to be a size: no power too large to compute, no wrong number.
-    parsed = _parsed(expression)
     names = [node.id for node in nodes if isinstance(node, ast.Name) and node.id not in FUNCTIONS]
     is_size = True
     try:
-        _value(parsed, dict.fromkeys(names, 1))
+        _value(ast.parse(expression, mode="eval").body, dict.fromkeys(names, 1))
     except _TooLargeError:
         is_size = False
     except Exception:  # noqa: BLE001  # the trial size may be one that it fails for, as 1 // (n - 1) does for 1
@@ -225,10 +224,9 @@ def compute(expression: str, sizes: Mapping[str, int]) -> float | None:
     """
     # It is safe to evaluate: _require_expression has admitted only names, whole numbers, arithmetic and FUNCTIONS.
     try:
-        if "**" in expression:
-            value: Any = _value(_parsed(expression), sizes)
-        else:  # without powers the value cannot grow too large, and compiled code takes a third of the time
-            value = eval(_compiled(expression), {"__builtins__": {}, **FUNCTIONS}, dict(sizes))
+        read = _read(expression)
+        names = {"__builtins__": {}, **FUNCTIONS}
+        value: Any = eval(read, names, dict(sizes)) if isinstance(read, CodeType) else _value(read, sizes)
     except (KeyError, NameError):
         return None
     except Exception:  # noqa: BLE001  # arithmetic fails in many ways
@@ -262,13 +260,11 @@ def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(expression: str) -> CodeType:
-    return compile(expression, "<shape>", "eval")
-
-
-@lru_cache(maxsize=1024)
-def _parsed(expression: str) -> ast.expr:
-    return ast.parse(expression, mode="eval").body
+def _read(expression: str) -> CodeType | ast.expr:
+    """Return an expression as code, or as a syntax tree if it has powers, whose values :func:`_value` limits."""
+    if "**" in expression:
+        return ast.parse(expression, mode="eval").body
+    return compile(expression, "<shape>", "eval")  # evaluated in a third of the time
 
 
 Several = tuple[bool, tuple[int, ...]]

@@ -31,7 +31,10 @@ class Proposals:
 
     def cast(self, option: Option, path: Path) -> str:
         """Return the expression that casts the value at ``path``; empty if the option allows several dtypes."""
-        return _cast(option, f"batch.{path}")
+        dtype = option.dtypes.words if option.dtypes is not None else ""
+        if not dtype.isidentifier():
+            return ""
+        return f"batch.{path}.to(torch.{dtype})" if option.kind is TENSOR else f"batch.{path}.astype({dtype!r})"
 
     def _mixed(self) -> str:
         """Return a declaration that takes arrays and tensors, for a batch that holds both; else an empty string."""
@@ -75,14 +78,8 @@ class CallProposals(Proposals):
         return f"it is of the {'torch' if kind is TENSOR else 'numpy'} kind"
 
     def cast(self, option: Option, path: Path) -> str:
-        return _cast(option, str(path)) if str(path).isidentifier() and path.name != RETURN else ""
-
-
-def _cast(option: Option, value: str) -> str:
-    dtype = option.dtypes.words if option.dtypes is not None else ""
-    if not dtype.isidentifier():
-        return ""
-    return f"{value}.to(torch.{dtype})" if option.kind is TENSOR else f"{value}.astype({dtype!r})"
+        is_argument = str(path).isidentifier() and path.name != RETURN
+        return super().cast(option, path).removeprefix("batch.") if is_argument else ""
 
 
 def _arguments(name: str) -> list[str]:

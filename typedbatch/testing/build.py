@@ -112,7 +112,13 @@ class _Builder:
             return self._array(option, field.name, path)
         if option.kind is DISTRIBUTION:
             return self._distribution(option, path)
-        return _object(option, path)
+        if option.cls is None or option.cls is object or option.cls is str:
+            return "text"
+        try:
+            return option.cls()
+        except Exception as error:  # the constructor of a user's class may raise anything
+            reason = f"{option.cls.__name__}() failed: {error}; pass a value: fields={{{path!r}: ...}}"
+            raise SettingError(reason, path) from error
 
     def _nested(self, option: Option, path: str, depth: int) -> Batch:
         if option.schema is not None:
@@ -133,7 +139,7 @@ class _Builder:
 
     def _array(self, option: Option, name: str, path: str) -> Any:
         is_tensor = option.kind is TENSOR
-        candidates = _tensor_dtypes() if is_tensor else _ARRAY_DTYPES
+        candidates = [getattr(torch_side().torch, name) for name in _TENSOR_DTYPES] if is_tensor else _ARRAY_DTYPES
         dtypes = [dtype for dtype in candidates if option.dtypes is None or option.dtypes[dtype]]
         if option.dtypes is None:
             dtypes = dtypes[:3]  # float32, int64, bool
@@ -166,17 +172,6 @@ class _Builder:
         return known[name]()
 
 
-def _object(option: Option, path: str) -> Any:
-    cls = option.cls
-    if cls is None or cls is object or cls is str:
-        return "text"
-    try:
-        return cls()
-    except Exception as error:  # the constructor of a user's class may raise anything
-        reason = f"{cls.__name__}() failed: {error}; pass a value: fields={{{path!r}: ...}}"
-        raise SettingError(reason, path) from error
-
-
 _ARRAY_DTYPES = [
     np.dtype(name)
     for name in (
@@ -190,8 +185,3 @@ _TENSOR_DTYPES = (
     *("float32", "int64", "bool", "float64", "int32", "uint8", "int16", "int8", "float16", "bfloat16"),
     *("complex64", "complex128"),
 )
-
-
-def _tensor_dtypes() -> list[Any]:
-    torch = torch_side().torch
-    return [getattr(torch, name) for name in _TENSOR_DTYPES]

@@ -75,7 +75,8 @@ class _Drawn:
         """Return an array of any of these dtypes, whose values follow the rules."""
         dtype = self.choose(dtypes)
         is_tensor = not isinstance(dtype, np.dtype)
-        plain = _numpy_dtype(dtype) if is_tensor else dtype
+        # numpy has no bfloat16
+        plain = np.dtype(str(dtype).removeprefix("torch.").replace("bfloat16", "float16")) if is_tensor else dtype
         for _ in range(_TRIES):
             values = self._draw(npst.arrays(plain, shape, elements=_elements(plain, rules)))
             if any(rule.words.startswith("in ascending order") for rule in rules):
@@ -84,12 +85,6 @@ class _Drawn:
             if all(holds(rule, array) for rule in rules):
                 return array
         return reject()
-
-
-def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the dtype of arrays to draw for tensors of a torch dtype."""
-    name = str(dtype).removeprefix("torch.")
-    return np.dtype("float16" if name == "bfloat16" else name)
 
 
 def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[Any]:

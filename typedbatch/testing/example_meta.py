@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Final
 
 from typedbatch.errors import SettingError
@@ -16,14 +17,14 @@ def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:
     Raises:
         SettingError: no simple value has the declared type of a key.
     """
-    return {name: _value(schema, name, path) for name, key in schema.keys.items() if key.required}
-
-
-def _value(schema: MetaSchema, name: str, path: str) -> Any:
-    nested = schema.nested(name)
-    if nested is not None:
-        return example_meta(nested, path)
-    for value in (*schema.choices(name), *_CANDIDATES):
-        if schema.takes(name, value):
-            return value.copy() if isinstance(value, (dict, list, set)) else value
-    raise SettingError(f"no example is known of meta[{name!r}]; pass a value: fields={{{path!r}: ...}}", path)
+    meta: dict[str, Any] = {}
+    for name in (name for name, key in schema.keys.items() if key.required):
+        nested = schema.nested(name)
+        if nested is not None:
+            meta[name] = example_meta(nested, path)
+            continue
+        taken = [value for value in (*schema.choices(name), *_CANDIDATES) if schema.takes(name, value)]
+        if not taken:
+            raise SettingError(f"no example is known of meta[{name!r}]; pass a value: fields={{{path!r}: ...}}", path)
+        meta[name] = copy(taken[0])
+    return meta

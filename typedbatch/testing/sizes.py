@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from typedbatch._tree.lengths import require_at_least
@@ -19,20 +19,17 @@ def known_sizes(schema: Schema, sizes: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         SettingError: the schema does not have a dimension of this name.
     """
-    known = dict.fromkeys(name for option in schema.every_option() for name in _names(option.shape))
+    known: dict[str, None] = {}
+    for dim in (dim for option in schema.every_option() for dim in option.shape.dims):
+        if dim.sort in (Sort.NAMED, Sort.SOME):
+            known[dim.text] = None
+        elif dim.sort is Sort.COMPUTED:
+            known.update(dict.fromkeys(dim.names))
     for name in sizes:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has no named dimensions"
             raise SettingError(f"{schema.name} has no dimension {name!r}; {has}{did_you_mean(name, list(known))}")
     return dict(sizes)
-
-
-def _names(shape: Shape) -> Iterator[str]:
-    for dim in shape.dims:
-        if dim.sort in (Sort.NAMED, Sort.SOME):
-            yield dim.text
-        elif dim.sort is Sort.COMPUTED:
-            yield from dim.names
 
 
 class Sizes:

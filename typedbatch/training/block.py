@@ -176,11 +176,14 @@ class OneStep:
         if self._step is None or not self.count:
             return Rows(None, None, self._numbers[:0])
         obs_next, rew, terminated, truncated = self._step[:4]
+        obs, act, obs_next = (
+            value if type(value) is ndarray else nested(value) for value in (self._obs, self._act, obs_next)
+        )
         fields = {
-            "obs": _leaf(self._obs),
+            "obs": obs,
             "info": new_tree(Batch, {}),
-            "obs_next": _leaf(obs_next),
-            "act": _leaf(self._act),
+            "obs_next": obs_next,
+            "act": act,
             "rew": rew,
             "terminated": terminated,
             "truncated": truncated,
@@ -190,7 +193,3 @@ class OneStep:
             return Rows(rollout, None, self._numbers)
         kept = np.flatnonzero(~self._left_out)
         return Rows(rollout[kept], None, kept)
-
-
-def _leaf(value: Any) -> Any:
-    return value if type(value) is ndarray else nested(value)

@@ -79,18 +79,32 @@ class Vector:
             self._make = envs
             envs = envs()
         self._token = object()
-        self._use(_require_vector(envs))
+        self._use(envs)
         self.obs: Any = None
         """The current observation; None before the first reset, in the middle of a step, and after a failure."""
         self.position: int = 0
         """Number of steps and resets so far. Two steps are consecutive if it differs by one."""
 
-    def _use(self, envs: Envs) -> None:
+    def _use(self, envs: Any) -> None:
+        if not isinstance(envs, VectorEnv):
+            raise SettingError(
+                f"expected a gymnasium.vector.VectorEnv, got {describe(envs)}; gymnasium.make_vec(id, num_envs=8) "
+                "creates one, and gymnasium.vector.SyncVectorEnv([lambda: env]) wraps a single environment"
+            )
+        if lacking := [name for name in _PARTS if not hasattr(envs, name)]:
+            raise SettingError(f"{type(envs).__name__} has no {lacking[0]}; a vector must have {', '.join(_PARTS)}")
         self.envs: Envs = envs
         """The vector that is stepped."""
         self.num_envs: int = envs.num_envs
         self._space = envs.single_observation_space
-        self._mode = _mode(envs)
+        try:
+            self._mode: AutoresetMode = AutoresetMode((envs.metadata or {}).get("autoreset_mode"))
+        except ValueError:
+            modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
+            raise SettingError(
+                f"{type(envs).__name__} does not declare how it resets its environments: set "
+                f"envs.metadata['autoreset_mode'] to one of {modes}"
+            ) from None
         self._last_user = _last_user.setdefault(envs.unwrapped, [])
         self._to_reset: Mask | None = None
         self._has_processes = processes.has_processes(envs)
@@ -188,14 +202,24 @@ class Vector:
         if self._make is None:
             raise EnvironmentFailedError(f"environments in processes have failed before{_CANNOT_GO_ON}")
         processes.terminate(self.envs)
-        self._use(_require_vector(self._make()))
+        self._use(self._make())
 
     def _failure(self, error: Exception) -> Exception:
         """Return the error to raise for an error of an environment, and note whether the processes are broken."""
         late = self._has_processes and processes.is_timeout(error)
         if self._has_processes:
             self._broken = late or processes.is_waiting(self.envs) or bool(processes.failed_envs(self.envs))
-        number = _failed_env(self.envs, error, late)
+        # The process of the environment that failed has ended or is late, or its code is in the traceback.
+        number = None
+        if self._has_processes:
+            number = next(iter(processes.failed_envs(self.envs, late=late)), None)
+        else:
+            inner = getattr(self.envs.unwrapped, "envs", ())
+            known = {id(layer): i for i, env in enumerate(inner) for layer in (env, env.unwrapped)}
+            trace = error.__traceback__
+            while trace is not None:
+                number = known.get(id(trace.tb_frame.f_locals.get("self")), number)
+                trace = trace.tb_next
         which = "an environment" if number is None else f"environment {number}"
         reason = f"{which} raised {type(error).__name__}: {error}"
         if late:
@@ -239,41 +263,3 @@ def copied(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: copied(part) for name, part in value.items()}
     return tuple(map(copied, value)) if isinstance(value, tuple) else value
-
-
-def _require_vector(envs: Any) -> Envs:
-    if not isinstance(envs, VectorEnv):
-        raise SettingError(
-            f"expected a gymnasium.vector.VectorEnv, got {describe(envs)}; gymnasium.make_vec(id, num_envs=8) creates "
-            "one, and gymnasium.vector.SyncVectorEnv([lambda: env]) wraps a single environment"
-        )
-    if lacking := [name for name in _PARTS if not hasattr(envs, name)]:
-        raise SettingError(f"{type(envs).__name__} has no {lacking[0]}; a vector must have {', '.join(_PARTS)}")
-    return envs
-
-
-def _mode(envs: Envs) -> AutoresetMode:
-    try:
-        return AutoresetMode((envs.metadata or {}).get("autoreset_mode"))
-    except ValueError:
-        modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
-        raise SettingError(
-            f"{type(envs).__name__} does not declare how it resets its environments: set "
-            f"envs.metadata['autoreset_mode'] to one of {modes}"
-        ) from None
-
-
-def _failed_env(envs: Any, error: BaseException, late: bool) -> int | None:
-    """Return the index of the environment that failed, or None if it is unknown.
-
-    Its process has ended or is late, or its code is in the traceback.
-    """
-    if processes.has_processes(envs):
-        return next(iter(processes.failed_envs(envs, late=late)), None)
-    inner = envs.unwrapped
-    known = {id(layer): i for i, env in enumerate(getattr(inner, "envs", ())) for layer in (env, env.unwrapped)}
-    trace, found = error.__traceback__, None
-    while trace is not None:
-        found = known.get(id(trace.tb_frame.f_locals.get("self")), found)
-        trace = trace.tb_next
-    return found

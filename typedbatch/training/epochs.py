@@ -221,7 +221,10 @@ class Training(Iterator[Epoch]):
         kind = state_dict.get("kind")
         if kind != self._kind:
             raise SettingError(f"expected a state of {self._kind}, got one of {kind}")
-        counts = {name: _count(state_dict, name) for name in _COUNTS}
+        try:
+            counts = {name: require_at_least(0, state_dict.get(name), f"the state's {name!r}") for name in _COUNTS}
+        except SizeError as error:
+            raise SettingError(str(error)) from None
         due = state_dict.get("due")
         if not isinstance(due, (int, float)) or not 0 <= due < 1:
             raise SettingError(f"the state's 'due' must be a number >= 0 and < 1, got {due!r}")
@@ -230,13 +233,6 @@ class Training(Iterator[Epoch]):
 
 
 _COUNTS = ("number", "step", "updates")
-
-
-def _count(state: Mapping[str, Any], name: str) -> int:
-    try:
-        return require_at_least(0, state.get(name), f"the state's {name!r}")
-    except SizeError as error:
-        raise SettingError(str(error)) from None
 
 
 def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> dict[str, int]:

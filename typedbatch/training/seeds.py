@@ -52,27 +52,22 @@ class Random:
         if self._collector is not None:
             require_seed(state.get("seed", ""))
         own: Any = None if self._buffer is None else state_of(self._buffer).rng.bit_generator
+        trials: dict[str, Callable[[], object]] = {}  # on spare generators
         if own is not None:
-            _require_loadable(lambda: setattr(type(own)(), "state", state["buffer"]), "buffer")
+            trials["buffer"] = lambda: setattr(type(own)(), "state", state["buffer"])
         if torch is not None:
-            _require_loadable(lambda: torch.Generator().set_state(state["torch"]), "torch")
+            trials["torch"] = lambda: torch.Generator().set_state(state["torch"])
+        for name, load in trials.items():
+            try:
+                load()
+            except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
+                raise SettingError(
+                    f"the random state of {name!r} is not one that state_dict() returned: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
         if self._collector is not None:
             self._collector.reset(state["seed"])
         if own is not None:
             own.state = state["buffer"]
         if torch is not None:
             torch.set_rng_state(state["torch"])
-
-
-def _require_loadable(load: Callable[[], object], name: str) -> None:
-    """Raise an error unless a random state can be loaded, which ``load`` tries on a spare generator.
-
-    Raises:
-        SettingError: the state cannot be loaded.
-    """
-    try:
-        load()
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
-        raise SettingError(
-            f"the random state of {name!r} is not one that state_dict() returned: {type(error).__name__}: {error}"
-        ) from error

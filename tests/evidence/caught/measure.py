@@ -35,7 +35,7 @@ def takes_part(catcher: str, idiom: str) -> bool:
 
 @dataclass
 class Findings:
-    """What was found of one idiom.
+    """The results for one idiom.
 
     Attributes:
         cannot: mistake -> why the idiom cannot express it.

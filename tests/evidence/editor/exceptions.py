@@ -1,4 +1,4 @@
-"""What single servers do not offer: exactly these fields or names, and why."""
+"""Exceptions of single servers: exactly the fields or names that they do not offer, and why."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.evidence.editor.questions import (
 
 
 class Known(NamedTuple):
-    """What is amiss, and why."""
+    """The names that are wrong, and the reason."""
 
     names: tuple[str, ...]
     reason: str
@@ -104,5 +104,5 @@ EXCEPTIONS: Final[Mapping[str, Mapping[Question, Mapping[str, Known]]]] = {
 
 
 def expected(server: str, question: Question, about: str) -> Known:
-    """What is known to be amiss; nothing, as a rule."""
+    """Return the names that are known to be wrong; usually none."""
     return EXCEPTIONS[server].get(question, {}).get(about, Known((), ""))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 JSON = Any
-"""What JSON can say; its shape is the protocol's, and is looked at where it is read."""
+"""A value of JSON. The protocol defines its shape, which is checked where it is read."""
 
 CAPABILITIES = {
     "workspace": {"configuration": True, "workspaceFolders": True, "didChangeConfiguration": {}},

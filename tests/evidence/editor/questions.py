@@ -1,4 +1,4 @@
-"""What is asked of an editor about programs as they stand while they are typed; each question returns what is amiss."""
+"""Questions to an editor about programs that are being typed; each returns the names or fields that are wrong."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def fields_of(value: str) -> tuple[str, ...]:
 
 
 def offers(editor: Editor, value: str) -> list[Offer]:
-    """What is offered behind the dot."""
+    """Return the completions behind the dot."""
     return editor.complete(f"{HEAD}{VALUES[value]}{CURSOR}\n")
 
 

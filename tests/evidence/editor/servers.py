@@ -1,4 +1,4 @@
-"""What editors ask of typedbatch's fields, and who answers: five language servers, and jedi, which is a library."""
+"""Requests of editors about fields, and who answers them: five language servers, and jedi, which is a library."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Editor(Protocol):
     """One open document, and who is asked about it. In every text :data:`CURSOR` says where."""
 
     def complete(self, text: str) -> list[Offer]:
-        """What is offered, in the order in which it is shown."""
+        """Return the completions in the order in which they are shown."""
         ...
 
     def hover(self, text: str) -> str:
-        """What is said of the name."""
+        """Return the text that is shown for the name."""
         ...
 
     def signature(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What language servers and jedi offer behind the dot of a batch, and in the call of its constructor."""
+"""Completions of language servers and jedi behind the dot of a batch, and in the call of its constructor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a field: its type and docstring where it is offered and hovered over, and where it is declared."""
+"""Details of a field: its type and docstring in completions and on hover, and the place where it is declared."""
 
 from __future__ import annotations
 

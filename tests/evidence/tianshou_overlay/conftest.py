@@ -1,4 +1,4 @@
-"""What the tests of the overlay share."""
+"""Fixtures of the tests of the overlay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the overlay finds: in the planted errors, and in Tianshou's own algorithms. For the README of the overlay.
+"""Findings of the overlay in planted errors and in Tianshou's own algorithms, for the README of the overlay.
 
 ``python -m tests.evidence.tianshou_overlay.found`` prints it as markdown.
 """
@@ -41,7 +41,7 @@ ATTRIBUTE = re.compile(r'has no attribute "(\w+)"|Cannot (?:access|assign to) at
 
 
 def kind(message: str) -> str:
-    """What a report is about."""
+    """Return the kind of problem that a report is about."""
     attribute = ATTRIBUTE.search(message)
     if attribute is None:
         return MISFIT
@@ -56,7 +56,7 @@ def algorithms() -> dict[str, str]:
 
 
 def reports(name: str, work: Path, sources: dict[str, str]) -> dict[str, list[Diagnostic]]:
-    """What a checker says of the sources without and with the overlay, less the canaries."""
+    """Return the reports of a checker on the sources, without and with the overlay, except for the canaries."""
     found = {}
     for side in SIDES:
         checker = environments.checker(name, work / side / "bin" / "python")

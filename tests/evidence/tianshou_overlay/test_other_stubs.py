@@ -40,7 +40,7 @@ def mismatches(body: list[ast.stmt], owner: Any, path: str) -> Iterator[str]:
 
 
 def look_up(owner: Any, name: str) -> Any:
-    """What a module or a class has by a name, or an instance gets by an assignment in the source of its class."""
+    """Return the attribute of a module or class, or None if its source only assigns it to instances."""
     found = inspect.getattr_static(owner, name, _MISSING)
     if found is _MISSING and inspect.isclass(owner):
         annotated = {key for base in owner.__mro__ for key in inspect.get_annotations(base)}

@@ -34,7 +34,7 @@ WITHOUT = {
     "ty": REFUSED | STAGES | UNVALIDATED,
     "zuban": REFUSED | STAGES | UNVALIDATED,
 }
-"""What a checker reports without the overlay."""
+"""Reports of each checker without the overlay."""
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,7 +25,7 @@ _OF_EVERY_BATCH = "BatchProtocol does not say so, but every batch has it: Batch 
 ALLOWED = {
     f"tianshou.data.batch.BatchProtocol.{name}": _OF_EVERY_BATCH for name in ("__contains__", "items", "keys", "values")
 }
-"""What stubtest reports -> why it is so."""
+"""Reports of stubtest -> reason."""
 
 
 def module_of(stub: Path) -> ModuleType:
