@@ -19,18 +19,19 @@ from mypy.nodes import (
     NameExpr,
     Node,
     ReturnStmt,
+    TupleExpr,
     TypeInfo,
     Var,
     YieldExpr,
 )
-from mypy.types import CallableType, Instance, Type, TypeVarType, get_proper_type
+from mypy.types import CallableType, Instance, TupleType, Type, TypeVarType, get_proper_type
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared
 from typedbatch.mypy.batches.questions import Question, ask
 from typedbatch.mypy.fields import content, is_batch, one_type
-from typedbatch.mypy.internals import Api, current_type, known_type
+from typedbatch.mypy.internals import Api, current_type, fits, known_type
 from typedbatch.mypy.scopes import scope_around
 from typedbatch.mypy.shapes.pending import note
 from typedbatch.mypy.wording import plain_words
@@ -135,8 +136,25 @@ def _of_value(api: Api, node: Expression, around: tuple[Node, ...], info: ErrorI
         return _of_type_variable(api, node, info)
     if isinstance(node, YieldExpr) and node.expr is not None:
         node, around = node.expr, (*around, node)
-    asked = asked_protocol(_asked_type(api, around)) or _asked_by_text(api, info.message)
+    expected = get_proper_type(_asked_type(api, around))
+    if isinstance(node, TupleExpr) and isinstance(expected, TupleType):
+        return _of_tuple(api, node, expected, info)
+    asked = asked_protocol(expected) or _asked_by_text(api, info.message)
     return None if asked is None else _answer_to(api, node, node, asked, info)
+
+
+def _of_tuple(api: Api, node: TupleExpr, expected: TupleType, info: ErrorInfo) -> str | None:
+    """What is said of a tuple: of the batches in it, if all else in it fits."""
+    if len(node.items) != len(expected.items):
+        return None
+    pairs = [(item, known_type(api, item), type_) for item, type_ in zip(node.items, expected.items, strict=True)]
+    left = [(item, type_) for item, got, type_ in pairs if got is None or not fits(got, type_)]
+    for item, type_ in left:
+        asked = asked_protocol(type_)
+        text = _answer_to(api, item, node, asked, info) if asked is not None else None
+        if text is None or text:
+            return text
+    return "" if left else None
 
 
 def _answer_to(api: Api, value: Expression, place: Expression, asked: Instance, info: ErrorInfo) -> str | None:

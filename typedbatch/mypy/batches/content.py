@@ -96,6 +96,7 @@ class Content:
         absent: names of fields that were removed, each with the line.
         escaped: others hold it, too.
         widened: it may have got fields whose names are not known.
+        source: the object that it is a copy of, where nothing is known of that.
     """
 
     fields: Mapping[str, Field] = field(default_factory=dict)
@@ -103,6 +104,7 @@ class Content:
     absent: Mapping[str, int] = field(default_factory=dict)
     escaped: bool = False
     widened: bool = False
+    source: Object | None = None
 
     def presence(self, name: str) -> Presence:
         """Return whether the batch has a field."""
@@ -126,7 +128,9 @@ class Content:
 
     def opened(self) -> Content:
         """Return the content of a batch that may have got any field."""
-        return replace(self, rest=Rest.OPEN if self.rest is Rest.NONE else self.rest, absent={}, widened=True)
+        fields = {name: one.unsure if one.choice is not None else one for name, one in self.fields.items()}
+        rest = Rest.OPEN if self.rest is Rest.NONE else self.rest
+        return Content(fields, rest, {}, self.escaped, widened=True, source=self.source)
 
     def held(self) -> Content:
         """Return the content of a batch that others hold, too: they may give it fields that their code names."""

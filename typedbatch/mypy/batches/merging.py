@@ -56,7 +56,8 @@ def _joined_contents(one: Content, other: Content, join: Join, decide: Decide) -
     if rest is not Rest.NONE:
         taken = {*one.absent, *other.absent} - absent.keys() - fields.keys()
         fields.update((name, Field(sure=False)) for name in taken)
-    return Content(fields, rest, absent, one.escaped or other.escaped, one.widened or other.widened)
+    source = one.source if one.source == other.source else None
+    return Content(fields, rest, absent, one.escaped or other.escaped, one.widened or other.widened, source)
 
 
 def _joined_fields(one: Content, other: Content, name: str, join: Join, decide: Decide) -> Field:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR, ARG_STAR2, CallExpr, Decorator, Expression, FuncDef, NameExpr
 
+from mypy.types import CallableType, Instance, Type, get_proper_type
+
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Content, Field, Items, Object, Presence, Ref
 from typedbatch.mypy.batches.needs import Needs
@@ -65,15 +67,39 @@ class Summaries:
 
     def _summary(self, function: FuncDef) -> Summary | None:
         is_here = function.fullname.rpartition(".")[0] == self._module
-        if not is_here or function.is_generator or function.is_coroutine:
+        if not is_here or function.is_coroutine:
             return None
         if function.is_trivial_body:
             return None  # ``...`` stands for anything
         parameters: list[Object] = [((argument.variable, "given"), False) for argument in function.arguments]
-        given = dict.fromkeys(parameters, Content(rest=Rest.DECLARED))
+        given: dict[Object, Any] = dict.fromkeys(parameters, Content(rest=Rest.DECLARED))
+        types = function.type.arg_types if isinstance(function.type, CallableType) else ()
+        for parameter, type_ in zip(parameters, types, strict=False):
+            if _is_list(type_):
+                item = item_of(parameter)
+                given[item] = Content(rest=Rest.DECLARED)
+                given[parameter] = Items({}, Ref(frozenset({item})))
         needs = Needs()
         done = self._run(function, parameters, given, needs)
-        return None if done is None else Summary(function, parameters, done[1], done[0], needs)
+        if done is None:
+            return None
+        after = [done[1].get(one) for one in parameters]
+        if function.is_generator and any(isinstance(one, Content) and one.absent for one in after):
+            return None  # The fields are removed some time later.
+        return Summary(function, parameters, done[1], done[0], needs)
+
+
+def item_of(parameter: Object) -> Object:
+    """Return the object that stands for any item of a list that a function is given."""
+    return ((parameter, "item"), True)
+
+
+def _is_list(type_: Type) -> bool:
+    proper = get_proper_type(type_)
+    return isinstance(proper, Instance) and proper.type.fullname in _LISTS and len(proper.args) == 1
+
+
+_LISTS = frozenset({"builtins.list", "typing.Sequence", "typing.Iterable", "typing.Collection", "typing.Iterator"})
 
 
 def called(node: CallExpr) -> FuncDef | None:
@@ -99,14 +125,26 @@ class Application:
         self._node = node
         self._summary = summary
         self._known = dict(zip(summary.parameters, values, strict=True))
+        for parameter, value in zip(summary.parameters, values, strict=True):
+            if item_of(parameter) in summary.contents:
+                self._known[item_of(parameter)] = self._item_of(value)
         self._changed: set[Object] = set()
+
+    def _item_of(self, value: Any) -> Any:
+        """Return what any item of a list is for the caller."""
+        whole = self._reading.known.objects.whole(value) if isinstance(value, Ref) else None
+        if isinstance(whole, Items):
+            return self._reading.batches.any_item(whole)
+        several = value.items if isinstance(value, Several) else ()
+        return value.item if isinstance(value, Many) else self._reading.known.joined(list(several))
 
     def apply(self) -> Any:
         """Return what the call gives, once everything is done that the function does."""
-        for parameter in self._summary.parameters:
-            self._check(parameter)
-        for parameter in self._summary.parameters:
-            self._change(parameter)
+        given = [one for one in self._known if one in self._summary.contents]
+        for one in given:
+            self._check(one)
+        for one in given:
+            self._change(one)
         return self._value(self._summary.result)
 
     def _check(self, parameter: Object) -> None:
@@ -130,7 +168,11 @@ class Application:
     def _given_by(self, parameter: Object) -> Expression:
         """Return the argument for a parameter."""
         node, arguments = self._node, self._summary.function.arguments
-        at = self._summary.parameters.index(parameter)
+        at = next(
+            (at for at, one in enumerate(self._summary.parameters) if parameter in (one, item_of(one))), len(arguments)
+        )
+        if at == len(arguments):
+            return node
         name = arguments[at].variable.name
         if name in node.arg_names:
             return node.args[node.arg_names.index(name)]
@@ -141,6 +183,8 @@ class Application:
         if parameter in self._changed or not isinstance(value, Ref):
             return
         self._changed.add(parameter)
+        if isinstance(after, Items) and after == Items({}, Ref(frozenset({item_of(parameter)}))):
+            return  # The list is as it was; its items come by themselves.
         if not isinstance(after, Content):
             self._reading.known.objects.escape(value, opened=True)
             return
@@ -218,7 +262,23 @@ class Application:
         fields = {
             name: Field(self._value(held.value), self._node.line, held.sure) for name, held in after.fields.items() if held.line
         }
-        return replace(after, fields=fields)
+        base = self._copied(after.source)
+        if base is None:
+            return replace(after, fields=fields, source=None)
+        made = replace(base, fields={**base.fields, **fields})
+        for name, line in after.absent.items():
+            made = made.without(name, line)
+        made = made.opened() if after.widened else made
+        return made.held() if after.escaped else made
+
+    def _copied(self, source: Object | None) -> Content | None:
+        """Return the content of what the function was given, of which it has made a copy."""
+        given = self._known.get(source) if source is not None else None
+        if not isinstance(given, Ref):
+            return None
+        copied = self._reading.batches.copy(given, (self._node, "copy", source))
+        whole = self._reading.known.objects.whole(copied) if isinstance(copied, Ref) else None
+        return whole if isinstance(whole, Content) else None
 
 
 def bound_values(node: CallExpr, function: FuncDef, given: Mapping[Expression, Any]) -> list[Any] | None:

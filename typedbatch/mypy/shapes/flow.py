@@ -10,7 +10,7 @@ from mypy import nodes
 from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
 from mypy.types import CallableType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.batches.content import Content, Object, Ref
+from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.summaries import Summaries
 from typedbatch.mypy.internals import known_type
@@ -375,7 +375,10 @@ class Flow:
             return None
         first = self._returns[0][1]
         first.merge([known for _, known in self._returns[1:]])
-        return first.joined([value for value, _ in self._returns]), first.objects.contents
+        if not function.is_generator:
+            return first.joined([value for value, _ in self._returns]), first.objects.contents
+        item = first.joined(self._reading.yielded, NOTHING)
+        return first.make(function, Items({}, item)), first.objects.contents
 
     def _return(self, node: nodes.ReturnStmt) -> None:
         value = self._reading.read(node.expr) if node.expr is not None else None

@@ -69,6 +69,7 @@ class Reading:
         self.untyped = False
         """Whether types are left out, as for a summary, which must not depend on what mypy has checked."""
         self.needs: Needs | None = None
+        self.yielded: list[Value] = []
         self._root = root
         self.batches = Batches(self)
         self.of_module = False
@@ -97,6 +98,8 @@ class Reading:
             nodes.AssignmentExpr: self._walrus,
             nodes.DictExpr: self._dict,
             nodes.LambdaExpr: self.capture,
+            nodes.YieldExpr: self._yield,
+            nodes.YieldFromExpr: self._yield,
             nodes.CastExpr: lambda node: self.read(node.expr),
             nodes.RevealExpr: lambda node: self.read(node.expr) if node.expr is not None else None,
         }
@@ -223,6 +226,16 @@ class Reading:
         for child in children(node):
             if isinstance(child, Expression):
                 self.known.objects.escape(self.read(child))
+        return None
+
+    def _yield(self, node: nodes.YieldExpr | nodes.YieldFromExpr) -> Value:
+        value = self.read(node.expr) if node.expr is not None else None
+        if isinstance(node, nodes.YieldFromExpr):
+            value = self.item_of(value, node)
+        if self.untyped:
+            self.yielded.append(self.known.aged(value) if isinstance(value, Ref) else value)
+        else:
+            self.known.objects.escape(value)
         return None
 
     def _dict(self, node: nodes.DictExpr) -> Value:
