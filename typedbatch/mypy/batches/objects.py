@@ -11,7 +11,9 @@ from typedbatch.mypy.batches.merging import Decide, Join, joined_objects, nothin
 from typedbatch.mypy.fields import Rest
 
 _UNKNOWN = Content(rest=Rest.DECLARED, escaped=True)
-_DEEPEST = 6
+_DEEPEST = 4
+_MOST = 400
+"""Copies of more objects than that are not followed: those of a batch that holds itself have no end."""
 
 
 class Objects:
@@ -92,8 +94,10 @@ class Objects:
 
     def copied(self, value: Any, make: Callable[[Any, Any], Ref], path: tuple[str, ...] = ()) -> Any:
         """Return a copy of a batch, with copies of the batches in it; ``make`` gets their paths and contents."""
-        if not isinstance(value, Ref) or len(path) > _DEEPEST:
-            return value if not isinstance(value, Ref) else Ref(frozenset({SOMETHING}))
+        if not isinstance(value, Ref):
+            return value
+        if len(path) > _DEEPEST or len(self.contents) > _MOST:
+            return Ref(frozenset({SOMETHING}))
         whole = self.whole(value)
         if not isinstance(whole, Content):
             return value
