@@ -145,11 +145,13 @@ class Items:
         known: items by their keys or positions.
         others: what any other item is; ``NOTHING`` if there are no others.
         escaped: others hold it, too.
+        keyed: it is a dict.
     """
 
     known: Mapping[Any, Any] = field(default_factory=dict)
     others: Any = None
     escaped: bool = False
+    keyed: bool = False
 
     def values(self) -> Iterator[Any]:
         """Yield what the items are."""

@@ -65,7 +65,7 @@ class Batches:
             copied = self.copy(value, node)
             return objects.whole(copied)
         if isinstance(whole, Items) and not whole.escaped:
-            if whole.others is NOTHING and whole.known and all(isinstance(key, str) for key in whole.known):
+            if whole.others is NOTHING and (whole.keyed or not whole.known):
                 return self.with_fields(Content(), whole.known.items(), node)
             rows = list(whole.values())
             if rows and all(isinstance(row, Ref) for row in rows):
@@ -96,7 +96,7 @@ class Batches:
         whole = self.reading.known.objects.whole(value) if isinstance(value, Ref) else None
         if not isinstance(whole, Items):
             return value
-        if whole.known and all(isinstance(key, str) for key in whole.known):
+        if whole.keyed:
             return self.make(node, self.content_of(value, node))
         if any(map(_is_ref, whole.values())):
             return self.make(node, self.content_of(value, node))
@@ -196,8 +196,7 @@ class Batches:
         """Return what a loop over a value has each time."""
         whole = self.reading.known.objects.whole(value)
         if isinstance(whole, Items):
-            keyed = whole.known and all(isinstance(key, str) for key in whole.known)
-            return None if keyed else self.any_item(whole)
+            return None if whole.keyed else self.any_item(whole)
         return self.copy(value, (node, "row"))
 
     # ---- changing -------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def _joined_items(one: Items, other: Items, join: Join) -> Items:
         for key, value in items.known.items():
             if key not in shared:
                 others = _either(others, value, join)
-    return Items(shared, others, one.escaped or other.escaped)
+    return Items(shared, others, one.escaped or other.escaped, one.keyed and other.keyed)
 
 
 def _either(one: Any, other: Any, join: Join) -> Any:
@@ -91,7 +91,7 @@ def renamed(value: Any, old: Any, new: Any) -> Any:
         return Ref(value.objects - {old} | {new}, value.choice) if old in value.objects else value
     if isinstance(value, Items):
         known = {key: renamed(item, old, new) for key, item in value.known.items()}
-        return Items(known, renamed(value.others, old, new), value.escaped)
+        return replace(value, known=known, others=renamed(value.others, old, new))
     if isinstance(value, Content):
         changed = {}
         for name, field in value.fields.items():

@@ -42,8 +42,7 @@ def _listed(reading: Reading, node: CallExpr, values: list[Any]) -> Value:
     if not isinstance(whole, Items):
         reading.known.objects.escape(*values)
         return None
-    keyed = any(isinstance(key, str) for key in whole.known)
-    if keyed:
+    if whole.keyed:
         return None
     return reading.batches.make(node, Items({}, reading.known.joined(list(whole.values()), NOTHING), whole.escaped))
 
@@ -108,7 +107,7 @@ def _dict(reading: Reading, node: CallExpr) -> Value:
         else:
             reading.known.objects.escape(value)
             others = None
-    return reading.batches.make(node, Items(known, others))
+    return reading.batches.make(node, Items(known, others, keyed=True))
 
 
 _OF_REFS: Final[dict[str, Callable[[Reading, CallExpr, list[Any]], Value]]] = {

@@ -30,7 +30,7 @@ from typedbatch.mypy.shapes.names import (
 from typedbatch.mypy.shapes.reading import Reading, operate
 from typedbatch.mypy.shapes.report import Report
 from typedbatch.mypy.shapes.sizes import Size
-from typedbatch.mypy.shapes.values import Array, Literal, MisfitError, Record, Several, Value
+from typedbatch.mypy.shapes.values import Array, Literal, MisfitError, Record, Several, Value, join
 from typedbatch.mypy.shapes.ways import catches_missing, is_missing_error, is_true, suppresses, takes_anything
 
 NO_VALUE = Literal(None)
@@ -81,6 +81,7 @@ class Flow:
         self._breaks: list[list[Known]] = []
         self._continues: list[list[Known]] = []
         self._returns: list[tuple[Value, Known]] = []
+        self._watched: list[dict[Any, Value]] = []
         self._kinds: dict[type[Statement], Callable[[Any], None]] = {
             nodes.ExpressionStmt: lambda node: self._expression(node.expr),
             nodes.AssignmentStmt: self._assignment,
@@ -115,6 +116,8 @@ class Flow:
             if self._ended:
                 return
             self._known.objects.seen_here()
+            for names in self._watched:
+                names.update((name, join(value, self._known.get(name))) for name, value in names.items())
             kind = self._kinds.get(type(statement))
             if kind is not None:
                 kind(statement)
@@ -335,8 +338,8 @@ class Flow:
 
     def _try(self, node: nodes.TryStmt) -> None:
         before = self._known.copy()
-        for name in assigned_in(node.body):
-            before.put(name, None)  # a handler may come at any line
+        names = {name: before.get(name) for name in assigned_in(node.body)}  # a handler may come at any line
+        self._watched.append(names)
         seen: dict[Any, Any] = {}
         self._known.objects.watching.append(seen)
         catches = any(map(is_missing_error, node.types))
@@ -345,7 +348,10 @@ class Flow:
             ways = [self._way(self._known.copy(), lambda: self.block(node.body))]
         self._reading.catching -= catches
         self._known.objects.watching.pop()
+        self._watched.pop()
         before.objects.contents.update(seen)
+        for name, value in names.items():
+            before.put(name, value)
         if node.else_body is not None and ways[0] is not None:
             other = node.else_body
             ways = [self._branch(ways[0], other)]

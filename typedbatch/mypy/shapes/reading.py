@@ -255,7 +255,7 @@ class Reading:
                 known[name.value] = held
             else:
                 others = held if others is NOTHING else join(others, held)
-        return self.batches.make(node, Items(known, others))
+        return self.batches.make(node, Items(known, others, keyed=True))
 
     # ---- batches --------------------------------------------------------------------------------------------------
 
@@ -337,7 +337,6 @@ class Reading:
         if node.op in ("and", "or"):
             return join(one, self._perhaps(node.right))
         other = self._operand(node, node.right)
-        self.known.objects.escape(*(value for value in (one, other) if node.op == "+" and self._is_items(value)))
         if isinstance(one, Ref) or isinstance(other, Ref):
             return self._of_refs(node, one, other)
         return self.tried(node, lambda: operate(node.op, one, other))
@@ -358,11 +357,11 @@ class Reading:
 
     def _of_refs(self, node: nodes.OpExpr, one: Value, other: Value) -> Value:
         """What an operator makes of a batch or list."""
-        items = one if self._is_items(one) else other
-        if self._is_items(items):
-            whole = self.known.objects.whole(items)
-            return self.batches.make(node, Items({}, self.known.joined(list(whole.values()), NOTHING), whole.escaped))
-        return None
+        lists = [self.known.objects.whole(value) for value in (one, other) if self._is_items(value)]
+        if lists:
+            values = [value for whole in lists for value in whole.values()]
+            return self.batches.make(node, Items({}, self.known.joined(values, NOTHING), any(w.escaped for w in lists)))
+        return self.batches.copy(one if isinstance(one, Ref) else other, node)
 
     def _operand(self, node: nodes.OpExpr, operand: Expression) -> Value:
         """Beside ``&`` and ``|`` of integers, ``~`` is meant for bits."""
@@ -376,6 +375,8 @@ class Reading:
 
     def _unary(self, node: nodes.UnaryExpr) -> Value:
         value = self.read(node.expr)
+        if isinstance(value, Ref):
+            return None if node.op == "not" else self.batches.copy(value, node)
         if isinstance(value, Array):
             if node.op == "~":
                 return self.tried(node, lambda: invert(value)) or value.typed(None)
