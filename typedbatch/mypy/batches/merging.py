@@ -70,7 +70,8 @@ def _joined_fields(one: Content, other: Content, name: str, join: Join, decide: 
     found, lacking = (here, other) if here is not None else (there, one)
     assert found is not None
     is_absent = lacking.presence(name) is Presence.ABSENT
-    if not is_absent or not found.sure or one.escaped or other.escaped:
+    is_known = found.sure or found.choice is not None
+    if not is_absent or not is_known or one.escaped or other.escaped:
         return found.unsure
     return Field(found.value, found.line, False, decide(max(found.line, lacking.absent.get(name, 0))))
 

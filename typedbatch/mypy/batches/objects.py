@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from typedbatch.mypy.batches.content import SOMETHING, Content, Items, Object, Ref
+from typedbatch.mypy.batches.content import SOMETHING, Choice, Content, Items, Object, Ref
 from typedbatch.mypy.batches.merging import Decide, Join, joined_objects, nothing_decides, renamed
 from typedbatch.mypy.fields import Rest
 
@@ -41,14 +41,14 @@ class Objects:
         before = self.contents.get(one)
         self.contents[one] = content
         for seen in self.watching if before is not None else ():
-            seen[one] = joined_objects(seen[one], before, self._join) if one in seen else before
+            seen[one] = joined_objects(seen[one], before, self._join, _by_error) if one in seen else before
 
     def seen_here(self) -> None:
         """Note that an exception may come here, so that a handler may find the objects as they are now."""
         for seen in self.watching:
             for one, known in seen.items():
                 if one in self.contents:
-                    seen[one] = joined_objects(known, self.contents[one], self._join)
+                    seen[one] = joined_objects(known, self.contents[one], self._join, _by_error)
 
     def merge(self, other: dict[Object, Any], decide: Decide = nothing_decides) -> None:
         """Take in what another way has left."""
@@ -121,6 +121,11 @@ class Objects:
             changed = renamed(content, old, new)
             if changed is not content:
                 self.contents[one] = changed
+
+
+def _by_error(line: int) -> Choice:
+    """Return the choice that an error makes, which no line of its handler always follows."""
+    return Choice(line, -1, -1)
 
 
 def inner_values(value: Any) -> Iterator[Any]:
