@@ -105,7 +105,8 @@ class Objects:
             name: replace(field, value=self.copied(field.value, make, (*path, name))) for name, field in whole.fields.items()
         }
         source = next(iter(value.objects)) if len(value.objects) == 1 and whole.rest is Rest.DECLARED else None
-        return make(path, Content(fields, whole.rest, whole.absent, widened=whole.widened, source=whole.source or source))
+        made = Content(fields, whole.rest, whole.absent, widened=whole.widened, source=whole.source or source)
+        return make(path, made.opened() if whole.escaped else made)
 
     def whole(self, ref: Ref) -> Any:
         """Return what the objects of a reference have in common."""
