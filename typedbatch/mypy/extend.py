@@ -125,7 +125,9 @@ def _kind(type_: Type | None) -> str | None:
     return next((_KINDS[base.fullname] for base in proper.type.mro if base.fullname in _KINDS), None)
 
 
-def _report_incomplete(ctx: FunctionContext, call: CallExpr, into: Instance, needed: Iterable[str], function: str) -> None:
+def _report_incomplete(
+    ctx: FunctionContext, call: CallExpr, into: Instance, needed: Iterable[str], function: str
+) -> None:
     source = get_proper_type(type_here(ctx.api, call.args[0], type_of(ctx.api, call.args[0])))
     if isinstance(source, AnyType) or not isinstance(source, Instance) or is_batch(source):
         return  # A plain batch is judged when the function is done.

@@ -27,9 +27,9 @@ from mypy.nodes import (
 from mypy.types import CallableType, Instance, TupleType, Type, TypeVarType, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared
 from typedbatch.mypy.batches.questions import Question, ask
+from typedbatch.mypy.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.fields import content, is_batch, one_type
 from typedbatch.mypy.internals import Api, current_type, fits, known_type
 from typedbatch.mypy.scopes import scope_around

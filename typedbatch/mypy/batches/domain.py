@@ -130,7 +130,9 @@ class Batches:
         info = class_named(self.reading.api, BATCH)
         found = info.get(name) if info is not None else None
         node = found.node if found is not None else None
-        return isinstance(node, (FuncDef, OverloadedFuncDef)) or (isinstance(node, Decorator) and not node.var.is_property)
+        return isinstance(node, (FuncDef, OverloadedFuncDef)) or (
+            isinstance(node, Decorator) and not node.var.is_property
+        )
 
     def field(self, node: Expression, owner: Ref, name: str, receiver: Expression) -> Any:
         """Return what a field holds; one that is missing is reported."""

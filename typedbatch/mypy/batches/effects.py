@@ -107,7 +107,9 @@ def _key_and_value(batches: Batches, node: CallExpr) -> tuple[str | None, Any]:
 METHODS: dict[str, Effect] = {
     **dict.fromkeys(("get_keys", "keys", "values", "items", "is_empty", "hasnull", "allclose", "to_dict"), _only_reads),
     **dict.fromkeys(("to_list_of_dicts", "replace_empty_batches_by_none", "set_rows"), _only_reads),
-    **dict.fromkeys(("copy", "to_torch", "to_numpy", "to_at_least_2d", "dropnull", "isnull", "to", "pin_memory"), _copies),
+    **dict.fromkeys(
+        ("copy", "to_torch", "to_numpy", "to_at_least_2d", "dropnull", "isnull", "to", "pin_memory"), _copies
+    ),
     **dict.fromkeys(("to_torch_", "to_numpy_", "empty_"), _in_place),
     **dict.fromkeys(("cat_", "stack_", "set_array_at_key", "popitem"), _opens),
     "apply_values_transform": _copies,

@@ -96,5 +96,3 @@ class Judge:
         missing = [name for name in needed if is_lacking(self._reading, contents, name)]
         if missing:
             self._reading.report.fail(messages.unfilled(what, missing), call, messages.EXTEND)
-
-

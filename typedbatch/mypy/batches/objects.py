@@ -102,7 +102,8 @@ class Objects:
         if not isinstance(whole, Content):
             return value
         fields = {
-            name: replace(field, value=self.copied(field.value, make, (*path, name))) for name, field in whole.fields.items()
+            name: replace(field, value=self.copied(field.value, make, (*path, name)))
+            for name, field in whole.fields.items()
         }
         source = next(iter(value.objects)) if len(value.objects) == 1 and whole.rest is Rest.DECLARED else None
         made = Content(fields, whole.rest, whole.absent, widened=whole.widened, source=whole.source or source)

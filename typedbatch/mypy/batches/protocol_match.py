@@ -11,9 +11,9 @@ from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny,
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Content, Presence, Ref
+from typedbatch.mypy.declare import RECORD
 from typedbatch.mypy.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.fields import Fields, Rest, alternatives, content, one_type
-from typedbatch.mypy.declare import RECORD
 from typedbatch.mypy.internals import Api, fits, member_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def lacking(reading: Reading, batch: Expression, value: Any, asked: Instance) ->
         return None
     missing = [name for name in names if is_lacking(reading, contents, name)]
     if missing:
-        return messages.lacking(asked.type.name, missing, shown_fields(contents), converted=reading.conversion(batch)), messages.ARGUMENT
+        return messages.lacking(
+            asked.type.name, missing, shown_fields(contents), converted=reading.conversion(batch)
+        ), messages.ARGUMENT
     maybe = may_lack(reading, contents, value, asked, "")
     if maybe is not None:
         return messages.may_lack(asked.type.name, *maybe), messages.MAYBE
@@ -96,7 +98,9 @@ def shown_fields(contents: list[Content]) -> Fields:
     return Fields(known, rest=rest)
 
 
-def may_lack(reading: Reading, contents: list[Content], value: Any, asked: Instance, path: str) -> tuple[str, int] | None:
+def may_lack(
+    reading: Reading, contents: list[Content], value: Any, asked: Instance, path: str
+) -> tuple[str, int] | None:
     """Return the path of a field that only some runs have set, with the line that it depends on."""
     for name, _ in declared_fields(asked.type):
         choice = reading.batches.judge.choice_of(name, contents, value)

@@ -9,8 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR, ARG_STAR2, CallExpr, Decorator, Expression, FuncDef, NameExpr
-
+from mypy.nodes import (
+    ARG_NAMED,
+    ARG_POS,
+    ARG_STAR,
+    ARG_STAR2,
+    CallExpr,
+    Decorator,
+    EllipsisExpr,
+    Expression,
+    ExpressionStmt,
+    FuncDef,
+    NameExpr,
+    Statement,
+    StrExpr,
+)
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
 from typedbatch.mypy import messages
@@ -69,8 +82,8 @@ class Summaries:
         is_here = function.fullname.rpartition(".")[0] == self._module
         if not is_here or function.is_coroutine:
             return None
-        if function.is_trivial_body:
-            return None  # ``...`` stands for anything
+        if all(map(_stands_for_anything, function.body.body)):
+            return None
         parameters: list[Object] = [((argument.variable, "given"), False) for argument in function.arguments]
         given: dict[Object, Any] = dict.fromkeys(parameters, Content(rest=Rest.DECLARED))
         types = function.type.arg_types if isinstance(function.type, CallableType) else ()
@@ -92,6 +105,11 @@ class Summaries:
 def item_of(parameter: Object) -> Object:
     """Return the object that stands for any item of a list that a function is given."""
     return ((parameter, "item"), True)
+
+
+def _stands_for_anything(statement: Statement) -> bool:
+    """Return whether a statement is a docstring, or ``...`` in place of what a function does."""
+    return isinstance(statement, ExpressionStmt) and isinstance(statement.expr, (EllipsisExpr, StrExpr))
 
 
 def _is_list(type_: Type) -> bool:
@@ -258,9 +276,13 @@ class Application:
     def _translated(self, after: Any) -> Any:
         if isinstance(after, Items):
             known = {key: self._value(item) for key, item in after.known.items()}
-            return Items(known, self._value(after.others) if isinstance(after.others, Ref) else after.others, after.escaped)
+            return Items(
+                known, self._value(after.others) if isinstance(after.others, Ref) else after.others, after.escaped
+            )
         fields = {
-            name: Field(self._value(held.value), self._node.line, held.sure) for name, held in after.fields.items() if held.line
+            name: Field(self._value(held.value), self._node.line, held.sure)
+            for name, held in after.fields.items()
+            if held.line
         }
         base = self._copied(after.source)
         if base is None:

@@ -493,7 +493,9 @@ def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     elsewhere = (FuncDef, Decorator, ClassDef, OverloadedFuncDef)
     known = Known(None, None, cache(lambda: handed_on(tree, is_followed)))
     known.unsteady = changed_inside(tree)
-    Flow(api, report, known, of_module=True, root=tree).statements([one for one in tree.defs if not isinstance(one, elsewhere)])
+    Flow(api, report, known, of_module=True, root=tree).statements(
+        [one for one in tree.defs if not isinstance(one, elsewhere)]
+    )
 
 
 def _dtype(value: Array) -> str:

@@ -290,9 +290,7 @@ class Reading:
             return True
         items = [get_proper_type(item) for item in alternatives(self.type_of(node))]
         items = [item.fallback if isinstance(item, LiteralType) else item for item in items]
-        return bool(items) and all(
-            isinstance(item, (Instance, TupleType)) and not _may_be_text(item) for item in items
-        )
+        return bool(items) and all(isinstance(item, (Instance, TupleType)) and not _may_be_text(item) for item in items)
 
     def is_excused(self, name: str) -> bool:
         """Does the code know that a field of that name may be missing."""

@@ -19,7 +19,6 @@ from mypy.nodes import (
     TupleExpr,
     WhileStmt,
 )
-
 from mypy.patterns import AsPattern, Pattern
 
 from typedbatch.mypy.batches.content import Choice
