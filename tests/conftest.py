@@ -19,11 +19,18 @@ pytest.register_assert_rewrite("tests.ops.helpers", "tests.tree.cases")
 
 settings.register_profile("default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fuzz", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="without the tests that take long")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples in the tests that one runs before a commit."""
+    if config.getoption("--quick") and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("quick")
 
 
 @pytest.hookimpl(trylast=True)  # once folders have marked their tests

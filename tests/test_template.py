@@ -39,6 +39,7 @@ def commands() -> list[str]:
     return steps[1:]
 
 
+@pytest.mark.slow
 def test_every_step_of_ci_passes(project):
     for command in commands():
         done = run(command, project)

@@ -440,6 +440,7 @@ def test_every_code_has_a_page_and_a_slip_is_pointed_out(tmp_path):
     assert "did you mean 'batch-shape'" in done.stderr
 
 
+@pytest.mark.slow
 def test_doctor_says_what_a_report_of_a_bug_needs(tmp_path):
     (tmp_path / "mypy.ini").write_text("[mypy]\nplugins = typedbatch.mypy\nfiles = mine\n")
     lines = run("doctor", cwd=tmp_path).stdout.splitlines()

@@ -114,10 +114,10 @@ def _split_sequences(columns: dict[str, Any]) -> None:
             f"must be {list(ids.shape)}, like prompts and responses side by side, got {list(present.shape)}",
             "attention_mask",
         )
-    for name, expected in (("input_ids", ids), ("position_ids", _positions(present))):
-        given = columns.get(name, expected)
+    for name in [name for name in ("input_ids", "position_ids") if name in columns]:
+        given, expected = columns[name], ids if name == "input_ids" else _positions(present)
         if given.shape == expected.shape and bool(((given == expected) | ~present).all()):
-            columns.pop(name, None)
+            del columns[name]
         elif name == "input_ids":
             raise StructureError("must be prompts and responses side by side, got different tokens", name)
     del columns["attention_mask"]

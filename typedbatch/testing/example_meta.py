@@ -23,8 +23,10 @@ def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:
         if nested is not None:
             meta[name] = example_meta(nested, path)
             continue
-        taken = [value for value in (*schema.choices(name), *_CANDIDATES) if schema.takes(name, value)]
-        if not taken:
+        for value in (*schema.choices(name), *_CANDIDATES):
+            if schema.takes(name, value):
+                meta[name] = copy(value)
+                break
+        else:
             raise SettingError(f"no example is known of meta[{name!r}]; pass a value: fields={{{path!r}: ...}}", path)
-        meta[name] = copy(taken[0])
     return meta
