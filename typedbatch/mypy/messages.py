@@ -11,8 +11,8 @@ from mypy.nodes import Expression
 from mypy.types import Type
 
 from typedbatch._names import nearest
-from typedbatch.mypy.fields import Fields, Rest
 from typedbatch.mypy.internals import Api
+from typedbatch.mypy.types.fields import Fields, Rest
 
 # What mypy says in such a place without the plugin has a code of its own; a comment that ignores it goes on to do so.
 FIELD = ErrorCode(

@@ -22,14 +22,14 @@ from mypy.plugin import (
 )
 from mypy.types import LiteralType, Type
 
-from typedbatch.mypy import arguments, attributes, construct, declare, extend, rows
-from typedbatch.mypy.fields import BATCH
-from typedbatch.mypy.methods import METHODS, RAGGED, numbered, padded
-from typedbatch.mypy.numpy_functions import of_batches
-from typedbatch.mypy.reworded import Rewording
+from typedbatch.mypy.arrays.declared import ANNOTATED, annotated, declares
+from typedbatch.mypy.engine.pending import CALLED, look, note, switch
 from typedbatch.mypy.settings import wants_shapes
-from typedbatch.mypy.shapes.declared import ANNOTATED, annotated, declares
-from typedbatch.mypy.shapes.pending import CALLED, look, note, switch
+from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
+from typedbatch.mypy.types.fields import BATCH
+from typedbatch.mypy.types.methods import METHODS, RAGGED, numbered, padded
+from typedbatch.mypy.types.numpy_functions import of_batches
+from typedbatch.mypy.types.reworded import Rewording
 
 _rewording = Rewording()
 _SWITCH = "TYPEDBATCH_PLUGIN"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from typedbatch.mypy.fields import Rest
+from typedbatch.mypy.types.fields import Rest
 
 Object = tuple[Any, bool]
 """The place in the program where an object was made, and whether it stands for those of earlier rounds of a loop."""

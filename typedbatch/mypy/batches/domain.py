@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from mypy.nodes import CallExpr, Decorator, Expression, FuncDef, IndexExpr, MemberExpr, Node, OverloadedFuncDef
 from mypy.types import Type
 
+from typedbatch.mypy.arrays.sizes import Size
+from typedbatch.mypy.arrays.values import Literal, Record, Span, Value, join
 from typedbatch.mypy.batches.content import NOTHING, SOMETHING, Content, Field, Items, Ref
 from typedbatch.mypy.batches.judge import Judge
 from typedbatch.mypy.batches.merging import joined_objects
-from typedbatch.mypy.extend import declared_fields
-from typedbatch.mypy.fields import BATCH, Fields, Rest, alternatives, content, is_batch
 from typedbatch.mypy.internals import class_named
-from typedbatch.mypy.shapes.sizes import Size
-from typedbatch.mypy.shapes.values import Literal, Record, Span, join
+from typedbatch.mypy.types.extend import declared_fields
+from typedbatch.mypy.types.fields import BATCH, Rest
 
 if TYPE_CHECKING:
-    from typedbatch.mypy.shapes.reading import Reading
+    from typedbatch.mypy.engine.reading import Reading
 
 UNKNOWN_BATCH = Ref(frozenset({SOMETHING}))
 
@@ -43,27 +43,21 @@ class Batches:
 
     def of_type(self, type_: Type, node: Any) -> Ref | None:
         """Return a batch of which only the type is known; None for what is not a batch."""
-        ways = alternatives(type_)
-        batches = [one for one in ways if is_batch(one)]
-        if not batches:
-            return None
-        fields = content(batches[0]) if len(batches) == 1 else Fields(rest=Rest.DECLARED)
-        assert fields is not None
-        known = {name: Field(sure=name not in fields.maybe) for name in fields.known}
-        return self.make((node, "type"), Content(known, fields.rest, escaped=True))
+        return self.reading.known.batch_of_type(type_, node)
 
-    def copy(self, value: Any, node: Any) -> Any:
+    def copy(self, value: Any, node: Any) -> Value:
         """Return a copy of a batch, which is made at a node, with copies of the batches in it."""
         objects = self.reading.known.objects
-        return objects.copied(value, lambda path, made: self.make((node, *path), made))
+        copied: Value = objects.copied(value, lambda path, made: self.make((node, *path), made))
+        return copied
 
     def content_of(self, value: Any, node: Any) -> Content:
         """Return the content of the batch that is made of a value: of another batch, a dict, a list of dicts."""
         objects = self.reading.known.objects
-        whole = objects.whole(value) if isinstance(value, Ref) else None
+        whole = objects.whole(value)
         if isinstance(whole, Content):
-            copied = self.copy(value, node)
-            return objects.whole(copied)
+            copied: Content = objects.whole(self.copy(value, node))
+            return copied
         if isinstance(whole, Items) and not whole.escaped:
             if whole.others is NOTHING and (whole.keyed or not whole.known):
                 return self.with_fields(Content(), whole.known.items(), node)
@@ -91,9 +85,9 @@ class Batches:
             made = made.with_field(name, Field(self.stored(value, (node, name)), line))
         return made
 
-    def stored(self, value: Any, node: Any) -> Any:
+    def stored(self, value: Value, node: Any) -> Value:
         """Return what a field holds that is set to a value: a dict becomes a batch, a list an array or a batch."""
-        whole = self.reading.known.objects.whole(value) if isinstance(value, Ref) else None
+        whole = self.reading.known.objects.whole(value)
         if not isinstance(whole, Items):
             return value
         if whole.keyed:
@@ -108,7 +102,7 @@ class Batches:
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
-    def attribute(self, node: MemberExpr, owner: Ref) -> Any:
+    def attribute(self, node: MemberExpr, owner: Ref) -> Value:
         """Return what ``batch.name`` is."""
         if self.is_member(node.name) and not self._may_have(owner, node.name):
             if self.is_method(node.name) or node.name == "__dict__":
@@ -134,7 +128,7 @@ class Batches:
             isinstance(node, Decorator) and not node.var.is_property
         )
 
-    def field(self, node: Expression, owner: Ref, name: str, receiver: Expression) -> Any:
+    def field(self, node: Expression, owner: Ref, name: str, receiver: Expression) -> Value:
         """Return what a field holds; one that is missing is reported."""
         objects = self.reading.known.objects
         contents = [objects.of(one) for one in owner.objects]
@@ -151,20 +145,20 @@ class Batches:
                 found.append(held.value)
         return self.reading.known.joined(found)
 
-    def _inner(self, node: Expression, owner: Any, made: Content, name: str) -> Any:
+    def _inner(self, node: Expression, owner: Any, made: Content, name: str) -> Value:
         """Return a batch that a field may hold of which nothing is known; what is written to it stays."""
         type_ = self.reading.type_of(node)
         if self.reading.untyped and made.rest is Rest.DECLARED:
-            inner = self.make((owner, name), Content(rest=Rest.DECLARED))
-        elif type_ is None or not any(map(is_batch, alternatives(type_))):
-            return None
+            inner: Ref | None = self.make((owner, name), Content(rest=Rest.DECLARED))
         else:
-            inner = self.of_type(type_, (owner, name))
+            inner = self.of_type(type_, (owner, name)) if type_ is not None else None
+        if inner is None:
+            return None
         held = made.fields.get(name, Field(sure=False))
         self.reading.known.objects.put(owner, made.with_field(name, replace(held, value=inner)))
         return inner
 
-    def item(self, node: IndexExpr, owner: Ref, index: Any) -> Any:
+    def item(self, node: IndexExpr, owner: Ref, index: Any) -> Value:
         """Return what ``owner[index]`` is: a field, rows, or an item of a list or dict."""
         whole = self.reading.known.objects.whole(owner)
         if isinstance(whole, Items):
@@ -182,19 +176,18 @@ class Batches:
             return value.value if isinstance(value.value, str) else None
         return self.reading.literal_text(key)
 
-    def _item_of(self, node: IndexExpr, items: Items, index: Any) -> Any:
+    def _item_of(self, node: IndexExpr, items: Items, index: Any) -> Value:
         if isinstance(index, Span):
             return self.make(node, Items({}, self.reading.known.joined(list(items.values()), NOTHING), items.escaped))
         key = _key(index)
-        if key is not None and key in items.known:
-            return items.known[key]
-        return self.any_item(items)
+        found: Value = items.known[key] if key is not None and key in items.known else self.any_item(items)
+        return found
 
-    def any_item(self, items: Items) -> Any:
+    def any_item(self, items: Items) -> Value:
         """Return what an item is, whichever it is."""
         return None if items.escaped else self.reading.known.joined(list(items.values()))
 
-    def item_of(self, value: Ref, node: Any) -> Any:
+    def item_of(self, value: Ref, node: Any) -> Value:
         """Return what a loop over a value has each time."""
         whole = self.reading.known.objects.whole(value)
         if isinstance(whole, Items):
@@ -272,7 +265,7 @@ class Batches:
             self.judge.read(node, receiver, name, [whole], owner)
             self.remove_field(node, owner, name)
 
-    def call(self, node: CallExpr, owner: Ref, name: str) -> Any:
+    def call(self, node: CallExpr, owner: Ref, name: str) -> Value:
         """Return what a call of a method gives, and note what it changes."""
         from typedbatch.mypy.batches.effects import METHODS, method_of_items
 
@@ -304,5 +297,5 @@ def _key(index: Any) -> Any:
     return index.value if isinstance(index, Literal) and isinstance(index.value, str) else None
 
 
-Effect = Callable[[Batches, CallExpr, Ref], Any]
+Effect = Callable[[Batches, CallExpr, Ref], Value]
 __all__ = ["UNKNOWN_BATCH", "Batches", "Effect"]

@@ -6,42 +6,43 @@ from typing import Any
 
 from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR2, CallExpr, Expression, MemberExpr
 
+from typedbatch.mypy.arrays.values import Several, Value
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Ref
 from typedbatch.mypy.batches.domain import Batches, Effect
-from typedbatch.mypy.fields import BATCH, Rest
+from typedbatch.mypy.types.fields import BATCH, Rest
 
-# ---- methods of batches ------------------------------------------------------------------------------------------------
+# ---- methods of batches -------------------------------------------------------------------------------------------
 
 
-def _only_reads(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _only_reads(batches: Batches, node: CallExpr, owner: Ref) -> None:
     for value in batches.reading.arguments(node):
         batches.escape(value)
 
 
-def _copies(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _copies(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     batches.escape(*batches.reading.arguments(node))
     return batches.copy(owner, node)
 
 
-def _splits(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _splits(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     batches.reading.arguments(node)
     part = batches.copy(owner, (node, "part"))
     return batches.make(node, Items({}, batches.reading.known.aged(part)))
 
 
-def _opens(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _opens(batches: Batches, node: CallExpr, owner: Ref) -> None:
     batches.escape(*batches.reading.arguments(node))
     batches.open(owner)
 
 
-def _gets(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _gets(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     name, _ = _key_and_value(batches, node)
     made = batches.reading.known.objects.whole(owner)
     found = made.fields.get(name) if isinstance(made, Content) and name is not None else None
     return found.value if found is not None and found.sure else None
 
 
-def _updates(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _updates(batches: Batches, node: CallExpr, owner: Ref) -> None:
     new = _given(batches, node)
 
     def updated(made: Any) -> Any:
@@ -58,7 +59,7 @@ def _updates(batches: Batches, node: CallExpr, owner: Ref) -> Any:
         batches.escape(owner)
 
 
-def _sets_default(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _sets_default(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     name, value = _key_and_value(batches, node)
     if name is None:
         batches.open(owner)
@@ -73,7 +74,7 @@ def _sets_default(batches: Batches, node: CallExpr, owner: Ref) -> Any:
     return made.fields[name].value if isinstance(made, Content) and name in made.fields else None
 
 
-def _pops(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _pops(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     name, value = _key_and_value(batches, node)
     batches.escape(value)
     if name is None:
@@ -85,16 +86,16 @@ def _pops(batches: Batches, node: CallExpr, owner: Ref) -> Any:
     return found.value if found is not None else None
 
 
-def _clears(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _clears(batches: Batches, node: CallExpr, owner: Ref) -> None:
     batches.reading.known.objects.change(owner, lambda made: Content(escaped=made.escaped))
 
 
-def _in_place(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _in_place(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     batches.escape(*batches.reading.arguments(node))
     return owner
 
 
-def _joins_class_call(batches: Batches, node: CallExpr, owner: Ref) -> Any:
+def _joins_class_call(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     return cat(batches, node)
 
 
@@ -125,11 +126,11 @@ METHODS: dict[str, Effect] = {
 """What each method does; any other one may do anything."""
 
 
-# ---- functions ---------------------------------------------------------------------------------------------------------
+# ---- functions ----------------------------------------------------------------------------------------------------
 
 
 def _given(batches: Batches, node: CallExpr, skip: tuple[str, ...] = ()) -> Content:
-    """Return the content of the batch that arguments make, as those of ``Batch(...)``, ``dict(...)`` and ``update(...)``."""
+    """Return the content of the batch that arguments make, as in ``Batch(...)`` and ``update(...)``."""
     made = Content()
     for argument, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True):
         value = batches.reading.read(argument)
@@ -157,7 +158,7 @@ def construct(batches: Batches, node: CallExpr) -> Ref:
     return batches.make(node, _given(batches, node, ("copy", "meta")))
 
 
-def cat(batches: Batches, node: CallExpr) -> Any:
+def cat(batches: Batches, node: CallExpr) -> Value:
     """``cat`` and ``stack``: a new batch with the fields of all."""
     reading = batches.reading
     values = reading.arguments(node)
@@ -179,7 +180,7 @@ def cat(batches: Batches, node: CallExpr) -> Any:
     return batches.make(node, batches.columns(made))
 
 
-def copied(batches: Batches, node: CallExpr) -> Any:
+def copied(batches: Batches, node: CallExpr) -> Value:
     """``copy.copy(batch)`` and its like: what is given, once more."""
     values = batches.reading.arguments(node)
     if not values or not isinstance(values[0], Ref):
@@ -189,13 +190,13 @@ def copied(batches: Batches, node: CallExpr) -> Any:
     return batches.copy(values[0], node) if isinstance(whole, Content) else values[0]
 
 
-def chunk(batches: Batches, node: CallExpr) -> Any:
+def chunk(batches: Batches, node: CallExpr) -> Value:
     """``chunk(batch, n)``: a list of parts."""
     part = copied(batches, node)
     return batches.make((node, "parts"), Items({}, batches.reading.known.aged(part))) if isinstance(part, Ref) else None
 
 
-def union(batches: Batches, node: CallExpr) -> Any:
+def union(batches: Batches, node: CallExpr) -> Value:
     """``union(one, two)``: a new batch with the fields of both."""
     values = batches.reading.arguments(node)
     made = Content()
@@ -204,12 +205,12 @@ def union(batches: Batches, node: CallExpr) -> Any:
     return batches.make(node, made)
 
 
-def read_only(batches: Batches, node: CallExpr) -> Any:
+def read_only(batches: Batches, node: CallExpr) -> None:
     """Read the arguments of a function that changes none of them."""
     batches.reading.arguments(node)
 
 
-def set_attribute(batches: Batches, node: CallExpr) -> Any:
+def set_attribute(batches: Batches, node: CallExpr) -> None:
     """``setattr(batch, name, value)`` and ``delattr(batch, name)``."""
     values = batches.reading.arguments(node)
     name = batches.name_of(node.args[1], values[1]) if len(values) > 1 else None
@@ -247,10 +248,10 @@ FUNCTIONS = {
 """Functions that take batches, by their full names."""
 
 
-# ---- lists and dicts ---------------------------------------------------------------------------------------------------
+# ---- lists and dicts ----------------------------------------------------------------------------------------------
 
 
-def method_of_items(batches: Batches, node: CallExpr, owner: Ref, items: Items, name: str) -> Any:
+def method_of_items(batches: Batches, node: CallExpr, owner: Ref, items: Items, name: str) -> Value:
     """Return what a method of a list or dict gives, and note what it changes."""
     values = batches.reading.arguments(node)
     if name in ("append", "appendleft", "add") and values:
@@ -269,8 +270,6 @@ def method_of_items(batches: Batches, node: CallExpr, owner: Ref, items: Items, 
     if name == "values":
         return batches.make(node, Items({}, batches.reading.known.joined(list(items.values()), NOTHING)))
     if name == "items":
-        from typedbatch.mypy.shapes.values import Several
-
         return batches.make(node, Items({}, Several((None, batches.any_item(items)))))
     if name in ("keys", "index", "count", "sort", "reverse"):
         if name in ("sort", "reverse"):

@@ -8,13 +8,13 @@ from mypy.nodes import CallExpr, Expression, Node
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Choice, Content, Field, Presence, Ref
+from typedbatch.mypy.batches.near import near_miss
 from typedbatch.mypy.batches.questions import Question
-from typedbatch.mypy.fields import Rest
-from typedbatch.mypy.near import near_miss
-from typedbatch.mypy.scopes import place_of
+from typedbatch.mypy.engine.scopes import place_of
+from typedbatch.mypy.types.fields import Rest
 
 if TYPE_CHECKING:
-    from typedbatch.mypy.shapes.reading import Reading
+    from typedbatch.mypy.engine.reading import Reading
 
 
 class Judge:
@@ -37,7 +37,8 @@ class Judge:
         if self._reading.is_excused(name):
             return
         if self._reading.needs is not None and found == [Presence.UNKNOWN] and self._reading.is_certain():
-            self._reading.needs.add(*owner.objects, name, node.line)
+            for one in owner.objects:
+                self._reading.needs.add(one, name, node.line)
         if all(one is Presence.ABSENT for one in found):
             known = {one: None for made in contents for one, field in made.fields.items() if field.sure}
             self._reading.report.fail(messages.missing(name, known), node, messages.FIELD)

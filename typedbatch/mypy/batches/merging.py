@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from typedbatch.mypy.batches.content import NOTHING, Choice, Content, Field, Items, Presence, Ref
-from typedbatch.mypy.fields import Rest
+from typedbatch.mypy.types.fields import Rest
 
 Join = Callable[[Any, Any], Any]
 Decide = Callable[[int], Choice | None]
@@ -77,7 +77,7 @@ def _joined_fields(one: Content, other: Content, name: str, join: Join, decide: 
 
 
 def _joined_choices(here: Field, there: Field, decide: Decide) -> Choice | None:
-    """Return what decides about a field that is sure on one way; where several set it, a missing ``else`` may be meant."""
+    """Return what decides about a field that is sure on one way; several that set it may mean a missing ``else``."""
     if here.choice == there.choice:
         return here.choice
     if here.sure == there.sure:

@@ -8,7 +8,7 @@ from typing import Any
 
 from typedbatch.mypy.batches.content import SOMETHING, Choice, Content, Items, Object, Ref
 from typedbatch.mypy.batches.merging import Decide, Join, joined_objects, nothing_decides, renamed
-from typedbatch.mypy.fields import Rest
+from typedbatch.mypy.types.fields import Rest
 
 _UNKNOWN = Content(rest=Rest.DECLARED, escaped=True)
 _DEEPEST = 4
@@ -109,9 +109,11 @@ class Objects:
         made = Content(fields, whole.rest, whole.absent, widened=whole.widened, source=whole.source or source)
         return make(path, made.opened() if whole.escaped else made)
 
-    def whole(self, ref: Ref) -> Any:
-        """Return what the objects of a reference have in common."""
-        contents = [self.of(one) for one in ref.objects]
+    def whole(self, value: Any) -> Any:
+        """Return what the objects of a reference have in common; None for other values."""
+        if not isinstance(value, Ref):
+            return None
+        contents = [self.of(one) for one in value.objects]
         out = contents[0]
         for other in contents[1:]:
             out = joined_objects(out, other, self._join)

@@ -11,13 +11,13 @@ from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny,
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Content, Presence, Ref
-from typedbatch.mypy.declare import RECORD
-from typedbatch.mypy.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.fields import Fields, Rest, alternatives, content, one_type
 from typedbatch.mypy.internals import Api, fits, member_of
+from typedbatch.mypy.types.declare import RECORD
+from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
+from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, one_type
 
 if TYPE_CHECKING:
-    from typedbatch.mypy.shapes.reading import Reading
+    from typedbatch.mypy.engine.reading import Reading
 
 
 def asked_protocol(type_: Type | None) -> Instance | None:
@@ -122,7 +122,7 @@ _DEPTH = 4
 
 
 def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str]) -> str:
-    """Return what is to be said of a field of another type than the protocol declares; empty if all are of its types."""
+    """Return a message about a field whose type is not the declared one; empty if all are."""
     type_ = reading.type_of(batch)
     fields = content(one_type(reading.api, type_)) if type_ is not None else None
     if fields is None or get_type_vars(asked):

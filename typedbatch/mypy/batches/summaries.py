@@ -27,13 +27,13 @@ from mypy.nodes import (
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
 from typedbatch.mypy import messages
+from typedbatch.mypy.arrays.values import Many, Several, Value
 from typedbatch.mypy.batches.content import Content, Field, Items, Object, Presence, Ref
 from typedbatch.mypy.batches.needs import Needs
-from typedbatch.mypy.fields import Rest
-from typedbatch.mypy.shapes.values import Many, Several
+from typedbatch.mypy.types.fields import Rest
 
 if TYPE_CHECKING:
-    from typedbatch.mypy.shapes.reading import Reading
+    from typedbatch.mypy.engine.reading import Reading
 
 
 @dataclass(frozen=True)
@@ -148,15 +148,15 @@ class Application:
                 self._known[item_of(parameter)] = self._item_of(value)
         self._changed: set[Object] = set()
 
-    def _item_of(self, value: Any) -> Any:
+    def _item_of(self, value: Any) -> Value:
         """Return what any item of a list is for the caller."""
-        whole = self._reading.known.objects.whole(value) if isinstance(value, Ref) else None
+        whole = self._reading.known.objects.whole(value)
         if isinstance(whole, Items):
             return self._reading.batches.any_item(whole)
         several = value.items if isinstance(value, Several) else ()
         return value.item if isinstance(value, Many) else self._reading.known.joined(list(several))
 
-    def apply(self) -> Any:
+    def apply(self) -> Value:
         """Return what the call gives, once everything is done that the function does."""
         given = [one for one in self._known if one in self._summary.contents]
         for one in given:
@@ -249,12 +249,12 @@ class Application:
                 self._known[one] = self._field_of(owner, name)
                 self._change(one)
 
-    def _field_of(self, owner: Ref, name: str) -> Any:
+    def _field_of(self, owner: Ref, name: str) -> Value:
         objects = self._reading.known.objects
         held = [made.fields.get(name) for made in map(objects.of, owner.objects) if isinstance(made, Content)]
         return self._reading.known.joined([one.value if one is not None else None for one in held])
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: Any) -> Value:
         """Return what a value of the function is for the caller."""
         if isinstance(value, Ref):
             return self._reading.known.joined([self._object(one) for one in value.objects])
@@ -262,15 +262,17 @@ class Application:
             return Several(tuple(map(self._value, value.items)), value.listed)
         return Many(self._value(value.item)) if isinstance(value, Many) and isinstance(value.item, Ref) else None
 
-    def _object(self, one: Object) -> Any:
+    def _object(self, one: Object) -> Value:
         if one in self._known:
-            return self._known[one]
+            known: Value = self._known[one]
+            return known
         after = self._summary.contents.get(one)
         if not isinstance(after, (Content, Items)):
             return None
         made = self._reading.batches.make((self._node, one), Content())
         self._known[one] = made
-        self._reading.known.objects.put(*made.objects, self._translated(after))
+        for new in made.objects:
+            self._reading.known.objects.put(new, self._translated(after))
         return self._reading.known.aged(made) if one[1] else made
 
     def _translated(self, after: Any) -> Any:
@@ -299,7 +301,7 @@ class Application:
         if not isinstance(given, Ref):
             return None
         copied = self._reading.batches.copy(given, (self._node, "copy", source))
-        whole = self._reading.known.objects.whole(copied) if isinstance(copied, Ref) else None
+        whole = self._reading.known.objects.whole(copied)
         return whole if isinstance(whole, Content) else None
 
 
