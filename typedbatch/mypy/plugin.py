@@ -23,6 +23,7 @@ from mypy.plugin import (
 from mypy.types import LiteralType, Type
 
 from typedbatch.mypy.arrays.declared import ANNOTATED, annotated, declares
+from typedbatch.mypy.batches.carried import carry
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
 from typedbatch.mypy.settings import wants_shapes
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
@@ -67,6 +68,8 @@ class TypedBatchPlugin(Plugin):
         return declare.close if fullname == BATCH else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        if fullname == BATCH:
+            return carry
         return annotated if fullname in ANNOTATED and self._shapes else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:

@@ -36,9 +36,7 @@ class Judge:
             self._reading.known.objects.change(owner, lambda made: made.with_field(name, Field()))  # or it is caught
         if self._reading.is_excused(name):
             return
-        if self._reading.needs is not None and found == [Presence.UNKNOWN] and self._reading.is_certain():
-            for one in owner.objects:
-                self._reading.needs.add(one, name, node.line)
+        self.need(owner, contents, name, node)
         if all(one is Presence.ABSENT for one in found):
             known = {one: None for made in contents for one, field in made.fields.items() if field.sure}
             self._reading.report.fail(messages.missing(name, known), node, messages.FIELD)
@@ -48,6 +46,13 @@ class Judge:
             self._reading.report.fail(messages.maybe(name, choice.line), node, messages.MAYBE)
         elif all(one is Presence.UNKNOWN for one in found):
             self._near_miss(node, receiver, name, contents)
+
+    def need(self, owner: Ref, contents: list[Any], name: str, node: Node) -> None:
+        """Note that the function needs a field of what it is given, or copies."""
+        is_unknown = len(contents) == 1 and contents[0].presence(name) is Presence.UNKNOWN
+        if self._reading.needs is not None and is_unknown and self._reading.is_certain():
+            for one in owner.objects:
+                self._reading.needs.add(contents[0].source or one, name, node.line)
 
     def choice_of(self, name: str, contents: list[Content], owner: Any) -> Choice | None:
         """Return the branch that decides whether a batch has a field; None if none does, or it cannot be told."""

@@ -20,7 +20,10 @@ from mypy.nodes import (
     Expression,
     ExpressionStmt,
     FuncDef,
+    MemberExpr,
+    MypyFile,
     NameExpr,
+    RefExpr,
     Statement,
     StrExpr,
 )
@@ -64,11 +67,13 @@ class Summaries:
     Args:
         module: name of the file's module.
         run: go through a function with objects for its parameters; returns what it returns, and the contents then.
+        elsewhere: get a function of another file with its body; None if it is not known.
     """
 
-    def __init__(self, module: str, run: Summarize) -> None:
+    def __init__(self, module: str, run: Summarize, elsewhere: Callable[[FuncDef], FuncDef | None]) -> None:
         self._module = module
         self._run = run
+        self._elsewhere = elsewhere
         self._made: dict[FuncDef, Summary | None] = {}
 
     def of(self, function: FuncDef) -> Summary | None:
@@ -80,8 +85,10 @@ class Summaries:
 
     def _summary(self, function: FuncDef) -> Summary | None:
         is_here = function.fullname.rpartition(".")[0] == self._module
-        if not is_here or function.is_coroutine:
-            return None
+        found = function if is_here else self._elsewhere(function)
+        return self._of_body(found) if found is not None and not found.is_coroutine else None
+
+    def _of_body(self, function: FuncDef) -> Summary | None:
         if all(map(_stands_for_anything, function.body.body)):
             return None
         parameters: list[Object] = [((argument.variable, "given"), False) for argument in function.arguments]
@@ -122,7 +129,11 @@ _LISTS = frozenset({"builtins.list", "typing.Sequence", "typing.Iterable", "typi
 
 def called(node: CallExpr) -> FuncDef | None:
     """Return the function that is called, if its name can mean no other."""
-    function: Any = node.callee.node if isinstance(node.callee, NameExpr) else None
+    callee = node.callee
+    is_name = isinstance(callee, NameExpr) or (
+        isinstance(callee, MemberExpr) and isinstance(callee.expr, RefExpr) and isinstance(callee.expr.node, MypyFile)
+    )
+    function: Any = getattr(callee, "node", None) if is_name else None
     if isinstance(function, Decorator) and not function.decorators:
         function = function.func
     return function if isinstance(function, FuncDef) and not function.is_property else None
@@ -177,6 +188,7 @@ class Application:
         for name in names:
             if self._reading.is_excused(name) or self._reading.batches.is_member(name):
                 continue
+            self._reading.batches.judge.need(value, contents, name, self._node)
             if all(one.presence(name) is Presence.ABSENT for one in contents):
                 known = {one: None for made in contents for one, held in made.fields.items() if held.sure}
                 text = messages.needed(name, self._summary.function.name, known)

@@ -14,9 +14,11 @@ from typedbatch.mypy.arrays.declared import bind, declared_by
 from typedbatch.mypy.arrays.elementwise import in_place
 from typedbatch.mypy.arrays.sizes import Size
 from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
+from typedbatch.mypy.batches.carried import text_of
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.summaries import Summaries
+from typedbatch.mypy.engine.binding import bound
 from typedbatch.mypy.engine.calling import is_followed
 from typedbatch.mypy.engine.known import Known
 from typedbatch.mypy.engine.names import (
@@ -31,7 +33,7 @@ from typedbatch.mypy.engine.names import (
 from typedbatch.mypy.engine.reading import Reading, operate
 from typedbatch.mypy.engine.report import Report
 from typedbatch.mypy.engine.ways import catches_missing, is_missing_error, is_true, suppresses, takes_anything
-from typedbatch.mypy.internals import known_type
+from typedbatch.mypy.internals import depend, known_type
 
 NO_VALUE = Literal(None)
 _MOST_ROUNDS = 4
@@ -476,7 +478,14 @@ def summaries_of(api: Any, tree: MypyFile) -> Summaries:
         flow = Flow(api, report, known, root=function)
         return flow.summed_up(function, needs)
 
-    summaries = Summaries(tree.fullname, run)
+    def elsewhere(function: FuncDef) -> FuncDef | None:
+        text, module = text_of(function), function.fullname.rpartition(".")[0]
+        if text is None or module not in api.modules:
+            return None
+        depend(api, module, function.fullname)
+        return bound(api.modules, module, function, text)
+
+    summaries = Summaries(tree.fullname, run, elsewhere)
     return summaries
 
 

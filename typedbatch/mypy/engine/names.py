@@ -28,10 +28,11 @@ _ASKS = frozenset({"ndim", "dim", "dtype", "is_floating_point", "is_complex", "i
 
 def assigned_in(body: Node) -> list[Any]:
     """Names that are assigned to, each as often as it is; those of a loop twice."""
-    return [name for node in nodes_in(body) for target in _targets(node) for name in _names(target)]
+    return [name.node for node in nodes_in(body) for target in targets_of(node) for name in names_in(target)]
 
 
-def _targets(node: Node) -> list[Expression]:
+def targets_of(node: Node) -> list[Expression]:
+    """Return what a statement or expression assigns to; the target of a loop twice."""
     if isinstance(node, nodes.AssignmentStmt):
         return node.lvalues
     if isinstance(node, nodes.OperatorAssignmentStmt):
@@ -45,14 +46,15 @@ def _targets(node: Node) -> list[Expression]:
     return [target for target in node.target if target is not None] if isinstance(node, nodes.WithStmt) else []
 
 
-def _names(target: Expression) -> Iterator[Any]:
+def names_in(target: Expression) -> Iterator[nodes.NameExpr]:
+    """Yield the names in the target of an assignment."""
     if isinstance(target, nodes.NameExpr):
-        yield target.node
+        yield target
     elif isinstance(target, (nodes.TupleExpr, nodes.ListExpr)):
         for item in target.items:
-            yield from _names(item)
+            yield from names_in(item)
     elif isinstance(target, nodes.StarExpr):
-        yield from _names(target.expr)
+        yield from names_in(target.expr)
 
 
 def bound_often(function: nodes.FuncDef) -> set[Any]:
@@ -83,7 +85,7 @@ def handed_on(body: Node, reads: Callable[[nodes.CallExpr], bool]) -> set[Any]:
     found = {
         inner.node
         for node in nodes_in(body)
-        for target in _targets(node)
+        for target in targets_of(node)
         if not isinstance(target, nodes.NameExpr) or isinstance(node, nodes.OperatorAssignmentStmt)
         for inner in nodes_in(target)
         if isinstance(inner, nodes.NameExpr)
