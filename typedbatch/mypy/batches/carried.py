@@ -12,9 +12,18 @@ from typing import Any
 
 from mypy.nodes import FuncDef, MypyFile
 from mypy.plugin import AnalyzeTypeContext
-from mypy.types import CallableType, ExtraAttrs, Instance, LiteralType, Type, TypeVarType, get_proper_type
-
-from typedbatch.mypy.types.fields import BATCH
+from mypy.semanal import SemanticAnalyzer
+from mypy.types import (
+    CallableType,
+    ExtraAttrs,
+    Instance,
+    LiteralType,
+    TupleType,
+    Type,
+    TypeVarType,
+    UnionType,
+    get_proper_type,
+)
 
 _KEY = "<text>"
 _LONGEST = 6_000
@@ -24,7 +33,7 @@ _LONGEST = 6_000
 def carry(ctx: AnalyzeTypeContext) -> Type:
     """Return ``Batch`` as mypy analyzes it; in the signature of a function, with the function's text."""
     analyser: Any = ctx.api
-    info = analyser.api.lookup_fully_qualified(BATCH).node
+    info = analyser.lookup_qualified(ctx.type.name, ctx.type).node
     found: Type = analyser.analyze_type_with_type_info(info, ctx.type.args, ctx.type, ctx.type.empty_tuple_index)
     text = _text_around(analyser.api)
     if text is None or not isinstance(found, Instance):
@@ -36,7 +45,7 @@ def carry(ctx: AnalyzeTypeContext) -> Type:
 
 def _text_around(semantic: Any) -> str | None:
     """Return the text of the function whose signature is analyzed; None in a body, a stub, or a nested function."""
-    if semantic.is_func_scope() or semantic.is_stub_file:
+    if not isinstance(semantic, SemanticAnalyzer) or semantic.is_func_scope() or semantic.is_stub_file:
         return None
     function = semantic.scope.function
     if not isinstance(function, FuncDef) or function.end_line is None:
@@ -68,13 +77,11 @@ def _carried(type_: Type, depth: int = 3) -> str | None:
     proper = get_proper_type(type_)
     if isinstance(proper, TypeVarType):
         return _carried(proper.upper_bound, depth)
-    inner: list[Type] = []
+    inner: list[Type] = list(proper.items) if isinstance(proper, (UnionType, TupleType)) else []
     if isinstance(proper, Instance):
         kept = get_proper_type(proper.extra_attrs.attrs.get(_KEY)) if proper.extra_attrs is not None else None
         if isinstance(kept, LiteralType) and isinstance(kept.value, str):
             return kept.value
         inner = list(proper.args)
-    else:
-        inner = list(getattr(proper, "items", ()))
-    found = [text for one in inner if depth and (text := _carried(one, depth - 1)) is not None]
-    return found[0] if found else None
+    texts = (_carried(one, depth - 1) for one in inner if depth)
+    return next((text for text in texts if text is not None), None)

@@ -70,12 +70,12 @@ def look(ctx: FunctionContext) -> Type:
 
 
 def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> None:
-    if function is None:
-        of_module(api, report, tree)
-        report.send()
-    for one in functions_of(function) if function is not None else ():
+    for one in functions_of(function) if function is not None else [None]:
         try:
-            go_through(api, report, one)
+            if one is None:
+                of_module(api, report, tree)
+            else:
+                go_through(api, report, one)
         except Exception:  # whatever is in this one, the others are looked at
             if api.options.show_traceback:
                 raise
