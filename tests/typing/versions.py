@@ -9,9 +9,9 @@ import pytest
 from tests.typing.checkers import MYPYS
 
 BETWEEN = MYPYS[1:-1]
-"""What the plugin needs of mypy, and what mypy makes of types, changes from the oldest to the newest once, if at all."""
+"""What works with the oldest and with the newest seldom fails with these."""
 
 
 def each(names: Iterable[str]) -> list[object]:
-    """Return parameters for checkers of such names; the mypys between the oldest and the newest are left to a release."""
+    """Return parameters for these checkers; the mypys between the oldest and the newest are left to a release."""
     return [pytest.param(name, marks=pytest.mark.release) if name in BETWEEN else name for name in names]
