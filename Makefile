@@ -1,4 +1,4 @@
-# make demo: see what it is for.   make test: before a commit.   make check: everything.   make bench: the figures in the docs.
+# make demo: see what it is for.   make test: before a commit.   make check: what a change must pass.   make bench: the figures in the docs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

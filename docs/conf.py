@@ -59,9 +59,7 @@ copybutton_prompt_is_regexp = True
 
 def setup(app: Sphinx) -> None:
     """What no setting says."""
-    gc.set_threshold(
-        100_000
-    )  # a build makes objects and throws few away, so that looking for these took a quarter of it
+    gc.set_threshold(100_000)  # a build throws few objects away, and looking for them took a quarter of its time
     app.connect("source-read", _end_of_examples)
     app.connect("autodoc-process-bases", _public_bases)
 

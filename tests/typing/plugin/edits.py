@@ -220,13 +220,10 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
         Edit("file is gone", "a.py", lambda _: None),
     ),
     (Edit("file is back", "a.py", lambda _: A),),
+    # Each of these changes a size, too, as mypy's daemon looks at sizes and the clock.
     (_replace("function adds rows of the same number", "used.py", "return a - b", "return a - b[1:]"),),
-    (
-        _replace(
-            "shape of a parameter elsewhere", "declared.py", 'adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]'
-        ),
-    ),
-    (_replace("shape of an attribute elsewhere", "declared.py", '"A D"', '"Actions 5"'),),
+    (_replace("parameter is reshaped", "declared.py", 'adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]'),),
+    (_replace("attribute is reshaped", "declared.py", '"A D"', '"Actions 5"'),),
     (_replace("top of the module adds rows of the same number", "used.py", "torch.zeros(4)", "torch.zeros( 3 )"),),
 )
 
