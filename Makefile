@@ -1,4 +1,4 @@
-# make demo: see what it is for.   make test: before a commit.   make check: everything.   make bench: the figures in the docs.
+# make demo: see what it is for.   make test: before a commit.   make check: what a change must pass.   make bench: the figures in the docs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -130,9 +130,11 @@ lowest:
 licences-docs: $(VENV)/.rllib
 	$(VENV)/rllib/bin/python -m tests.release.licences > docs/licences.md
 
-# HEAD is built, installed into empty environments and seen by six type checkers; dist then has what can be uploaded.
+# Tests that make check leaves out are run; HEAD is built, installed into empty environments and seen by six type checkers;
+# dist then has what can be uploaded.
 # Another Python: make release-check PYTHONS="--python PATH --python PATH"
-release-check: $(VENV)/.dev
+release-check: $(VENV)/.dev $(VENV)/.mypys
+	$(BIN)/python -m pytest -n auto --dist worksteal --release -m release
 	$(BIN)/python -m tests.release $(PYTHONS)
 
 fuzz: $(VENV)/.dev

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 
 from sphinx.application import Sphinx
@@ -58,6 +59,7 @@ copybutton_prompt_is_regexp = True
 
 def setup(app: Sphinx) -> None:
     """What no setting says."""
+    gc.set_threshold(100_000)  # a build throws few objects away, and looking for them took a quarter of its time
     app.connect("source-read", _end_of_examples)
     app.connect("autodoc-process-bases", _public_bases)
 

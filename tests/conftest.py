@@ -1,4 +1,4 @@
-"""Settings that every test shares, and which tests ``make test`` leaves to ``make check``."""
+"""Settings that every test shares, and which tests are left to ``make check`` or to ``make release-check``."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ settings.load_profile("default")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="without the tests that take long")
+    parser.addoption("--release", action="store_true", help="with the tests that are left to make release-check")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,10 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # once folders have marked their tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--quick"):
-        slow = [item for item in items if _is_slow(item)]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not _is_slow(item)]
+    """Leave out what is slow with ``--quick``, and what is for a release without ``--release``."""
+    quick, release = config.getoption("--quick"), config.getoption("--release")
+    left = [item for item in items if (quick and _is_slow(item)) or (not release and _is_for_a_release(item))]
+    config.hook.pytest_deselected(items=left)
+    left_out = set(left)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:
@@ -55,3 +58,7 @@ def kept(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) 
 
 def _is_slow(item: pytest.Item) -> bool:
     return item.get_closest_marker("slow") is not None and item.get_closest_marker("quick") is None
+
+
+def _is_for_a_release(item: pytest.Item) -> bool:
+    return item.get_closest_marker("release") is not None

@@ -13,19 +13,23 @@ from pathlib import Path
 import pytest
 
 import typedbatch
+from tests.typing.caches import MYPY, warm
 
 EXAMPLES = Path(typedbatch.__file__).parent.parent / "docs" / "examples"
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A copy of the template."""
-    return shutil.copytree(
-        EXAMPLES / "template", tmp_path / "myagent", ignore=shutil.ignore_patterns("__pycache__", ".*")
-    )
+Done = subprocess.CompletedProcess[str]
 
 
-def run(command: str, project: Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Done]]:
+    """A copy of the template, with the cache that mypy leaves there, and what each step of CI said."""
+    unwanted = shutil.ignore_patterns("__pycache__", ".*")
+    project = shutil.copytree(EXAMPLES / "template", tmp_path_factory.mktemp("template") / "myagent", ignore=unwanted)
+    return project, [run(command, project) for command in commands()]
+
+
+def run(command: str, project: Path) -> Done:
     """Run a command of CI with this Python."""
     program, *arguments = shlex.split(command)
     assert program == "python"
@@ -40,9 +44,8 @@ def commands() -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_step_of_ci_passes(project):
-    for command in commands():
-        done = run(command, project)
+def test_every_step_of_ci_passes(checked):
+    for done in checked[1]:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -53,7 +56,8 @@ def test_tox_runs_the_same():
 
 
 @pytest.mark.slow
-def test_mistakes_are_found(project):
+def test_mistakes_are_found(checked, tmp_path):
+    project = shutil.copytree(checked[0], tmp_path / "myagent")
     module = project / "myagent" / "batches.py"
     source = module.read_text(encoding="utf-8")
     module.write_text(
@@ -63,6 +67,11 @@ def test_mistakes_are_found(project):
     assert done.returncode == 1
     assert 'Rollout has no field "reward"; did you mean "rew"?' in done.stdout
     assert "retruns" in done.stdout
-    (project / "mypy.ini").write_text("[mypy]\nfiles = myagent\nstrict = True\n")
-    module.write_text(source, encoding="utf-8")
-    assert "Literal[True]" in run("python -m mypy", project).stdout  # the plugin is off
+
+
+@pytest.mark.slow
+def test_a_plugin_that_is_off_is_found(checked, kept, tmp_path):
+    project = shutil.copytree(checked[0], tmp_path / "myagent")
+    (project / "mypy.ini").write_text(MYPY.settings["mypy.ini"] + "files = myagent\n", encoding="utf-8")
+    cache = warm(kept, MYPY, tmp_path / "cache")
+    assert "Literal[True]" in run(f"python -m mypy --cache-dir={cache}", project).stdout

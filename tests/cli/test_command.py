@@ -22,6 +22,7 @@ import torch
 from typer.testing import CliRunner
 
 import typedbatch
+from tests.typing.caches import MYPY, PLUGIN, warm
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
 from typedbatch._report import page_address
 from typedbatch.cli.commands import app
@@ -441,13 +442,15 @@ def test_every_code_has_a_page_and_a_slip_is_pointed_out(tmp_path):
 
 
 @pytest.mark.slow
-def test_doctor_says_what_a_report_of_a_bug_needs(tmp_path):
-    (tmp_path / "mypy.ini").write_text("[mypy]\nplugins = typedbatch.mypy\nfiles = mine\n")
+def test_doctor_says_what_a_report_of_a_bug_needs(kept, tmp_path, monkeypatch):
+    monkeypatch.setenv("MYPY_CACHE_DIR", str(warm(kept, PLUGIN, tmp_path / "with plugin")))
+    (tmp_path / "mypy.ini").write_text(PLUGIN.settings["mypy.ini"] + "files = mine\n")
     lines = run("doctor", cwd=tmp_path).stdout.splitlines()
     assert len(lines) == 10
     assert lines[0] == f"typedbatch         {typedbatch.__version__}"
     assert lines[-1] == "mypy plugin        on, in the settings that mypy finds in this folder"
-    (tmp_path / "mypy.ini").write_text("[mypy]\n")
+    monkeypatch.setenv("MYPY_CACHE_DIR", str(warm(kept, MYPY, tmp_path / "without")))
+    (tmp_path / "mypy.ini").write_text(MYPY.settings["mypy.ini"])
     found = json.loads(run("doctor", "--json", cwd=tmp_path).stdout)
     assert found["numpy"] == np.__version__
     assert found["mypy plugin"].startswith("off in this folder")

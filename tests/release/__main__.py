@@ -1,4 +1,4 @@
-"""``make release-check``: all that can be looked at before a release is uploaded, one line per check."""
+"""``make release-check``, less tests: all that can be looked at before a release is uploaded, one line per check."""
 
 from __future__ import annotations
 

@@ -25,14 +25,16 @@ def scores(printed: str) -> list[float]:
     return [float(score) for score in re.findall(r"mean return +([\d.]+)", printed)]
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.quick), 2])
+@pytest.mark.parametrize(
+    "seed", [pytest.param(0, marks=pytest.mark.quick), 1, pytest.param(2, marks=pytest.mark.release)]
+)
 def test_ppo(seed, capsys):
     runpy.run_path(str(EXAMPLES / "ppo.py"))["main"](seed)
     assert scores(capsys.readouterr().out)[-1] >= 475
 
 
 def test_dqn(capsys):
-    runpy.run_path(str(EXAMPLES / "dqn.py"))["main"](1, prioritized=True)
+    runpy.run_path(str(EXAMPLES / "dqn.py"))["main"](2, prioritized=True)
     assert scores(capsys.readouterr().out)[-1] >= 475
 
 

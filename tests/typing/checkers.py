@@ -184,7 +184,7 @@ def run(checker: Checker, folder: Path, cache: Path, python: Path = THIS_PYTHON)
         (folder / name).write_text(text, encoding="utf-8")
     command = command_of(checker, cache, python)
     programs = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
-    alone = [name for name, source in programs.items() if checker.sets_defaults and _evaluates_a_type(source)]
+    alone = [name for name, source in programs.items() if is_alone(checker, source)]
     found: list[Diagnostic] = []
     for together in [[name for name in programs if name not in alone], *([name] for name in alone)]:
         found += _run_once(checker, [*command, *together], folder, python) if together else []
@@ -195,6 +195,11 @@ def command_of(checker: Checker, cache: Path, python: Path = THIS_PYTHON) -> lis
     """How it is called, less the files."""
     places = {"python": python, "environment": sys.prefix, "cache": cache}
     return [part.format(**places) for part in checker.command.split()]
+
+
+def is_alone(checker: Checker, source: str) -> bool:
+    """Return whether a program is checked in a run of its own, as it could make others fail."""
+    return checker.sets_defaults and _evaluates_a_type(source)
 
 
 def _evaluates_a_type(source: str) -> bool:

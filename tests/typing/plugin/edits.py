@@ -1,4 +1,4 @@
-"""A project of three modules, and what is done to it, edit by edit."""
+"""A project of five modules, two of them about shapes, and what is done to it, edit by edit."""
 
 from __future__ import annotations
 
@@ -122,7 +122,29 @@ def passes(store: Store) -> WantedMore:
     return extend(rollout, WantedMore, returns=rollout.obs)
 """
 
-START = {"a.py": A, "b.py": B, "c.py": C}
+DECLARED = """\
+from jaxtyping import Float
+from torch import Tensor
+def loss(logp: Float[Tensor, "N"], adv: Float[Tensor, "N"]) -> Float[Tensor, ""]:
+    return -(logp * adv).mean()
+class Net:
+    weight: Float[Tensor, "A D"]
+"""
+USED = """\
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from declared import Net, loss
+def train(logp: Float[Tensor, "N"], adv: Float[Tensor, "N 1"], net: Net) -> Tensor:
+    x: Float[Tensor, "N 4"] = torch.zeros(len(logp), 4)
+    y = x @ net.weight[:, :3].T
+    return loss(logp, adv)
+def other(a: Float[Tensor, "T B"], b: Float[Tensor, "T+1 B"]) -> Tensor:
+    return a - b
+a = torch.zeros(3) + torch.zeros(4)
+"""
+
+START = {"a.py": A, "b.py": B, "c.py": C, "declared.py": DECLARED, "used.py": USED}
 
 
 @dataclass(frozen=True)
@@ -198,6 +220,11 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
         Edit("file is gone", "a.py", lambda _: None),
     ),
     (Edit("file is back", "a.py", lambda _: A),),
+    # Each of these changes a size, too, as mypy's daemon looks at sizes and the clock.
+    (_replace("function adds rows of the same number", "used.py", "return a - b", "return a - b[1:]"),),
+    (_replace("parameter is reshaped", "declared.py", 'adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]'),),
+    (_replace("attribute is reshaped", "declared.py", '"A D"', '"Actions 5"'),),
+    (_replace("top of the module adds rows of the same number", "used.py", "torch.zeros(4)", "torch.zeros( 3 )"),),
 )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from importlib.util import find_spec
 from operator import ne
 from pathlib import Path
@@ -28,10 +27,10 @@ slow = pytest.mark.skipif(settings.get_current_profile_name() != "fuzz", reason=
 # ---- the same reports in every way -----------------------------------------------------------------------------------
 
 
-def compare(kept: Path, place: Path, ways: dict[str, runs.Way], *options: str) -> str:
-    """Where reports differ from those of a cold run, after each step of the project; empty when they do nowhere."""
+def compare(kept: Path, place: Path, ways: dict[str, runs.Way], *options: str, every: int = 1) -> str:
+    """Where reports differ from those of a cold run, after these steps of the project; empty when they do nowhere."""
     run_cold = runs.cold(place / "cold", warm(kept, PLUGIN, place / "base", *options), *options)
-    steps = [(says, {"mypy.ini": CONFIG, **files}) for says, files in states()]
+    steps = [(says, {"mypy.ini": CONFIG, **files}) for says, files in states()][::every]
     with ThreadPoolExecutor() as pool:
         expected, *found = pool.map(lambda way: [way(files) for _, files in steps], [run_cold, *ways.values()])
     assert all(map(ne, expected, expected[1:])), "a step changes no report, so a stale one would not be noticed"
@@ -44,16 +43,17 @@ def compare(kept: Path, place: Path, ways: dict[str, runs.Way], *options: str) -
 
 
 def test_reports_are_those_of_a_cold_run(kept: Path, tmp_path: Path) -> None:
-    caches = [warm(kept, PLUGIN, tmp_path / name) for name in ("warm", "parallel", "daemon")]
-    with ExitStack() as stack:
-        ways = {
-            "from its cache": by_command(tmp_path / "a", caches[0]),
-            "in parallel": by_command(tmp_path / "b", caches[1], "--num-workers=2"),
-            "in the daemon": stack.enter_context(
-                runs.in_daemon(tmp_path / "c", caches[2], "--use-fine-grained-cache"),
-            ),
-        }
+    caches = [warm(kept, PLUGIN, tmp_path / name) for name in ("warm", "daemon")]
+    with runs.in_daemon(tmp_path / "b", caches[1], "--use-fine-grained-cache") as daemon:
+        ways = {"from its cache": by_command(tmp_path / "a", caches[0]), "in the daemon": daemon}
         different = compare(kept, tmp_path, ways)
+    assert not different, different
+
+
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.release)])  # a step takes many seconds
+def test_reports_are_those_of_a_cold_run_in_parallel(every: int, kept: Path, tmp_path: Path) -> None:
+    way = by_command(tmp_path / "a", warm(kept, PLUGIN, tmp_path / "warm"), "--num-workers=2")
+    different = compare(kept, tmp_path, {"in parallel": way}, every=every)
     assert not different, different
 
 
@@ -76,7 +76,8 @@ def test_each_code_is_reported_in_the_project(kept: Path, tmp_path: Path) -> Non
     """Or else comparing its reports would show nothing about the plugin."""
     cache = warm(kept, PLUGIN, tmp_path / "cache")
     said = str(by_command(tmp_path / "a", cache)({"mypy.ini": CONFIG, **next(states())[1]}))
-    assert set(re.findall(r"\[(batch-.*)\]", said)) >= {"batch-field", "batch-maybe-field", "batch-extend"}
+    codes = {"batch-field", "batch-maybe-field", "batch-extend", "batch-shape"}
+    assert set(re.findall(r"\[(batch-.*)\]", said)) >= codes
 
 
 @pytest.mark.parametrize("said", ["x.py:1: error: INTERNAL ERROR", "Traceback (most recent call last):", "usage: mypy"])
@@ -198,6 +199,7 @@ def use_batches(place: Path) -> int:
     return made
 
 
+@pytest.mark.release
 def test_real_code_with_batches_in_it_crashes_nothing(kept: Path) -> None:
     folder = kept / "real"
     copy_packages(folder)

@@ -77,6 +77,7 @@ def test_each_alone(kept: Path, place: Path, together: dict[str, list[str]]) -> 
         assert found.get(name, []) == together.get(name, [])
 
 
+@pytest.mark.release  # its daemon takes long to start, and test_runs has one that is asked after more edits
 def test_in_the_daemon_after_edits(kept: Path, place: Path, together: dict[str, list[str]]) -> None:
     names = sorted(sources())
     some = Random(1).sample(names, 8)

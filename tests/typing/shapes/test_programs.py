@@ -13,6 +13,7 @@ import pytest
 
 from tests.typing.caches import warm
 from tests.typing.checkers import CHECKERS, MYPYS, CheckerMissingError, call, command_of, with_plugin
+from tests.typing.versions import each
 
 HERE = Path(__file__).parent
 NOT_FOUND = {"loc_logits_unshifted_gather.py"}  # torch takes a shorter index, which is meant more often than not
@@ -20,7 +21,7 @@ KINDS = ("programs", "wrong", "right")
 Reports = dict[str, list[tuple[int, str]]]
 
 
-@pytest.fixture(scope="module", params=MYPYS)
+@pytest.fixture(scope="module", params=each(MYPYS))
 def reports(request: pytest.FixtureRequest, kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
     """What each mypy prints of every program, by program."""
     place = tmp_path_factory.mktemp("shapes")

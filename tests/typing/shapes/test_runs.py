@@ -1,75 +1,18 @@
-"""One verdict: cold, from the cache, in parallel, in the daemon; and no crash, whatever is declared."""
+"""No crash, whatever is declared; ``tests.typing.plugin.test_runs`` compares what different runs report of shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.typing.caches import PLUGIN, warm
-from tests.typing.plugin import runs
-from tests.typing.plugin.runs import CONFIG, by_command, check, fill
-
-DECLARED = """\
-from jaxtyping import Float
-from torch import Tensor
-def loss(logp: Float[Tensor, "N"], adv: Float[Tensor, "N"]) -> Float[Tensor, ""]:
-    return -(logp * adv).mean()
-class Net:
-    weight: Float[Tensor, "A D"]
-"""
-USED = """\
-import torch
-from jaxtyping import Float
-from torch import Tensor
-from declared import Net, loss
-def train(logp: Float[Tensor, "N"], adv: Float[Tensor, "N 1"], net: Net) -> Tensor:
-    x: Float[Tensor, "N 4"] = torch.zeros(len(logp), 4)
-    y = x @ net.weight[:, :3].T
-    return loss(logp, adv)
-def other(a: Float[Tensor, "T B"], b: Float[Tensor, "T+1 B"]) -> Tensor:
-    return a - b
-a = torch.zeros(3) + torch.zeros(4)
-"""
-
-
-def steps() -> Iterator[tuple[str, dict[str, str]]]:
-    """The files after each change; each changes a report, and a size, as mypy's daemon looks at sizes and the clock."""
-    files = {"mypy.ini": CONFIG, "declared.py": DECLARED, "used.py": USED}
-    yield "at first", files
-    files = {**files, "used.py": USED.replace("return a - b", "return a - b[1:]")}
-    yield "a function is mended", files
-    files = {**files, "declared.py": DECLARED.replace('adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]')}
-    yield "only the text of a declaration in another file changes", files
-    files = {**files, "declared.py": files["declared.py"].replace('"A D"', '"Actions 5"')}
-    yield "that of an attribute in another file", files
-    files = {**files, "used.py": files["used.py"].replace("torch.zeros(4)", "torch.zeros( 3 )")}
-    yield "the top of the module is mended", files
-
-
-def test_reports_are_those_of_a_cold_run(kept: Path, tmp_path: Path) -> None:
-    run_cold = runs.cold(tmp_path / "cold", warm(kept, PLUGIN, tmp_path / "base"))
-    caches = [warm(kept, PLUGIN, tmp_path / name) for name in ("warm", "parallel", "daemon")]
-    changes = list(steps())
-    expected = [run_cold(files) for _, files in changes]
-    assert all(one != other for one, other in pairwise(expected))
-    assert "[batch-shape]" in str(expected[0])
-    with ExitStack() as stack:
-        ways = {
-            "from its cache": by_command(tmp_path / "a", caches[0]),
-            "in parallel": by_command(tmp_path / "b", caches[1], "--num-workers=2"),
-            "in the daemon": stack.enter_context(runs.in_daemon(tmp_path / "c", caches[2], "--use-fine-grained-cache")),
-        }
-        for name, way in ways.items():
-            for (says, files), report in zip(changes, expected, strict=True):
-                assert runs.differences(report, way(files)) == "", f"{says}, {name}"
+from tests.typing.plugin.edits import DECLARED, USED
+from tests.typing.plugin.runs import CONFIG, check, fill
 
 
 def test_it_is_turned_off(kept: Path, tmp_path: Path) -> None:
-    _, files = next(steps())
+    files = {"declared.py": DECLARED, "used.py": USED}
     for number, section in enumerate(("[typedbatch-mypy]\nshapes = false\n", "[typedbatch-mypy]\nshapes = no\n")):
         fill(tmp_path / str(number), {**files, "mypy.ini": f"{CONFIG}\n{section}"})
         assert "batch-" not in str(check(tmp_path / str(number), warm(kept, PLUGIN, tmp_path / f"cache{number}")))
