@@ -33,7 +33,7 @@ class Batches:
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
-        self.judge = Judge(reading)
+        self.judge: Judge = Judge(reading)
 
     # ---- objects --------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Known:
         objects: dict[Object, Any] | None = None,
     ) -> None:
         self.values: dict[Any, Value] = values if values is not None else {}
-        self.objects = Objects(join, objects)
+        self.objects: Objects = Objects(join, objects)
         self._handed_on = handed_on
         self.unsteady: set[Any] = set()
         """Names that functions inside assign to: they may be anything after any call."""

@@ -63,7 +63,7 @@ class Reading:
         self.api = api
         self.report = report
         self.known = known
-        self.ways = Ways()
+        self.ways: Ways = Ways()
         self.catching = 0
         """The number of ``try`` and ``with`` around that handle a missing field."""
         self.untyped = False
@@ -71,7 +71,7 @@ class Reading:
         self.needs: Needs | None = None
         self.yielded: list[Value] = []
         self._root = root
-        self.batches = Batches(self)
+        self.batches: Batches = Batches(self)
         self.of_module = False
         """Whether this is the top of a module, whose names nothing else assigns to while it runs."""
         self.in_first_round: Callable[[], bool] = bool
