@@ -69,7 +69,7 @@ class TypedBatchPlugin(Plugin):
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
         if fullname == BATCH:
-            return carry
+            return _carry
         return annotated if fullname in ANNOTATED and self._shapes else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
@@ -130,6 +130,11 @@ def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
 
 def _read_field(name: str) -> Hook[AttributeContext]:
     return _of_batch(partial(attributes.read, name=name), "default_attr_type")
+
+
+def _carry(ctx: AnalyzeTypeContext) -> Type:
+    _rewording.watch(ctx.api)
+    return carry(ctx)
 
 
 def _active(ctx: FunctionContext) -> Type:

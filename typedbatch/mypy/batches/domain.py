@@ -11,7 +11,7 @@ from mypy.types import Type
 
 from typedbatch.mypy.arrays.sizes import Size
 from typedbatch.mypy.arrays.values import Literal, Record, Span, Value, join
-from typedbatch.mypy.batches.content import NOTHING, SOMETHING, Content, Field, Items, Ref
+from typedbatch.mypy.batches.content import NOTHING, SOMETHING, Content, Field, Items, Presence, Ref
 from typedbatch.mypy.batches.judge import Judge
 from typedbatch.mypy.batches.merging import joined_objects
 from typedbatch.mypy.internals import class_named
@@ -138,11 +138,10 @@ class Batches:
         found: list[Any] = []
         for one, made in zip(owner.objects, contents, strict=True):
             held = made.fields.get(name)
-            if held is None or held.value is None:
-                inner = self._inner(node, one, made, name)
-                found.append(inner)
-            else:
+            if held is not None and held.value is not None:
                 found.append(held.value)
+            elif made.presence(name) is not Presence.ABSENT:
+                found.append(self._inner(node, one, made, name))
         return self.reading.known.joined(found)
 
     def _inner(self, node: Expression, owner: Any, made: Content, name: str) -> Value:
@@ -223,9 +222,7 @@ class Batches:
         """Note what ``owner[index] = value`` does."""
         whole = self.reading.known.objects.whole(owner)
         if isinstance(whole, Items):
-            key = _key(index)
-            self._kept_by(owner, value)
-            self.add(owner, value, key)
+            self._set_item(owner, value, _key(index))
             return
         name = self.name_of(target.index, index)
         if name is not None:
@@ -234,15 +231,29 @@ class Batches:
             self.open(owner)
             self.escape(value)
 
-    def add(self, owner: Ref, value: Any, key: Any = None) -> None:
-        """Note that a list or dict gets an item."""
+    def _set_item(self, owner: Ref, value: Any, key: Any) -> None:
+        """Note that a list or dict gets an item for a key, which is None if it is not known."""
+        if key is None:
+            self.add(owner, value)
+
+        def changed(items: Any) -> Any:
+            if not isinstance(items, Items):
+                return items
+            if key is not None:
+                return replace(items, known={**items.known, key: value})
+            known = {one: self.reading.known.joined([held, value]) for one, held in items.known.items()}
+            return replace(items, known=known)
+
+        self._kept_by(owner, value)
+        self.reading.known.objects.change(owner, changed)
+
+    def add(self, owner: Ref, value: Any) -> None:
+        """Note that a list or dict gets another item."""
         self._kept_by(owner, value)
 
         def added(items: Any) -> Any:
             if not isinstance(items, Items):
                 return items
-            if key is not None:
-                return replace(items, known={**items.known, key: value})
             others = value if items.others is NOTHING else self.reading.known.joined([items.others, value])
             return replace(items, others=others)
 

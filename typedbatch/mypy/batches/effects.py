@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR2, CallExpr, Expression, MemberExpr
@@ -225,7 +226,7 @@ def set_attribute(batches: Batches, node: CallExpr) -> None:
         batches.remove_field(node, values[0], name)
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[Batches, CallExpr], Value]] = {
     "builtins.setattr": set_attribute,
     "builtins.delattr": set_attribute,
     BATCH: construct,

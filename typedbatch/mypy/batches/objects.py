@@ -46,9 +46,10 @@ class Objects:
     def seen_here(self) -> None:
         """Note that an exception may come here, so that a handler may find the objects as they are now."""
         for seen in self.watching:
-            for one, known in seen.items():
-                if one in self.contents:
-                    seen[one] = joined_objects(known, self.contents[one], self._join, _by_error)
+            for one, content in self.contents.items():
+                known = seen.setdefault(one, content)
+                if known is not content:
+                    seen[one] = joined_objects(known, content, self._join, _by_error)
 
     def merge(self, other: dict[Object, Any], decide: Decide = nothing_decides) -> None:
         """Take in what another way has left."""

@@ -40,7 +40,7 @@ from typedbatch.mypy.engine.known import Known, field_declared
 from typedbatch.mypy.engine.report import Report
 from typedbatch.mypy.engine.scopes import Scope, scope_of
 from typedbatch.mypy.engine.ways import Ways
-from typedbatch.mypy.internals import known_type, module_around
+from typedbatch.mypy.internals import known_type, module_around, outcomes
 from typedbatch.mypy.nodes import children, nodes_in
 from typedbatch.mypy.types.fields import alternatives
 
@@ -333,7 +333,8 @@ class Reading:
     def _operator(self, node: nodes.OpExpr) -> Value:
         one = self._operand(node, node.left)
         if node.op in ("and", "or"):
-            return join(one, self._perhaps(node.right))
+            goes_on = self._outcomes(node.left)[0 if node.op == "and" else 1]
+            return join(one, self._perhaps(node.right)) if goes_on else one
         other = self._operand(node, node.right)
         if isinstance(one, Ref) or isinstance(other, Ref):
             return self._of_refs(node, one, other)
@@ -391,8 +392,15 @@ class Reading:
             return None
         return self.tried(node, lambda: binary(node.operators[0], values[0], values[1]))
 
+    def _outcomes(self, condition: Expression) -> tuple[bool, bool]:
+        """Whether a condition may hold, and whether it may not."""
+        return (True, True) if self.untyped else outcomes(self.api, condition)
+
     def _conditional(self, node: nodes.ConditionalExpr) -> Value:
         self.read(node.cond)
+        holds, fails = self._outcomes(node.cond)
+        if not (holds and fails):
+            return self.read(node.if_expr if holds else node.else_expr)
         self.report.quiet += self.in_first_round()
         with self.ways.inside():
             before = self.known.copy()

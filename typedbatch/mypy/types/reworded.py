@@ -31,35 +31,28 @@ from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declare
 from typedbatch.mypy.batches.questions import Question, ask
 from typedbatch.mypy.engine.pending import note
 from typedbatch.mypy.engine.scopes import scope_around
-from typedbatch.mypy.internals import Api, current_type, fits, known_type
+from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, known_type
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.types.fields import content, is_batch, one_type
 from typedbatch.mypy.wording import plain_words
 
 _NO_ATTRIBUTE = re.compile(r'"[^"]*" has no attribute "(\w+)"')
-_OF_A_VALUE = ("return-value", "assignment", "list-item", "dict-item", "misc", "type-var", "arg-type")
+_ANSWERED = ("attr-defined", "return-value", "assignment", "list-item", "dict-item", "misc", "type-var", "arg-type")
 
 
 class Rewording:
-    """Looks at every error of a run of mypy.
-
-    It knows the checker only once a hook of the plugin was asked. As the daemon checks a function by itself, an error
-    is answered if that was in the same function; else its words are shortened and no more.
-    """
+    """Watcher of every error of a run of mypy."""
 
     def __init__(self) -> None:
-        self._api: Api | None = None
-        self._target: str | None = None
         self._watcher: ErrorWatcher | None = None
         self._answered: ErrorInfo | None = None
         self._busy = False
 
-    def watch(self, api: Api) -> None:
-        """Look at the errors of the function, or file, that is being checked."""
-        errors: Any = getattr(getattr(api, "msg", None), "errors", None)
+    def watch(self, api: object) -> None:
+        """Look at the errors of a run, of which any hook was asked."""
+        errors = errors_of(api)
         if errors is None:
             return
-        self._api, self._target = api, errors.current_target()
         watchers: list[ErrorWatcher] = errors._watchers  # noqa: SLF001  # there is no public way to keep a watcher
         if not any(one is self._watcher for one in watchers):
             self._watcher = ErrorWatcher(errors, filter_errors=self._is_taken_back)
@@ -69,25 +62,26 @@ class Rewording:
         if info.severity == "note":
             return self._answered is not None and info.parent_error is self._answered
         self._answered = None
-        if self._busy or self._api is None:
+        api = current_checker()
+        if self._busy or api is None:
             return False
         self._busy = True
         try:
-            return self._answer(self._api, info, is_known=info.target == self._target)
+            return self._answer(api, info)
         except Exception:  # as in any hook: whatever mypy's internals do, a user's run must go on
-            if self._api.options.show_traceback:
+            if api.options.show_traceback:
                 raise
             return False
         finally:
             self._busy = False
 
-    def _answer(self, api: Api, info: ErrorInfo, is_known: bool) -> bool:
+    def _answer(self, api: Api, info: ErrorInfo) -> bool:
         code = info.code.code if info.code is not None else ""
-        told = _expression_at(api, info) if is_known and not code.startswith("batch-") else None
+        told = _expression_at(api, info) if code in _ANSWERED else None
         text = None
         if told is not None and code == "attr-defined":
             text = _of_attribute(api, told[0], info.message)
-        elif told is not None and code in _OF_A_VALUE:
+        elif told is not None:
             text = _of_value(api, *told, info)
         if text is None:
             if code.startswith("batch-") or "Batch" in info.message:
