@@ -14,7 +14,7 @@ from mypy.lookup import lookup_fully_qualified
 from mypy.nodes import Expression, FuncDef, MypyFile, NameExpr, Node, TypeInfo, Var
 from mypy.plugin import CheckerPluginInterface
 from mypy.subtypes import find_member, is_same_type, is_subtype
-from mypy.types import AnyType, Instance, Type, TypeOfAny, get_proper_type
+from mypy.types import AnyType, Instance, Type, TypeOfAny, UninhabitedType, get_proper_type
 
 Api = CheckerPluginInterface
 
@@ -37,7 +37,13 @@ def outcomes(api: Api, condition: Expression) -> tuple[bool, bool]:
     if find is None or known_type(api, condition) is None:
         return True, True
     holds, fails = find(condition)
-    return holds is not None, fails is not None
+    return _is_possible(holds), _is_possible(fails)
+
+
+def _is_possible(narrowed: dict[Expression, Type] | None) -> bool:
+    """Return whether a run may be where expressions are narrowed to these types; mypy 1 says None where it may not."""
+    types = narrowed.values() if narrowed is not None else [UninhabitedType()]
+    return not any(isinstance(get_proper_type(type_), UninhabitedType) for type_ in types)
 
 
 def class_named(api: Api, fullname: str) -> TypeInfo | None:
