@@ -7,14 +7,43 @@ from contextlib import contextmanager
 from typing import Any
 
 from mypy.checker import DeferredNode
+from mypy.checker_state import checker_state
+from mypy.errors import Errors
 from mypy.literals import literal_hash
 from mypy.lookup import lookup_fully_qualified
 from mypy.nodes import Expression, FuncDef, MypyFile, NameExpr, Node, TypeInfo, Var
 from mypy.plugin import CheckerPluginInterface
 from mypy.subtypes import find_member, is_same_type, is_subtype
-from mypy.types import AnyType, Instance, Type, TypeOfAny, get_proper_type
+from mypy.types import AnyType, Instance, Type, TypeOfAny, UninhabitedType, get_proper_type
 
 Api = CheckerPluginInterface
+
+
+def current_checker() -> Api | None:
+    """The checker of the file that is being checked; None while mypy does anything else."""
+    checker: Any = checker_state.type_checker
+    return checker  # type: ignore[no-any-return]  # it has all that plugins use, which its own type leaves out
+
+
+def errors_of(api: object) -> Errors | None:
+    """What collects the errors of a run, for a checker or an analyser of types."""
+    owner: Any = getattr(api, "msg", None) or getattr(api, "api", None)
+    return getattr(owner, "errors", None)
+
+
+def outcomes(api: Api, condition: Expression) -> tuple[bool, bool]:
+    """Return whether a condition may hold, and whether it may not, by the types of what it tests."""
+    find: Any = getattr(api, "find_isinstance_check", None)
+    if find is None or known_type(api, condition) is None:
+        return True, True
+    holds, fails = find(condition)
+    return _is_possible(holds), _is_possible(fails)
+
+
+def _is_possible(narrowed: dict[Expression, Type] | None) -> bool:
+    """Return whether a run may be where expressions are narrowed to these types; mypy 1 says None where it may not."""
+    types = narrowed.values() if narrowed is not None else [UninhabitedType()]
+    return not any(isinstance(get_proper_type(type_), UninhabitedType) for type_ in types)
 
 
 def class_named(api: Api, fullname: str) -> TypeInfo | None:
@@ -156,3 +185,10 @@ def fits(value: Type, expected: Type) -> bool:
 def same(one: Type, other: Type) -> bool:
     """Are the two types the same."""
     return is_same_type(one, other)
+
+
+def depend(api: Api, module: str, function: str) -> None:
+    """Have mypy check the function that is being checked anew after another one has changed, in any file."""
+    checker: Any = api
+    checker.module_refs.add(module)
+    checker.tree.plugin_deps.setdefault(f"<{function}>", set()).add(checker.tscope.current_full_target())

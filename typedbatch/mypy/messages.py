@@ -11,8 +11,8 @@ from mypy.nodes import Expression
 from mypy.types import Type
 
 from typedbatch._names import nearest
-from typedbatch.mypy.fields import Fields, Rest
 from typedbatch.mypy.internals import Api
+from typedbatch.mypy.types.fields import Fields, Rest
 
 # What mypy says in such a place without the plugin has a code of its own; a comment that ignores it goes on to do so.
 FIELD = ErrorCode(
@@ -28,15 +28,19 @@ ARGUMENT = ErrorCode(
 EXTEND = ErrorCode("batch-extend", "extend() or convert() cannot make the batch that is asked for", "typedbatch")
 
 
-def report_missing(api: Api, name: str, names: Collection[str], node: Expression) -> None:
+def missing(name: str, names: Collection[str]) -> str:
     """A read of a field that is not there."""
-    api.fail(f'Batch has no field "{name}"{_hint(name, names)}', node, code=FIELD)
+    return f'Batch has no field "{name}"{_hint(name, names)}'
 
 
-def report_maybe(api: Api, name: str, line: int, node: Expression) -> None:
+def needed(name: str, function: str, names: Collection[str]) -> str:
+    """A field that a function reads of a batch which does not have it."""
+    return f'Batch has no field "{name}", which {function}() reads{_hint(name, names)}'
+
+
+def maybe(name: str, line: int) -> str:
     """A read of a field that is there on some of the ways to the line only."""
-    text = f'Batch may have no field "{name}" here: it depends on line {line}, which not every run comes to'
-    api.fail(text, node, code=MAYBE)
+    return f'Batch may have no field "{name}" here: it depends on line {line}, which not every run comes to'
 
 
 def not_declared(owner: str, name: str, names: Collection[str]) -> str:
@@ -58,9 +62,9 @@ def report_undeclared(api: Api, into: str, name: str, names: Collection[str], no
     api.fail(f'{into} declares no field "{name}"{hint}', node, code=EXTEND)
 
 
-def report_unfilled(api: Api, what: str, names: Collection[str], node: Expression) -> None:
+def unfilled(what: str, names: Collection[str]) -> str:
     """Fields that the target of ``extend`` or ``convert`` asks for, and that nobody gave."""
-    api.fail(f"{what} lacks {_listed(names)}", node, code=EXTEND)
+    return f"{what} lacks {_listed(names)}"
 
 
 def report_carried(api: Api, into: str, names: Collection[str], expected: str, got: str, node: Expression) -> None:

@@ -22,14 +22,15 @@ from mypy.plugin import (
 )
 from mypy.types import LiteralType, Type
 
-from typedbatch.mypy import arguments, attributes, construct, declare, extend, rows
-from typedbatch.mypy.fields import BATCH
-from typedbatch.mypy.methods import METHODS, RAGGED, numbered, padded
-from typedbatch.mypy.numpy_functions import of_batches
-from typedbatch.mypy.reworded import Rewording
+from typedbatch.mypy.arrays.declared import ANNOTATED, annotated, declares
+from typedbatch.mypy.batches.carried import carry
+from typedbatch.mypy.engine.pending import CALLED, look, note, switch
 from typedbatch.mypy.settings import wants_shapes
-from typedbatch.mypy.shapes.declared import ANNOTATED, annotated, declares
-from typedbatch.mypy.shapes.pending import CALLED, look, note, switch
+from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
+from typedbatch.mypy.types.fields import BATCH
+from typedbatch.mypy.types.methods import METHODS, RAGGED, numbered, padded
+from typedbatch.mypy.types.numpy_functions import of_batches
+from typedbatch.mypy.types.reworded import Rewording
 
 _rewording = Rewording()
 _SWITCH = "TYPEDBATCH_PLUGIN"
@@ -67,6 +68,8 @@ class TypedBatchPlugin(Plugin):
         return declare.close if fullname == BATCH else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        if fullname == BATCH:
+            return _carry
         return annotated if fullname in ANNOTATED and self._shapes else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
@@ -126,18 +129,33 @@ def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
 
 
 def _read_field(name: str) -> Hook[AttributeContext]:
-    return _or_default(partial(attributes.read, name=name), "default_attr_type")
+    return _of_batch(partial(attributes.read, name=name), "default_attr_type")
+
+
+def _carry(ctx: AnalyzeTypeContext) -> Type:
+    _rewording.watch(ctx.api)
+    return carry(ctx)
 
 
 def _active(ctx: FunctionContext) -> Type:
     return LiteralType(True, ctx.api.named_generic_type("builtins.bool", []))
 
 
-_set_field = _or_default(attributes.set_field, "default_attr_type")
+def _of_batch(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
+    """Return a hook in a function that is looked at again when all types in it are known."""
+
+    def noted(ctx: C) -> Any:
+        note(ctx.api)
+        return hook(ctx)
+
+    return _or_default(noted, default)
+
+
+_set_field = _of_batch(attributes.set_field, "default_attr_type")
 
 
 def _check(ctx: FunctionSigContext | MethodSigContext) -> Any:
-    if declares(ctx.default_signature):
+    if declares(ctx.default_signature) or arguments.asks_for_batch(ctx.default_signature):
         note(ctx.api)
     return arguments.check(ctx)
 
@@ -157,19 +175,19 @@ _MEMBERS = frozenset({"shape", "meta", "values"})  # of Batch, which checkers se
 _UFUNCS = "numpy._typing._ufunc."
 _numpys: Hook[Any] = _or_default(of_batches)
 _padded = _or_default(padded)
-_METHODS = {name: _or_default(hook) for name, hook in METHODS.items()}
+_METHODS = {name: _of_batch(hook) for name, hook in METHODS.items()}
 _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
-    BATCH: _or_default(construct.construct),
+    BATCH: _of_batch(construct.construct),
     CALLED: _or_default(look),
     "builtins.enumerate": _or_default(numbered),
-    "typedbatch.batch.cat": _or_default(construct.cat),
-    "typedbatch.batch.stack": _or_default(construct.stack),
-    f"{BATCH}.cat": _or_default(construct.cat),
-    f"{BATCH}.stack": _or_default(construct.stack),
-    "typedbatch.rows.repeating.repeat": _or_default(rows.repeat),
-    "typedbatch.rows.repeating.chunk": _or_default(rows.chunk),
-    "typedbatch.rows.joining.union": _or_default(rows.union),
-    "typedbatch._validation.validate.extend": _or_default(extend.extend),
-    "typedbatch._validation.convert.convert": _or_default(extend.convert),
+    "typedbatch.batch.cat": _of_batch(construct.cat),
+    "typedbatch.batch.stack": _of_batch(construct.stack),
+    f"{BATCH}.cat": _of_batch(construct.cat),
+    f"{BATCH}.stack": _of_batch(construct.stack),
+    "typedbatch.rows.repeating.repeat": _of_batch(rows.repeat),
+    "typedbatch.rows.repeating.chunk": _of_batch(rows.chunk),
+    "typedbatch.rows.joining.union": _of_batch(rows.union),
+    "typedbatch._validation.validate.extend": _of_batch(extend.extend),
+    "typedbatch._validation.convert.convert": _of_batch(extend.convert),
     "typedbatch._active.mypy_plugin_active": _or_default(_active),
 }

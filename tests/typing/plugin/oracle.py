@@ -416,14 +416,17 @@ def removed_in_loops(text: str) -> set[int]:
 def one_way(text: str, facts: Facts) -> dict[int, set[str]]:
     """Lines below an ``if`` that always goes one way, with the fields that they have and it does not ask for.
 
-    Of those the plugin may say what would be so if it went the other way.
+    Of those the plugin may say what would be so if it went the other way, and likewise of the fields in a conditional
+    expression that tests a flag.
     """
     tree = ast.parse(text)
+    choices = [node for node in ast.walk(tree) if isinstance(node, ast.IfExp) and isinstance(node.test, ast.Name)]
     guards = [n for n in ast.walk(tree) if isinstance(n, ast.If) and len(facts.outcomes.get(n.lineno, ())) == 1]
     loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
-    return {
+    below = {
         statement.lineno: _names(statement) - _names(*(guard.test for guard in above))
         for statement in ast.walk(tree)
         if isinstance(statement, ast.stmt)
         if (above := [guard for guard in guards if guard.lineno < _end_of_loops(statement, loops)])
     }
+    return below | {one.lineno: _names(one.body, one.orelse) | below.get(one.lineno, set()) for one in choices}

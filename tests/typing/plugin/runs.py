@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +57,12 @@ def report_of(done: subprocess.CompletedProcess[str]) -> Report:
     return Report(done.returncode == 0, tuple(sorted(line for line in said.splitlines() if not _ASIDE.search(line))))
 
 
-def check(folder: Path, cache: Path, *options: str) -> Report:
-    """What mypy reports of the programs and packages in ``folder``, by the settings in its ``mypy.ini``."""
-    command = ["mypy", *_FLAGS, f"--cache-dir={cache}", *options, *_names(folder)]
+def check(folder: Path, cache: Path, *options: str, names: Iterable[str] = ()) -> Report:
+    """What mypy reports of the programs and packages in ``folder``, by the settings in its ``mypy.ini``.
+
+    ``names`` are what is checked, in that order; all of the folder without any.
+    """
+    command = ["mypy", *_FLAGS, f"--cache-dir={cache}", *options, *(names or _names(folder))]
     return report_of(run_tool(command, folder))
 
 

@@ -15,7 +15,7 @@ import typedbatch
 from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import run_tool
 from typedbatch.mypy import messages
-from typedbatch.mypy.shapes import report
+from typedbatch.mypy.engine import report
 
 DOCS = Path(typedbatch.__file__).parent.parent / "docs"
 ERRORS = DOCS / "errors"

@@ -107,7 +107,7 @@ PLACES = {
     ),
     "where no hook was asked before": (
         "def f(r: RolloutBatch) -> None:\n    r.reward",
-        '"RolloutBatch" has no attribute "reward"  [attr-defined]',
+        'RolloutBatch has no field "reward"; did you mean "rew"?  [attr-defined]',
     ),
     "method that a batch does not have": (
         "def f(b: Batch) -> None:\n    with b:\n        pass",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.typing.shapes.drawing import FLOATS, Call, Draw, Draws, K, L, N, P, call
-from typedbatch.mypy.shapes.sizes import Size, number
-from typedbatch.mypy.shapes.values import Array, Axis, Literal, Many, Several, Value
+from typedbatch.mypy.arrays.sizes import Size, number
+from typedbatch.mypy.arrays.values import Array, Axis, Literal, Many, Several, Value
 
 INTS = ("int64", "int64", "int64", "int32")
 ODDLY = ("float32", *INTS * 3)

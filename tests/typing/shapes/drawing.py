@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from typedbatch.mypy.shapes.dtypes import NUMBERS
-from typedbatch.mypy.shapes.sizes import Name, Size, named, number
-from typedbatch.mypy.shapes.values import UNKNOWN, Array, Axis, DType, Literal, Many, Scalar, Several, Value
+from typedbatch.mypy.arrays.dtypes import NUMBERS
+from typedbatch.mypy.arrays.sizes import Name, Size, named, number
+from typedbatch.mypy.arrays.values import UNKNOWN, Array, Axis, DType, Literal, Many, Scalar, Several, Value
 
 DECLARED = [Name(text, 1, declared=True) for text in "NLK"]
 OTHER = Name("p", 2)

@@ -47,5 +47,5 @@ def use(policy: Policy, obs: Array) -> None:
     print(summed(chosen).lenght)  # E: misspelt-of-result: lenght
     print(summed(chosen).returns)  # E: missing-of-result: returns
     print(policy.act(obs).vaule)  # E: misspelt-of-method: vaule
-    print(passed_on(chosen).adv)
+    print(passed_on(chosen).adv)  # E: missing-of-what-is-passed-on: adv
     print(settings().lr)

@@ -291,7 +291,7 @@ def handed_to_others() -> float:
     b = Batch(rew=np.ones(3))
     look(b)
     enrich(b)
-    print(b.bonus, b.anything_else if len(b) > 5 else None)
+    print(b.bonus)
     other = Batch(rew=np.ones(3))
     setattr(other, "bonus", np.zeros(3))
     print(other.bonus)

@@ -1,0 +1,274 @@
+"""Right programs of which the plugin once reported a line."""
+
+from __future__ import annotations
+
+import contextlib
+import unittest
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from typedbatch import Batch, BatchProtocol, DynamicBatch, RolloutBatch
+
+Array = NDArray[np.float64]
+A: Array = np.ones((2, 3))
+
+
+class HasX(BatchProtocol, Protocol):
+    @property
+    def x(self) -> Array: ...
+
+
+def fill(b: Batch) -> None:
+    b["obs"] = A
+
+
+def use(b: HasX) -> None:
+    assert b.x is not None
+
+
+# ---- a field is tried, and set where it is missing
+
+
+def tried_by_item() -> None:
+    b = Batch(y=A)
+    try:
+        b["x"]
+    except (KeyError, AttributeError):
+        b["x"] = A
+    print(b["x"])
+
+
+def tried_by_name() -> None:
+    b = Batch(y=A)
+    try:
+        m = b.x
+    except AttributeError:
+        m = b.x = A
+    print(b.x, m)
+
+
+# ---- a batch that is made from one that others have filled
+
+
+def made_from_filled() -> None:
+    a = Batch(y=A)
+    fill(a)
+    print(Batch(a)["obs"], Batch(a, z=A)["obs"], Batch(dict(a))["obs"], Batch(inner=a)["inner"]["obs"])
+    k = Batch(y=A)
+    k.update(a)
+    print(k["obs"])
+
+
+def made_from_alias() -> None:
+    a = Batch(y=A)
+    c = a
+    c.x = A
+    print(Batch(a)["x"])
+
+
+GLOBAL = Batch(y=A)
+
+
+def fill_global() -> None:
+    GLOBAL.other = A
+
+
+def made_from_global() -> None:
+    print(Batch(GLOBAL)["other"])
+
+
+class Base:
+    def __init__(self) -> None:
+        self.info = Batch(n=1)
+
+    def copied(self) -> Batch:
+        return Batch(self.info)
+
+
+class Sub(Base):
+    def set(self) -> None:
+        self.info.loss = A
+
+
+# ---- a key of any type
+
+
+def by_any_key(keys: Any) -> None:
+    b = Batch(y=A)
+    for k in keys:
+        b[k] = A
+    print(b["x"])
+
+
+# ---- fields that are called like members
+
+
+def like_members() -> None:
+    b = Batch()
+    b.values = A
+    b["items"] = A
+    b["copy"] = A
+    print(b["values"], b["items"], b["copy"])
+
+
+# ---- a value declared as Any
+
+
+def takes_dynamic(b: DynamicBatch) -> None:
+    print(b.x)
+
+
+def of_any() -> None:
+    dyn: Any = Batch(x=A)
+    takes_dynamic(dyn)
+
+
+# ---- a batch that is made from a record or protocol
+
+
+def made_from_record(rollout: RolloutBatch) -> None:
+    print(Batch(rollout).rew)
+    b = Batch(rollout)
+    b.x = A
+    use(b)
+
+
+def made_from_protocol(b: HasX) -> None:
+    print(Batch(b).x, Batch(b, y=1).x)
+
+
+# ---- containers of a protocol
+
+
+def in_containers(q: Batch) -> None:
+    q.x = A
+    use(q)
+    several: list[HasX] = [q]
+    pair: tuple[HasX, int] = (q, 1)
+    named: dict[str, HasX] = {"a": q}
+    print(len(several), len(pair), len(named))
+
+
+# ---- a branch, and then fields of unknown names
+
+
+def updated(unknown: dict[str, Any], flag: bool) -> None:
+    b = Batch(y=A)
+    if flag:
+        b.x = A
+    b.update(unknown)
+    print(b["x"])
+
+
+def updated_by_keywords(flag: bool, **kw: Any) -> None:
+    b = Batch(y=A)
+    if flag:
+        b.x = A
+    b.update(**kw)
+    print(b["x"])
+
+
+# ---- a context manager that hands its argument back
+
+
+def entered() -> None:
+    b = Batch(y=A)
+    with contextlib.nullcontext(b) as q:
+        q.x = A
+    print(b["x"])
+
+
+# ---- functions inside
+
+
+def closures() -> None:
+    b = Batch(y=A)
+    fill(b)
+
+    def inner() -> Any:
+        return b["obs"]
+
+    print(inner(), (lambda: b["obs"])())
+
+
+# ---- others that may set a field, or ask for it
+
+
+class Case(unittest.TestCase):
+    def check(self) -> None:
+        b = Batch(y=A)
+        with self.assertRaises(AttributeError):
+            b.c
+
+
+@dataclass
+class Holder:
+    stats: Batch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stats = Batch(n=1)
+        self.stats.loss = A
+
+
+class Worker:
+    settings: ClassVar[Batch] = Batch(gamma=0.9)
+
+    @property
+    def made(self) -> Batch:
+        b = Batch(y=A)
+        b.x = A
+        return b
+
+    @cached_property
+    def kept(self) -> Batch:
+        return self.made
+
+
+RUN = Batch()
+
+
+def start() -> None:
+    global RUN
+    RUN = Batch(name="first")
+
+
+def either(maybe: Batch | None) -> None:
+    print((maybe or Batch())["obs"] if maybe is not None else None)
+
+
+def of_unknown_names(names: Sequence[str]) -> None:
+    b = Batch(**{name: {"nested": A} for name in names})
+    print(b["obs"]["nested"])
+
+
+if __name__ == "__main__":
+    tried_by_item()
+    tried_by_name()
+    made_from_filled()
+    made_from_alias()
+    fill_global()
+    made_from_global()
+    sub = Sub()
+    sub.set()
+    print(sub.info.loss, sub.copied()["loss"])
+    by_any_key(["x"])
+    like_members()
+    of_any()
+    flags = np.zeros(2, bool)
+    record = RolloutBatch(obs=A, act=A, rew=A[:, 0], terminated=flags, truncated=flags, obs_next=A, info=Batch())
+    made_from_record(record)
+    in_containers(Batch())
+    updated({"x": A}, False)
+    updated_by_keywords(False, x=A)
+    entered()
+    closures()
+    Case().check()
+    print(Holder().stats.loss, Worker.settings.gamma, Worker().made.x, Worker().kept.x)
+    start()
+    print(RUN.name)
+    either(Batch(obs=A))
+    of_unknown_names(["obs"])

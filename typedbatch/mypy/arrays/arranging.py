@@ -1,0 +1,299 @@
+"""The same numbers in another shape: reshaped, axes added and taken away, axes in another order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from typedbatch.mypy.arrays.asking import (
+    Axes,
+    UnsureError,
+    array_of,
+    axes_of,
+    nonzero,
+    of_torch,
+    place_in,
+    places_in,
+    product,
+    sizes_from,
+    understood,
+    whole,
+    whole_of,
+)
+from typedbatch.mypy.arrays.sizes import Size, differ, number
+from typedbatch.mypy.arrays.values import (
+    ASKED,
+    UNKNOWN,
+    Arguments,
+    Array,
+    Axis,
+    MisfitError,
+    Operation,
+    Several,
+    Value,
+    is_none,
+    shown,
+)
+
+_MINUS = number(-1)
+
+# ---- reshape --------------------------------------------------------------------------------------------------------
+
+
+def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
+    """The new shape, with what stands for -1.
+
+    Raises:
+        MisfitError: it has not as many elements, or the very same names in another order.
+    """
+    rest = [axis for axis in new if axis.size != _MINUS]
+    old_sizes, new_sizes = _uncommon(axes, rest, empty=len(rest) == len(new))
+    before, after = product(old_sizes), product(new_sizes)
+    if len(rest) == len(new):
+        if before is not None and after is not None and differ(before, after):
+            raise MisfitError(f"{what}: {shown(axes)} to {shown(new)}: {product(axes)} elements, {product(new)} asked")
+        _require_no_renaming(axes, new, what)
+        return new
+    if len(rest) < len(new) - 1:
+        raise UnsureError
+    missing = None
+    if before is not None and after is not None and after.number != 0:  # an empty array has nothing for -1
+        missing = before.divided(after)
+        if missing is None and before.number is not None and after.number is not None:
+            raise MisfitError(f"{what}: {shown(axes)} to {shown(new)}: {before} is no multiple of {after}")
+    return tuple(Axis(missing) if axis.size == _MINUS else axis for axis in new)
+
+
+def _uncommon(old: Sequence[Axis], new: Sequence[Axis], *, empty: bool) -> tuple[list[Axis], list[Axis]]:
+    """Without the sizes that both shapes have; but for those that may be 0, if the arrays may be empty."""
+    left, right = list(old), []
+    for axis in new:
+        goes = axis.size is not None and (not empty or nonzero(axis.size))
+        alike = [other for other in left if goes and other.size == axis.size]
+        if alike:
+            left.remove(alike[0])
+        else:
+            right.append(axis)
+    return left, right
+
+
+def _require_no_renaming(old: Axes, new: Axes, what: str) -> None:
+    sizes = [[axis.size for axis in axes if not axis.one] for axes in (old, new)]
+    known = [size for size in sizes[0] if size is not None and _is_plain(size)]
+    symbolic = {size for size in known if size.number is None}
+    if len(known) < len(sizes[0]) or len(symbolic) < 2 or sizes[0] == sizes[1]:
+        return
+    if Counter(sizes[0]) == Counter(sizes[1]):
+        raise MisfitError(
+            f"{what} of {shown(old)} to {shown(new)} moves no data: it renames the axes; transpose swaps them"
+        )
+
+
+def _is_plain(size: Size) -> bool:
+    return size.number is not None or (size.name is not None and not size.name.opaque)
+
+
+@understood(64, "shape", "newshape", "size")
+def reshape(arguments: Arguments) -> Value:
+    """``reshape(x, shape)``, ``x.view(2, -1)``."""
+    array = array_of(arguments)
+    return array.shaped(_reshaped(axes_of(array), sizes_from(arguments, 1, "shape", "newshape", "size"), "reshape"))
+
+
+@understood(2, "other")
+def reshape_as(arguments: Arguments) -> Value:
+    """``x.view_as(other)``."""
+    array = array_of(arguments)
+    return array.shaped(_reshaped(axes_of(array), axes_of(array_of(arguments, 1, "other")), "reshape"))
+
+
+@understood(3, "start_dim", "end_dim")
+def flatten(arguments: Arguments) -> Value:
+    """``flatten(x, start, end)``."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    if not arguments.torch and len(arguments.given) > 1:
+        raise UnsureError
+    if not axes:
+        return array.shaped((ASKED,))
+    first = place_in(axes, whole_of(arguments, 0, 1, "start_dim"), "flatten")
+    last = place_in(axes, whole_of(arguments, -1, 2, "end_dim"), "flatten")
+    if first > last:
+        raise MisfitError(f"flatten: from axis {first} to axis {last}")
+    return array.shaped([*axes[:first], _flat(axes[first : last + 1]), *axes[last + 1 :]])
+
+
+def _flat(axes: Axes) -> Axis:
+    return axes[0] if len(axes) == 1 else Axis(product(axes))
+
+
+@understood(1)
+def ravel(arguments: Arguments) -> Value:
+    """``ravel(x)``."""
+    array = array_of(arguments)
+    return array.shaped((_flat(axes_of(array)),))
+
+
+@understood(3, "dim", "sizes")
+def unflatten(arguments: Arguments) -> Value:
+    """``unflatten(x, dim, sizes)``."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "unflatten")
+    made = _reshaped(axes[at : at + 1], sizes_from(arguments, 2, "sizes"), "unflatten")
+    return array.shaped([*axes[:at], *made, *axes[at + 1 :]])
+
+
+# ---- axes of 1 ------------------------------------------------------------------------------------------------------
+
+
+@understood(2, "dim", "axis")
+def squeeze(arguments: Arguments) -> Value:
+    """``squeeze(x)``, ``squeeze(x, dim)``: torch leaves other sizes than 1 alone, numpy does not take them."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    asked = arguments.get(1, "dim", "axis")
+    if not arguments.has(1, "dim", "axis") or (is_none(asked) and not arguments.torch):
+        if any(axis.size is None or axis.size.number is None for axis in axes):
+            return array.shaped(None)
+        return array.shaped([axis for axis in axes if not axis.one])
+    gone = {at for at in places_in(axes, asked, "squeeze") if _goes(axes, at, arguments.torch)}
+    return array.shaped([axis for at, axis in enumerate(axes) if at not in gone])
+
+
+def _goes(axes: Axes, at: int, torch: bool) -> bool:
+    size = axes[at].size
+    other = size is not None and differ(size, number(1))
+    if other and not torch:
+        raise MisfitError(f"squeeze: axis {at} of {shown(axes)} is not 1")
+    if torch and not other and not axes[at].one:
+        raise UnsureError
+    return not other
+
+
+@understood(2, "dim", "axis")
+def unsqueeze(arguments: Arguments) -> Value:
+    """``unsqueeze(x, dim)``, ``expand_dims(x, axis)``."""
+    array = array_of(arguments)
+    axes, asked = axes_of(array), arguments.get(1, "dim", "axis")
+    new = len(asked.items) if isinstance(asked, Several) else 1
+    places = places_in((UNKNOWN,) * (len(axes) + new), asked, "unsqueeze")
+    if len(set(places)) < new or is_none(asked):
+        raise UnsureError
+    rest = iter(axes)
+    return array.shaped([ASKED if at in places else next(rest) for at in range(len(axes) + new)])
+
+
+# ---- order ----------------------------------------------------------------------------------------------------------
+
+
+def _ordered(array: Array, order: Sequence[int]) -> Array:
+    axes = axes_of(array)
+    return array.shaped([axes[at] for at in order])
+
+
+@understood(64, "dims", "axes")
+def permute(arguments: Arguments) -> Value:
+    """``permute(x, axes)``: all of them, in another order; numpy's ``transpose``, where none turns them round."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    if not arguments.has(1, "dims", "axes") or is_none(arguments.get(1, "dims", "axes")):
+        if arguments.torch:
+            raise UnsureError
+        return array.shaped(axes[::-1])
+    asked = [whole(axis.size) for axis in sizes_from(arguments, 1, "dims", "axes")]
+    if len(asked) != len(axes):
+        raise MisfitError(f"permute: {len(asked)} places for the axes of {shown(axes)}")
+    order = [place_in(axes, at, "permute") for at in asked]
+    if len(set(order)) < len(order):
+        raise MisfitError(f"permute: an axis of {shown(axes)} is there twice")
+    return _ordered(array, order)
+
+
+@understood(3, "dim0", "dim1", "axis0", "axis1", "axis2")
+def swapaxes(arguments: Arguments) -> Value:
+    """``swapaxes(x, one, other)``, torch's ``transpose``."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    if not arguments.torch and len(arguments.given) < 3:
+        raise UnsureError
+    one, other = (
+        place_in(axes, whole(arguments.get(place, *names)), "transpose")
+        for place, names in ((1, ("dim0", "axis0")), (2, ("dim1", "axis1")))
+    )
+    order = list(range(len(axes)))
+    order[one], order[other] = other, one
+    return _ordered(array, order)
+
+
+def transpose(arguments: Arguments) -> Value:
+    """Two axes in torch, all of them in numpy."""
+    return swapaxes(arguments) if arguments.torch else permute(arguments)
+
+
+@understood(3, "source", "destination")
+def moveaxis(arguments: Arguments) -> Value:
+    """``moveaxis(x, from, to)``."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    ends = [arguments.get(1, "source"), arguments.get(2, "destination")]
+    if any(is_none(end) for end in ends):
+        raise UnsureError
+    source, target = (places_in(axes, end, "moveaxis") for end in ends)
+    if len(source) != len(target) or len(set(source)) < len(source) or len(set(target)) < len(target):
+        raise MisfitError(f"moveaxis: the places in {shown(axes)} do not go together")
+    moved = dict(zip(target, source, strict=True))
+    rest = iter([at for at in range(len(axes)) if at not in source])
+    return _ordered(array, [moved[at] if at in moved else next(rest) for at in range(len(axes))])
+
+
+@understood(1)
+def turned(arguments: Arguments) -> Value:
+    """``x.T``, ``x.t()``: all axes the other way round."""
+    array = array_of(arguments)
+    return array.shaped(axes_of(array)[::-1])
+
+
+@understood(1)
+def t(arguments: Arguments) -> Value:
+    """``t(x)``, of two axes at most."""
+    axes = axes_of(array_of(arguments))
+    if len(axes) > 2:
+        raise MisfitError(f"t: {shown(axes)} has more than two axes")
+    return turned(arguments)
+
+
+@understood(1)
+def last_two(arguments: Arguments) -> Value:
+    """``x.mT``, ``adjoint(x)``."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    if not axes:
+        raise UnsureError
+    if len(axes) < 2:
+        raise MisfitError(f"mT: {shown(axes)} has less than two axes")
+    return array.shaped([*axes[:-2], axes[-1], axes[-2]])
+
+
+FUNCTIONS: dict[str, Operation] = {
+    "reshape": reshape,
+    "squeeze": squeeze,
+    **dict.fromkeys(("unsqueeze", "expand_dims"), unsqueeze),
+    "flatten": of_torch(flatten),
+    "ravel": ravel,
+    "unflatten": of_torch(unflatten),
+    "permute": of_torch(permute),
+    "transpose": transpose,
+    "swapaxes": swapaxes,
+    "swapdims": of_torch(swapaxes),
+    **dict.fromkeys(("moveaxis", "movedim"), moveaxis),
+    "t": of_torch(t),
+    "adjoint": of_torch(last_two),
+}
+METHODS: dict[str, Operation] = {
+    **{name: call for name, call in FUNCTIONS.items() if name not in {"expand_dims", "flatten"}},
+    "flatten": flatten,
+    "view": of_torch(reshape),
+    **dict.fromkeys(("view_as", "reshape_as"), of_torch(reshape_as)),
+}
+ATTRIBUTES: dict[str, Operation] = {"T": turned, "mT": last_two}

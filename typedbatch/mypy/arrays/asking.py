@@ -1,0 +1,224 @@
+"""What operations ask of their arguments. What is not understood makes the result unknown, never wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce, wraps
+from typing import Final
+
+from typedbatch.mypy.arrays.dtypes import FLOATS, SIGNED, Dtypes
+from typedbatch.mypy.arrays.sizes import Size, differ, named, number
+from typedbatch.mypy.arrays.values import (
+    ASKED,
+    UNKNOWN,
+    Arguments,
+    Array,
+    Axis,
+    DType,
+    Literal,
+    MisfitError,
+    Operation,
+    Several,
+    Value,
+    axis_at,
+    is_none,
+    shown,
+)
+
+Axes = tuple[Axis, ...]
+
+INT64: Final = frozenset({"int64"})
+FLOAT64: Final = frozenset({"float64"})
+MOST: Final = 64
+"""Results of more arrays than that are not told apart."""
+
+_ARRAY = ("input", "a", "x")
+_HARMLESS = frozenset({*_ARRAY, "device", "requires_grad", "generator", "pin_memory", "copy", "name"})
+
+
+class UnsureError(Exception):
+    """An argument that is not understood."""
+
+
+def understood(most: int, *names: str, array: bool = True) -> Callable[[Operation], Operation]:
+    """Makes an operation's result unknown where it has other arguments than these, or is not sure.
+
+    Args:
+        most: how many arguments it takes by position.
+        names: those it takes by name, beside the array itself.
+        array: it is certain to give an array then.
+    """
+
+    def wrap(operation: Operation) -> Operation:
+        @wraps(operation)
+        def call(arguments: Arguments) -> Value:
+            unknown = Array(None, None, arguments.torch) if array else None
+            if len(arguments.given) > most or not _HARMLESS.issuperset(set(arguments.named) - set(names)):
+                return unknown
+            try:
+                return operation(arguments)
+            except UnsureError:
+                return unknown
+
+        return call
+
+    return wrap
+
+
+def of_torch(operation: Operation) -> Operation:
+    """Makes it one of torch alone."""
+
+    @wraps(operation)
+    def call(arguments: Arguments) -> Value:
+        return operation(arguments) if arguments.torch else None
+
+    return call
+
+
+def array_of(arguments: Arguments, place: int = 0, *names: str) -> Array:
+    """An argument that is an array of the same library."""
+    found = arguments.array(place, *(names or _ARRAY))
+    if found is None or found.torch != arguments.torch:
+        raise UnsureError
+    return found
+
+
+def axes_of(array: Array) -> Axes:
+    """Its axes."""
+    if array.axes is None:
+        raise UnsureError
+    return array.axes
+
+
+def flag_of(arguments: Arguments, place: int, *names: str) -> bool:
+    """A flag, False if it is not given."""
+    found = arguments.flag(place, *names)
+    if found is None:
+        raise UnsureError
+    return found
+
+
+def whole_of(arguments: Arguments, default: int, place: int, *names: str) -> int:
+    """A whole number that has a default."""
+    return whole(arguments.get(place, *names)) if arguments.has(place, *names) else default
+
+
+def whole(value: Value) -> int:
+    """A whole number."""
+    if not isinstance(value, Size) or value.number is None:
+        raise UnsureError
+    return value.number
+
+
+def dtype_of(arguments: Arguments, default: Dtypes | None, place: int = -1) -> Dtypes | None:
+    """What ``dtype=`` says."""
+    if not arguments.has(place, "dtype") or is_none(arguments.get(place, "dtype")):
+        return default
+    found = arguments.get(place, "dtype")
+    return found.dtypes if isinstance(found, DType) else None
+
+
+def integers(arguments: Arguments) -> Dtypes:
+    """The usual ones."""
+    return INT64 if arguments.torch else SIGNED
+
+
+def floats(arguments: Arguments) -> Dtypes:
+    """The usual ones; torch has a switch for them."""
+    return FLOATS if arguments.torch else FLOAT64
+
+
+def of_numbers(values: Sequence[Value], arguments: Arguments) -> Dtypes | None:
+    """What an array of plain numbers has."""
+    if values and all(isinstance(value, Size) for value in values):
+        return integers(arguments)
+    kinds = {type(value.value) for value in values if isinstance(value, Literal)}
+    if any(not isinstance(value, Literal) for value in values) or len(kinds) != 1:
+        return None
+    return {bool: frozenset({"bool"}), float: floats(arguments)}.get(kinds.pop())
+
+
+def place_in(axes: Axes, at: int, what: str) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        MisfitError: there is none.
+        UnsureError: many operations take 0 and -1 for an array without axes.
+    """
+    found = axis_at(axes, at)
+    if found is None:
+        if not axes and at in (0, -1):
+            raise UnsureError
+        raise MisfitError(f"{what}: no axis {at} in {shown(axes)}")
+    return found
+
+
+def places_in(axes: Axes, value: Value, what: str) -> list[int]:
+    """Axes counted from the front: one, a tuple of them, or all for None."""
+    if is_none(value):
+        return list(range(len(axes)))
+    if isinstance(value, Several):
+        if not value.items:
+            raise UnsureError
+        return [place_in(axes, whole(item), what) for item in value.items]
+    return [place_in(axes, whole(value), what)]
+
+
+def sizes_from(arguments: Arguments, first: int, *names: str) -> Axes:
+    """A shape, as one tuple, or, in torch and methods, size by size."""
+    values = arguments.given[first:] or tuple(arguments.named[name] for name in names if name in arguments.named)
+    if len(values) == 1 and isinstance(values[0], Several):
+        values = values[0].items
+    elif len(values) == 1 and not isinstance(values[0], Size):
+        raise UnsureError
+    if not all(value is None or isinstance(value, Size) for value in values):
+        raise UnsureError
+    return tuple(axis_of(value) for value in values)
+
+
+def axis_of(value: Value) -> Axis:
+    """An axis of a size that stands in the code."""
+    if not isinstance(value, Size):
+        return UNKNOWN
+    return ASKED if value.number == 1 else Axis(value)
+
+
+def product(axes: Sequence[Axis]) -> Size | None:
+    """Of all sizes."""
+    out = number(1)
+    for axis in axes:
+        if axis.size is None:
+            return None
+        out = out * axis.size
+    return out
+
+
+def apart(one: Axis, other: Axis) -> bool:
+    """Is it certain that two axes have not the same size."""
+    return one.size is not None and other.size is not None and differ(one.size, other.size)
+
+
+def same_axis(one: Axis, other: Axis) -> Axis:
+    """What is known of two axes that have one size."""
+    return one if one == other else Axis(one.size if one.size is not None else other.size)
+
+
+def same_dtypes(arrays: Sequence[Array], of: Callable[[Dtypes | None, Dtypes | None], Dtypes | None]) -> Dtypes | None:
+    """What is known of all arrays' dtypes together."""
+    return reduce(of, [array.dtypes for array in arrays])
+
+
+def nonzero(size: Size) -> bool:
+    """Is it certain not to be 0."""
+    return differ(size, number(0))
+
+
+def not_negative(size: Size) -> bool:
+    """Is it certain to be 0 or more; an opaque name is taken to be."""
+    least = size.replaced({name: named(name) + number(0 if name.opaque else 1) for name in size.names()})
+    return least is not None and all(times > 0 for _, times in least.terms)
+
+
+def greater(one: Size, other: Size) -> bool:
+    """Is it certain that the first one is."""
+    return one != other and differ(one, other) and not_negative(one - other)

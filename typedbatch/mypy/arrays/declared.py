@@ -1,0 +1,330 @@
+"""Declared shapes: read where the annotation is, kept on mypy's type, and held against what comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from mypy.nodes import Import, ImportFrom, MypyFile
+from mypy.plugin import AnalyzeTypeContext
+from mypy.types import (
+    CallableType,
+    ExtraAttrs,
+    FunctionLike,
+    Instance,
+    LiteralType,
+    ProperType,
+    RawExpressionType,
+    TupleType,
+    Type,
+    UnboundType,
+    UnionType,
+    get_proper_type,
+)
+
+from typedbatch.errors import DeclarationError
+from typedbatch.mypy.arrays.dtypes import JAXTYPING, Dtypes, dtype_named, told
+from typedbatch.mypy.arrays.sizes import Size, differ, number
+from typedbatch.mypy.arrays.values import UNKNOWN, Array, Axis, MisfitError, Record, shown
+from typedbatch.mypy.engine.report import SHAPE
+from typedbatch.schema.dims import Dim, Shape, Sort, compute, shape_of_text
+
+KEY = "declared shape"  # no attribute can have this name
+ANNOTATED = frozenset({"typing.Annotated", "typing_extensions.Annotated"})
+_TORCH, _NUMPY = "torch._tensor.Tensor", "numpy.ndarray"
+_REST = Shape((Dim(Sort.REST, ""),), 0)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A declared array.
+
+    Attributes:
+        shape: in jaxtyping's language; None if only the dtype is declared.
+        dtypes: those that it may have; None for any.
+        torch: a tensor.
+    """
+
+    shape: Shape | None
+    dtypes: Dtypes | None
+    torch: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Every name of one size in it."""
+        dims = self.shape.dims if self.shape is not None else ()
+        computed = [name for dim in dims if dim.sort is Sort.COMPUTED for name in dim.names]
+        return [*(dim.text for dim in dims if dim.sort is Sort.NAMED), *computed]
+
+    @property
+    def rows(self) -> str | None:
+        """The name of the first axis."""
+        dims = self.shape.dims if self.shape is not None else ()
+        return dims[0].text if dims and dims[0].sort is Sort.NAMED else None
+
+
+# ---- where the annotation is ----------------------------------------------------------------------------------------
+
+
+def annotated(ctx: AnalyzeTypeContext) -> Type:
+    """What mypy makes of ``Annotated[...]``; where it is jaxtyping's, its words are kept on the array's type."""
+    analyser: Any = ctx.api
+    out: Type = analyser.try_analyze_special_unbound_type(ctx.type, "typing.Annotated")
+    text = _text(ctx.type)
+    if text is None or not isinstance(out, Instance) or out.type.fullname not in (_TORCH, _NUMPY):
+        return out
+    word = _jaxtyping_word(analyser.api, ctx.type.name)
+    if word not in JAXTYPING:
+        return out
+    try:
+        _shape(text)
+    except DeclarationError as error:
+        ctx.api.fail(str(error), ctx.context, code=SHAPE)
+        return out
+    out = out.copy_modified()
+    kept = LiteralType(f"{word}|{text}", analyser.named_type("builtins.str", []))
+    out.extra_attrs = ExtraAttrs({KEY: kept}, set(), None)
+    return out
+
+
+def _text(unbound: UnboundType) -> str | None:
+    """The text behind the comma, as it was written."""
+    if len(unbound.args) != 2:
+        return None
+    words = unbound.args[1]
+    if isinstance(words, RawExpressionType):
+        return words.literal_value if isinstance(words.literal_value, str) else None
+    return words.original_str_expr if isinstance(words, UnboundType) else None
+
+
+def _jaxtyping_word(semantic: Any, name: str) -> str | None:
+    """What a name is called in jaxtyping; None if it is not from there."""
+    tree = semantic.modules.get(semantic.cur_mod_id)
+    first, _, rest = name.rpartition(".")
+    return _imported(semantic.modules, tree, first, rest, 5) if tree is not None else None
+
+
+def _imported(modules: dict[str, MypyFile], tree: MypyFile, module: str, name: str, depth: int) -> str | None:
+    for statement in tree.imports:
+        if module and isinstance(statement, Import):
+            if any(id_ == "jaxtyping" and (as_ or id_) == module for id_, as_ in statement.ids):
+                return name
+        elif not module and isinstance(statement, ImportFrom):
+            for original, as_ in statement.names:
+                if (as_ or original) != name:
+                    continue
+                if statement.id == "jaxtyping" and not statement.relative:
+                    return original
+                other = modules.get(_absolute(statement, tree))
+                if other is not None and depth:
+                    return _imported(modules, other, "", original, depth - 1)
+    return None
+
+
+def _absolute(statement: ImportFrom, tree: MypyFile) -> str:
+    if not statement.relative:
+        return statement.id
+    package = tree.fullname.split(".")
+    above = package[: len(package) - statement.relative + tree.is_package_init_file()]
+    return ".".join([*above, statement.id] if statement.id else above)
+
+
+# ---- read off a type ------------------------------------------------------------------------------------------------
+
+
+def declared_by(type_: Type | None) -> Declared | None:
+    """What a type declares of an array; of a union with None, the array's. None if it declares nothing."""
+    proper = get_proper_type(type_) if type_ is not None else None
+    if isinstance(proper, UnionType):
+        items = [get_proper_type(item) for item in proper.items]
+        arrays = [item for item in items if isinstance(item, Instance) and item.type.fullname in (_TORCH, _NUMPY)]
+        others = [item for item in items if isinstance(item, Instance) and item not in arrays]
+        return declared_by(arrays[0]) if len(arrays) == 1 and not others else None
+    if not isinstance(proper, Instance) or proper.type.fullname not in (_TORCH, _NUMPY):
+        return None
+    torch = proper.type.fullname == _TORCH
+    kept = proper.extra_attrs.attrs.get(KEY) if proper.extra_attrs is not None else None
+    if isinstance(kept, LiteralType) and isinstance(kept.value, str):
+        word, _, text = kept.value.partition("|")
+        return Declared(_shape(text), JAXTYPING.get(word), torch)
+    return None if torch else _of_numpy(proper)
+
+
+def declares(signature: FunctionLike) -> bool:
+    """Does a function declare the shape of what it takes or gives."""
+    if not isinstance(signature, CallableType):
+        return True
+    return any(_has_key(type_) for type_ in signature.arg_types) or _has_key(signature.ret_type)
+
+
+def _has_key(type_: Type, depth: int = 3) -> bool:
+    """Is there a declared array in a type; so deep only, as a type may be inside itself."""
+    proper = get_proper_type(type_)
+    if isinstance(proper, Instance):
+        return proper.extra_attrs is not None or (depth > 0 and any(_has_key(arg, depth - 1) for arg in proper.args))
+    if not isinstance(proper, (UnionType, TupleType)) or not depth:
+        return False
+    return any(_has_key(item, depth - 1) for item in proper.items)
+
+
+def is_array(type_: Type | None) -> bool:
+    """Is it certain to be an array or tensor."""
+    proper = get_proper_type(type_) if type_ is not None else None
+    if not isinstance(proper, Instance):
+        return False
+    return proper.type.fullname in (_TORCH, _NUMPY) or proper.type.has_base(_TORCH)
+
+
+def _of_numpy(array: Instance) -> Declared | None:
+    """Numpy's own notation: ``np.ndarray[tuple[int, Literal[4]], np.dtype[np.float32]]``, ``NDArray[np.int64]``."""
+    if len(array.args) != 2:
+        return None
+    shape, dtype = (get_proper_type(arg) for arg in array.args)
+    dims = _numpy_dims(shape) if isinstance(shape, TupleType) else None
+    scalar = get_proper_type(dtype.args[0]) if isinstance(dtype, Instance) and dtype.args else None
+    return Declared(dims, _numpy_dtypes(scalar), torch=False)
+
+
+def _numpy_dims(shape: TupleType) -> Shape | None:
+    dims = []
+    for item in map(get_proper_type, shape.items):
+        if isinstance(item, LiteralType) and isinstance(item.value, int):
+            dims.append(Dim(Sort.FIXED, str(item.value)))
+        elif isinstance(item, Instance) and item.type.fullname == "builtins.int":
+            dims.append(Dim(Sort.ANY, "_"))
+        else:
+            return None
+    return Shape(tuple(dims))
+
+
+_GROUPS = {"floating": "float", "signedinteger": "int", "unsignedinteger": "uint", "complexfloating": "complex"}
+
+
+def _numpy_dtypes(scalar: ProperType | None) -> Dtypes | None:
+    if not isinstance(scalar, Instance):
+        return None
+    module, _, name = scalar.type.fullname.rpartition(".")
+    if module != "numpy":
+        return None
+    if name in _GROUPS and scalar.args:
+        bits = get_proper_type(scalar.args[0])
+        width = bits.type.name.strip("_").removesuffix("Bit") if isinstance(bits, Instance) else ""
+        times = 2 if name == "complexfloating" else 1
+        return dtype_named(f"{_GROUPS[name]}{int(width) * times}", torch=False) if width.isdigit() else None
+    return dtype_named(name, torch=False)
+
+
+@lru_cache(maxsize=4096)
+def _shape(text: str) -> Shape:
+    """As the run-time side reads it; what is for functions and trees only is any number of any sizes.
+
+    Raises:
+        DeclarationError: it cannot be read.
+    """
+    if "{" in text or "?" in text:
+        return _REST
+    return shape_of_text(text)
+
+
+# ---- beside what comes ----------------------------------------------------------------------------------------------
+
+
+def array_of(declared: Declared, owner: Record) -> Array:
+    """The array that a declaration speaks of, by the sizes of the batch or call that it belongs to."""
+    return Array(_axes(declared, owner), declared.dtypes, declared.torch)
+
+
+def _axes(declared: Declared, owner: Record) -> tuple[Axis, ...] | None:
+    shape = declared.shape
+    if shape is None or shape.variadic is not None:
+        return None
+    return tuple(_axis(dim, owner, declared.rows) for dim in shape.dims)
+
+
+def _axis(dim: Dim, owner: Record, rows: str | None) -> Axis:
+    if dim.broadcasts or dim.sort is Sort.ANY:
+        return UNKNOWN
+    if dim.sort is Sort.FIXED:
+        return Axis(number(dim.size))
+    if dim.sort is Sort.NAMED:
+        return Axis(owner.size(dim.text, rows))
+    return Axis(_computed(dim, owner, rows))
+
+
+def _computed(dim: Dim, owner: Record, rows: str | None) -> Size | None:
+    """The size that an expression of names has; None if it is none that is followed."""
+    sizes: dict[str, Any] = {}
+    for name in dim.names:
+        size = owner.size(name, rows)
+        if size is None:
+            return None
+        sizes[name] = _Computing(size)
+    out: Any = compute(dim.text, sizes)
+    if isinstance(out, _Computing):
+        return out.size
+    return number(out) if isinstance(out, int) and out >= 0 else None
+
+
+class _Computing:
+    """A size in arithmetic with numbers; whatever else there is fails, and the size is not known then."""
+
+    def __init__(self, size: Size) -> None:
+        self.size = size
+
+    def __add__(self, other: Any) -> _Computing:
+        return _Computing(self.size + _size(other))
+
+    def __sub__(self, other: Any) -> _Computing:
+        return _Computing(self.size - _size(other))
+
+    def __rsub__(self, other: Any) -> _Computing:
+        return _Computing(_size(other) - self.size)
+
+    def __mul__(self, other: Any) -> _Computing:
+        return _Computing(self.size * _size(other))
+
+    def __floordiv__(self, other: Any) -> _Computing:
+        return _Computing(self.size // _size(other))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def _size(value: Any) -> Size:
+    return value.size if isinstance(value, _Computing) else number(value)
+
+
+def bind(declared: Declared, array: Array, owner: Record, sizes: dict[str, Size | None]) -> None:
+    """Hold an array against its declaration, and learn what the names in it stand for.
+
+    Args:
+        declared: what is expected.
+        array: what comes.
+        owner: what the names belong to.
+        sizes: those of the owner so far; names that are met the first time are added.
+
+    Raises:
+        MisfitError: it certainly does not fit.
+    """
+    if declared.torch != array.torch:
+        return
+    if declared.dtypes is not None and array.dtypes and not declared.dtypes & array.dtypes:
+        raise MisfitError(f"takes {told(declared.dtypes)}, got {told(array.dtypes)}", dtype=True)
+    if declared.shape is None or array.axes is None:
+        return
+    if not declared.shape.has_rank(len(array.axes)):
+        raise MisfitError(f"takes {declared.shape}, got {shown(array.axes)}")
+    behind = len(declared.shape.after)
+    pairs = [
+        *zip(declared.shape.before, array.axes, strict=False),
+        *zip(declared.shape.after, array.axes[len(array.axes) - behind :], strict=False),
+    ]
+    for dim, axis in pairs:
+        if dim.sort is Sort.NAMED and dim.text not in sizes and not dim.broadcasts:
+            sizes[dim.text] = axis.size
+    for dim, axis in pairs:
+        expected = None if dim.sort is Sort.NAMED and dim.text not in sizes else _axis(dim, owner, None).size
+        if expected is None or axis.size is None or not differ(expected, axis.size):
+            continue
+        known = "" if str(expected) == dim.text else f"; {dim.text} is {expected} here"
+        raise MisfitError(f"takes {declared.shape}, got {shown(array.axes)}{known}")

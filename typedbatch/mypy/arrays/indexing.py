@@ -1,0 +1,215 @@
+"""``x[...]``: what shape is left of an array, and which index it cannot take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typedbatch.mypy.arrays.dtypes import BOOL, is_in
+from typedbatch.mypy.arrays.elementwise import broadcast
+from typedbatch.mypy.arrays.sizes import Size, differ, number
+from typedbatch.mypy.arrays.values import (
+    ASKED,
+    UNKNOWN,
+    Array,
+    Axis,
+    Literal,
+    MisfitError,
+    Several,
+    Span,
+    Value,
+    is_none,
+    shown,
+)
+
+ONE = number(1)
+
+
+def take(array: Array, index: Value) -> Array:
+    """What an index leaves of an array.
+
+    Raises:
+        MisfitError: it has more parts than the array has axes, or a number that is beyond its axis.
+    """
+    parts = index.items if isinstance(index, Several) and not _is_list(index) else (index,)
+    unknown = array.shaped(None)
+    if array.axes is None or any(_consumes(part) is None for part in parts):
+        return unknown
+    used = sum(_consumes(part) or 0 for part in parts)
+    if used > len(array.axes):
+        raise MisfitError(f"{used} indices for an array of {len(array.axes)} axes, {array}")
+    rest = len(array.axes) - used
+    dots = [place for place, part in enumerate(parts) if _is_dots(part)]
+    if len(dots) > 1:
+        return unknown
+    whole = (Span(Literal(None), Literal(None), Literal(None)),) * rest
+    at = dots[0] if dots else len(parts)
+    parts = (*parts[:at], *whole, *parts[at + 1 :])
+    out = _taken(array.axes, parts, torch=array.torch)
+    return unknown if out is None else array.shaped(out)
+
+
+def assign(array: Array, index: Value, value: Value) -> Value:
+    """``array[index] = value``; gives what was there.
+
+    Raises:
+        MisfitError: the value does not go there.
+    """
+    target = take(array, index)
+    if not isinstance(value, Array) or value.axes is None or target.axes is None or value.torch != array.torch:
+        return target
+    extra = value.axes[: max(0, len(value.axes) - len(target.axes))]
+    for axis in extra:
+        if axis.size is not None and differ(axis.size, ONE):
+            raise MisfitError(f"{value} does not go into {target}")
+    for mine, its in zip(target.axes[::-1], value.axes[::-1], strict=False):
+        if its.one or mine.size is None or its.size is None:
+            continue
+        if differ(mine.size, its.size):
+            raise MisfitError(f"{value} does not go into {target}: {its.size} against {mine.size}")
+    return target
+
+
+def _is_list(value: Several) -> bool:
+    """Is it a list of numbers, which picks rows; a tuple is an index with several parts."""
+    return value.listed
+
+
+def _is_dots(part: Value) -> bool:
+    return isinstance(part, Literal) and part.value is ...
+
+
+def _consumes(part: Value) -> int | None:
+    """How many axes a part of an index is for; None if it cannot be told."""
+    if is_none(part) or _is_dots(part):
+        return 0
+    if isinstance(part, Several):
+        return 1 if all(isinstance(item, Size) for item in part.items) else None
+    if isinstance(part, (Size, Span)):
+        return 1
+    if not isinstance(part, Array) or part.axes is None:
+        return None
+    if part.dtypes is None or part.dtypes & BOOL:
+        return len(part.axes) if is_in(part.dtypes, BOOL) and part.axes else 1 if len(part.axes) == 1 else None
+    return 1
+
+
+def _taken(axes: Sequence[Axis], parts: Sequence[Value], *, torch: bool) -> list[Axis] | None:
+    out: list[Axis] = []
+    picked: list[tuple[Axis, ...] | None] = []
+    places: list[int] = []
+    at, first = 0, 0
+    # numpy counts a number beside arrays as one of them; torch takes it first
+    arrays = not torch and any(isinstance(part, Several) or (isinstance(part, Array) and part.axes) for part in parts)
+    for place, part in enumerate(parts):
+        if is_none(part):
+            out.append(ASKED)
+            continue
+        axis, count = axes[at] if at < len(axes) else UNKNOWN, _consumes(part) or 0
+        at += count
+        if isinstance(part, Span):
+            out.append(cut(axis, part))
+            continue
+        if isinstance(part, Size):
+            _require_within(part, axis, axes)
+            if not arrays:
+                continue
+        if not places:
+            first = len(out)
+        places.append(place)
+        picked.append(_picks(part))
+    if not places:
+        return out
+    together = broadcast(picked, "index", columns=True)
+    if together is None:
+        return None
+    start = first if places == list(range(places[0], places[0] + len(places))) else 0
+    return [*out[:start], *together, *out[start:]]
+
+
+def _require_within(part: Size, axis: Axis, axes: Sequence[Axis]) -> None:
+    at, size = part.number, None if axis.size is None else axis.size.number
+    if at is not None and size is not None and not -size <= at < size:
+        raise MisfitError(f"index {at} of an axis of {size}, in {shown(tuple(axes))}")
+
+
+def _picks(part: Value) -> tuple[Axis, ...] | None:
+    """The shape of what an array, a list, or a number beside arrays, picks."""
+    if isinstance(part, Several):
+        return (Axis(number(len(part.items))),)
+    if not isinstance(part, Array) or part.axes is None:
+        return ()
+    if part.dtypes is None or part.dtypes & BOOL:
+        return (UNKNOWN,)
+    return part.axes
+
+
+def cut(axis: Axis, span: Span) -> Axis:
+    """What a slice leaves of an axis."""
+    if is_none(span.start) and is_none(span.stop) and is_none(span.step):
+        return axis
+    size, start, stop, step = axis.size, _bound(span.start), _bound(span.stop), _bound(span.step)
+    if size is None or start is None or stop is None or step is None:
+        return _short(span) or UNKNOWN
+    by = step.number if isinstance(step, Size) else 1
+    if by == -1 and is_none(span.start) and is_none(span.stop):
+        return Axis(size)
+    if by is None or by < 1:
+        return UNKNOWN
+    left = _between(size, start, stop)
+    if left is None:
+        return _short(span) or UNKNOWN
+    if by > 1:
+        if left.number is not None:
+            return Axis(number(-(-left.number // by)))
+        exact = left.divided(number(by))
+        return UNKNOWN if exact is None else Axis(exact)
+    return ASKED if left.number == 1 else Axis(left)
+
+
+def _short(span: Span) -> Axis | None:
+    """``x[:1]`` is one long, whatever x is."""
+    from_front = is_none(span.start) or (isinstance(span.start, Size) and span.start.number == 0)
+    return ASKED if from_front and is_none(span.step) and span.stop == ONE else None
+
+
+def _bound(value: Value) -> Size | Literal | None:
+    if isinstance(value, Size) or is_none(value):
+        return value  # type: ignore[return-value]  # None is the only literal here
+    return None
+
+
+def _between(size: Size, start: Size | Literal, stop: Size | Literal) -> Size | None:
+    """How many there are from ``start`` to ``stop``; None if it depends."""
+    total = size.number
+    if total is not None and all(not isinstance(one, Size) or one.number is not None for one in (start, stop)):
+        bounds = [one.number if isinstance(one, Size) else None for one in (start, stop)]
+        return number(len(range(*slice(*bounds).indices(total))))
+    low = _from(size, start) if isinstance(start, Size) else number(0)
+    high = _up_to(size, stop) if isinstance(stop, Size) else size
+    return None if low is None or high is None else high - low
+
+
+def _from(size: Size, start: Size) -> Size | None:
+    """Where a slice begins, from the front; None if it depends."""
+    at = start.number
+    if at == -1:
+        return size - ONE
+    if at is not None:
+        return start if at >= 0 else None
+    return start if _is_within(start, size) else None
+
+
+def _up_to(size: Size, stop: Size) -> Size | None:
+    """Where it ends, from the front; None if that may be behind the end."""
+    at = stop.number
+    if at is not None and at < 0:
+        return size + stop
+    return stop if _is_within(stop, size) else None
+
+
+def _is_within(bound: Size, size: Size) -> bool:
+    """Is a bound certain to be no more than a size, where each name is 1 or more."""
+    gap = size - bound
+    if any(name.opaque for name in gap.names()) or any(times < 0 for product, times in gap.terms if product):
+        return False
+    return sum(times for _, times in gap.terms) >= 0

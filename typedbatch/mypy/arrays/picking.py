@@ -1,0 +1,275 @@
+"""Some of the numbers: at places, by masks, on diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from typedbatch.mypy.arrays.asking import (
+    Axes,
+    UnsureError,
+    apart,
+    array_of,
+    axes_of,
+    flag_of,
+    greater,
+    integers,
+    of_torch,
+    place_in,
+    understood,
+    whole_of,
+)
+from typedbatch.mypy.arrays.dtypes import FLOATS, is_in, told
+from typedbatch.mypy.arrays.sizes import Size, number
+from typedbatch.mypy.arrays.values import (
+    UNKNOWN,
+    Arguments,
+    Array,
+    Axis,
+    MisfitError,
+    Operation,
+    Scalar,
+    Several,
+    Value,
+    is_none,
+    shown,
+)
+
+_INDEX = ("index", "indices")
+
+
+def _index(arguments: Arguments, place: int, what: str) -> Array:
+    index = array_of(arguments, place, *_INDEX)
+    if is_in(index.dtypes, FLOATS):
+        raise MisfitError(f"{what}: an index of {told(index.dtypes)}", dtype=True)
+    return index
+
+
+def _plain(axes: Iterable[Axis]) -> Axes:
+    return tuple(Axis(axis.size) for axis in axes)
+
+
+def _require_inside(index: Axes, axes: Axes, at: int, what: str) -> None:
+    """An index has as many axes; along others than its own, it may be smaller, not greater."""
+    text = f"{what}: an index of {shown(index)} for {shown(axes)}"
+    if len(index) != len(axes):
+        if not index or not axes:
+            raise UnsureError
+        raise MisfitError(f"{text}: {len(index)} axes against {len(axes)}")
+    for place, (one, other) in enumerate(zip(index, axes, strict=True)):
+        if place == at or one.size is None or other.size is None or not apart(one, other):
+            continue
+        if not greater(other.size, one.size):
+            raise MisfitError(f"{text}: {one.size} against {other.size}")
+
+
+@understood(3, "dim", *_INDEX, "sparse_grad")
+def gather(arguments: Arguments) -> Value:
+    """``gather(x, dim, index)``: as the index is."""
+    array, index = array_of(arguments), _index(arguments, 2, "gather")
+    axes, shape = axes_of(array), axes_of(index)
+    at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "gather")
+    _require_inside(shape, axes, at, "gather")
+    return array.shaped(_plain(shape))
+
+
+def _scatter(what: str) -> Operation:
+    @understood(4, "dim", *_INDEX, "src", "value", "reduce")
+    def call(arguments: Arguments) -> Value:
+        array, index = array_of(arguments), _index(arguments, 2, what)
+        axes, source = axes_of(array), arguments.get(3, "src", "value")
+        at = place_in(axes, whole_of(arguments, 0, 1, "dim"), what)
+        if index.axes is not None:
+            _require_inside(index.axes, axes, at, what)
+            if isinstance(source, Array) and source.axes is not None:
+                _require_inside(index.axes, source.axes, -1, what)
+        return array
+
+    return call
+
+
+@understood(3, *_INDEX, "arr", "dim", "axis")
+def take_along(arguments: Arguments) -> Value:
+    """``take_along_dim(x, index, dim)``, ``take_along_axis(x, index, axis)``: all other axes broadcast."""
+    array, index = array_of(arguments, 0, "input", "arr"), _index(arguments, 1, "take_along_dim")
+    axes, shape = axes_of(array), axes_of(index)
+    if not arguments.has(2, "dim", "axis") or is_none(arguments.get(2, "dim", "axis")):
+        raise UnsureError
+    at = place_in(axes, whole_of(arguments, 0, 2, "dim", "axis"), "take_along_dim")
+    if len(axes) != len(shape):
+        raise MisfitError(
+            f"take_along_dim: an index of {shown(shape)} for {shown(axes)}: {len(shape)} axes against {len(axes)}"
+        )
+    return array.shaped(
+        [
+            Axis(two.size) if place == at else _together(one, two, f"{shown(shape)} for {shown(axes)}")
+            for place, (one, two) in enumerate(zip(axes, shape, strict=True))
+        ]
+    )
+
+
+def _together(one: Axis, other: Axis, what: str) -> Axis:
+    if one.one or other.one:
+        return Axis(other.size if one.one else one.size)
+    if apart(one, other):
+        raise MisfitError(f"take_along_dim: an index of {what}: {other.size} against {one.size}")
+    return Axis(one.size) if one.size == other.size else UNKNOWN
+
+
+@understood(3, "dim", *_INDEX)
+def index_select(arguments: Arguments) -> Value:
+    """``index_select(x, dim, index)``."""
+    array, index = array_of(arguments), axes_of(_index(arguments, 2, "index_select"))
+    axes = axes_of(array)
+    at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "index_select")
+    if len(index) > 1:
+        raise MisfitError(f"index_select: an index of {shown(index)}, one axis is expected")
+    return array.shaped([*axes[:at], index[0] if index else Axis(number(1)), *axes[at + 1 :]])
+
+
+@understood(4, "dim", "start", "length")
+def narrow(arguments: Arguments) -> Value:
+    """``narrow(x, dim, start, length)``."""
+    array, length = array_of(arguments), arguments.get(3, "length")
+    axes = axes_of(array)
+    at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "narrow")
+    return array.shaped([*axes[:at], Axis(length if isinstance(length, Size) else None), *axes[at + 1 :]])
+
+
+@understood(3, *_INDEX, "axis")
+def take(arguments: Arguments) -> Value:
+    """``take(x, index)``, numpy's along an axis, too."""
+    array, index = array_of(arguments), arguments.get(1, *_INDEX)
+    shape = () if isinstance(index, Size) and not arguments.torch else axes_of(_index(arguments, 1, "take"))
+    if not arguments.has(2, "axis") or is_none(arguments.get(2, "axis")):
+        return array.shaped(shape)
+    axes = axes_of(array)
+    at = place_in(axes, whole_of(arguments, 0, 2, "axis"), "take")
+    return array.shaped([*axes[:at], *shape, *axes[at + 1 :]])
+
+
+@understood(2, "mask")
+def masked_select(arguments: Arguments) -> Value:
+    """``masked_select(x, mask)``."""
+    return array_of(arguments).shaped((UNKNOWN,))
+
+
+@understood(1, "as_tuple", array=False)
+def nonzero(arguments: Arguments) -> Value:
+    """``nonzero(x)``: a row for each place; numpy's, and with ``as_tuple``, an array for each axis."""
+    axes = axes_of(array_of(arguments))
+    if not arguments.torch or flag_of(arguments, -1, "as_tuple"):
+        if not axes:
+            raise UnsureError
+        return Several((Array((UNKNOWN,), integers(arguments), arguments.torch),) * len(axes))
+    return argwhere(arguments)
+
+
+@understood(1, "as_tuple")
+def argwhere(arguments: Arguments) -> Value:
+    """``argwhere(x)``: a row for each place."""
+    rank = len(axes_of(array_of(arguments)))
+    return Array((UNKNOWN, Axis(number(rank))), integers(arguments), arguments.torch)
+
+
+@understood(3, "sorted_sequence", "input", "v", "right", "side", array=False)
+def searchsorted(arguments: Arguments) -> Value:
+    """``searchsorted(sorted, values)``: a place for each value."""
+    values = arguments.get(1, "input", "v")
+    if isinstance(values, (Size, Scalar)):
+        return Array((), integers(arguments), arguments.torch)
+    array = array_of(arguments, 1, "input", "v")
+    return Array(array.axes, integers(arguments), arguments.torch)
+
+
+@understood(3, "weights", "minlength")
+def bincount(arguments: Arguments) -> Value:
+    """``bincount(x)``."""
+    weighted = arguments.has(1, "weights") and not is_none(arguments.get(1, "weights"))
+    return Array((UNKNOWN,), None if weighted else integers(arguments), arguments.torch)
+
+
+@understood(1, "ar", "sorted", array=False)
+def unique(arguments: Arguments) -> Value:
+    """``unique(x)``, alone."""
+    return array_of(arguments, 0, "input", "ar").shaped((UNKNOWN,))
+
+
+@understood(4, "offset", "dim1", "dim2", "axis1", "axis2")
+def diagonal(arguments: Arguments) -> Value:
+    """``diagonal(x, offset, one, other)``: behind the other axes."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    one, other = (
+        place_in(axes, whole_of(arguments, default, place, *names), "diagonal")
+        for default, place, names in ((0, 2, ("dim1", "axis1")), (1, 3, ("dim2", "axis2")))
+    )
+    if one == other:
+        raise MisfitError(f"diagonal: axis {one} twice")
+    along = _diagonal(axes[one], axes[other], whole_of(arguments, 0, 1, "offset"))
+    return array.shaped([*(axis for at, axis in enumerate(axes) if at not in (one, other)), along])
+
+
+def _diagonal(one: Axis, other: Axis, offset: int) -> Axis:
+    if one.size is None or other.size is None:
+        return UNKNOWN
+    if one.size.number is not None and other.size.number is not None:
+        rows, columns = one.size.number + min(offset, 0), other.size.number - max(offset, 0)
+        return Axis(number(max(0, min(rows, columns))))
+    return Axis(one.size) if one.size == other.size and not offset else UNKNOWN
+
+
+@understood(2, "v", "k", "diagonal")
+def diag(arguments: Arguments) -> Value:
+    """``diag(x, offset)``: of one axis, a matrix; of a matrix, its diagonal."""
+    array = array_of(arguments, 0, "input", "v")
+    axes, offset = axes_of(array), whole_of(arguments, 0, 1, "k", "diagonal")
+    if len(axes) == 1:
+        size = axes[0].size
+        return array.shaped((Axis(None if size is None else size + number(abs(offset))),) * 2)
+    if len(axes) != 2:
+        raise MisfitError(f"diag: {shown(axes)} has {len(axes)} axes, 1 or 2 are expected")
+    return array.shaped((_diagonal(*axes, offset),))
+
+
+@understood(4, "weight", "padding_idx", "max_norm")
+def embedding(arguments: Arguments) -> Value:
+    """``embedding(index, weight)``: a row of the weights for each place."""
+    index, weight = array_of(arguments), array_of(arguments, 1, "weight")
+    if is_in(index.dtypes, FLOATS):
+        raise MisfitError(f"embedding: an index of {told(index.dtypes)}", dtype=True)
+    shape, rows = axes_of(index), axes_of(weight)
+    if len(rows) != 2:
+        raise MisfitError(f"embedding: weights of {shown(rows)}, two axes are expected")
+    return weight.shaped((*shape, rows[1]))
+
+
+_TORCH: dict[str, Callable[[Arguments], Value]] = {
+    "gather": gather,
+    "scatter": _scatter("scatter"),
+    "scatter_add": _scatter("scatter_add"),
+    "take_along_dim": take_along,
+    "index_select": index_select,
+    "masked_select": masked_select,
+    "narrow": narrow,
+}
+_BOTH: dict[str, Operation] = {
+    "take": take,
+    "nonzero": nonzero,
+    "argwhere": argwhere,
+    "bincount": bincount,
+    "unique": unique,
+    "diagonal": diagonal,
+    "diag": diag,
+}
+FUNCTIONS: dict[str, Operation] = {
+    **{name: of_torch(call) for name, call in _TORCH.items()},
+    **_BOTH,
+    "take_along_axis": take_along,
+    "searchsorted": searchsorted,
+    "embedding": of_torch(embedding),
+}
+METHODS: dict[str, Operation] = {
+    **{name: of_torch(call) for name, call in _TORCH.items()},
+    **_BOTH,
+    "searchsorted": searchsorted,
+}

@@ -1,0 +1,32 @@
+"""Every operation that is followed, by its name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typedbatch.mypy.arrays import (
+    arranging,
+    elementwise,
+    joining,
+    losses,
+    making,
+    picking,
+    products,
+    reducing,
+    repeating,
+    splitting,
+)
+from typedbatch.mypy.arrays.values import Operation
+
+_ROOMS = (elementwise, making, joining, splitting, repeating, reducing, arranging, picking, losses, products)
+
+FUNCTIONS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.FUNCTIONS.items()}
+"""Functions of numpy, torch and torch.nn.functional."""
+METHODS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.METHODS.items()}
+"""Methods of arrays and tensors."""
+ATTRIBUTES: Final[dict[str, Operation]] = arranging.ATTRIBUTES
+"""``x.T``, ``x.mT``."""
+RESHAPED_IN_PLACE: Final = frozenset(
+    {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "resize_", "resize", "resize_as_", "set_"}
+)
+"""What gives an array another shape without making another array."""

@@ -1,0 +1,1 @@
+"""One walk through each function, with what is known of the values of its names."""

@@ -1,0 +1,388 @@
+"""Calls: of operations that have a table, of functions with declared shapes, of records, of batches' own methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mypy.nodes import (
+    ARG_NAMED,
+    ARG_OPT,
+    ARG_POS,
+    ARG_STAR,
+    CallExpr,
+    Expression,
+    FuncBase,
+    MemberExpr,
+    MypyFile,
+    NameExpr,
+    RefExpr,
+    TypeInfo,
+)
+from mypy.types import CallableType, Instance, Type, get_proper_type
+
+from typedbatch.mypy.arrays.declared import bind, declared_by
+from typedbatch.mypy.arrays.pythons import PYTHONS
+from typedbatch.mypy.arrays.sizes import Size, number
+from typedbatch.mypy.arrays.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
+from typedbatch.mypy.arrays.values import (
+    Arguments,
+    Array,
+    DType,
+    Literal,
+    Many,
+    MisfitError,
+    Record,
+    Several,
+    Value,
+)
+from typedbatch.mypy.batches.content import Ref
+from typedbatch.mypy.batches.effects import FUNCTIONS as BATCH_FUNCTIONS
+from typedbatch.mypy.batches.handing import is_of_libraries, only_reads
+from typedbatch.mypy.batches.protocol_match import asked_protocol
+from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called
+from typedbatch.mypy.engine.builtins import BUILTINS
+from typedbatch.mypy.engine.known import field_declared, is_batch
+from typedbatch.mypy.types.extend import needed_from
+
+if TYPE_CHECKING:
+    from typedbatch.mypy.engine.reading import Reading
+
+_WRITTEN = frozenset({"numpy", "torch", "torch.nn.functional"})
+_HOMES = frozenset({"numpy", "torch", "torch.functional", "torch.nn.functional", "torch._C._VariableFunctions"})
+_INSIDE = ("numpy._core.", "numpy.core.", "numpy.lib.", "torch._C.")
+_SAME_ROWS = frozenset({"to_torch", "to_numpy", "copy", "apply_values_transform"})
+_SPLITS = frozenset({"split"})
+
+
+class Calls:
+    """Reads calls.
+
+    Args:
+        reading: what reads their arguments.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def read(self, node: CallExpr) -> Value:
+        """What a call gives."""
+        reading, callee = self._reading, node.callee
+        known = BATCH_FUNCTIONS.get(_full_name(callee))
+        if known is not None:
+            return known(reading.batches, node)
+        if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
+            owner = reading.read(callee.expr)
+            if isinstance(owner, Ref):
+                return reading.batches.call(node, owner, callee.name)
+            if isinstance(owner, Array):
+                return self._method(node, owner, callee.name)
+            if isinstance(owner, Record) and is_batch(owner.type.type):
+                found = self._of_batch(node, owner, callee.name)
+                if found is not None:
+                    return found
+            if isinstance(owner, Record) and f"{owner.type.type.fullname}.{callee.name}" in _PADS:
+                return self._padded(node)
+        elif isinstance(callee, (NameExpr, MemberExpr)):
+            if callee.fullname in BUILTINS:
+                return BUILTINS[callee.fullname](reading, node)
+            name = _function(callee) or ""
+            if name in FUNCTIONS:
+                return self._operation(node, FUNCTIONS[name], (), torch=_is_torchs(callee))
+            if callee.fullname in PYTHONS:
+                return PYTHONS[callee.fullname](reading, node)
+            if callee.fullname in _PADS:
+                return self._padded(node)
+            if callee.fullname in _CONVERTS:
+                return self._converted_batch(node, extended=_CONVERTS[callee.fullname])
+        else:
+            reading.read(callee)
+        return self._of_users(node)
+
+    # ---- operations -----------------------------------------------------------------------------------------------
+
+    def _method(self, node: CallExpr, array: Array, name: str) -> Value:
+        if name in RESHAPED_IN_PLACE:
+            self._arguments(node, (), torch=array.torch)
+            self._reading.known.forget_arrays()
+            return array.shaped(None)
+        if name in ("size", "dim", "item", "tolist", "numel", "to", "astype", "type", "numpy", "float", "long", "bool",
+                    "int", "double", "half", "short", "byte", "bfloat16"):  # fmt: skip
+            return self._plain(node, array, name)
+        operation = METHODS.get(name)
+        if operation is None:
+            self._arguments(node, (), torch=array.torch)
+            return None
+        return self._operation(node, operation, (array,), torch=array.torch)
+
+    def _operation(
+        self, node: CallExpr, operation: Callable[[Arguments], Value], given: tuple[Value, ...], *, torch: bool
+    ) -> Value:
+        arguments = self._arguments(node, given, torch=torch)
+        if arguments is None:
+            return None
+        return self._reading.tried(node, lambda: operation(arguments))
+
+    def _arguments(self, node: CallExpr, given: tuple[Value, ...], *, torch: bool) -> Arguments | None:
+        """The arguments; None if some are behind a ``*``."""
+        by_place, by_name, certain = list(given), {}, True
+        for argument, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True):
+            value = self._reading.read(argument)
+            if name == "out" and isinstance(argument, NameExpr):
+                self._reading.known.put(argument.node, None)  # it may be given another shape
+            if kind == ARG_POS:
+                by_place.append(value)
+            elif kind == ARG_NAMED and name is not None:
+                by_name[name] = value
+            elif kind == ARG_STAR and isinstance(value, Several):
+                by_place += value.items
+            else:
+                certain = False
+        return Arguments(tuple(by_place), by_name, torch) if certain else None
+
+    def _plain(self, node: CallExpr, array: Array, name: str) -> Value:
+        arguments = self._arguments(node, (), torch=array.torch)
+        if name == "numpy":
+            return Array(array.axes, array.dtypes, torch=False)
+        if name == "size" and array.torch and arguments is not None and array.axes is not None:
+            if not arguments.has(0, "dim"):
+                return Several(tuple(axis.size for axis in array.axes))
+            at = arguments.whole(0, "dim")
+            ok = at is not None and -len(array.axes) <= at < len(array.axes)
+            return array.axes[at].size if ok and at is not None else None
+        if name == "dim" and array.axes is not None:
+            return number(len(array.axes))
+        if name in ("size", "dim", "item", "tolist", "numel"):
+            return None
+        if name in ("to", "astype", "type"):
+            return self._converted(array, arguments)
+        dtypes = None if not array.torch else _SHORT.get(name)
+        return array.typed(frozenset({dtypes}) if dtypes else None)
+
+    def _converted(self, array: Array, arguments: Arguments | None) -> Array:
+        """``.to(torch.float32)``, ``.to("cuda")``, ``.astype(np.float32)``, ``.to(other)``."""
+        if arguments is None:
+            return array.typed(None)
+        every = [*arguments.given, *arguments.named.values()]
+        dtypes = [value for value in every if isinstance(value, DType)]
+        if len(dtypes) == 1:
+            return array.typed(dtypes[0].dtypes)
+        moved = array.torch and all(isinstance(value, Literal) for value in every)
+        return array if moved else array.typed(None)
+
+    # ---- functions and classes of users ---------------------------------------------------------------------------
+
+    def _of_users(self, node: CallExpr) -> Value:
+        reading = self._reading
+        function = called(node)
+        summary = reading.summary_of(function) if function is not None else None
+        type_ = get_proper_type(reading.type_of(node.callee))
+        if isinstance(type_, Instance):
+            type_ = _forward(type_)
+        if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
+            if summary is not None:
+                return self._summed_up(node, summary, {argument: reading.read(argument) for argument in node.args})
+            self._escape(node)
+            return None
+        sizes: dict[str, Size | None] = {}
+        owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes)
+        given = self._bind(node, type_, owner, sizes, summary)
+        made = self._summed_up(node, summary, given) if summary is not None else None
+        if made is not None:
+            return made
+        if type_.is_type_obj() and isinstance(owner.type, Instance):
+            return owner
+        return reading.known.declared(type_.ret_type, owner, (node, "result"))
+
+    def _summed_up(self, node: CallExpr, summary: Summary, given: dict[Expression, Value]) -> Value:
+        """Do what a function does that is known; return what it returns."""
+        values = bound_values(node, summary.function, given)
+        if values is None:
+            self._reading.known.objects.escape(*given.values(), opened=True)
+            return None
+        return Application(self._reading, node, summary, values).apply()
+
+    def _bind(
+        self,
+        node: CallExpr,
+        type_: CallableType,
+        owner: Record,
+        sizes: dict[str, Size | None],
+        summary: Summary | None,
+    ) -> dict[Expression, Value]:
+        """Hold each argument against what is declared of it; the names mean the same in one call."""
+        given: dict[Expression, Value] = {}
+        for argument, name, expected in _pairs(node, type_):
+            given[argument] = value = self._reading.read(argument)
+            asked = asked_protocol(expected)
+            if asked is not None:
+                self._reading.batches.judge.hand_over(argument, value, asked)
+            if isinstance(value, Ref):
+                self._hand_over(argument, value, expected, type_ if summary is None else None)
+                continue
+            if summary is None:
+                self._reading.known.objects.escape(value, opened=True)
+            declared = declared_by(expected) if expected is not None else None
+            if expected is None and name is not None and type_.is_type_obj() and is_batch(type_.type_object()):
+                declared = field_declared(owner, name)
+            if declared is None or not isinstance(value, Array):
+                continue
+            try:
+                bind(declared, value, owner, sizes)
+            except MisfitError as error:
+                what = f'Argument "{name}"' if name else "Argument"
+                to = f" of {type_.name}" if type_.name else ""
+                self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
+        return given
+
+    def _hand_over(self, argument: Expression, value: Ref, expected: Type | None, type_: CallableType | None) -> None:
+        """A batch goes to a function; if ``type_`` is given, one that may do anything with it."""
+        if type_ is not None and not only_reads(expected) and not is_of_libraries(type_):
+            self._reading.known.objects.escape(value, opened=True)
+
+    def _escape(self, node: CallExpr) -> None:
+        for argument in node.args:
+            self._reading.known.objects.escape(self._reading.read(argument), opened=True)
+
+    def _padded(self, node: CallExpr) -> Value:
+        """The sequences of a batch side by side."""
+        self._arguments(node, (), torch=False)
+        result = get_proper_type(self._reading.type_of(node))
+        scope = self._reading.known.scope(node)
+        return Record(result, scope, padded=True) if isinstance(result, Instance) else None
+
+    def _converted_batch(self, node: CallExpr, *, extended: bool) -> Value:
+        """``convert(batch, Other)`` and ``extend(batch, Other, ...)``: the sizes are those of the batch."""
+        values = [self._reading.read(argument) for argument in node.args]
+        result = get_proper_type(self._reading.type_of(node))
+        if values and isinstance(result, Instance) and isinstance(values[0], Ref):
+            needed = needed_from(node, result.type, extends=extended)
+            what = f"{'extend' if extended else 'convert'}() to {result.type.name}"
+            self._reading.batches.judge.fill(node, values[0], needed, what)
+        if not values or not isinstance(values[0], Record) or not isinstance(result, Instance):
+            return None
+        out = Record(result, values[0].scope, dict(values[0].sizes), values[0].other, values[0].padded)
+        if extended:
+            for argument, name, value in zip(node.args, node.arg_names, values, strict=True):
+                if name is not None:
+                    self._require_field(out, name, value, argument, bound=True)
+        return out
+
+    def set_field(self, target: MemberExpr, owner: Value, value: Value) -> None:
+        """``batch.name = value``."""
+        if isinstance(owner, Record):
+            self._require_field(owner, target.name, value, target, bound=False)
+        elif isinstance(owner, Array) and target.name in ("shape", "data", "dtype", "strides"):
+            self._reading.known.forget_arrays()
+
+    def _require_field(self, owner: Record, name: str, value: Value, node: Expression, *, bound: bool) -> None:
+        """Hold a value against a field; with ``bound``, the names in it have the sizes that they have in the others."""
+        declared = field_declared(owner, name)
+        if declared is None or not isinstance(value, Array):
+            return
+        sizes = {text: owner.size(text, declared.rows) for text in declared.names} if bound else {}
+        owner = owner if bound else Record(owner.type, owner.scope, sizes)
+        if not bound:  # an object that grows is given its fields one after the other
+            self._reading.known.forget_names_of(owner.scope)
+        try:
+            bind(declared, value, owner, sizes)
+        except MisfitError as error:
+            self._reading.report.misfit(MisfitError(f'Field "{name}" {error}', dtype=error.dtype), node)
+
+    # ---- batches --------------------------------------------------------------------------------------------------
+
+    def _of_batch(self, node: CallExpr, owner: Record, name: str) -> Value:
+        reading = self._reading
+        if name in _SPLITS:
+            self._arguments(node, (), torch=False)
+            return Many(Record(owner.type, reading.known.scope(node), {}, other=owner))
+        if name in _SAME_ROWS:
+            self._arguments(node, (), torch=False)
+            result = get_proper_type(reading.type_of(node))
+            return Record(result, owner.scope, owner.sizes, owner.other) if isinstance(result, Instance) else None
+        return None
+
+
+_PADS = {"typedbatch.sequences.pad", "typedbatch.ragged.Ragged.padded"}
+_CONVERTS = {"typedbatch._validation.validate.extend": True, "typedbatch._validation.convert.convert": False}
+_SHORT = {
+    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
+    "short": "int16", "byte": "uint8", "bool": "bool",
+}  # fmt: skip
+
+
+def _full_name(callee: Expression) -> str:
+    """The name of a function, class, or static method of a class; empty for everything else."""
+    if isinstance(callee, MemberExpr) and isinstance(callee.expr, RefExpr) and isinstance(callee.expr.node, TypeInfo):
+        return f"{callee.expr.fullname}.{callee.name}"
+    return callee.fullname if isinstance(callee, RefExpr) else ""
+
+
+def _is_module(node: Expression) -> bool:
+    return isinstance(node, RefExpr) and isinstance(node.node, MypyFile)
+
+
+def _function(callee: NameExpr | MemberExpr) -> str | None:
+    """The name of a function of numpy's or torch's; None for all others."""
+    if isinstance(callee, MemberExpr):
+        module = callee.expr.node.fullname if isinstance(callee.expr, RefExpr) and callee.expr.node is not None else ""
+        return callee.name if module in _WRITTEN else None
+    home = callee.fullname.rpartition(".")[0]
+    inside = home in _HOMES or home.startswith(_INSIDE)
+    return callee.fullname.rpartition(".")[2] if inside else None
+
+
+def _is_torchs(callee: NameExpr | MemberExpr) -> bool:
+    if isinstance(callee, MemberExpr) and isinstance(callee.expr, RefExpr) and callee.expr.node is not None:
+        return callee.expr.node.fullname.startswith("torch")
+    return callee.fullname.startswith("torch")
+
+
+def is_followed(node: CallExpr) -> bool:
+    """Is it a call of a function that has a table, which does nothing to the lists that it is given."""
+    callee = node.callee
+    if not isinstance(callee, (NameExpr, MemberExpr)):
+        return False
+    module = isinstance(callee, NameExpr) or _is_module(callee.expr)
+    return callee.fullname in PYTHONS or (module and (_function(callee) or "") in FUNCTIONS)
+
+
+def _is_as_written(node: CallExpr, type_: CallableType) -> bool:
+    """Is it a function or class itself: what ``vmap(f)`` takes is not what ``f`` was declared to take."""
+    return isinstance(node.callee, RefExpr) and (type_.is_type_obj() or type_.definition is not None)
+
+
+def _forward(type_: Instance) -> CallableType | None:
+    """What calling a module of torch's calls: its ``forward``, if that is declared."""
+    found = type_.type.get("forward") if type_.type.has_base("torch.nn.modules.module.Module") else None
+    node: Any = found.node if found is not None else None
+    signature = node.type if isinstance(node, FuncBase) else None
+    if not isinstance(signature, CallableType) or not signature.arg_types:
+        return None
+    return signature.copy_modified(
+        arg_types=signature.arg_types[1:], arg_kinds=signature.arg_kinds[1:], arg_names=signature.arg_names[1:]
+    )
+
+
+def _pairs(node: CallExpr, type_: CallableType) -> list[tuple[Expression, str | None, Type | None]]:
+    """Each argument, with the name and the type of what takes it; None where that cannot be told."""
+    out: list[tuple[Expression, str | None, Type | None]] = []
+    places = [at for at, kind in enumerate(type_.arg_kinds) if kind in (ARG_POS, ARG_OPT)]
+    by_name = {name: at for at, name in enumerate(type_.arg_names) if name is not None}
+    at, certain = 0, True
+    for argument, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True):
+        found: int | None = None
+        if kind == ARG_POS and certain:
+            found = places[at] if at < len(places) else None
+            at += 1
+        elif kind == ARG_NAMED:
+            found = by_name.get(name or "")
+        else:
+            certain = False
+        taker = None if found is None or type_.arg_kinds[found].is_star() else found
+        out.append((argument, name if taker is None else type_.arg_names[taker], _taken(type_, taker)))
+    return out
+
+
+def _taken(type_: CallableType, taker: int | None) -> Type | None:
+    return None if taker is None else type_.arg_types[taker]

@@ -1,0 +1,287 @@
+"""What is known of names on one way through a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
+from mypy.types import CallableType, Instance, LiteralType, TupleType, Type, get_proper_type
+
+from typedbatch.mypy.arrays.declared import Declared, array_of, declared_by, is_array
+from typedbatch.mypy.arrays.sizes import Name, Size, named, new_scope, number
+from typedbatch.mypy.arrays.values import (
+    UNKNOWN,
+    Array,
+    Many,
+    Record,
+    Scalar,
+    Several,
+    Value,
+    join,
+)
+from typedbatch.mypy.batches.content import Content, Field, Object, Ref
+from typedbatch.mypy.batches.merging import Decide, joined_objects, nothing_decides, renamed
+from typedbatch.mypy.batches.objects import Objects
+from typedbatch.mypy.types.fields import BATCH, Fields, Rest, alternatives, content
+from typedbatch.mypy.types.fields import is_batch as is_plain_batch
+
+PROTOCOL = "typedbatch._typing.BatchProtocol"
+_LOOPED = frozenset({"builtins.list", "typing.Sequence", "typing.Iterable", "typing.Iterator", "typing.Generator"})
+
+
+class Known:
+    """Values of names; a copy for each branch.
+
+    Args:
+        values: to begin with.
+        scopes: of values that were met at a place in the program, so that it has the same one each time.
+        handed_on: gives the names whose lists may be added to; asked for when there is a list.
+    """
+
+    def __init__(
+        self,
+        values: dict[Any, Value] | None = None,
+        scopes: dict[Any, int] | None = None,
+        handed_on: Callable[[], Collection[Any]] = tuple,
+        objects: dict[Object, Any] | None = None,
+    ) -> None:
+        self.values: dict[Any, Value] = values if values is not None else {}
+        self.objects: Objects = Objects(join, objects)
+        self._handed_on = handed_on
+        self.unsteady: set[Any] = set()
+        """Names that functions inside assign to: they may be anything after any call."""
+        self.scopes: dict[Any, int] = scopes if scopes is not None else {}
+
+    def copy(self) -> Known:
+        """For another way, from here on."""
+        out = Known(dict(self.values), self.scopes, self._handed_on, dict(self.objects.contents))
+        out.unsteady = self.unsteady
+        out.objects.watching = self.objects.watching
+        return out
+
+    def make(self, site: Any, content: Any) -> Ref:
+        """Return a reference to a new object; the one that was made there before is one of the earlier ones now."""
+        contents, new, old = self.objects.contents, (site, False), (site, True)
+        before = contents.pop(new, None)
+        if before is not None:
+            contents[old] = before
+            self.objects.rename(new, old)
+            self.values = {name: replaced(value, new, old) for name, value in self.values.items()}
+            self.objects.put(old, contents[old])
+        self.objects.put(new, content)
+        return Ref(frozenset({new}))
+
+    def aged(self, ref: Value) -> Value:
+        """Return a reference to any number of objects that are like the one that was just made."""
+        if not isinstance(ref, Ref):
+            return ref
+        out: Value = ref
+        for site, old in ref.objects:
+            if not old and (site, old) in self.objects.contents:
+                content = self.objects.contents.pop((site, old))
+                before = self.objects.contents.get((site, True))
+                self.objects.contents[site, True] = content if before is None else joined_objects(before, content, join)
+                self.objects.rename((site, False), (site, True))
+                self.values = {name: replaced(one, (site, False), (site, True)) for name, one in self.values.items()}
+                out = renamed(out, (site, False), (site, True))
+        return out
+
+    def joined(self, values: Sequence[Value], empty: Any = None) -> Value:
+        """What is known of a value that is one of these; ``empty`` if there are none."""
+        return reduce(join, values) if values else empty
+
+    def get(self, name: Any) -> Value:
+        """What a name is."""
+        return self.values.get(name)
+
+    def put(self, name: Any, value: Value) -> None:
+        """From here on, a name is that."""
+        if name in self.unsteady:
+            value = None
+        listed = isinstance(value, Many) or (isinstance(value, Several) and value.listed)
+        self.values[name] = None if listed and name in self._handed_on() else value
+
+    def become(self, other: Known) -> None:
+        """Take over what is known on another way."""
+        self.values, self.objects.contents = other.values, other.objects.contents
+
+    def merge(self, others: Iterable[Known], decide: Decide = nothing_decides) -> None:
+        """Keep what is the same on all ways; ``decide`` says what decides whether a batch has a field."""
+        for other in others:
+            self.values = {
+                name: value if value is other.values[name] else _met(value, other.values[name], decide)
+                for name, value in self.values.items()
+                if name in other.values
+            }
+            self.objects.merge(other.objects.contents, decide)
+
+    def forget(self, names: set[Name]) -> None:
+        """Sizes that were compared with others may be those, from here on."""
+        if names:
+            self.values = {key: _without(value, names) for key, value in self.values.items()}
+
+    def forget_names_of(self, scope: int) -> None:
+        """What belongs to an object is given other sizes."""
+        self.forget({name for value in self.values.values() for name in names_of(value) if name.scope == scope})
+
+    def forget_arrays(self) -> None:
+        """An array has got another shape in place, under whatever names it is known."""
+        kept = (Array, Several, Many)
+        self.values = {key: None if isinstance(value, kept) else value for key, value in self.values.items()}
+
+    def scope(self, node: Any) -> int:
+        """Of names that belong to what a place in the program gives."""
+        if node not in self.scopes:
+            self.scopes[node] = new_scope()
+        return self.scopes[node]
+
+    # ---- by type --------------------------------------------------------------------------------------------------
+
+    def of_type(self, type_: Type, node: Any) -> Value:
+        """What is known of a value by its type, which may have been inferred: no sizes."""
+        proper = get_proper_type(type_)
+        if is_array(proper) and isinstance(proper, Instance):
+            return Array(None, None, proper.type.fullname != "numpy.ndarray")
+        batch = self.batch_of_type(proper, node)
+        if batch is not None:
+            return batch
+        if isinstance(proper, LiteralType) and type(proper.value) is int:
+            return number(proper.value)
+        if not isinstance(proper, Instance):
+            return None
+        if proper.type.fullname in ("builtins.float", "builtins.bool"):
+            return Scalar()
+        if proper.type.fullname == "builtins.int":
+            final = node.node.final_value if isinstance(node, RefExpr) and isinstance(node.node, Var) else None
+            return number(final) if type(final) is int else self._some_size(node)
+        return Record(proper, self.scope(node)) if _is_users(proper.type) else None
+
+    def batch_of_type(self, type_: Type, node: Any) -> Ref | None:
+        """A batch of which only the type is known; None for what is not a batch."""
+        batches = [one for one in alternatives(type_) if is_plain_batch(one)]
+        if not batches:
+            return None
+        fields = content(batches[0]) if len(batches) == 1 else None
+        fields = fields if fields is not None else Fields(rest=Rest.DECLARED)
+        held = {name: Field(sure=name not in fields.maybe) for name in fields.known}
+        return self.make((node, "type"), Content(held, fields.rest, escaped=True))
+
+    def _some_size(self, node: Any) -> Size:
+        text = node.name if isinstance(node, (NameExpr, MemberExpr, Var)) else "?"
+        return named(Name(text, self.scope(node), opaque=True))  # it may be 0 or -1, which no axis is
+
+    def declared(self, type_: Type, owner: Record, node: Any, depth: int = 3) -> Value:
+        """What a declaration says of a value; the names in it belong to ``owner``. A type may be inside itself."""
+        proper = get_proper_type(type_)
+        declared = declared_by(proper)
+        if declared is not None:
+            return array_of(declared, owner)
+        if not depth:
+            return None
+        if isinstance(proper, TupleType):
+            each = enumerate(proper.items)
+            return Several(tuple(self.declared(item, owner, (node, at), depth - 1) for at, item in each))
+        if isinstance(proper, Instance) and proper.type.fullname in _LOOPED and proper.args:
+            item = self.declared(proper.args[0], owner, (node, "item"), depth - 1)
+            return Many(_each(item)) if item is not None else None
+        return self.of_type(proper, node)
+
+    def rows_of(self, record: Record, type_: Type | None, node: Node) -> Value:
+        """Some rows of a batch: another number of them, and else the same sizes. None if it is no batch any more."""
+        proper = get_proper_type(type_) if type_ is not None else None
+        if not isinstance(proper, Instance) or not is_batch(proper.type) or not is_batch(record.type.type):
+            return None
+        return Record(proper, self.scope(node), {}, record, record.padded)
+
+
+def _met(one: Value, other: Value, decide: Decide) -> Value:
+    """What is known of a name where two ways meet."""
+    out = join(one, other)
+    if isinstance(one, Ref) and isinstance(other, Ref) and isinstance(out, Ref) and one.objects != other.objects:
+        return Ref(out.objects, decide(max(map(line_of, one.objects ^ other.objects))))
+    return out
+
+
+def line_of(site: Any) -> int:
+    """The line at which an object was made."""
+    while isinstance(site, tuple):
+        site = site[0]
+    return getattr(site, "line", 0)
+
+
+def replaced(value: Value, old: Object, new: Object) -> Value:
+    """A value in which one object has another name."""
+    if isinstance(value, Several):
+        return Several(tuple(replaced(item, old, new) for item in value.items), value.listed)
+    return Many(replaced(value.item, old, new)) if isinstance(value, Many) else renamed(value, old, new)
+
+
+def _each(item: Value) -> Value:
+    """An item of many: sizes with names are those of each, and may differ."""
+    if isinstance(item, Array) and item.axes is not None:
+        return item.shaped(
+            [axis if axis.size is None or axis.size.number is not None else UNKNOWN for axis in item.axes]
+        )
+    return item
+
+
+def names_of(value: Value) -> Iterator[Name]:
+    """Names of all sizes in a value."""
+    if isinstance(value, Size):
+        yield from value.names()
+    elif isinstance(value, Array):
+        for axis in value.axes or ():
+            yield from names_of(axis.size)
+    elif isinstance(value, Several):
+        for item in value.items:
+            yield from names_of(item)
+    elif isinstance(value, Many):
+        yield from names_of(value.item)
+
+
+def _without(value: Value, names: set[Name]) -> Value:
+    if isinstance(value, Size):
+        return None if value.names() & names else value
+    if isinstance(value, Array) and value.axes is not None:
+        axes = [UNKNOWN if axis.size is not None and axis.size.names() & names else axis for axis in value.axes]
+        return value.shaped(axes)
+    if isinstance(value, Several):
+        return Several(tuple(_without(item, names) for item in value.items), value.listed)
+    if isinstance(value, Many):
+        return Many(_without(value.item, names))
+    if isinstance(value, Record) and any(name.scope == value.scope for name in names):
+        return None
+    return value
+
+
+def is_batch(info: TypeInfo) -> bool:
+    """Is it a batch, a record, or a protocol of batches."""
+    return info.has_base(BATCH) or any(base.fullname.endswith(".BatchProtocol") for base in info.mro)
+
+
+def _is_users(info: TypeInfo) -> bool:
+    """Is it a class whose fields may be declared: none of Python's, numpy's or torch's."""
+    return info.fullname.partition(".")[0] not in ("builtins", "typing", "numpy", "torch", "collections", "types")
+
+
+def field_declared(owner: Record, name: str) -> Declared | None:
+    """What a class declares of a field in so many words; None for what was inferred, or does not hold any more."""
+    info: TypeInfo = owner.type.type
+    found = info.get(name)
+    if found is None or owner.padded:
+        return None
+    if isinstance(found.node, Var):
+        return None if found.node.is_inferred else declared_by(found.node.type)
+    if isinstance(found.node, Decorator) and isinstance(found.node.func.type, CallableType):
+        return declared_by(found.node.func.type.ret_type) if found.node.func.is_property else None
+    return None
+
+
+def rows_name(owner: Record) -> str | None:
+    """The name of the first axis of a batch's fields; None if there is none, or several."""
+    info: TypeInfo = owner.type.type
+    names = {name for base in info.mro for name in base.names if not name.startswith("_")}
+    firsts = {declared.rows for name in names if (declared := field_declared(owner, name)) is not None}
+    return firsts.pop() if len(firsts) == 1 else None

@@ -1,0 +1,82 @@
+"""When shapes are looked at: at the end of a file, when mypy knows all types in it.
+
+mypy checks what it has put off after the rest of a file. The first hook that is called in a file puts off a function of
+our own, whose body calls a hook of ours; that one goes through each function in which hooks have been called.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypy.nodes import GDEF, Block, CallExpr, ExpressionStmt, FuncDef, MypyFile, NameExpr
+from mypy.plugin import FunctionContext
+from mypy.types import CallableType, NoneType, Type
+
+from typedbatch.mypy.batches.questions import unanswered
+from typedbatch.mypy.engine.flow import go_through, of_module, summaries_of
+from typedbatch.mypy.engine.names import functions_of
+from typedbatch.mypy.engine.report import Report
+from typedbatch.mypy.internals import function_around, is_reported, module_around, put_off, reporting_for
+
+CALLED = "builtins.object"
+_LAST = "<shapes>"
+
+_pending: dict[MypyFile, dict[Any, None]] = {}
+_switched_off = False
+
+
+def switch(*, on: bool) -> None:
+    """Look at shapes, or not: mypy has one plugin of a kind, and hooks that are not its methods."""
+    global _switched_off
+    _switched_off = not on
+
+
+def note(api: Any) -> None:
+    """Something was called here: look at the function around it when the file is done."""
+    if not is_reported(api):
+        return
+    tree, around = module_around(api), function_around(api)
+    if tree is None or (isinstance(around, FuncDef) and around.name == _LAST):
+        return
+    _pending.setdefault(tree, {})[around] = None
+    put_off(api, _LAST, lambda: _last(api, tree))
+
+
+def _last(api: Any, tree: MypyFile) -> FuncDef:
+    """A function that is checked after all others."""
+    info = api.named_generic_type(CALLED, []).type
+    callee = NameExpr("object")
+    callee.node, callee.fullname, callee.kind = info, CALLED, GDEF
+    type_ = CallableType([], [], [], NoneType(), api.named_generic_type("builtins.function", []))
+    function = FuncDef(_LAST, [], Block([ExpressionStmt(CallExpr(callee, [], [], []))]), type_)
+    function._fullname = f"{tree.fullname}.{_LAST}"  # noqa: SLF001  # mypy sets it itself, and has no other way
+    function.def_or_infer_vars = True  # so that mypy goes into it in each of its passes
+    return function
+
+
+def look(ctx: FunctionContext) -> Type:
+    """Called for ``object()``: in a function of our own, go through those that wait."""
+    around, tree = function_around(ctx.api), module_around(ctx.api)
+    if tree is None or not isinstance(around, FuncDef) or around.name != _LAST:
+        return ctx.default_return_type
+    report = Report(ctx.api, shapes=not _switched_off)
+    report.summaries = summaries_of(ctx.api, tree)
+    for function in _pending.pop(tree, {}):
+        with reporting_for(ctx.api, function):
+            _go_through(ctx.api, report, tree, function)
+    for question in unanswered():
+        ctx.api.fail(question.message, question.place, code=question.code)
+    return ctx.default_return_type
+
+
+def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> None:
+    for one in functions_of(function) if function is not None else [None]:
+        try:
+            if one is None:
+                of_module(api, report, tree)
+            else:
+                go_through(api, report, one)
+        except Exception:  # whatever is in this one, the others are looked at
+            if api.options.show_traceback:
+                raise
+        report.send()

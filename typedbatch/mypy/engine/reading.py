@@ -1,0 +1,549 @@
+"""What each expression of a program is, as far as shapes go: values are found from the inside to the outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mypy import nodes
+from mypy.nodes import Context, Expression, MypyFile, Node, RefExpr, TypeInfo, Var
+from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
+
+from typedbatch.mypy.arrays import indexing
+from typedbatch.mypy.arrays.declared import array_of, is_array
+from typedbatch.mypy.arrays.dtypes import INTS, dtype_named, is_in, of_python
+from typedbatch.mypy.arrays.elementwise import BITS, binary, invert
+from typedbatch.mypy.arrays.products import matmul
+from typedbatch.mypy.arrays.sizes import Size, number
+from typedbatch.mypy.arrays.tables import ATTRIBUTES
+from typedbatch.mypy.arrays.values import (
+    Arguments,
+    Array,
+    DType,
+    Literal,
+    Many,
+    MisfitError,
+    Record,
+    Several,
+    Span,
+    Value,
+    item_of,
+    join,
+)
+from typedbatch.mypy.batches.content import NOTHING, Choice, Items, Ref
+from typedbatch.mypy.batches.domain import Batches
+from typedbatch.mypy.batches.needs import Needs
+from typedbatch.mypy.batches.questions import taken
+from typedbatch.mypy.batches.summaries import Summary
+from typedbatch.mypy.engine.calling import Calls
+from typedbatch.mypy.engine.known import Known, field_declared
+from typedbatch.mypy.engine.report import Report
+from typedbatch.mypy.engine.scopes import Scope, scope_of
+from typedbatch.mypy.engine.ways import Ways
+from typedbatch.mypy.internals import known_type, module_around, outcomes
+from typedbatch.mypy.nodes import children, nodes_in
+from typedbatch.mypy.types.fields import alternatives
+
+LEFT_OUT = Literal(None)
+_TYPED = (nodes.CallExpr, nodes.OpExpr, nodes.IndexExpr, nodes.ComparisonExpr)
+_NAMED_RESULTS = {"values": 0, "indices": 1}
+
+
+class Reading:
+    """Reads expressions of one function, on one way through it.
+
+    Args:
+        api: mypy's checker.
+        report: what takes mistakes.
+        known: what is known of names so far; assignments inside expressions go there.
+        root: the function or module.
+    """
+
+    def __init__(self, api: Any, report: Report, known: Known, root: Node | None = None) -> None:
+        self.api = api
+        self.report = report
+        self.known = known
+        self.ways: Ways = Ways()
+        self.catching = 0
+        """The number of ``try`` and ``with`` around that handle a missing field."""
+        self.untyped = False
+        """Whether types are left out, as for a summary, which must not depend on what mypy has checked."""
+        self.needs: Needs | None = None
+        self.yielded: list[Value] = []
+        self._root = root
+        self.batches: Batches = Batches(self)
+        self.of_module = False
+        """Whether this is the top of a module, whose names nothing else assigns to while it runs."""
+        self.in_first_round: Callable[[], bool] = bool
+        """Whether a loop is gone through for the first time, when a condition in it may not hold."""
+        self._calls = Calls(self)
+        self._kinds: dict[type[Expression], Callable[[Any], Value]] = {
+            nodes.IntExpr: lambda node: number(node.value),
+            nodes.FloatExpr: lambda node: Literal(node.value),
+            nodes.StrExpr: lambda node: Literal(node.value),
+            nodes.EllipsisExpr: lambda node: Literal(...),
+            nodes.NameExpr: self._name,
+            nodes.MemberExpr: self._member,
+            nodes.IndexExpr: self._index,
+            nodes.SliceExpr: self._slice,
+            nodes.OpExpr: self._operator,
+            nodes.UnaryExpr: self._unary,
+            nodes.ComparisonExpr: self._comparison,
+            nodes.CallExpr: self._calls.read,
+            nodes.TupleExpr: lambda node: self._items(node, listed=False),
+            nodes.ListExpr: lambda node: self._items(node, listed=True),
+            nodes.ConditionalExpr: self._conditional,
+            nodes.ListComprehension: lambda node: self._generator(node.generator),
+            nodes.GeneratorExpr: self._generator,
+            nodes.AssignmentExpr: self._walrus,
+            nodes.DictExpr: self._dict,
+            nodes.LambdaExpr: self.capture,
+            nodes.YieldExpr: self._yield,
+            nodes.YieldFromExpr: self._yield,
+            nodes.CastExpr: lambda node: self.read(node.expr),
+            nodes.RevealExpr: lambda node: self.read(node.expr) if node.expr is not None else None,
+        }
+
+    def read(self, node: Expression) -> Value:
+        """What an expression is; None if nothing is known. Mistakes in it are reported."""
+        if isinstance(node, _TYPED) and not self.untyped and known_type(self.api, node) is None:
+            return None  # mypy has found that no run comes here
+        kind = self._kinds.get(type(node))
+        found = kind(node) if kind is not None else self._other(node)
+        if found is None:
+            type_ = self.type_of(node)
+            found = None if type_ is None else self.known.of_type(type_, node)
+        question = None if self.untyped else taken(node)
+        if question is not None:
+            self.batches.judge.answer(node, found, question)
+        return found
+
+    def tried(self, node: Context, call: Callable[[], Value]) -> Value:
+        """What an operation gives; a mistake is reported, and nothing is known of what comes out."""
+        try:
+            return call()
+        except MisfitError as error:
+            self.report.misfit(error, node)
+            return None
+
+    # ---- names and attributes -------------------------------------------------------------------------------------
+
+    def _name(self, node: nodes.NameExpr) -> Value:
+        if node.fullname in ("builtins.None", "builtins.True", "builtins.False"):
+            return Literal({"None": None, "True": True, "False": False}[node.name])
+        if isinstance(node.node, TypeInfo):
+            dtypes = of_python(node.name, torch=False) if node.fullname.startswith("builtins.") else None
+            return None if dtypes is None else DType(dtypes)
+        found = self.known.get(node.node)
+        if found is not None or not isinstance(node.node, Var):
+            return found
+        type_ = self.type_of(node)
+        found = None if type_ is None else self.known.of_type(type_, node)
+        if isinstance(found, (Size, Record, Ref)):
+            self.known.put(node.node, found)  # until it is assigned to, it stays what it is
+        return found
+
+    def _member(self, node: nodes.MemberExpr) -> Value:
+        module = module_of(node.expr)
+        if module is not None:
+            return self._of_module(module, node)
+        owner = self.read(node.expr)
+        if isinstance(owner, Ref):
+            return self.batches.attribute(node, owner)
+        if isinstance(owner, Array):
+            return self.tried(node, lambda: self._of_array(owner, node.name))
+        if isinstance(owner, Several) and node.name in _NAMED_RESULTS and len(owner.items) == 2:
+            return owner.items[_NAMED_RESULTS[node.name]]
+        if isinstance(owner, Record):
+            declared = field_declared(owner, node.name)
+            if declared is not None and is_array(self.type_of(node)):
+                return array_of(declared, owner)
+        return None
+
+    def _of_module(self, module: str, node: nodes.MemberExpr) -> Value:
+        torch = module == "torch"
+        if not torch and module != "numpy":
+            return None
+        if node.name == "newaxis":
+            return LEFT_OUT
+        dtypes = dtype_named(node.name, torch=torch)
+        return None if dtypes is None else DType(dtypes)
+
+    def _of_array(self, array: Array, name: str) -> Value:
+        if name == "shape":
+            return None if array.axes is None else Several(tuple(axis.size for axis in array.axes))
+        if name == "ndim":
+            return None if array.axes is None else number(len(array.axes))
+        if name == "dtype":
+            return None if array.dtypes is None else DType(array.dtypes)
+        if name in ("data", "real", "imag", "grad"):
+            return array if name == "data" else array.typed(None)
+        operation = ATTRIBUTES.get(name)
+        return None if operation is None else operation(Arguments((array,), torch=array.torch))
+
+    # ---- parts ----------------------------------------------------------------------------------------------------
+
+    def _index(self, node: nodes.IndexExpr) -> Value:
+        base, index = self.read(node.base), self.read(node.index)
+        if isinstance(base, Ref):
+            return self.batches.item(node, base, index)
+        if isinstance(base, Array):
+            return self.tried(node, lambda: indexing.take(base, index)) or base.shaped(None)
+        if isinstance(base, Several):
+            return _item_of(base, index)
+        if isinstance(base, Many):
+            return base.item if isinstance(index, Size) else base if isinstance(index, Span) else None
+        if isinstance(base, Record):
+            return self.known.rows_of(base, self.type_of(node), node)
+        return None
+
+    def _slice(self, node: nodes.SliceExpr) -> Value:
+        parts = (node.begin_index, node.end_index, node.stride)
+        return Span(*(LEFT_OUT if part is None else self.read(part) for part in parts))
+
+    def _items(self, node: nodes.TupleExpr | nodes.ListExpr, *, listed: bool) -> Value:
+        out: list[Value] = []
+        for item in node.items:
+            value = self.read(item.expr if isinstance(item, nodes.StarExpr) else item)
+            if not isinstance(item, nodes.StarExpr):
+                out.append(value)
+            elif isinstance(value, Several):
+                out += value.items
+            else:
+                return self._some(node, [*out, self.item_of(value, item)])
+        if listed and (not out or any(isinstance(value, Ref) for value in out)):
+            return self.batches.make(node, Items(dict(enumerate(out)), NOTHING))
+        return Several(tuple(out), listed)
+
+    def _some(self, node: nodes.TupleExpr | nodes.ListExpr, values: list[Value]) -> Value:
+        """A display with a star in it, of which each item may be any of the values."""
+        values += [self.read(item) for item in node.items if not isinstance(item, nodes.StarExpr)]
+        each = self.known.joined(values)
+        return self.batches.make(node, Items({}, each)) if isinstance(each, Ref) else None
+
+    def _other(self, node: Expression) -> Value:
+        """What is inside of it goes where nobody sees it."""
+        for child in children(node):
+            if isinstance(child, Expression):
+                self.known.objects.escape(self.read(child))
+        return None
+
+    def _yield(self, node: nodes.YieldExpr | nodes.YieldFromExpr) -> Value:
+        value = self.read(node.expr) if node.expr is not None else None
+        if isinstance(node, nodes.YieldFromExpr):
+            value = self.item_of(value, node)
+        if self.untyped:
+            self.yielded.append(self.known.aged(value) if isinstance(value, Ref) else value)
+        else:
+            self.known.objects.escape(value)
+        return None
+
+    def _dict(self, node: nodes.DictExpr) -> Value:
+        known: dict[Any, Any] = {}
+        others: Any = NOTHING
+        for key, value in node.items:
+            name = self.read(key) if key is not None else None
+            held = self.read(value)
+            if key is None:
+                whole = self.known.objects.whole(held)
+                if isinstance(whole, Items) and whole.others is NOTHING and not whole.escaped:
+                    known.update(whole.known)
+                else:
+                    self.known.objects.escape(held)
+                    others = None
+            elif isinstance(name, Literal) and isinstance(name.value, str):
+                known[name.value] = held
+            else:
+                others = held if others is NOTHING else join(others, held)
+        return self.batches.make(node, Items(known, others, keyed=True))
+
+    # ---- batches --------------------------------------------------------------------------------------------------
+
+    def arguments(self, node: nodes.CallExpr) -> list[Value]:
+        """What each argument of a call is."""
+        return [self.read(argument) for argument in node.args]
+
+    def item_of(self, value: Value, node: Any) -> Value:
+        """What a loop over a value has each time."""
+        return self.batches.item_of(value, node) if isinstance(value, Ref) else item_of(value)
+
+    def type_of(self, node: Expression) -> Type | None:
+        """Mypy's type of an expression; None where the function is read without types."""
+        return None if self.untyped else known_type(self.api, node)
+
+    def literal_text(self, node: Expression) -> str | None:
+        """A text that is known by its type."""
+        type_ = get_proper_type(self.type_of(node))
+        if isinstance(type_, Instance) and type_.last_known_value is not None:
+            type_ = type_.last_known_value
+        return type_.value if isinstance(type_, LiteralType) and isinstance(type_.value, str) else None
+
+    def is_text(self, node: Expression) -> bool:
+        """Is it a text, for sure."""
+        items = [get_proper_type(item) for item in alternatives(self.type_of(node))]
+        texts = [item.fallback if isinstance(item, LiteralType) else item for item in items]
+        return bool(texts) and all(isinstance(item, Instance) and item.type.has_base("builtins.str") for item in texts)
+
+    def is_rows(self, node: Expression) -> bool:
+        """Is an index certain to be no name."""
+        if isinstance(node, (nodes.SliceExpr, nodes.IntExpr)):
+            return True
+        items = [get_proper_type(item) for item in alternatives(self.type_of(node))]
+        items = [item.fallback if isinstance(item, LiteralType) else item for item in items]
+        return bool(items) and all(isinstance(item, (Instance, TupleType)) and not _may_be_text(item) for item in items)
+
+    def is_excused(self, name: str) -> bool:
+        """Does the code know that a field of that name may be missing."""
+        return bool(self.catching) or (self._root is not None and name in scope_of(self.api, self._root).asked)
+
+    def always_follows(self, choice: Choice) -> bool:
+        """Does every run that has passed a branch come to this line."""
+        return not self.in_first_round() and self.ways.always_follows(choice)
+
+    def summary_of(self, function: nodes.FuncDef) -> Summary | None:
+        """What a function of this file does."""
+        return self.report.summaries.of(function) if self.report.summaries is not None else None
+
+    def is_certain(self) -> bool:
+        """Does every run of the function come to this line."""
+        return not self.report.quiet and self.ways.here() == (0, 0)
+
+    def names_of_file(self) -> Scope | None:
+        """What the file says of fields."""
+        tree = module_around(self.api)
+        return scope_of(self.api, tree) if tree is not None else None
+
+    def conversion(self, batch: Expression) -> str:
+        """The method of a batch that its value, or the only one that its name is given, is the result of."""
+        if isinstance(batch, nodes.NameExpr) and self._root is not None:
+            bindings = scope_of(self.api, self._root).bindings_of(batch.node)
+            batch = bindings[0].value or batch if len(bindings) == 1 else batch
+        callee = batch.callee if isinstance(batch, nodes.CallExpr) else None
+        name = callee.name if isinstance(callee, nodes.MemberExpr) else ""
+        return name if name in ("to_torch", "to_numpy") else ""
+
+    def capture(self, function: nodes.FuncItem) -> None:
+        """A function or lambda knows the names around it, and may be called at any time."""
+        for inner in nodes_in(function):
+            if isinstance(inner, nodes.NameExpr):
+                self.known.objects.escape(self.known.get(inner.node))
+
+    # ---- operators ------------------------------------------------------------------------------------------------
+
+    def _operator(self, node: nodes.OpExpr) -> Value:
+        one = self._operand(node, node.left)
+        if node.op in ("and", "or"):
+            goes_on = self._outcomes(node.left)[0 if node.op == "and" else 1]
+            return join(one, self._perhaps(node.right)) if goes_on else one
+        other = self._operand(node, node.right)
+        if isinstance(one, Ref) or isinstance(other, Ref):
+            return self._of_refs(node, one, other)
+        return self.tried(node, lambda: operate(node.op, one, other))
+
+    def _perhaps(self, node: Expression) -> Value:
+        """What an operand is that only some runs come to."""
+        guarded = self.in_first_round()
+        self.report.quiet += guarded
+        before = self.known.copy()
+        with self.ways.inside():
+            value = self.read(node)
+        self.known.objects.merge(before.objects.contents)
+        self.report.quiet -= guarded
+        return value
+
+    def _is_items(self, value: Value) -> bool:
+        return isinstance(value, Ref) and isinstance(self.known.objects.whole(value), Items)
+
+    def _of_refs(self, node: nodes.OpExpr, one: Value, other: Value) -> Value:
+        """What an operator makes of a batch or list."""
+        lists = [self.known.objects.whole(value) for value in (one, other) if self._is_items(value)]
+        if lists:
+            values = [value for whole in lists for value in whole.values()]
+            return self.batches.make(node, Items({}, self.known.joined(values, NOTHING), any(w.escaped for w in lists)))
+        return self.batches.copy(one if isinstance(one, Ref) else other, node)
+
+    def _operand(self, node: nodes.OpExpr, operand: Expression) -> Value:
+        """Beside ``&`` and ``|`` of integers, ``~`` is meant for bits."""
+        if node.op not in BITS or not isinstance(operand, nodes.UnaryExpr) or operand.op != "~":
+            return self.read(operand)
+        self.report.quiet += 1
+        beside = self.read(node.right if operand is node.left else node.left)
+        self.report.quiet -= 1
+        bits = isinstance(beside, Size) or (isinstance(beside, Array) and is_in(beside.dtypes, INTS))
+        return self.read(operand.expr if bits else operand)
+
+    def _unary(self, node: nodes.UnaryExpr) -> Value:
+        value = self.read(node.expr)
+        if isinstance(value, Ref):
+            return None if node.op == "not" else self.batches.copy(value, node)
+        if isinstance(value, Array):
+            if node.op == "~":
+                return self.tried(node, lambda: invert(value)) or value.typed(None)
+            return value if node.op in ("-", "+") else None
+        if isinstance(value, Size) and node.op == "-":
+            return -value
+        return Literal(-value.value) if isinstance(value, Literal) and isinstance(value.value, float) else None
+
+    def _comparison(self, node: nodes.ComparisonExpr) -> Value:
+        values = [self.read(operand) for operand in node.operands]
+        if len(values) != 2 or not any(isinstance(value, Array) for value in values):
+            return None
+        if node.operators[0] in ("in", "not in", "is", "is not"):
+            return None
+        return self.tried(node, lambda: binary(node.operators[0], values[0], values[1]))
+
+    def _outcomes(self, condition: Expression) -> tuple[bool, bool]:
+        """Whether a condition may hold, and whether it may not."""
+        return (True, True) if self.untyped else outcomes(self.api, condition)
+
+    def _conditional(self, node: nodes.ConditionalExpr) -> Value:
+        self.read(node.cond)
+        holds, fails = self._outcomes(node.cond)
+        if not (holds and fails):
+            return self.read(node.if_expr if holds else node.else_expr)
+        self.report.quiet += self.in_first_round()
+        with self.ways.inside():
+            before = self.known.copy()
+            one = self.read(node.if_expr)
+            after = self.known.copy()
+            self.known.become(before)
+            other = self.read(node.else_expr)
+        self.known.objects.merge(after.objects.contents)
+        self.report.quiet -= self.in_first_round()
+        out = join(one, other)
+        if isinstance(out, Ref) and isinstance(one, Ref) and isinstance(other, Ref):
+            out = Ref(out.objects, Choice(node.line, *self.ways.here()))
+        return out
+
+    def _walrus(self, node: nodes.AssignmentExpr) -> Value:
+        value = self.read(node.value)
+        self.known.put(node.target.node, value)
+        return value
+
+    def _generator(self, node: nodes.GeneratorExpr) -> Value:
+        with self.ways.inside():
+            for index, sequence, conditions in zip(node.indices, node.sequences, node.condlists, strict=True):
+                self.bind(index, self.item_of(self.read(sequence), sequence), index)
+                for condition in conditions:
+                    self.read(condition)
+            each = self.read(node.left_expr)
+        if isinstance(each, Ref):
+            return self.batches.make(node, Items({}, self.known.aged(each)))
+        return Many(each)
+
+    # ---- targets --------------------------------------------------------------------------------------------------
+
+    def bind(self, target: Expression, value: Value, source: Expression) -> None:
+        """``target = value``, also ``a, b = value`` and ``x[i] = value``."""
+        if isinstance(target, nodes.NameExpr):
+            type_ = self.type_of(target)
+            if value is None and type_ is not None:
+                value = self.known.of_type(type_, target)
+            inside = target.kind == nodes.LDEF or self.of_module
+            if not inside:
+                self.known.objects.escape(value)
+            self.known.put(target.node, value if inside else None)
+        elif isinstance(target, nodes.TupleExpr | nodes.ListExpr):
+            self._unpack(target, value, source)
+        elif isinstance(target, nodes.StarExpr):
+            self.bind(target.expr, None, source)
+        elif isinstance(target, nodes.IndexExpr):
+            base, index = self.read(target.base), self.read(target.index)
+            if isinstance(base, Ref):
+                self.batches.set_item(target, base, index, value)
+                return
+            self.known.objects.escape(value)
+            if isinstance(base, Array):
+                self.tried(target, lambda: indexing.assign(base, index, value))
+        elif isinstance(target, nodes.MemberExpr):
+            owner = self.read(target.expr)
+            if isinstance(owner, Ref):
+                self.batches.set_field(target, owner, target.name, value)
+                return
+            self.known.objects.escape(value)
+            self._calls.set_field(target, owner, value)
+
+    def _unpack(self, target: nodes.TupleExpr | nodes.ListExpr, value: Value, source: Expression) -> None:
+        items = target.items
+        plain = not any(isinstance(item, nodes.StarExpr) for item in items)
+        if isinstance(value, Several) and plain and len(value.items) == len(items):
+            for item, part in zip(items, value.items, strict=True):
+                self.bind(item, part, source)
+            return
+        each = self.item_of(value, source)
+        for item in items:
+            if isinstance(item, nodes.StarExpr):
+                rest = self.batches.make(item, Items({}, each)) if isinstance(each, Ref) else None
+                self.bind(item.expr, rest, source)
+            else:
+                self.bind(item, each, source)
+
+
+def operate(sign: str, one: Value, other: Value) -> Value:
+    """An operator between two values.
+
+    Raises:
+        MisfitError: it certainly fails, or cannot be meant.
+    """
+    if sign == "@":
+        return matmul(one, other)
+    if isinstance(one, Array) or isinstance(other, Array):
+        return binary(sign, one, other)
+    if isinstance(one, Size) and isinstance(other, Size):
+        return _of_sizes(sign, one, other)
+    if sign == "+" and isinstance(one, Several) and isinstance(other, Several):
+        return Several(one.items + other.items, one.listed)
+    if sign == "*" and isinstance(one, Several) and isinstance(other, Size):
+        return _repeated(one, other)
+    return _repeated(other, one) if sign == "*" and isinstance(other, Several) and isinstance(one, Size) else None
+
+
+def _of_sizes(sign: str, one: Size, other: Size) -> Value:
+    if sign in ("//", "%"):
+        if other.number == 0:
+            return None
+        return one // other if sign == "//" else one % other
+    operations: dict[str, Callable[[], Size]] = {
+        "+": lambda: one + other,
+        "-": lambda: one - other,
+        "*": lambda: one * other,
+    }
+    return operations[sign]() if sign in operations else None
+
+
+def _repeated(items: Several, times: Size) -> Value:
+    count = times.number
+    if count is not None and 0 <= count * len(items.items) <= 64:
+        return Several(items.items * count, items.listed)
+    return Many(items.items[0]) if len(items.items) == 1 else None
+
+
+def _may_be_text(item: ProperType) -> bool:
+    return isinstance(item, Instance) and (
+        item.type.has_base("builtins.str") or item.type.fullname == "builtins.object"
+    )
+
+
+def _item_of(base: Several, index: Value) -> Value:
+    if isinstance(index, Size):
+        at = index.number
+        return base.items[at] if at is not None and -len(base.items) <= at < len(base.items) else None
+    if isinstance(index, Span):
+        bounds = [part.number if isinstance(part, Size) else None for part in (index.start, index.stop, index.step)]
+        plain = [
+            isinstance(part, Size) == (bound is not None) for part, bound in zip(_parts(index), bounds, strict=True)
+        ]
+        if all(plain) and all(isinstance(part, (Size, Literal)) for part in _parts(index)) and bounds[2] != 0:
+            return Several(base.items[slice(*bounds)], base.listed)
+    return None
+
+
+def _parts(span: Span) -> tuple[Value, Value, Value]:
+    return span.start, span.stop, span.step
+
+
+def module_of(node: Expression) -> str | None:
+    """``torch`` or ``numpy``, for a name that is one of these modules, or one inside; None for everything else."""
+    if isinstance(node, RefExpr) and isinstance(node.node, MypyFile):
+        return node.node.fullname
+    return None

@@ -1,0 +1,60 @@
+"""What is said of a mistake in shapes or dtypes, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mypy.errorcodes import ErrorCode
+from mypy.nodes import Context
+
+from typedbatch.mypy.arrays.values import MisfitError
+from typedbatch.mypy.batches.summaries import Summaries
+
+SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
+DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else than is meant", "typedbatch")
+
+
+class Report:
+    """Reports of one function, one at a place; quiet while something is only looked at.
+
+    Args:
+        api: mypy's checker.
+    """
+
+    def __init__(self, api: Any, *, shapes: bool = True) -> None:
+        self._api = api
+        self.shapes = shapes
+        self.summaries: Summaries | None = None
+        self.quiet = 0
+        self._said: dict[Context, Callable[[], None]] = {}
+
+    def misfit(self, error: MisfitError, context: Context) -> None:
+        """Say what does not fit."""
+        if self.shapes:
+            self.fail(str(error), context, DTYPE if error.dtype else SHAPE)
+
+    def fail(self, text: str, context: Context, code: ErrorCode) -> None:
+        """Say what is wrong."""
+        if not self.quiet:
+            self._said.setdefault(context, lambda: self._api.fail(text, context, code=code))
+
+    def note(self, text: str, context: Context) -> None:
+        """Say something that is not a mistake."""
+        if not self.quiet and self.shapes:
+            self._said.setdefault(context, lambda: self._api.note(text, context))
+
+    def mark(self) -> int:
+        """How much has been said so far."""
+        return len(self._said)
+
+    def take_back(self, mark: int) -> None:
+        """Say nothing of what came after a mark."""
+        for context in list(self._said)[mark:]:
+            del self._said[context]
+
+    def send(self) -> None:
+        """Tell mypy all of it."""
+        for send in self._said.values():
+            send()
+        self._said.clear()

@@ -1,1 +1,0 @@
-"""Shapes, ranks and dtypes of arrays, as far as declarations and operations tell them."""

@@ -1,0 +1,207 @@
+"""What mypy itself says of a batch, in the plugin's words: where it returns one, assigns one, puts one into a list.
+
+No hook of a plugin is asked there. mypy lets whoever wants look at each error before it is recorded (``ErrorWatcher``),
+and this is what looks. An error that holds only as long as a batch gets no fields out of sight is taken back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mypy.errors import ErrorInfo, ErrorWatcher
+from mypy.nodes import (
+    AssignmentStmt,
+    CallExpr,
+    Expression,
+    FuncItem,
+    MemberExpr,
+    NameExpr,
+    Node,
+    ReturnStmt,
+    TupleExpr,
+    TypeInfo,
+    Var,
+    YieldExpr,
+)
+from mypy.types import CallableType, Instance, TupleType, Type, TypeVarType, get_proper_type
+
+from typedbatch.mypy import messages
+from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared
+from typedbatch.mypy.batches.questions import Question, ask
+from typedbatch.mypy.engine.pending import note
+from typedbatch.mypy.engine.scopes import scope_around
+from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, known_type
+from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
+from typedbatch.mypy.types.fields import content, is_batch, one_type
+from typedbatch.mypy.wording import plain_words
+
+_NO_ATTRIBUTE = re.compile(r'"[^"]*" has no attribute "(\w+)"')
+_ANSWERED = ("attr-defined", "return-value", "assignment", "list-item", "dict-item", "misc", "type-var", "arg-type")
+
+
+class Rewording:
+    """Watcher of every error of a run of mypy."""
+
+    def __init__(self) -> None:
+        self._watcher: ErrorWatcher | None = None
+        self._answered: ErrorInfo | None = None
+        self._busy = False
+
+    def watch(self, api: object) -> None:
+        """Look at the errors of a run, of which any hook was asked."""
+        errors = errors_of(api)
+        if errors is None:
+            return
+        watchers: list[ErrorWatcher] = errors._watchers  # noqa: SLF001  # there is no public way to keep a watcher
+        if not any(one is self._watcher for one in watchers):
+            self._watcher = ErrorWatcher(errors, filter_errors=self._is_taken_back)
+            watchers.insert(0, self._watcher)
+
+    def _is_taken_back(self, file: str, info: ErrorInfo) -> bool:
+        if info.severity == "note":
+            return self._answered is not None and info.parent_error is self._answered
+        self._answered = None
+        api = current_checker()
+        if self._busy or api is None:
+            return False
+        self._busy = True
+        try:
+            return self._answer(api, info)
+        except Exception:  # as in any hook: whatever mypy's internals do, a user's run must go on
+            if api.options.show_traceback:
+                raise
+            return False
+        finally:
+            self._busy = False
+
+    def _answer(self, api: Api, info: ErrorInfo) -> bool:
+        code = info.code.code if info.code is not None else ""
+        told = _expression_at(api, info) if code in _ANSWERED else None
+        text = None
+        if told is not None and code == "attr-defined":
+            text = _of_attribute(api, told[0], info.message)
+        elif told is not None:
+            text = _of_value(api, *told, info)
+        if text is None:
+            if code.startswith("batch-") or "Batch" in info.message:
+                info.message = plain_words(info.message)
+            return False
+        self._answered, info.message = info, plain_words(text)
+        return not text
+
+
+def _expression_at(api: Api, info: ErrorInfo) -> tuple[Expression, tuple[Node, ...]] | None:
+    """The expression that an error is about, and the nodes around it."""
+    scope = scope_around(api)
+    if scope is None:
+        return None
+    entry = re.match(r"Dict entry (\d+)", info.message)
+    if entry is not None:
+        found = scope.entry_at((info.line, info.column), int(entry[1]))
+    else:
+        found = scope.at((info.line, info.column, info.end_line, info.end_column))
+    return (found, scope.around(found)) if found is not None else None
+
+
+def _of_attribute(api: Api, node: Expression, message: str) -> str | None:
+    """A field that a protocol or record does not declare."""
+    match = _NO_ATTRIBUTE.match(message)
+    if match is None or not isinstance(node, MemberExpr):
+        return None
+    owner = get_proper_type(_type_of_owner(api, node.expr))
+    if not isinstance(owner, Instance) or is_batch(owner):
+        return None
+    declared = dict(declared_fields(owner.type))
+    return messages.not_declared(owner.type.name, match[1], declared) if declared else None
+
+
+def _type_of_owner(api: Api, owner: Expression) -> Type | None:
+    """What it is; while mypy tries out overloads, it has not stored it yet."""
+    found = known_type(api, owner)
+    if found is None and isinstance(owner, NameExpr):
+        found = current_type(api, owner) or (owner.node.type if isinstance(owner.node, Var) else None)
+    return found
+
+
+def _of_value(api: Api, node: Expression, around: tuple[Node, ...], info: ErrorInfo) -> str | None:
+    """A batch that is not what is asked for. Empty if the engine is to say what it is, or if nothing is wrong."""
+    if isinstance(node, CallExpr) and "type variable" in info.message:
+        return _of_type_variable(api, node, info)
+    if isinstance(node, YieldExpr) and node.expr is not None:
+        node, around = node.expr, (*around, node)
+    expected = get_proper_type(_asked_type(api, around))
+    if isinstance(node, TupleExpr) and isinstance(expected, TupleType):
+        return _of_tuple(api, node, expected, info)
+    asked = asked_protocol(expected) or _asked_by_text(api, info.message)
+    return None if asked is None else _answer_to(api, node, node, asked, info)
+
+
+def _of_tuple(api: Api, node: TupleExpr, expected: TupleType, info: ErrorInfo) -> str | None:
+    """What is said of a tuple: of the batches in it, if all else in it fits."""
+    if len(node.items) != len(expected.items):
+        return None
+    pairs = [(item, known_type(api, item), type_) for item, type_ in zip(node.items, expected.items, strict=True)]
+    left = [(item, type_) for item, got, type_ in pairs if got is None or not fits(got, type_)]
+    for item, type_ in left:
+        asked = asked_protocol(type_)
+        text = _answer_to(api, item, node, asked, info) if asked is not None else None
+        if text is None or text:
+            return text
+    return "" if left else None
+
+
+def _answer_to(api: Api, value: Expression, place: Expression, asked: Instance, info: ErrorInfo) -> str | None:
+    """What is said of a value: nothing yet, if it is a plain batch; None for what is left to mypy."""
+    type_ = known_type(api, value)
+    if type_ is None:
+        return None
+    if content(one_type(api, type_)) is None:
+        return judge_declared(api, type_, asked) or None
+    ask(value, Question(asked, place, info.code, info.message))
+    note(api)
+    return ""
+
+
+def _of_type_variable(api: Api, call: CallExpr, info: ErrorInfo) -> str | None:
+    """``def same(batch: P) -> P``, called with a batch that is not what ``P`` is bound to."""
+    signature = get_proper_type(known_type(api, call.callee))
+    if not isinstance(signature, CallableType):
+        return None
+    for argument in call.args:
+        for type_ in signature.arg_types:
+            asked = asked_protocol(type_) if isinstance(get_proper_type(type_), TypeVarType) else None
+            text = _answer_to(api, argument, call, asked, info) if asked is not None else None
+            if text is not None:
+                return text
+    return None
+
+
+def _asked_type(api: Api, around: tuple[Node, ...]) -> Type | None:
+    """What is asked for where a value is returned, yielded or assigned."""
+    parent = around[-1]
+    if isinstance(parent, AssignmentStmt) and len(parent.lvalues) == 1:
+        return parent.type if parent.type is not None else known_type(api, parent.lvalues[0])
+    function = next((node for node in reversed(around) if isinstance(node, FuncItem)), None)
+    signature = function.type if function is not None else None
+    if not isinstance(signature, CallableType) or not isinstance(parent, (ReturnStmt, YieldExpr)):
+        return None
+    given = get_proper_type(signature.ret_type)
+    if isinstance(parent, YieldExpr):
+        return given.args[0] if isinstance(given, Instance) and given.args else None
+    is_wrapped = function is not None and (function.is_coroutine or function.is_generator)
+    if is_wrapped:
+        return given.args[-1] if isinstance(given, Instance) and len(given.args) == 3 else None
+    return given
+
+
+def _asked_by_text(api: Api, message: str) -> Instance | None:
+    """The protocol that a message names last; without its arguments."""
+    names = re.findall(r'"(?:[\w.]+\.)?(\w+)[^"]*"', message)
+    tree: Any = getattr(api, "tree", None)
+    for name in reversed(names):
+        symbol = tree.names.get(name) if tree is not None else None
+        node = symbol.node if symbol is not None else None
+        if isinstance(node, TypeInfo) and node.is_protocol and node.has_base(PROTOCOL):
+            return Instance(node, [variable.default for variable in node.defn.type_vars])
+    return None
