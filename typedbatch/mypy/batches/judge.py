@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mypy.nodes import CallExpr, Expression, Node
+from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, Node
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Choice, Content, Field, Presence, Ref
@@ -15,6 +15,11 @@ from typedbatch.mypy.types.fields import Rest
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
+
+
+def _is_kept(receiver: Expression) -> bool:
+    """Return whether a batch is held by a name or attribute, so that the file shows what is written to it."""
+    return isinstance(receiver, (NameExpr, MemberExpr))
 
 
 class Judge:
@@ -49,7 +54,8 @@ class Judge:
 
     def need(self, owner: Ref, contents: list[Any], name: str, node: Node) -> None:
         """Note that the function needs a field of what it is given, or copies."""
-        is_unknown = len(contents) == 1 and contents[0].presence(name) is Presence.UNKNOWN
+        is_given = len(contents) == 1 and not (contents[0].widened or contents[0].escaped)
+        is_unknown = is_given and contents[0].presence(name) is Presence.UNKNOWN
         if self._reading.needs is not None and is_unknown and self._reading.is_certain():
             for one in owner.objects:
                 self._reading.needs.add(contents[0].source or one, name, node.line)
@@ -65,7 +71,7 @@ class Judge:
 
     def _near_miss(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> None:
         """Report a name that is a slip of one that is known, where others may have given the batch any field."""
-        if any(name in made.fields for made in contents):
+        if not _is_kept(receiver) or any(name in made.fields or made.widened for made in contents):
             return
         names = self._reading.names_of_file()
         if names is None or name in names.made:

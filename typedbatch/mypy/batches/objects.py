@@ -108,7 +108,7 @@ class Objects:
         }
         source = next(iter(value.objects)) if len(value.objects) == 1 and whole.rest is Rest.DECLARED else None
         made = Content(fields, whole.rest, whole.absent, widened=whole.widened, source=whole.source or source)
-        return make(path, made.opened() if whole.escaped else made)
+        return make(path, replace(made.opened(), widened=whole.widened) if whole.escaped else made)
 
     def whole(self, value: Any) -> Any:
         """Return what the objects of a reference have in common; None for other values."""

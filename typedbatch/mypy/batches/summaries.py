@@ -26,13 +26,15 @@ from mypy.nodes import (
     RefExpr,
     Statement,
     StrExpr,
+    TypeInfo,
 )
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.arrays.values import Many, Several, Value
+from typedbatch.mypy.arrays.values import Many, Several, Value, join
 from typedbatch.mypy.batches.content import Content, Field, Items, Object, Presence, Ref
 from typedbatch.mypy.batches.needs import Needs
+from typedbatch.mypy.batches.objects import Objects
 from typedbatch.mypy.types.fields import Rest
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class Summaries:
         return self._made[function]
 
     def _summary(self, function: FuncDef) -> Summary | None:
-        is_here = function.fullname.rpartition(".")[0] == self._module
+        is_here = home_of(function) in (self._module, "")
         found = function if is_here else self._elsewhere(function)
         return self._of_body(found) if found is not None and not found.is_coroutine else None
 
@@ -107,6 +109,13 @@ class Summaries:
         if function.is_generator and any(isinstance(one, Content) and one.absent for one in after):
             return None  # The fields are removed some time later.
         return Summary(function, parameters, done[1], done[0], needs)
+
+
+def home_of(function: FuncDef) -> str:
+    """Return the name of the module that a function is in; empty for a function inside of another."""
+    if function.info:
+        return function.info.module_name if function.info.fullname == function.fullname.rpartition(".")[0] else ""
+    return function.fullname.rpartition(".")[0]
 
 
 def item_of(parameter: Object) -> Object:
@@ -139,6 +148,23 @@ def called(node: CallExpr) -> FuncDef | None:
     return function if isinstance(function, FuncDef) and not function.is_property else None
 
 
+def method_of(owner: TypeInfo, name: str) -> FuncDef | None:
+    """Return the method of a class, or of a class that it is derived from; None for what has decorators."""
+    found = owner.get(name)
+    node = found.node if found is not None else None
+    is_plain = isinstance(node, FuncDef) and not node.is_property and not node.is_class and not node.is_static
+    return node if is_plain and isinstance(node, FuncDef) else None
+
+
+def is_overridden(owner: TypeInfo, name: str, tree: MypyFile) -> bool:
+    """Return whether a class that a file sees is derived from another one, and has a method of its own."""
+    others = (symbol.node for symbol in tree.names.values())
+    return any(
+        isinstance(one, TypeInfo) and one is not owner and name in one.names and one.has_base(owner.fullname)
+        for one in others
+    )
+
+
 class Application:
     """The use of a summary at one call.
 
@@ -169,12 +195,16 @@ class Application:
 
     def apply(self) -> Value:
         """Return what the call gives, once everything is done that the function does."""
-        given = [one for one in self._known if one in self._summary.contents]
-        for one in given:
-            self._check(one)
-        for one in given:
+        self.check()
+        for one in [one for one in self._known if one in self._summary.contents]:
             self._change(one)
         return self._value(self._summary.result)
+
+    def check(self) -> None:
+        """Report fields that the function reads, and that the batches which it is given lack."""
+        for one in self._known:
+            if one in self._summary.contents:
+                self._check(one)
 
     def _check(self, parameter: Object) -> None:
         """Report fields that the function reads and the batch lacks."""
@@ -206,11 +236,15 @@ class Application:
         name = arguments[at].variable.name
         if name in node.arg_names:
             return node.args[node.arg_names.index(name)]
-        return node.args[at] if at < len(node.args) else node
+        at -= len(arguments) > 0 and arguments[0].variable.is_self
+        return node.args[at] if 0 <= at < len(node.args) else node
 
     def _change(self, parameter: Object) -> None:
         value, after = self._known[parameter], self._summary.contents.get(parameter)
-        if parameter in self._changed or not isinstance(value, Ref):
+        if parameter in self._changed:
+            return
+        if not isinstance(value, Ref):
+            self._keep(parameter, after)
             return
         self._changed.add(parameter)
         if isinstance(after, Items) and after == Items({}, Ref(frozenset({item_of(parameter)}))):
@@ -233,6 +267,15 @@ class Application:
             self._reading.batches.open(value)
         if after.escaped:
             objects.escape(value, opened=True)
+
+    def _keep(self, parameter: Object, after: Any) -> None:
+        """Note that an object of which nothing is known holds what the function puts into it."""
+        if not isinstance(after, Content):
+            return
+        inside = Objects(join, dict(self._summary.contents))
+        for one in list(inside.reachable([Ref(frozenset({parameter}))])):
+            if one != parameter:
+                self._reading.known.objects.escape(self._object(one), opened=True)
 
     def _change_items(self, value: Ref, after: Content) -> None:
         if after.fields or after.escaped or after.widened:
@@ -317,12 +360,14 @@ class Application:
         return whole if isinstance(whole, Content) else None
 
 
-def bound_values(node: CallExpr, function: FuncDef, given: Mapping[Expression, Any]) -> list[Any] | None:
-    """Return what each parameter of a function gets; None where that cannot be told."""
+def bound_values(
+    node: CallExpr, function: FuncDef, given: Mapping[Expression, Any], *, of_method: bool = False
+) -> list[Any] | None:
+    """Return what each parameter of a function gets, the first one of a method nothing; None where it is unclear."""
     names = [argument.variable.name for argument in function.arguments]
     kinds = [argument.kind for argument in function.arguments]
     values: list[Any] = [None] * len(names)
-    at = 0
+    at = int(of_method)
     for argument, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True):
         value = given[argument]
         if kind is ARG_POS and at < len(names) and kinds[at] not in (ARG_STAR, ARG_STAR2) and not kinds[at].is_named():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import (
@@ -13,6 +13,7 @@ from mypy.nodes import (
     CallExpr,
     Expression,
     FuncBase,
+    FuncDef,
     MemberExpr,
     MypyFile,
     NameExpr,
@@ -40,9 +41,10 @@ from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.batches.effects import FUNCTIONS as BATCH_FUNCTIONS
 from typedbatch.mypy.batches.handing import is_of_libraries, only_reads
 from typedbatch.mypy.batches.protocol_match import asked_protocol
-from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called
+from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called, is_overridden, method_of
 from typedbatch.mypy.engine.builtins import BUILTINS
 from typedbatch.mypy.engine.known import field_declared, is_batch
+from typedbatch.mypy.internals import module_around
 from typedbatch.mypy.types.extend import needed_from
 
 if TYPE_CHECKING:
@@ -176,23 +178,54 @@ class Calls:
         reading = self._reading
         function = called(node)
         summary = reading.summary_of(function) if function is not None else None
+        method = self._method_called(node) if function is None else None
         type_ = get_proper_type(reading.type_of(node.callee))
         if isinstance(type_, Instance):
             type_ = _forward(type_)
         if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
+            given = {argument: reading.read(argument) for argument in node.args}
             if summary is not None:
-                return self._summed_up(node, summary, {argument: reading.read(argument) for argument in node.args})
-            self._escape(node)
+                return self._summed_up(node, summary, given)
+            self._check_needs(node, method, given)
+            self._reading.known.objects.escape(*given.values(), opened=True)
             return None
         sizes: dict[str, Size | None] = {}
         owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes)
-        given = self._bind(node, type_, owner, sizes, summary)
+        given = {argument: reading.read(argument) for argument in node.args}
+        self._check_needs(node, method, given)
+        self._bind(node, type_, owner, sizes, summary, given)
         made = self._summed_up(node, summary, given) if summary is not None else None
         if made is not None:
             return made
         if type_.is_type_obj() and isinstance(owner.type, Instance):
             return owner
         return reading.known.declared(type_.ret_type, owner, (node, "result"))
+
+    def _method_called(self, node: CallExpr) -> FuncDef | None:
+        """Return the method that is called, unless it may be that of a derived class."""
+        callee = node.callee
+        owner = self._class_of(callee.expr) if isinstance(callee, MemberExpr) else None
+        tree = module_around(self._reading.api)
+        if owner is None or tree is None or not isinstance(callee, MemberExpr):
+            return None
+        return None if is_overridden(owner, callee.name, tree) else method_of(owner, callee.name)
+
+    def _class_of(self, node: Expression) -> TypeInfo | None:
+        """Return the class of a value, by its type, or as ``self`` of a method."""
+        type_ = get_proper_type(self._reading.type_of(node))
+        if isinstance(type_, Instance):
+            return type_.type
+        root = self._reading.root
+        if isinstance(root, FuncDef) and root.info and isinstance(node, NameExpr) and root.arguments:
+            return root.info if node.node is root.arguments[0].variable else None
+        return None
+
+    def _check_needs(self, node: CallExpr, method: FuncDef | None, given: Mapping[Expression, Value]) -> None:
+        """Report fields that a method reads of batches which do not have them."""
+        summary = self._reading.summary_of(method) if method is not None else None
+        values = bound_values(node, summary.function, given, of_method=True) if summary is not None else None
+        if summary is not None and values is not None:
+            Application(self._reading, node, summary, values).check()
 
     def _summed_up(self, node: CallExpr, summary: Summary, given: dict[Expression, Value]) -> Value:
         """Do what a function does that is known; return what it returns."""
@@ -209,11 +242,11 @@ class Calls:
         owner: Record,
         sizes: dict[str, Size | None],
         summary: Summary | None,
-    ) -> dict[Expression, Value]:
+        given: Mapping[Expression, Value],
+    ) -> None:
         """Hold each argument against what is declared of it; the names mean the same in one call."""
-        given: dict[Expression, Value] = {}
         for argument, name, expected in _pairs(node, type_):
-            given[argument] = value = self._reading.read(argument)
+            value = given[argument]
             asked = asked_protocol(expected)
             if asked is not None:
                 self._reading.batches.judge.hand_over(argument, value, asked)
@@ -233,16 +266,11 @@ class Calls:
                 what = f'Argument "{name}"' if name else "Argument"
                 to = f" of {type_.name}" if type_.name else ""
                 self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
-        return given
 
     def _hand_over(self, argument: Expression, value: Ref, expected: Type | None, type_: CallableType | None) -> None:
         """A batch goes to a function; if ``type_`` is given, one that may do anything with it."""
         if type_ is not None and not only_reads(expected) and not is_of_libraries(type_):
             self._reading.known.objects.escape(value, opened=True)
-
-    def _escape(self, node: CallExpr) -> None:
-        for argument in node.args:
-            self._reading.known.objects.escape(self._reading.read(argument), opened=True)
 
     def _padded(self, node: CallExpr) -> Value:
         """The sequences of a batch side by side."""

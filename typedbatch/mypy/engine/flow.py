@@ -17,7 +17,7 @@ from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, S
 from typedbatch.mypy.batches.carried import text_of
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
-from typedbatch.mypy.batches.summaries import Summaries
+from typedbatch.mypy.batches.summaries import Summaries, home_of
 from typedbatch.mypy.engine.binding import bound
 from typedbatch.mypy.engine.calling import is_followed
 from typedbatch.mypy.engine.known import Known
@@ -479,7 +479,7 @@ def summaries_of(api: Any, tree: MypyFile) -> Summaries:
         return flow.summed_up(function, needs)
 
     def elsewhere(function: FuncDef) -> FuncDef | None:
-        text, module = text_of(function), function.fullname.rpartition(".")[0]
+        text, module = text_of(function), home_of(function)
         if text is None or module not in api.modules:
             return None
         depend(api, module, function.fullname)

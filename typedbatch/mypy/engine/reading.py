@@ -70,7 +70,7 @@ class Reading:
         """Whether types are left out, as for a summary, which must not depend on what mypy has checked."""
         self.needs: Needs | None = None
         self.yielded: list[Value] = []
-        self._root = root
+        self.root = root
         self.batches: Batches = Batches(self)
         self.of_module = False
         """Whether this is the top of a module, whose names nothing else assigns to while it runs."""
@@ -294,7 +294,7 @@ class Reading:
 
     def is_excused(self, name: str) -> bool:
         """Does the code know that a field of that name may be missing."""
-        return bool(self.catching) or (self._root is not None and name in scope_of(self.api, self._root).asked)
+        return bool(self.catching) or (self.root is not None and name in scope_of(self.api, self.root).asked)
 
     def always_follows(self, choice: Choice) -> bool:
         """Does every run that has passed a branch come to this line."""
@@ -315,8 +315,8 @@ class Reading:
 
     def conversion(self, batch: Expression) -> str:
         """The method of a batch that its value, or the only one that its name is given, is the result of."""
-        if isinstance(batch, nodes.NameExpr) and self._root is not None:
-            bindings = scope_of(self.api, self._root).bindings_of(batch.node)
+        if isinstance(batch, nodes.NameExpr) and self.root is not None:
+            bindings = scope_of(self.api, self.root).bindings_of(batch.node)
             batch = bindings[0].value or batch if len(bindings) == 1 else batch
         callee = batch.callee if isinstance(batch, nodes.CallExpr) else None
         name = callee.name if isinstance(callee, nodes.MemberExpr) else ""
