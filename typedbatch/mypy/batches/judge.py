@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, Node
+from mypy.nodes import LDEF, CallExpr, Expression, IndexExpr, MemberExpr, NameExpr, Node, StrExpr
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Choice, Content, Field, Presence, Ref
 from typedbatch.mypy.batches.near import near_miss
 from typedbatch.mypy.batches.questions import Question
 from typedbatch.mypy.engine.scopes import place_of
-from typedbatch.mypy.types.fields import Rest
+from typedbatch.mypy.nodes import last_name
+from typedbatch.mypy.types.fields import Rest, is_batch
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
 
 
-def _is_kept(receiver: Expression) -> bool:
-    """Return whether a batch is held by a name or attribute, so that the file shows what is written to it."""
-    return isinstance(receiver, (NameExpr, MemberExpr))
+_SHORT = 3
+"""Names of so many letters may well be names of their own, where other files may write to a batch."""
 
 
 class Judge:
@@ -50,7 +51,17 @@ class Judge:
         if choice is not None and self._reading.always_follows(choice):
             self._reading.report.fail(messages.maybe(name, choice.line), node, messages.MAYBE)
         elif all(one is Presence.UNKNOWN for one in found):
-            self._near_miss(node, receiver, name, contents)
+            fields = self._owned_fields(receiver)
+            if fields is None:
+                self._near_miss(node, receiver, name, contents)
+            elif name not in fields:
+                self._reading.report.fail(messages.missing(name, fields), node, messages.FIELD)
+
+    def _owned_fields(self, receiver: Expression) -> Collection[str] | None:
+        """Return the names of all fields of a batch in an attribute; None where they are not all in sight."""
+        owned = self._reading.report.owned
+        owner = self._reading.class_of(receiver.expr) if isinstance(receiver, MemberExpr) else None
+        return owned.fields_of(owner, receiver.name) if owned and owner and isinstance(receiver, MemberExpr) else None
 
     def need(self, owner: Ref, contents: list[Any], name: str, node: Node) -> None:
         """Note that the function needs a field of what it is given, or copies."""
@@ -71,16 +82,33 @@ class Judge:
 
     def _near_miss(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> None:
         """Report a name that is a slip of one that is known, where others may have given the batch any field."""
-        if not _is_kept(receiver) or any(name in made.fields or made.widened for made in contents):
+        if any(name in made.fields or made.widened for made in contents):
             return
+        is_shown = self._is_shown(receiver, name)
         names = self._reading.names_of_file()
         if names is None or name in names.made:
             return
         held = names.held[place_of(receiver)]
         known = [one for made in contents for one in made.fields]
         meant = near_miss(name, [*known, *held.names, *held.made])
-        if meant:
+        if meant and (is_shown or max(len(name), len(meant)) > _SHORT):
             self._reading.report.fail(messages.missing(name, [meant]), node, messages.FIELD)
+
+    def _is_shown(self, receiver: Expression, name: str) -> bool:
+        """Return whether the file is likely to show all that is written to a batch."""
+        while isinstance(receiver, (MemberExpr, IndexExpr)):
+            inner = receiver.expr if isinstance(receiver, MemberExpr) else receiver.base
+            is_field = isinstance(receiver, MemberExpr) or isinstance(receiver.index, StrExpr)
+            if not is_field or not is_batch(self._reading.type_of(inner)):
+                break
+            receiver = inner
+        if isinstance(receiver, NameExpr) and receiver.kind == LDEF:
+            return True
+        owned = self._reading.report.owned
+        if owned is None or not isinstance(receiver, (NameExpr, MemberExpr)):
+            return False
+        is_own = isinstance(receiver, MemberExpr) and last_name(receiver.expr) == "self"
+        return owned.is_program or (is_own and not owned.is_used_often(name))
 
     def hand_over(self, batch: Expression, value: Any, asked: Any) -> None:
         """Report a batch that is not what a function asks for."""

@@ -77,6 +77,8 @@ class Summaries:
         self._run = run
         self._elsewhere = elsewhere
         self._made: dict[FuncDef, Summary | None] = {}
+        self.kept: dict[MemberExpr, set[Object]] = {}
+        """The objects that attributes are bound to, by the targets of the assignments."""
 
     def of(self, function: FuncDef) -> Summary | None:
         """Return the summary of a function; None while it is made, as in a recursion, and where there is none."""
@@ -94,9 +96,10 @@ class Summaries:
         if all(map(_stands_for_anything, function.body.body)):
             return None
         parameters: list[Object] = [((argument.variable, "given"), False) for argument in function.arguments]
-        given: dict[Object, Any] = dict.fromkeys(parameters, Content(rest=Rest.DECLARED))
+        is_method = bool(function.info) and not function.is_static
+        given: dict[Object, Any] = dict.fromkeys(parameters[is_method:], Content(rest=Rest.DECLARED))
         types = function.type.arg_types if isinstance(function.type, CallableType) else ()
-        for parameter, type_ in zip(parameters, types, strict=False):
+        for parameter, type_ in list(zip(parameters, types, strict=False))[is_method:]:
             if _is_list(type_):
                 item = item_of(parameter)
                 given[item] = Content(rest=Rest.DECLARED)
@@ -358,6 +361,13 @@ class Application:
         copied = self._reading.batches.copy(given, (self._node, "copy", source))
         whole = self._reading.known.objects.whole(copied)
         return whole if isinstance(whole, Content) else None
+
+
+def given_to(node: CallExpr, argument: Expression, summary: Summary) -> Object | None:
+    """Return the parameter of a function that gets an argument; None where that cannot be told."""
+    values = bound_values(node, summary.function, {one: one for one in node.args})
+    found = [one for one, value in zip(summary.parameters, values or (), strict=False) if value is argument]
+    return found[0] if found else None
 
 
 def bound_values(

@@ -203,22 +203,12 @@ class Calls:
 
     def _method_called(self, node: CallExpr) -> FuncDef | None:
         """Return the method that is called, unless it may be that of a derived class."""
-        callee = node.callee
-        owner = self._class_of(callee.expr) if isinstance(callee, MemberExpr) else None
+        reading, callee = self._reading, node.callee
+        owner = reading.class_of(callee.expr) if isinstance(callee, MemberExpr) else None
         tree = module_around(self._reading.api)
         if owner is None or tree is None or not isinstance(callee, MemberExpr):
             return None
         return None if is_overridden(owner, callee.name, tree) else method_of(owner, callee.name)
-
-    def _class_of(self, node: Expression) -> TypeInfo | None:
-        """Return the class of a value, by its type, or as ``self`` of a method."""
-        type_ = get_proper_type(self._reading.type_of(node))
-        if isinstance(type_, Instance):
-            return type_.type
-        root = self._reading.root
-        if isinstance(root, FuncDef) and root.info and isinstance(node, NameExpr) and root.arguments:
-            return root.info if node.node is root.arguments[0].variable else None
-        return None
 
     def _check_needs(self, node: CallExpr, method: FuncDef | None, given: Mapping[Expression, Value]) -> None:
         """Report fields that a method reads of batches which do not have them."""

@@ -472,7 +472,7 @@ def summaries_of(api: Any, tree: MypyFile) -> Summaries:
     ) -> tuple[Value, dict[Object, Any]] | None:
         known = Known({}, None, tuple, contents)
         for argument, parameter in zip(function.arguments, parameters, strict=True):
-            known.put(argument.variable, Ref(frozenset({parameter})))
+            known.put(argument.variable, Ref(frozenset({parameter})) if parameter in contents else None)
         report = Report(api)
         report.summaries = summaries
         flow = Flow(api, report, known, root=function)

@@ -12,6 +12,7 @@ from mypy.nodes import GDEF, Block, CallExpr, ExpressionStmt, FuncDef, MypyFile,
 from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
+from typedbatch.mypy.batches.owned import Owned
 from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.engine.flow import go_through, of_module, summaries_of
 from typedbatch.mypy.engine.names import functions_of
@@ -61,6 +62,7 @@ def look(ctx: FunctionContext) -> Type:
         return ctx.default_return_type
     report = Report(ctx.api, shapes=not _switched_off)
     report.summaries = summaries_of(ctx.api, tree)
+    report.owned = Owned(tree, report.summaries)
     for function in _pending.pop(tree, {}):
         with reporting_for(ctx.api, function):
             _go_through(ctx.api, report, tree, function)

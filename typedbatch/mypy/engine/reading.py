@@ -271,6 +271,16 @@ class Reading:
         """Mypy's type of an expression; None where the function is read without types."""
         return None if self.untyped else known_type(self.api, node)
 
+    def class_of(self, node: Expression) -> TypeInfo | None:
+        """Return the class of a value, by its type, or as ``self`` of a method."""
+        type_ = get_proper_type(self.type_of(node))
+        if isinstance(type_, Instance):
+            return type_.type
+        root = self.root
+        if isinstance(root, nodes.FuncDef) and root.info and isinstance(node, nodes.NameExpr) and root.arguments:
+            return root.info if node.node is root.arguments[0].variable else None
+        return None
+
     def literal_text(self, node: Expression) -> str | None:
         """A text that is known by its type."""
         type_ = get_proper_type(self.type_of(node))
@@ -460,6 +470,8 @@ class Reading:
             if isinstance(owner, Ref):
                 self.batches.set_field(target, owner, target.name, value)
                 return
+            if self.untyped and isinstance(value, Ref) and self.report.summaries is not None:
+                self.report.summaries.kept.setdefault(target, set()).update(value.objects)
             self.known.objects.escape(value)
             self._calls.set_field(target, owner, value)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context
 
 from typedbatch.mypy.arrays.values import MisfitError
 from typedbatch.mypy.batches.summaries import Summaries
+
+if TYPE_CHECKING:
+    from typedbatch.mypy.batches.owned import Owned
 
 SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
 DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else than is meant", "typedbatch")
@@ -26,6 +29,7 @@ class Report:
         self._api = api
         self.shapes = shapes
         self.summaries: Summaries | None = None
+        self.owned: Owned | None = None
         self.quiet = 0
         self._said: dict[Context, Callable[[], None]] = {}
 

@@ -391,6 +391,8 @@ def _note_written(found: dict[object, Held], binding: Binding) -> None:
     found[place_of(target)].bound += 1
     if isinstance(binding.value, CallExpr) and last_name(binding.value.callee) == "Batch":
         found[place_of(target)].made.update(name for name in binding.value.arg_names if name is not None)
+    if binding.augmented:
+        return  # It reads the field first.
     if isinstance(target, MemberExpr):
         found[place_of(target.expr)].names.add(target.name)
     elif isinstance(target, IndexExpr) and isinstance(target.index, StrExpr):
