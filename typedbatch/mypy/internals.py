@@ -187,8 +187,8 @@ def same(one: Type, other: Type) -> bool:
     return is_same_type(one, other)
 
 
-def depend(api: Api, module: str, function: str) -> None:
-    """Have mypy check the function that is being checked anew after another one has changed, in any file."""
+def depend(api: Api, module: str, name: str) -> None:
+    """Have mypy check the function that is being checked anew after something else has changed, in any file."""
     checker: Any = api
     checker.module_refs.add(module)
-    checker.tree.plugin_deps.setdefault(f"<{function}>", set()).add(checker.tscope.current_full_target())
+    checker.tree.plugin_deps.setdefault(f"<{name}>", set()).add(checker.tscope.current_full_target())

@@ -8,6 +8,7 @@ from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mypy.nodes import TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
     AnalyzeTypeContext,
@@ -23,7 +24,7 @@ from mypy.plugin import (
 from mypy.types import LiteralType, Type
 
 from typedbatch.mypy.arrays.declared import ANNOTATED, annotated, declares
-from typedbatch.mypy.batches.carried import carry
+from typedbatch.mypy.batches.carried import carry, carry_bound, is_bound_to_batch
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
 from typedbatch.mypy.settings import wants_shapes
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
@@ -65,12 +66,19 @@ class TypedBatchPlugin(Plugin):
         return declare.leave_out_protocol if fullname == declare.OPEN_FIELDS else None
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
-        return declare.close if fullname == BATCH else None
+        if fullname == BATCH:
+            return declare.close
+        found = self.lookup_fully_qualified(fullname)
+        info = found.node if found is not None else None
+        return declare.derived if isinstance(info, TypeInfo) and info.has_base(declare.RECORD) else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
         if fullname == BATCH:
             return _carry
-        return annotated if fullname in ANNOTATED and self._shapes else None
+        if fullname in ANNOTATED:
+            return annotated if self._shapes else None
+        found = self.lookup_fully_qualified(fullname) if self._modules is not None else None
+        return _carry_bound if found is not None and is_bound_to_batch(found.node) else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
         return _numpys if fullname.startswith("numpy.") else _FUNCTIONS.get(fullname)
@@ -135,6 +143,11 @@ def _read_field(name: str) -> Hook[AttributeContext]:
 def _carry(ctx: AnalyzeTypeContext) -> Type:
     _rewording.watch(ctx.api)
     return carry(ctx)
+
+
+def _carry_bound(ctx: AnalyzeTypeContext) -> Type:
+    _rewording.watch(ctx.api)
+    return carry_bound(ctx)
 
 
 def _active(ctx: FunctionContext) -> Type:

@@ -1,4 +1,4 @@
-"""A project of five modules, two of them about shapes, and what is done to it, edit by edit."""
+"""A project of eight modules, and what is done to it, edit by edit."""
 
 from __future__ import annotations
 
@@ -144,7 +144,44 @@ def other(a: Float[Tensor, "T B"], b: Float[Tensor, "T+1 B"]) -> Tensor:
 a = torch.zeros(3) + torch.zeros(4)
 """
 
-START = {"a.py": A, "b.py": B, "c.py": C, "declared.py": DECLARED, "used.py": USED}
+RECORDS = """\
+import numpy as np
+from numpy.typing import NDArray
+from typing import Any
+from typedbatch import RolloutBatch
+class Weighted(RolloutBatch):
+    weight: NDArray[Any]
+"""
+HELPERS = """\
+from typing import TypeVar
+from typedbatch import Batch
+B = TypeVar("B", bound=Batch)
+def shuffled(batch: B) -> B:
+    batch.order = [1, 0]
+    return batch
+def made() -> Batch:
+    return Batch(obs=[1, 2], rew=[3, 4])
+def loss(batch: Batch) -> None:
+    print(batch.rew)
+"""
+EXTENDED = """\
+import numpy as np
+from typedbatch import Batch, RolloutBatch, extend
+from helpers import loss, made, shuffled
+from records import Weighted
+def weigh(rollout: RolloutBatch) -> Weighted:
+    return extend(rollout, Weighted, weight=np.ones(3))
+def shuffle() -> None:
+    batch = shuffled(Batch(obs=[1, 2]))
+    print(batch.order, batch.obs, batch.seed)
+    print(made().rew, made().seed)
+    loss(Batch(obs=[1], reward=[1]))
+"""
+
+START = {
+    "a.py": A, "b.py": B, "c.py": C, "declared.py": DECLARED, "used.py": USED, "records.py": RECORDS,
+    "helpers.py": HELPERS, "extended.py": EXTENDED,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -224,6 +261,16 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
     (_replace("function adds rows of the same number", "used.py", "return a - b", "return a - b[1:]"),),
     (_replace("parameter is reshaped", "declared.py", 'adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]'),),
     (_replace("attribute is reshaped", "declared.py", '"A D"', '"Actions 5"'),),
+    (_replace("field of a record is renamed", "records.py", "weight:", "weights:"),),
+    (_replace("field of a record has its name again", "records.py", "weights:", "weight:"),),
+    (
+        _replace(
+            "record has another field", "records.py", "weight: NDArray[Any]", "weight: NDArray[Any]\n    seed: int"
+        ),
+    ),
+    (_replace("generic function sets another field", "helpers.py", "batch.order =", "batch.seed ="),),
+    (_replace("function reads another field", "helpers.py", "batch.rew)", "batch.reward)"),),
+    (_replace("function makes another field", "helpers.py", "rew=[3, 4]", "seed=[3, 4]"),),
     (_replace("top of the module adds rows of the same number", "used.py", "torch.zeros(4)", "torch.zeros( 3 )"),),
 )
 

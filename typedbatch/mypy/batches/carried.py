@@ -10,8 +10,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from mypy.nodes import FuncDef, MypyFile
-from mypy.plugin import AnalyzeTypeContext
+from mypy.nodes import FuncDef, MypyFile, TypeVarExpr
+from mypy.plugin import AnalyzeTypeContext, Plugin
 from mypy.semanal import SemanticAnalyzer
 from mypy.types import (
     CallableType,
@@ -21,9 +21,12 @@ from mypy.types import (
     TupleType,
     Type,
     TypeVarType,
+    UnboundType,
     UnionType,
     get_proper_type,
 )
+
+from typedbatch.mypy.types.fields import BATCH
 
 _KEY = "<text>"
 _LONGEST = 6_000
@@ -36,9 +39,38 @@ def carry(ctx: AnalyzeTypeContext) -> Type:
     info = analyser.lookup_qualified(ctx.type.name, ctx.type).node
     found: Type = analyser.analyze_type_with_type_info(info, ctx.type.args, ctx.type, ctx.type.empty_tuple_index)
     text = _text_around(analyser.api)
-    if text is None or not isinstance(found, Instance):
+    return found if text is None or not isinstance(found, Instance) else _with_text(analyser, found, text)
+
+
+def carry_bound(ctx: AnalyzeTypeContext) -> Type:
+    """Return a type variable that is bound to ``Batch``, with the text of the function in its bound."""
+    analyser: Any = ctx.api
+    found = _analyzed_by_mypy(analyser, ctx.type)
+    text = _text_around(analyser.api)
+    bound = get_proper_type(found.upper_bound) if isinstance(found, TypeVarType) else None
+    if text is None or not isinstance(found, TypeVarType) or not isinstance(bound, Instance):
         return found
-    out = found.copy_modified()
+    return found.copy_modified(upper_bound=_with_text(analyser, bound, text))
+
+
+def is_bound_to_batch(node: object) -> bool:
+    """Return whether a symbol is a type variable for batches."""
+    bound = get_proper_type(node.upper_bound) if isinstance(node, TypeVarExpr) else None
+    return isinstance(bound, Instance) and bound.type.fullname == BATCH
+
+
+def _analyzed_by_mypy(analyser: Any, type_: UnboundType) -> Type:
+    """Return what mypy makes of a name where no plugin is asked."""
+    asked, analyser.plugin = analyser.plugin, Plugin(analyser.options)
+    try:
+        found: Type = analyser.visit_unbound_type_nonoptional(type_, False)
+    finally:
+        analyser.plugin = asked
+    return found
+
+
+def _with_text(analyser: Any, type_: Instance, text: str) -> Instance:
+    out = type_.copy_modified()
     out.extra_attrs = ExtraAttrs({_KEY: LiteralType(text, analyser.named_type("builtins.str", []))}, set(), None)
     return out
 

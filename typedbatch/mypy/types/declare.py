@@ -9,12 +9,24 @@ from __future__ import annotations
 from mypy.nodes import ARG_POS, INVARIANT, MDEF, Argument, Decorator, FuncDef, SymbolTableNode, TypeInfo, Var
 from mypy.plugin import ClassDefContext
 from mypy.plugins.common import add_method_to_class
-from mypy.types import AnyType, CallableType, Instance, NoneType, Type, TypeVarId, TypeVarType, get_proper_type
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    LiteralType,
+    NoneType,
+    Type,
+    TypeVarId,
+    TypeVarType,
+    get_proper_type,
+)
 
 from typedbatch.mypy.types.fields import BATCH, anything
 
 RECORD = "typedbatch.records.BatchRecord"
 OPEN_FIELDS = "typedbatch._open.OpenFields"
+FIELDS = "<fields>"
+"""Name of the symbol of a record that stands for all of its fields."""
 _NAMES = ("__getattr__", "__setattr__")
 
 
@@ -53,6 +65,21 @@ def close(ctx: ClassDefContext) -> None:
     for name in _NAMES:
         if name not in ctx.cls.info.names:
             _define(ctx.cls.info, name, _variable(ctx.cls.info, name, anything()))
+
+
+def derived(ctx: ClassDefContext) -> None:
+    """Give a record a symbol that changes with its fields, on which those who ask for all of them depend.
+
+    mypy's daemon checks again what has used a member that changed; ``extend`` uses all, and those to come.
+    """
+    info = ctx.cls.info
+    names = [f"{name}{'?' * _has_value(symbol.node)}" for name, symbol in sorted(info.names.items()) if name[:1] != "<"]
+    text = LiteralType(" ".join(names), ctx.api.named_type("builtins.str"))
+    _define(info, FIELDS, _variable(info, FIELDS, text))
+
+
+def _has_value(node: object) -> bool:
+    return isinstance(node, Var) and node.has_explicit_value
 
 
 def _leave_parameter_open(info: TypeInfo, init: FuncDef) -> None:

@@ -12,8 +12,8 @@ from mypy.types import AnyType, Instance, ProperType, Type, TypeVarId, get_prope
 from typedbatch._names import nearest
 from typedbatch.mypy import messages
 from typedbatch.mypy.engine.scopes import scope_around
-from typedbatch.mypy.internals import Api, fits, member_of, type_of
-from typedbatch.mypy.types.declare import RECORD
+from typedbatch.mypy.internals import Api, depend, fits, member_of, type_of
+from typedbatch.mypy.types.declare import FIELDS, RECORD
 from typedbatch.mypy.types.fields import BATCH, is_batch
 from typedbatch.mypy.types.places import type_here
 from typedbatch.mypy.types.stored import stored
@@ -26,6 +26,7 @@ def extend(ctx: FunctionContext) -> Type:
     into, call = with_defaults(ctx.default_return_type), ctx.context
     if not isinstance(into, Instance) or not isinstance(call, CallExpr) or not call.args:
         return ctx.default_return_type
+    _depend_on_fields(ctx.api, into.type)
     declared = dict(declared_fields(into.type))
     given: set[str] = set()
     complete = bool(declared)
@@ -50,8 +51,16 @@ def convert(ctx: FunctionContext) -> Type:
     """Reports fields that the target asks for and the source does not have."""
     into, call = get_proper_type(ctx.default_return_type), ctx.context
     if isinstance(into, Instance) and isinstance(call, CallExpr) and call.args:
+        _depend_on_fields(ctx.api, into.type)
         _report_incomplete(ctx, call, into, needed_from(call, into.type, extends=False), "convert")
     return ctx.default_return_type
+
+
+def _depend_on_fields(api: Api, target: TypeInfo) -> None:
+    """Have mypy check the call anew after the fields of a record have changed, in any file."""
+    for base in target.mro:
+        if FIELDS in base.names:
+            depend(api, base.module_name, f"{base.fullname}.{FIELDS}")
 
 
 def with_defaults(type_: Type) -> ProperType:
@@ -77,7 +86,7 @@ def declared_fields(target: TypeInfo) -> Iterator[tuple[str, bool]]:
             and base.fullname.split(".")[0] != "typing"
         ):
             for name, symbol in sorted(base.names.items()):  # as mypy's cache sorts them
-                if name[:2] != "__" and name != "meta" and _is_field(base, symbol.node):
+                if name[:2] != "__" and name not in (FIELDS, "meta") and _is_field(base, symbol.node):
                     found[name] = not (isinstance(symbol.node, Var) and symbol.node.has_explicit_value)
     yield from found.items()
 
