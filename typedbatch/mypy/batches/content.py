@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -120,6 +120,14 @@ class Content:
         """Return the content after a field was set."""
         absent = {one: line for one, line in self.absent.items() if one != name} if name in self.absent else self.absent
         return replace(self, fields={**self.fields, name: new}, absent=absent)
+
+    def perhaps_with(self, name: str, new: Field, join: Callable[[Any, Any], Any]) -> Content:
+        """Return the content after a field may have been set."""
+        before = self.fields.get(name)
+        if before is not None:
+            return self.with_field(name, replace(before, value=join(before.value, new.value)))
+        is_absent = self.presence(name) is Presence.ABSENT
+        return self.with_field(name, replace(new.unsure, value=new.value if is_absent else join(new.value, None)))
 
     def without(self, name: str, line: int) -> Content:
         """Return the content after a field was removed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR2, CallExpr, Expression, MemberExpr
 
-from typedbatch.mypy.arrays.values import Several, Value
+from typedbatch.mypy.arrays.values import Several, Value, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Ref
 from typedbatch.mypy.batches.domain import Batches, Effect
 from typedbatch.mypy.types.fields import BATCH, Rest
@@ -50,7 +50,7 @@ def _updates(batches: Batches, node: CallExpr, owner: Ref) -> None:
         if not isinstance(made, Content):
             return made
         for name, field in new.fields.items():
-            made = made.with_field(name, field if field.sure or name not in made.fields else made.fields[name])
+            made = made.with_field(name, field) if field.sure else made.perhaps_with(name, field, join)
         if new.rest is Rest.NONE:
             return made
         return made.opened()
@@ -84,7 +84,7 @@ def _pops(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     made = batches.reading.known.objects.whole(owner)
     found = made.fields.get(name) if isinstance(made, Content) else None
     batches.remove_field(node, owner, name)
-    return found.value if found is not None else None
+    return found.value if found is not None and found.sure else None
 
 
 def _clears(batches: Batches, node: CallExpr, owner: Ref) -> None:
@@ -148,7 +148,7 @@ def _given(batches: Batches, node: CallExpr, skip: tuple[str, ...] = ()) -> Cont
 
 def _followed_by(made: Content, more: Content) -> Content:
     for name, field in more.fields.items():
-        made = made.with_field(name, field if field.sure or name not in made.fields else made.fields[name])
+        made = made.with_field(name, field) if field.sure else made.perhaps_with(name, field, join)
     if more.rest is Rest.NONE:
         return made
     return Content(made.fields, more.rest if made.rest is Rest.NONE else made.rest)

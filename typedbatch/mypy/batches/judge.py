@@ -52,10 +52,10 @@ class Judge:
             self._reading.report.fail(messages.maybe(name, choice.line), node, messages.MAYBE)
         elif all(one is Presence.UNKNOWN for one in found):
             fields = self._owned_fields(receiver)
-            if fields is None:
-                self._near_miss(node, receiver, name, contents)
-            elif name not in fields:
+            if fields is not None and name not in fields:
                 self._reading.report.fail(messages.missing(name, fields), node, messages.FIELD)
+            elif fields is None and not self._near_miss(node, receiver, name, contents):
+                self._of_program(node, name, contents)
 
     def _owned_fields(self, receiver: Expression) -> Collection[str] | None:
         """Return the names of all fields of a batch in an attribute; None where they are not all in sight."""
@@ -80,19 +80,28 @@ class Judge:
             return owner.choice
         return None
 
-    def _near_miss(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> None:
+    def _of_program(self, node: Node, name: str, contents: list[Content]) -> None:
+        """Report a name that nothing in a program makes."""
+        program = self._reading.report.program
+        if program is not None and program.lacks(name):
+            known = {one for made in contents for one in made.fields}
+            self._reading.report.fail(messages.unmade(name, known), node, messages.FIELD)
+
+    def _near_miss(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> bool:
         """Report a name that is a slip of one that is known, where others may have given the batch any field."""
         if any(name in made.fields or made.widened for made in contents):
-            return
-        is_shown = self._is_shown(receiver, name)
+            return False
+        is_shown = self._is_shown(receiver, name) and all(made.rest is not Rest.DECLARED for made in contents)
         names = self._reading.names_of_file()
         if names is None or name in names.made:
-            return
+            return False
         held = names.held[place_of(receiver)]
         known = [one for made in contents for one in made.fields]
         meant = near_miss(name, [*known, *held.names, *held.made])
-        if meant and (is_shown or max(len(name), len(meant)) > _SHORT):
+        is_slip = bool(meant) and (is_shown or max(len(name), len(meant)) > _SHORT)
+        if is_slip:
             self._reading.report.fail(messages.missing(name, [meant]), node, messages.FIELD)
+        return is_slip
 
     def _is_shown(self, receiver: Expression, name: str) -> bool:
         """Return whether the file is likely to show all that is written to a batch."""
@@ -105,10 +114,14 @@ class Judge:
         if isinstance(receiver, NameExpr) and receiver.kind == LDEF:
             return True
         owned = self._reading.report.owned
-        if owned is None or not isinstance(receiver, (NameExpr, MemberExpr)):
+        if owned is None:
             return False
-        is_own = isinstance(receiver, MemberExpr) and last_name(receiver.expr) == "self"
-        return owned.is_program or (is_own and not owned.is_used_often(name))
+        if isinstance(receiver, MemberExpr):
+            owner = self._reading.class_of(receiver.expr)
+            is_here = owner is not None and owned.is_here(owner.fullname)
+            is_own = last_name(receiver.expr) == "self" and not owned.is_used_often(name)
+            return is_here and (owned.is_program or is_own)
+        return isinstance(receiver, NameExpr) and owned.is_program and owned.is_here(receiver.fullname)
 
     def hand_over(self, batch: Expression, value: Any, asked: Any) -> None:
         """Report a batch that is not what a function asks for."""

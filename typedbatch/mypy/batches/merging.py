@@ -71,7 +71,9 @@ def _joined_fields(one: Content, other: Content, name: str, join: Join, decide: 
     assert found is not None
     is_absent = lacking.presence(name) is Presence.ABSENT
     is_known = found.sure or found.choice is not None
-    if not is_absent or not is_known or one.escaped or other.escaped:
+    if not is_absent:
+        return replace(found.unsure, value=join(found.value, None))
+    if not is_known or one.escaped or other.escaped:
         return found.unsure
     return Field(found.value, found.line, False, decide(max(found.line, lacking.absent.get(name, 0))))
 

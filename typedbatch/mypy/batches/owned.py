@@ -82,6 +82,10 @@ class Owned:
         items = [node for node in nodes_in(self._tree) if isinstance(node, StrExpr) and node.value == field]
         return len(self._uses.get(field, ())) + len(items) > 1
 
+    def is_here(self, fullname: str) -> bool:
+        """Return whether a class or variable is of this file, by its full name."""
+        return fullname.rpartition(".")[0] == self._tree.fullname
+
     def _is_own(self, owner: TypeInfo) -> bool:
         """Return whether only this file can write to the attributes of a class."""
         if owner.module_name != self._tree.fullname or not (self.is_program or owner.name.startswith("_")):

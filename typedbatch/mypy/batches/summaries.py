@@ -292,11 +292,7 @@ class Application:
         def changed(made: Any) -> Any:
             if not isinstance(made, Content):
                 return made
-            before = made.fields.get(name)
-            if new.sure or before is None:
-                return made.with_field(name, new if new.sure else new.unsure)
-            joined = self._reading.known.joined([before.value, new.value])
-            return made.with_field(name, replace(before, value=joined))
+            return made.with_field(name, new) if new.sure else made.perhaps_with(name, new, join)
 
         self._reading.known.objects.change(owner, changed)
 

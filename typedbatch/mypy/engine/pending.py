@@ -13,6 +13,7 @@ from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
 from typedbatch.mypy.batches.owned import Owned
+from typedbatch.mypy.batches.program import Program
 from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.engine.flow import go_through, of_module, summaries_of
 from typedbatch.mypy.engine.names import functions_of
@@ -63,6 +64,7 @@ def look(ctx: FunctionContext) -> Type:
     report = Report(ctx.api, shapes=not _switched_off)
     report.summaries = summaries_of(ctx.api, tree)
     report.owned = Owned(tree, report.summaries)
+    report.program = Program(tree.path, tree.fullname)
     for function in _pending.pop(tree, {}):
         with reporting_for(ctx.api, function):
             _go_through(ctx.api, report, tree, function)

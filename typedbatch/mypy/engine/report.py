@@ -13,6 +13,7 @@ from typedbatch.mypy.batches.summaries import Summaries
 
 if TYPE_CHECKING:
     from typedbatch.mypy.batches.owned import Owned
+    from typedbatch.mypy.batches.program import Program
 
 SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
 DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else than is meant", "typedbatch")
@@ -30,6 +31,7 @@ class Report:
         self.shapes = shapes
         self.summaries: Summaries | None = None
         self.owned: Owned | None = None
+        self.program: Program | None = None
         self.quiet = 0
         self._said: dict[Context, Callable[[], None]] = {}
 

@@ -272,3 +272,13 @@ if __name__ == "__main__":
     print(RUN.name)
     either(Batch(obs=A))
     of_unknown_names(["obs"])
+
+
+def a_nested_batch_of_one_branch(b: Batch, flag: bool) -> None:
+    if flag:
+        b.obs = Batch(image=A)
+    print(b.obs.lidar)
+    c = Batch(b)
+    if flag:
+        c.update(obs=Batch(image=A))
+    print(c.obs.lidar, c.setdefault("obs", Batch()).lidar, c.pop("obs").lidar)
