@@ -11,10 +11,10 @@ from mypy.checker_state import checker_state
 from mypy.errors import Errors
 from mypy.literals import literal_hash
 from mypy.lookup import lookup_fully_qualified
-from mypy.nodes import Expression, FuncDef, MypyFile, NameExpr, Node, TypeInfo, Var
+from mypy.nodes import GDEF, Expression, FuncDef, MypyFile, NameExpr, Node, SymbolTableNode, TypeInfo, Var
 from mypy.plugin import CheckerPluginInterface
 from mypy.subtypes import find_member, is_same_type, is_subtype
-from mypy.types import AnyType, Instance, Type, TypeOfAny, UninhabitedType, get_proper_type
+from mypy.types import AnyType, Instance, LiteralType, Type, TypeOfAny, UninhabitedType, get_proper_type
 
 Api = CheckerPluginInterface
 
@@ -191,4 +191,19 @@ def depend(api: Api, module: str, name: str) -> None:
     """Have mypy check the function that is being checked anew after something else has changed, in any file."""
     checker: Any = api
     checker.module_refs.add(module)
+    watch(api, name)
+
+
+def watch(api: Api, name: str) -> None:
+    """Have mypy's daemon check the function that is being checked anew after something of a full name has changed."""
+    checker: Any = api
     checker.tree.plugin_deps.setdefault(f"<{name}>", set()).add(checker.tscope.current_full_target())
+
+
+def publish(api: Api, name: str, text: Callable[[], str]) -> None:
+    """Give the file that is being checked a symbol with a text, so that those who watch it learn of a change."""
+    tree = module_around(api)
+    if tree is not None and name not in tree.names:
+        variable = Var(name, LiteralType(text(), api.named_generic_type("builtins.str", [])))
+        variable._fullname = f"{tree.fullname}.{name}"  # noqa: SLF001  # mypy sets it itself, and has no other way
+        tree.names[name] = SymbolTableNode(GDEF, variable, module_public=False)

@@ -25,7 +25,9 @@ from mypy.types import LiteralType, Type
 
 from typedbatch.mypy.arrays.declared import ANNOTATED, annotated, declares
 from typedbatch.mypy.batches.carried import carry, carry_bound, is_bound_to_batch
+from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
+from typedbatch.mypy.internals import publish
 from typedbatch.mypy.settings import wants_shapes
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
 from typedbatch.mypy.types.fields import BATCH
@@ -57,8 +59,12 @@ class TypedBatchPlugin(Plugin):
         switch(on=self._shapes)
 
     def report_config_data(self, ctx: ReportConfigContext) -> str:
-        """A digest of the plugin's code: what an older one left in mypy's cache is not used. Asked for every file."""
-        return _digest()
+        """Return digests of the plugin's code and of the names in the program that a file belongs to.
+
+        mypy asks for it for every file, and does not use what it has in its cache under another text.
+        """
+        program = program_of(ctx.path, ctx.id)
+        return f"{_digest()} {program.digest}" if program is not None else _digest()
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == BATCH:
@@ -168,6 +174,7 @@ _set_field = _of_batch(attributes.set_field, "default_attr_type")
 
 
 def _check(ctx: FunctionSigContext | MethodSigContext) -> Any:
+    publish(ctx.api, NAMES, lambda: digest_of_file(ctx.api.path))
     if declares(ctx.default_signature) or arguments.asks_for_batch(ctx.default_signature):
         note(ctx.api)
     return arguments.check(ctx)

@@ -178,9 +178,30 @@ def shuffle() -> None:
     loss(Batch(obs=[1], reward=[1]))
 """
 
+RUN = """\
+from typedbatch import Batch
+from steps import finish, start
+def train(batch: Batch) -> None:
+    print(batch.rew, batch.reward, batch.returns)
+if __name__ == "__main__":
+    rollout = start()
+    finish(rollout)
+    train(rollout)
+"""
+STEPS_OF_RUN = """\
+import numpy as np
+from typedbatch import Batch
+def start() -> Batch:
+    batch = Batch()
+    batch["rew"] = np.ones(3)
+    return batch
+def finish(batch: Batch) -> None:
+    batch.returns = batch.rew.cumsum()
+"""
+
 START = {
     "a.py": A, "b.py": B, "c.py": C, "declared.py": DECLARED, "used.py": USED, "records.py": RECORDS,
-    "helpers.py": HELPERS, "extended.py": EXTENDED,
+    "helpers.py": HELPERS, "extended.py": EXTENDED, "run.py": RUN, "steps.py": STEPS_OF_RUN,
 }  # fmt: skip
 
 
@@ -271,6 +292,13 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
     (_replace("generic function sets another field", "helpers.py", "batch.order =", "batch.seed ="),),
     (_replace("function reads another field", "helpers.py", "batch.rew)", "batch.reward)"),),
     (_replace("function makes another field", "helpers.py", "rew=[3, 4]", "seed=[3, 4]"),),
+    (_replace("program makes another field", "steps.py", 'batch["rew"] =', 'batch["reward"] ='),),
+    (_replace("program does not call what makes a field", "run.py", "    finish(rollout)\n", "    print(finish)\n"),),
+    (
+        _replace("program does not name what makes a field", "run.py", "    print(finish)\n", ""),
+        _replace("program does not import what makes a field", "run.py", "import finish, start", "import start"),
+    ),
+    (_replace("program may make any field", "steps.py", "import numpy as np", "import pickle\nimport numpy as np"),),
     (_replace("top of the module adds rows of the same number", "used.py", "torch.zeros(4)", "torch.zeros( 3 )"),),
 )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from mypy.nodes import LDEF, CallExpr, Expression, IndexExpr, MemberExpr, NameExpr, Node, StrExpr
+from mypy.nodes import LDEF, CallExpr, Expression, FuncDef, IndexExpr, MemberExpr, NameExpr, Node, StrExpr
+from mypy.types import NoneType
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Choice, Content, Field, Presence, Ref
 from typedbatch.mypy.batches.near import near_miss
+from typedbatch.mypy.batches.program import NAMES
 from typedbatch.mypy.batches.questions import Question
 from typedbatch.mypy.engine.scopes import place_of
+from typedbatch.mypy.internals import watch
 from typedbatch.mypy.nodes import last_name
-from typedbatch.mypy.types.fields import Rest, is_batch
+from typedbatch.mypy.types.fields import Rest, alternatives, is_batch
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -55,7 +58,7 @@ class Judge:
             if fields is not None and name not in fields:
                 self._reading.report.fail(messages.missing(name, fields), node, messages.FIELD)
             elif fields is None and not self._near_miss(node, receiver, name, contents):
-                self._of_program(node, name, contents)
+                self._of_program(node, receiver, name, contents)
 
     def _owned_fields(self, receiver: Expression) -> Collection[str] | None:
         """Return the names of all fields of a batch in an attribute; None where they are not all in sight."""
@@ -80,10 +83,15 @@ class Judge:
             return owner.choice
         return None
 
-    def _of_program(self, node: Node, name: str, contents: list[Content]) -> None:
+    def _of_program(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> None:
         """Report a name that nothing in a program makes."""
-        program = self._reading.report.program
-        if program is not None and program.lacks(name):
+        program, root = self._reading.report.program, self._reading.root
+        types = [one for one in alternatives(self._reading.type_of(receiver)) if not isinstance(one, NoneType)]
+        if program is None or not types or not all(map(is_batch, types)):
+            return  # It may be no batch at all.
+        for module in program.modules:
+            watch(self._reading.api, f"{module}.{NAMES}")
+        if program.lacks(name, root.name if isinstance(root, FuncDef) else ""):
             known = {one for made in contents for one in made.fields}
             self._reading.report.fail(messages.unmade(name, known), node, messages.FIELD)
 
@@ -91,14 +99,15 @@ class Judge:
         """Report a name that is a slip of one that is known, where others may have given the batch any field."""
         if any(name in made.fields or made.widened for made in contents):
             return False
-        is_shown = self._is_shown(receiver, name) and all(made.rest is not Rest.DECLARED for made in contents)
         names = self._reading.names_of_file()
         if names is None or name in names.made:
             return False
         held = names.held[place_of(receiver)]
         known = [one for made in contents for one in made.fields]
         meant = near_miss(name, [*known, *held.names, *held.made])
-        is_slip = bool(meant) and (is_shown or max(len(name), len(meant)) > _SHORT)
+        is_long = max(len(name), len(meant)) > _SHORT
+        is_set = all(made.rest is not Rest.DECLARED or made.presence(meant) is Presence.SURE for made in contents)
+        is_slip = bool(meant) and (is_long or (is_set and self._is_shown(receiver, name)))
         if is_slip:
             self._reading.report.fail(messages.missing(name, [meant]), node, messages.FIELD)
         return is_slip

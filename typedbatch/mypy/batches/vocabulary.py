@@ -1,40 +1,90 @@
-"""Names that fields may get in the text of one file, and what else decides whether all of them are in sight."""
+"""Names that fields may get in the text of one file, function by function, and whether all of them are in sight."""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 _LONGEST = 400_000
 """Longer files are not looked at."""
 
-_LIBRARIES = (
-    sys.stdlib_module_names - {"csv", "configparser", "marshal", "pickle", "plistlib", "shelve", "sqlite3", "tomllib"}
-) | {
+_OF_ARRAYS = frozenset({
     "annotated_types", "beartype", "einops", "jaxtyping", "matplotlib", "numba", "numpy", "psutil", "rich", "scipy",
     "tensorboard", "torch", "tqdm", "typing_extensions", "wandb",
-}  # fmt: skip
+})  # fmt: skip
+_LIBRARIES = (
+    _OF_ARRAYS
+    | {"hypothesis", "pytest"}
+    | (
+        sys.stdlib_module_names
+        - {"csv", "configparser", "marshal", "pickle", "plistlib", "shelve", "sqlite3", "tomllib"}
+    )
+)
 """Modules that make no batches, and no dicts that become batches."""
+_OWN = "typedbatch"
+_ADDED = {
+    "buffers": ("weight",),
+    "conversion": (),
+    "distributions": (),
+    "episodes": (),
+    "errors": (),
+    "posttraining": (
+        "advantages", "attention_mask", "chosen_ids", "chosen_mask", "cu_seqlens", "input_ids", "is_weights",
+        "loss_mask", "old_logp", "policy_step", "position_ids", "prompt_ids", "prompt_mask", "ref_chosen_logp",
+        "ref_logp", "ref_rejected_logp", "rejected_ids", "rejected_mask", "response_ids", "response_length",
+        "response_mask", "returns", "rewards", "rollout_logp", "teacher_ids", "teacher_logp", "tokens", "truncated",
+        "uid", "values",
+    ),
+    "ragged": (),
+    "rows": (),
+    "rules": (),
+    "sequences": (),
+    "training": (
+        "act", "adv", "dist", "env_id", "info", "logits", "logp_old", "obs", "obs_next", "policy", "returns", "rew",
+        "state", "t", "terminated", "truncated", "v_s", "weight",
+    ),
+}  # fmt: skip
+"""Modules of this package, each with the fields that it adds to batches by itself. Others may add any field."""
 
 _READERS = frozenset({
-    "eval", "exec", "from_hdf5", "genfromtxt", "globals", "infer_schema", "literal_eval", "load", "loads", "locals",
-    "read_csv", "recfromcsv", "rename", "safe_load", "vars", "__dict__", "__import__", "import_module", "SampleBatch",
-    "MultiAgentBatch",
+    "eval", "exec", "from_hdf5", "genfromtxt", "globals", "infer_schema", "literal_eval", "load", "loads", "loadmat",
+    "locals", "read_csv", "recfromcsv", "rename", "safe_load", "vars", "__dict__", "__import__", "import_module",
+    "SampleBatch", "MultiAgentBatch",
 })  # fmt: skip
 """Names of what brings fields into a program whose names are not in its text."""
+_SPLITTING = frozenset({"Enum", "make_dataclass", "namedtuple", "split"})
+_JOINING = frozenset({"format", "join", "replace", "removeprefix", "removesuffix"})
+_PLAIN_BASES = frozenset({"object", "ABC", "Generic", "Protocol", "Module", "Enum", "Exception", "Thread", "Dataset"})
+"""Classes whose derived classes are no batches."""
+_UNCALLED_BASES = frozenset({"object", "ABC", "Generic", "Protocol", "Module"})
+"""Classes that do not call methods of derived classes, but for ``forward`` and those with two underscores."""
 
-_OWN = "typedbatch"
-_MODULES = frozenset({"buffers", "conversion", "distributions", "errors", "ragged", "rows", "rules", "sequences", "training"})
-"""Modules of this package that give fields only the names in ``_FIELDS``."""
 
-_FIELDS = frozenset({
-    "act", "adv", "cell", "dist", "env_id", "fractions", "hidden", "imitation_logits", "info", "log_prob", "logits",
-    "logp_old", "obs", "obs_next", "policy", "q_value", "quantiles_tau", "returns", "rew", "state", "t", "taus",
-    "terminated", "truncated", "v_s", "values", "weight",
-})  # fmt: skip
+@dataclass(frozen=True)
+class Part:
+    """A function, without the functions in it, or what is at the top of a file.
+
+    Attributes:
+        name: name of the function; empty for the top of a file.
+        makes: names that fields may get in it.
+        pieces: texts of which it puts names together, as ``"_mean"`` of ``f"{name}_mean"``.
+        uses: all names that it reads, those of functions among them.
+        is_called: whether others may call it, even if its name is read nowhere.
+    """
+
+    name: str
+    makes: frozenset[str]
+    pieces: frozenset[str]
+    uses: frozenset[str]
+    is_called: bool
+
+    def may_make(self, name: str) -> bool:
+        """Return whether a field may get a name here."""
+        return name in self.makes or any(piece in name for piece in self.pieces)
 
 
 @dataclass(frozen=True)
@@ -42,22 +92,16 @@ class Vocabulary:
     """The names of a file.
 
     Attributes:
-        names: what fields may be called: keywords, attributes that are set, texts, names that classes declare.
-        parts: texts of which names are put together, as ``"_mean"`` of ``f"{name}_mean"``.
+        parts: the functions of the file, and its top.
         imports: modules that are imported, each with the number of leading dots.
         opens: whether fields may get names that are not in the text.
         is_run: whether the file is run, and not only imported.
     """
 
-    names: frozenset[str]
-    parts: frozenset[str]
+    parts: tuple[Part, ...]
     imports: frozenset[tuple[str, int]]
     opens: bool
     is_run: bool
-
-    def may_make(self, name: str) -> bool:
-        """Return whether a field may get a name."""
-        return name in self.names or len(name) == 1 or any(part in name for part in self.parts)
 
 
 @lru_cache(maxsize=256)
@@ -69,100 +113,200 @@ def vocabulary_of(text: str) -> Vocabulary | None:
         return None
     if tree is None:
         return None
-    read = {id(node) for node in ast.walk(tree) for node in _not_names(node)}
-    names, parts = set(_FIELDS), set()
-    for node in ast.walk(tree):
-        names.update(_names(node, read))
-        parts.update(_parts(node))
-    return Vocabulary(
-        frozenset(names | {name.lower() for name in names}),
-        frozenset(part for part in parts if part.isidentifier() or part.strip("0123456789").isidentifier()),
-        frozenset(_imports(tree)),
-        any(map(_opens, ast.walk(tree))),
-        any(map(_is_run, tree.body)),
-    )
+    imports = frozenset(_imports(tree))
+    parts = tuple(_Reader(tree, imports).parts())
+    own = {part.name for part in parts}
+    opens = any(_opens(node, own) for node in ast.walk(tree))
+    return Vocabulary(parts, imports, opens, any(map(_is_run, tree.body)))
 
 
 def is_of_library(module: str) -> bool:
-    """Return whether a module that is not of the program gives batches no fields of other names."""
+    """Return whether a module that is not of the program gives batches no fields of unknown names."""
     top, *rest = module.split(".")
-    return top in _LIBRARIES or (top == _OWN and (not rest or rest[0] in _MODULES))
+    return top in _LIBRARIES or (top == _OWN and (not rest or rest[0] in _ADDED))
+
+
+class _Reader:
+    """Reader of one file."""
+
+    def __init__(self, tree: ast.Module, imports: Iterable[tuple[str, int]]) -> None:
+        self._tree = tree
+        self._added = {name for module, _ in imports for name in _ADDED.get(_second(module), ())}
+        self._plain = {*dir(builtins)} - {"dict"}
+        self._classes: dict[str, ast.ClassDef] = {}
+        functions: dict[str, bool] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                functions[node.name] = functions.get(node.name, True) and node.args.kwarg is None
+            elif isinstance(node, ast.ClassDef):
+                self._classes[node.name] = node
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                self._plain.update(_plain_names(node))
+        self._named = {name for name, is_plain in functions.items() if is_plain}
+        """Functions of the file without ``**``: their keywords are no fields."""
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the parts of the file."""
+        yield self._part("", self._tree.body, None, is_called=True, more=self._added)
+        todo: list[tuple[ast.AST, ast.ClassDef | None]] = [(self._tree, None)]
+        while todo:
+            node, owner = todo.pop()
+            for child in ast.iter_child_nodes(node):
+                inner = child if isinstance(child, ast.ClassDef) else owner
+                todo.append((child, inner))
+                if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    yield self._part(child.name, child.body, owner, is_called=self._is_called(child, owner))
+
+    def _is_called(self, function: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None) -> bool:
+        if function.decorator_list or function.name.startswith(("__", "test")):
+            return True
+        return owner is not None and (function.name == "forward" or not self._is_derived_of(owner, _UNCALLED_BASES))
+
+    def _is_derived_of(self, owner: ast.ClassDef, plain: frozenset[str], depth: int = 9) -> bool:
+        """Return whether all bases of a class are some that are known, or classes of the file of which that is true."""
+        for base in owner.bases:
+            name = _last_name(base.value if isinstance(base, ast.Subscript) else base)
+            known = self._classes.get(name)
+            if name not in plain and (known is None or not depth or not self._is_derived_of(known, plain, depth - 1)):
+                return False
+        return True
+
+    def _part(
+        self, name: str, body: list[ast.stmt], owner: ast.ClassDef | None, *, is_called: bool, more: Iterable[str] = ()
+    ) -> Part:
+        makes, pieces, uses = set(more), set[str](), set[str]()
+        skipped = {id(one) for node in _inside(body) for one in _not_names(node)}
+        is_plain = owner is not None and self._is_derived_of(owner, _PLAIN_BASES)
+        for node in _inside(body):
+            makes.update(self._names(node, skipped, is_plain=is_plain))
+            pieces.update(_pieces(node))
+            uses.update(_uses(node))
+        pieces = {piece for piece in pieces if f"_{piece}".isidentifier()}
+        makes |= {one.lower() for one in makes}
+        return Part(name, frozenset(makes), frozenset(pieces), frozenset(uses), is_called)
+
+    def _names(self, node: ast.AST, skipped: set[int], *, is_plain: bool) -> Iterator[str]:
+        if isinstance(node, ast.Call):
+            if not self._is_plain_call(node.func):
+                yield from (keyword.arg for keyword in node.keywords if keyword.arg is not None)
+            if _last_name(node.func) in _SPLITTING:
+                texts = [getattr(node.func, "value", None), *node.args]
+                yield from (word for text in texts for word in _text(text).replace(",", " ").split())
+        elif isinstance(node, ast.Attribute):
+            is_own = is_plain and isinstance(node.value, ast.Name) and node.value.id == "self"
+            if isinstance(node.ctx, ast.Store) and id(node) not in skipped and not is_own:
+                yield node.attr
+        elif isinstance(node, ast.Constant):
+            if id(node) not in skipped:
+                yield _text(node).strip("-").replace("-", "_")
+        elif isinstance(node, ast.ClassDef):
+            yield from _declared(node)
+
+    def _is_plain_call(self, callee: ast.expr) -> bool:
+        """Return whether the keywords of a call are no names of fields."""
+        root = callee
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        is_known = isinstance(root, ast.Name) and root.id in self._plain
+        return is_known or _last_name(callee) in self._named
+
+
+def _inside(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield all nodes of some statements, without the bodies of functions in them."""
+    todo = list(body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            todo += [*node.decorator_list, node.args]
+        else:
+            todo += ast.iter_child_nodes(node)
 
 
 def _not_names(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the texts that name no field: docstrings, and keys that are read."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+    """Yield what names no field that is made: docstrings, texts that are printed, and fields that are read."""
+    if isinstance(node, ast.Expr):
         yield node.value
+        if isinstance(node.value, ast.Call) and _last_name(node.value.func) == "print":
+            yield from node.value.args
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         yield node.slice
-    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
-        yield node.target  # It reads the field first.
-    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
-        yield node.target.slice
+    elif isinstance(node, ast.AugAssign):
+        yield node.target
+        yield getattr(node.target, "slice", node.target)
 
 
-def _names(node: ast.AST, read: set[int]) -> Iterator[str]:
-    if isinstance(node, ast.keyword) and node.arg is not None:
-        yield node.arg
+def _declared(node: ast.ClassDef) -> Iterator[str]:
+    """Yield the names that a class may declare as fields."""
+    for statement in node.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+        if isinstance(statement, ast.FunctionDef) and statement.decorator_list:
+            yield statement.name
+
+
+def _pieces(node: ast.AST) -> Iterator[str]:
+    """Yield the texts that are put together with others."""
+    inner: list[ast.expr] = []
+    if isinstance(node, ast.JoinedStr):
+        inner = list(node.values)
+        if any(isinstance(one, ast.Constant) and not f"_{_text(one)}".isidentifier() for one in inner):
+            return  # It is no name, as it has spaces or punctuation.
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
+        inner = [node.left, node.right]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _JOINING:
+        inner = [node.func.value, *node.args]
+    for one in inner:
+        yield from _text(one).replace("%s", " ").replace("{}", " ").split()
+
+
+def _uses(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
     elif isinstance(node, ast.Attribute):
-        if isinstance(node.ctx, ast.Store) and id(node) not in read:
-            yield node.attr
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        if id(node) not in read:
-            yield node.value.strip("-").replace("-", "_")
-    elif isinstance(node, ast.Call) and _last_name(node.func) in _SPLITTING:
-        for text in (getattr(node.func, "value", None), *node.args):
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                yield from text.value.replace(",", " ").split()
-    elif isinstance(node, ast.ClassDef):
-        for statement in node.body:
-            targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-            yield from (target.id for target in targets if isinstance(target, ast.Name))
-            if isinstance(statement, ast.FunctionDef):
-                yield statement.name  # It may be a property of a protocol.
+        yield node.attr
+    elif isinstance(node, ast.Constant):
+        yield _text(node)
 
 
-_SPLITTING = frozenset({"Enum", "make_dataclass", "namedtuple", "split"})
+def _text(node: ast.AST | None) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _parts(node: ast.AST) -> Iterator[str]:
-    """Yield the texts that are part of others."""
-    inner: list[ast.AST] = []
-    if isinstance(node, ast.JoinedStr):
-        inner = list(node.values)
-        if any(isinstance(one, ast.Constant) and not str(one.value).isidentifier() for one in inner):
-            return  # It is no name: it has spaces, or punctuation.
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
-        inner = [node.left, node.right]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        inner = [node.func.value, *node.args] if node.func.attr in _TEXT_METHODS else []
-    for one in inner:
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            yield from one.value.replace("%s", " ").replace("{}", " ").split()
+def _second(module: str) -> str:
+    top, _, rest = module.partition(".")
+    return rest.partition(".")[0].removesuffix("?") if top == _OWN else ""
 
 
-_TEXT_METHODS = frozenset({"format", "join", "replace", "removeprefix", "removesuffix"})
+def _plain_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """Yield the names under which modules and functions of arrays are imported."""
+    for alias in node.names:
+        module = alias.name if isinstance(node, ast.Import) else "." * node.level + (node.module or "")
+        if module.partition(".")[0] in _OF_ARRAYS:
+            yield alias.asname or alias.name.partition(".")[0]
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield imported modules; a name with ``?`` may be a module, or something in one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             yield module, node.level
-            dot = "." if module else ""
-            yield from ((f"{module}{dot}{alias.name}?", node.level) for alias in node.names)
+            yield from ((f"{module}.{alias.name}?".removeprefix("."), node.level) for alias in node.names)
 
 
-def _opens(node: ast.AST) -> bool:
+def _opens(node: ast.AST, own: Collection[str]) -> bool:
+    """Return whether a node brings in names that are not in the text; ``own`` are the functions of the file."""
     if isinstance(node, (ast.Name, ast.Attribute)):
-        return _last_name(node) in _READERS
-    return isinstance(node, ast.ImportFrom) and any(alias.name in _READERS or alias.name == "*" for alias in node.names)
+        is_own = isinstance(node, ast.Name) or getattr(node.value, "id", "") == "self"
+        return _last_name(node) in _READERS and not (is_own and _last_name(node) in own)
+    return isinstance(node, ast.ImportFrom) and any(alias.name in {*_READERS, "*"} for alias in node.names)
 
 
 def _is_run(statement: ast.stmt) -> bool:
@@ -172,4 +316,4 @@ def _is_run(statement: ast.stmt) -> bool:
     if isinstance(statement, (ast.For, ast.While)):
         return True
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print"
+    return isinstance(call, ast.Call) and _last_name(call.func) == "print"

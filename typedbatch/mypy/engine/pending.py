@@ -13,12 +13,12 @@ from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
 from typedbatch.mypy.batches.owned import Owned
-from typedbatch.mypy.batches.program import Program
+from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.engine.flow import go_through, of_module, summaries_of
 from typedbatch.mypy.engine.names import functions_of
 from typedbatch.mypy.engine.report import Report
-from typedbatch.mypy.internals import function_around, is_reported, module_around, put_off, reporting_for
+from typedbatch.mypy.internals import function_around, is_reported, module_around, publish, put_off, reporting_for
 
 CALLED = "builtins.object"
 _LAST = "<shapes>"
@@ -64,7 +64,8 @@ def look(ctx: FunctionContext) -> Type:
     report = Report(ctx.api, shapes=not _switched_off)
     report.summaries = summaries_of(ctx.api, tree)
     report.owned = Owned(tree, report.summaries)
-    report.program = Program(tree.path, tree.fullname)
+    report.program = program_of(tree.path, tree.fullname)
+    publish(ctx.api, NAMES, lambda: digest_of_file(tree.path))
     for function in _pending.pop(tree, {}):
         with reporting_for(ctx.api, function):
             _go_through(ctx.api, report, tree, function)

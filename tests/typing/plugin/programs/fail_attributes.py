@@ -56,7 +56,7 @@ class Careful(Learner):
 def report(learner: Learner, kept: _Kept) -> None:
     print(learner.log.loss, learner.log.losses)  # E: misspelt: losses
     print(kept.seen.act)  # E: never-written: act
-    print(kept.handed.anything)
+    print(kept.handed.anything)  # E: nothing-makes: anything
 
 
 def call(learner: Learner) -> None:
@@ -67,7 +67,7 @@ def call(learner: Learner) -> None:
     learner.look_sometimes(Batch(obs=A))
 
     def inner(batch: Batch) -> None:
-        print(batch.rews)
+        print(batch.rews)  # E: slip: rews
 
     inner(Batch(rew=A))  # E: inner-function-reads: rews
 

@@ -277,8 +277,8 @@ if __name__ == "__main__":
 def a_nested_batch_of_one_branch(b: Batch, flag: bool) -> None:
     if flag:
         b.obs = Batch(image=A)
-    print(b.obs.lidar)
+    print(b.obs.x)
     c = Batch(b)
     if flag:
         c.update(obs=Batch(image=A))
-    print(c.obs.lidar, c.setdefault("obs", Batch()).lidar, c.pop("obs").lidar)
+    print(c.obs.x, c.setdefault("obs", Batch()).x, c.pop("obs").x)
