@@ -14,7 +14,7 @@ from mypy.lookup import lookup_fully_qualified
 from mypy.nodes import GDEF, Expression, FuncDef, MypyFile, NameExpr, Node, SymbolTableNode, TypeInfo, Var
 from mypy.plugin import CheckerPluginInterface
 from mypy.subtypes import find_member, is_same_type, is_subtype
-from mypy.types import AnyType, Instance, LiteralType, Type, TypeOfAny, UninhabitedType, get_proper_type
+from mypy.types import AnyType, Instance, LiteralType, Type, TypeOfAny, UninhabitedType, UnionType, get_proper_type
 
 Api = CheckerPluginInterface
 
@@ -119,6 +119,18 @@ def settle(api: Api, expression: Expression, type_: Type) -> None:
             return
 
 
+def settle_before(api: Api, expression: Expression, one_type: Callable[[Type], Type]) -> None:
+    """Say in fewer words what an expression was before, or what loops have left in a name grows with each of them."""
+    binder: Any = getattr(api, "binder", None)
+    if binder is None:
+        return
+    key = literal_hash(expression)
+    for frame in binder.frames[:-1]:
+        held = frame.types.get(key)
+        if held is not None and isinstance(get_proper_type(held.type), UnionType):
+            frame.types[key] = type(held)(one_type(held.type), held.from_assignment)
+
+
 def widen_declaration(api: Api, name: NameExpr, type_: Type) -> None:
     """Give a variable whose type was inferred a wider one; what it is on each line is in the binder already."""
     binder: Any = getattr(api, "binder", None)
@@ -201,9 +213,12 @@ def watch(api: Api, name: str) -> None:
 
 
 def publish(api: Api, name: str, text: Callable[[], str]) -> None:
-    """Give the file that is being checked a symbol with a text, so that those who watch it learn of a change."""
-    tree = module_around(api)
-    if tree is not None and name not in tree.names:
+    """Give the file that is being checked a symbol with a text, so that those who watch it learn of a change.
+
+    Only the daemon watches.
+    """
+    tree = module_around(api) if api.options.fine_grained_incremental else None
+    if tree is not None and name not in tree.names and is_reported(api):
         variable = Var(name, LiteralType(text(), api.named_generic_type("builtins.str", [])))
         variable._fullname = f"{tree.fullname}.{name}"  # noqa: SLF001  # mypy sets it itself, and has no other way
         tree.names[name] = SymbolTableNode(GDEF, variable, module_public=False)

@@ -299,6 +299,7 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
         _replace("program does not import what makes a field", "run.py", "import finish, start", "import start"),
     ),
     (_replace("program may make any field", "steps.py", "import numpy as np", "import pickle\nimport numpy as np"),),
+    (_replace("program makes all its fields again", "steps.py", "import pickle\n", ""),),
     (_replace("top of the module adds rows of the same number", "used.py", "torch.zeros(4)", "torch.zeros( 3 )"),),
 )
 

@@ -35,6 +35,7 @@ class Judge:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        self._is_watching = False
 
     def read(self, node: Node, receiver: Expression, name: str, contents: list[Any], owner: Ref) -> None:
         """Report the read of a field that is missing."""
@@ -89,8 +90,10 @@ class Judge:
         types = [one for one in alternatives(self._reading.type_of(receiver)) if not isinstance(one, NoneType)]
         if program is None or not types or not all(map(is_batch, types)):
             return  # It may be no batch at all.
-        for module in program.modules:
-            watch(self._reading.api, f"{module}.{NAMES}")
+        if not self._is_watching:
+            self._is_watching = True
+            for module in program.modules:
+                watch(self._reading.api, f"{module}.{NAMES}")
         if program.lacks(name, root.name if isinstance(root, FuncDef) else ""):
             known = {one for made in contents for one in made.fields}
             self._reading.report.fail(messages.unmade(name, known), node, messages.FIELD)

@@ -7,7 +7,7 @@ count, and not what mypy checks, so that the verdict is the same in every run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -18,26 +18,37 @@ NAMES = "_<names>"
 """Name of the symbol of a file that changes with the names in it."""
 _MOST = 200
 """Programs of more files are not looked at as a whole."""
+_RUN = re.compile(r"^(?:if .*__name__|for |while |print\()", re.MULTILINE)
+"""A line at the top of a file that says that the file is run, and not only imported."""
 _IMPORTED = re.compile(r"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
 
 
 class Program:
-    """A program whose files are all in sight.
+    """A program.
 
     Args:
         root: folder of its modules.
-        files: its files, with their names.
+        files: its files, each with the time of its last change.
+        vocabularies: their names; none if others make fields, too.
     """
 
-    def __init__(self, root: Path, files: dict[Path, Vocabulary]) -> None:
+    def __init__(self, root: Path, files: Mapping[Path, int], vocabularies: Iterable[Vocabulary]) -> None:
         self._root = root
-        self.files = files
-        self._parts: list[Part] = [part for one in files.values() for part in one.parts]
+        self._files = files
+        self._parts: list[Part] = [part for one in vocabularies for part in one.parts]
+
+    def has_changed(self) -> bool:
+        """Return whether one of its files has changed."""
+        return any(_time(path) != time for path, time in self._files.items())
+
+    def has_file(self, path: Path) -> bool:
+        """Return whether a file is part of it."""
+        return path in self._files
 
     @property
     def modules(self) -> Iterator[str]:
         """Full names of the program's modules."""
-        for path in self.files:
+        for path in self._files:
             parts = path.relative_to(self._root).with_suffix("").parts
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -50,7 +61,7 @@ class Program:
         """
         is_run = not function or function in self._run
         parts = [part for part in self._parts if not is_run or part.name in self._run]
-        return len(name) > 1 and not any(part.may_make(name) for part in parts)
+        return bool(parts) and len(name) > 1 and not any(part.may_make(name) for part in parts)
 
     @cached_property
     def digest(self) -> str:
@@ -71,22 +82,20 @@ class Program:
 
 
 def program_of(path: str, module: str) -> Program | None:
-    """Return the program that a file belongs to; None if there is none, or not all of its files are in sight."""
+    """Return the program that a file belongs to, if there is one."""
     file = Path(path).absolute()
     depth = module.count(".") + (file.name == "__init__.py")
     if file.suffix != ".py" or depth >= len(file.parents) or "site-packages" in file.parts:
         return None
     root, top = file.parents[depth], module.partition(".")[0]
     main = root / top / "__main__.py" if depth else file
-    run = vocabulary_in(main)
-    if run is None or not (depth or run.is_run):
+    if not (main.is_file() if depth else _may_be_run(file, _time(file))):
         return None
     entries = (main, *(one for one in _importers(root, top) if one != file))
     found = _programs.get(entries)
-    if found is None or any(_time(one) != time for one, time in found[1].items()):
-        files, times = _reached(entries, root)
-        found = _programs[entries] = (Program(root, files) if files else None, times)
-    return found[0] if found[0] is not None and file in found[0].files else None
+    if found is None or found.has_changed():
+        found = _programs[entries] = Program(root, *_reached(entries, root))
+    return found if found.has_file(file) else None
 
 
 def digest_of_file(path: str) -> str:
@@ -97,7 +106,7 @@ def digest_of_file(path: str) -> str:
     return _digest_of(repr((sorted(seen), sorted(vocabulary.imports) if vocabulary is not None else [])))
 
 
-_programs: dict[tuple[Path, ...], tuple[Program | None, dict[Path, int]]] = {}
+_programs: dict[tuple[Path, ...], Program] = {}
 
 
 def _digest_of(text: str) -> str:
@@ -112,26 +121,26 @@ def _importers(root: Path, top: str) -> Iterator[Path]:
                 yield path
 
 
-def _reached(entries: tuple[Path, ...], root: Path) -> tuple[dict[Path, Vocabulary], dict[Path, int]]:
-    """Return the names of all files that some files lead to, none if others make fields; and when they were changed."""
-    found: dict[Path, Vocabulary] = {}
-    times: dict[Path, int] = {}
-    todo = list(entries)
-    while todo:
+def _reached(entries: tuple[Path, ...], root: Path) -> tuple[dict[Path, int], Collection[Vocabulary]]:
+    """Return the files that some files lead to, with the times of their last changes, and their names."""
+    files: dict[Path, int] = {}
+    found: list[Vocabulary] = []
+    is_closed, todo = True, list(entries)
+    while todo and len(files) < _MOST:
         path = todo.pop()
-        if path in times:
+        if path in files:
             continue
-        times[path] = _time(path)
+        files[path] = _time(path)
         vocabulary = vocabulary_in(path)
-        if vocabulary is None or vocabulary.opens or len(found) > _MOST:
-            return {}, times
-        found[path] = vocabulary
+        if vocabulary is None:
+            return files, ()
+        found.append(vocabulary)
+        is_closed = is_closed and not vocabulary.opens
         for module, dots in vocabulary.imports:
-            files = list(_files_of(module.removesuffix("?"), path.parents[dots - 1] if dots else root))
-            if not files and not module.endswith("?") and (dots or not is_of_library(module)):
-                return {}, times
-            todo += files
-    return found, times
+            inside = list(_files_of(module.removesuffix("?"), path.parents[dots - 1] if dots else root))
+            is_closed = is_closed and (bool(inside) or module.endswith("?") or (not dots and is_of_library(module)))
+            todo += inside
+    return files, found if is_closed and not todo else ()
 
 
 def _files_of(module: str, base: Path) -> Iterator[Path]:
@@ -160,15 +169,21 @@ def _time(path: Path) -> int:
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, time: int) -> Vocabulary | None:
-    try:
-        return vocabulary_of(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return None
+    return vocabulary_of(_text(path)) if time else None
 
 
 @lru_cache(maxsize=1024)
 def _imported(path: Path, time: int) -> frozenset[str]:
+    return frozenset(_IMPORTED.findall(_text(path)))
+
+
+@lru_cache(maxsize=1024)
+def _may_be_run(path: Path, time: int) -> bool:
+    return _RUN.search(_text(path)) is not None
+
+
+def _text(path: Path) -> str:
     try:
-        return frozenset(_IMPORTED.findall(path.read_text(encoding="utf-8")))
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return frozenset()
+        return ""

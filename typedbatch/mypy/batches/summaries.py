@@ -35,10 +35,15 @@ from typedbatch.mypy.arrays.values import Many, Several, Value, join
 from typedbatch.mypy.batches.content import Content, Field, Items, Object, Presence, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.objects import Objects
+from typedbatch.mypy.nodes import last_name, nodes_in
 from typedbatch.mypy.types.fields import Rest
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
+
+
+_HIGHEST = 8
+"""Of functions above so many others there is no summary, so that the time for it has a bound."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ class Summaries:
         self._run = run
         self._elsewhere = elsewhere
         self._made: dict[FuncDef, Summary | None] = {}
+        self._heights: dict[FuncDef, int] = {}
         self.kept: dict[MemberExpr, set[Object]] = {}
         """The objects that attributes are bound to, by the targets of the assignments."""
 
@@ -84,13 +90,30 @@ class Summaries:
         """Return the summary of a function; None while it is made, as in a recursion, and where there is none."""
         if function not in self._made:
             self._made[function] = None
-            self._made[function] = self._summary(function)
+            if self._height(function) <= _HIGHEST:
+                self._made[function] = self._summary(function)
         return self._made[function]
 
     def _summary(self, function: FuncDef) -> Summary | None:
-        is_here = home_of(function) in (self._module, "")
-        found = function if is_here else self._elsewhere(function)
+        found = self._with_body(function)
         return self._of_body(found) if found is not None and not found.is_coroutine else None
+
+    def _with_body(self, function: FuncDef) -> FuncDef | None:
+        return function if home_of(function) in (self._module, "") else self._elsewhere(function)
+
+    def _height(self, function: FuncDef) -> int:
+        """Return how many functions call each other below a function; those that come back to themselves are too high.
+
+        It depends on no order in which functions are asked for, unlike a summary of one that is being made.
+        """
+        if function not in self._heights:
+            self._heights[function] = _HIGHEST + 1
+            found = self._with_body(function)
+            calls = [node for node in nodes_in(found.body) if isinstance(node, CallExpr)] if found is not None else []
+            inner = {_called_in(node, function) for node in calls} - {None, function}
+            highest = max((self._height(one) for one in inner if one is not None), default=0)
+            self._heights[function] = min(1 + highest, _HIGHEST + 1)
+        return self._heights[function]
 
     def _of_body(self, function: FuncDef) -> Summary | None:
         if all(map(_stands_for_anything, function.body.body)):
@@ -112,6 +135,14 @@ class Summaries:
         if function.is_generator and any(isinstance(one, Content) and one.absent for one in after):
             return None  # The fields are removed some time later.
         return Summary(function, parameters, done[1], done[0], needs)
+
+
+def _called_in(node: CallExpr, function: FuncDef) -> FuncDef | None:
+    """Return the function, or method of the same class, that a function calls."""
+    callee = node.callee
+    if isinstance(callee, MemberExpr) and function.info and last_name(callee.expr) == "self":
+        return method_of(function.info, callee.name)
+    return called(node)
 
 
 def home_of(function: FuncDef) -> str:

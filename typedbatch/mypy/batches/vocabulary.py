@@ -95,13 +95,11 @@ class Vocabulary:
         parts: the functions of the file, and its top.
         imports: modules that are imported, each with the number of leading dots.
         opens: whether fields may get names that are not in the text.
-        is_run: whether the file is run, and not only imported.
     """
 
     parts: tuple[Part, ...]
     imports: frozenset[tuple[str, int]]
     opens: bool
-    is_run: bool
 
 
 @lru_cache(maxsize=256)
@@ -117,7 +115,7 @@ def vocabulary_of(text: str) -> Vocabulary | None:
     parts = tuple(_Reader(tree, imports).parts())
     own = {part.name for part in parts}
     opens = any(_opens(node, own) for node in ast.walk(tree))
-    return Vocabulary(parts, imports, opens, any(map(_is_run, tree.body)))
+    return Vocabulary(parts, imports, opens)
 
 
 def is_of_library(module: str) -> bool:
@@ -307,13 +305,3 @@ def _opens(node: ast.AST, own: Collection[str]) -> bool:
         is_own = isinstance(node, ast.Name) or getattr(node.value, "id", "") == "self"
         return _last_name(node) in _READERS and not (is_own and _last_name(node) in own)
     return isinstance(node, ast.ImportFrom) and any(alias.name in {*_READERS, "*"} for alias in node.names)
-
-
-def _is_run(statement: ast.stmt) -> bool:
-    """Return whether a statement at the top of a file says that the file is run."""
-    if isinstance(statement, ast.If):
-        return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test))
-    if isinstance(statement, (ast.For, ast.While)):
-        return True
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and _last_name(call.func) == "print"

@@ -13,35 +13,28 @@ from typing import Any
 
 from mypy.nodes import (
     ARG_NAMED,
-    AssertStmt,
     AssignmentExpr,
     AssignmentStmt,
-    BreakStmt,
     CallExpr,
     ComparisonExpr,
     ConditionalExpr,
-    ContinueStmt,
     DelStmt,
     DictExpr,
     DictionaryComprehension,
     EllipsisExpr,
     Expression,
     ForStmt,
-    FuncItem,
     GeneratorExpr,
     IndexExpr,
     MemberExpr,
+    MypyFile,
     NameExpr,
     Node,
     OperatorAssignmentStmt,
-    RaiseStmt,
     RefExpr,
-    ReturnStmt,
     StrExpr,
-    TryStmt,
     TupleExpr,
     Var,
-    WhileStmt,
     WithStmt,
 )
 
@@ -91,6 +84,8 @@ class Held:
 
 
 _kept: dict[int, tuple[Scope, Expression]] = {}
+_kept_files: dict[int, tuple[Scope, Expression]] = {}
+"""Scopes of files, apart: each function of a file asks for that of the file."""
 
 
 def scope_around(api: Api) -> Scope | None:
@@ -104,13 +99,14 @@ def scope_of(api: Api, root: Node) -> Scope:
 
     The daemon uses a syntax tree again, with other variables or changed in place, when it checks a file once more.
     """
-    scope, token = _kept.get(id(root), (None, None))
+    kept = _kept_files if isinstance(root, MypyFile) else _kept
+    scope, token = kept.get(id(root), (None, None))
     if scope is None or token is None or scope.root is not root or known_type(api, token) is None:
-        if len(_kept) > _MOST_KEPT:
-            _kept.clear()
+        if len(kept) > _MOST_KEPT:
+            kept.clear()
         scope, token = Scope(root), EllipsisExpr()
         remember_type(api, token)
-        _kept[id(root)] = scope, token
+        kept[id(root)] = scope, token
     return scope
 
 
@@ -168,12 +164,6 @@ class Scope:
         return [node for node in nodes_in(self.root) if isinstance(node, kinds)]
 
     @cached_property
-    def exits(self) -> list[tuple[Node, tuple[Node, ...]]]:
-        """Where a function or loop is left before its end, with the nodes around; an ``assert`` may do so too."""
-        kinds = (ReturnStmt, RaiseStmt, BreakStmt, ContinueStmt, AssertStmt)
-        return [(node, self.around(node)) for node in nodes_in(self.root) if isinstance(node, kinds)]
-
-    @cached_property
     def uses(self) -> dict[Var, list[tuple[NameExpr, tuple[Node, ...]]]]:
         """Where each variable is read, with the nodes around it."""
         found: dict[Var, list[tuple[NameExpr, tuple[Node, ...]]]] = {}
@@ -202,19 +192,6 @@ class Scope:
     def asked(self) -> frozenset[str]:
         """Names that are asked for before they are read: ``hasattr(b, "x")``, ``"x" in b``."""
         return frozenset(_names_asked(self.root))
-
-    def items_set(self, owners: set[object], name: str | None = None) -> list[IndexExpr]:
-        """The targets of every ``owner["name"] = ...``; of any name, if none is given."""
-        targets = [binding.target for binding in self.bindings.values() if isinstance(binding.target, IndexExpr)]
-        items = [item for item in targets if isinstance(item.base, NameExpr) and item.base.node in owners]
-        return [i for i in items if name is None or not isinstance(i.index, StrExpr) or i.index.value == name]
-
-    def nested_items_set(self, receiver: Expression, name: str) -> list[IndexExpr]:
-        """The targets of every ``b.obs["name"] = ...``, for ``b.obs`` or ``b["obs"]``."""
-        targets = [binding.target for binding in self.bindings.values() if isinstance(binding.target, IndexExpr)]
-        items = [item for item in targets if isinstance(item.index, StrExpr) and item.index.value == name]
-        path = _path_of(receiver)
-        return [item for item in items if path is not None and len(path) > 1 and _path_of(item.base) == path]
 
     def fields_set(self, name: str) -> list[Binding]:
         """What every field of that name is set to, whatever batch it is in."""
@@ -251,31 +228,8 @@ class Scope:
             node = parent
         return tuple(reversed(found))
 
-    def caught(self, node: Expression) -> bool:
-        """Is the line in a ``try`` or ``with`` that handles what a missing field raises."""
-        around = self.around(node)
-        return any(
-            handler.body in around and _handles_missing(handler)
-            for handler in around
-            if isinstance(handler, (TryStmt, WithStmt))
-        )
 
-
-LOOPS = (ForStmt, WhileStmt)
-HANDLERS = {"suppress", "raises"}
 """Context managers that go on behind their block when a field is missing in it."""
-_MISSING_ERRORS = {"AttributeError", "KeyError", "LookupError", "Exception", "BaseException", "MissingFieldError"}
-
-
-def _handles_missing(statement: TryStmt | WithStmt) -> bool:
-    if isinstance(statement, TryStmt):
-        types = [
-            item for type_ in statement.types for item in (type_.items if isinstance(type_, TupleExpr) else [type_])
-        ]
-    else:
-        calls = [call for call in statement.expr if isinstance(call, CallExpr) and last_name(call.callee) in HANDLERS]
-        types = [item for call in calls for item in call.args]
-    return any(item is None or last_name(item) in _MISSING_ERRORS for item in types)
 
 
 def position_of(node: Any) -> Position:
@@ -283,31 +237,9 @@ def position_of(node: Any) -> Position:
     return node.line, node.column
 
 
-def _path_of(place: Expression) -> tuple[object, ...] | None:
-    """``b.obs["cam"]`` as ``b``, "obs", "cam"; None for what is not a field of a name."""
-    if isinstance(place, NameExpr):
-        return (place.node,)
-    if isinstance(place, MemberExpr):
-        parent, name = _path_of(place.expr), place.name
-    elif isinstance(place, IndexExpr) and isinstance(place.index, StrExpr):
-        parent, name = _path_of(place.base), place.index.value
-    else:
-        return None
-    return None if parent is None else (*parent, name)
-
-
 def sides_of(value: Expression | None) -> list[Expression]:
     """The two sides of ``a if test else b``; none of anything else."""
     return [value.if_expr, value.else_expr] if isinstance(value, ConditionalExpr) else []
-
-
-def happens_before(one: tuple[Node, tuple[Node, ...]], other: Expression) -> bool:
-    """May ``one``, given with the nodes around it, run before ``other``: it is above, or in a loop with it."""
-    node, around = one
-    if position_of(node) < position_of(other):
-        return True
-    loops = [loop for loop in around if isinstance(loop, LOOPS)]
-    return any(position_of(loop) < position_of(other) <= (loop.end_line or 0, 1 << 30) for loop in loops)
 
 
 def _bindings(node: Node) -> Iterator[Binding]:
@@ -409,8 +341,3 @@ def _note_handed(found: dict[object, Held], call: CallExpr) -> None:
 
 
 _FILLING = ("update", "setdefault", "cat_", "stack_", "set_array_at_key")
-
-
-def functions_around(around: tuple[Node, ...]) -> list[Node]:
-    """The functions and lambdas among the nodes around something, outermost first."""
-    return [node for node in around if isinstance(node, FuncItem)]

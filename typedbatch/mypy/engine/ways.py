@@ -35,8 +35,6 @@ class Ways:
         self._contexts = [0]
         self._made = 0
         self._exits = 0
-        self._tested: list[set[str]] = [set()]
-        self._exit_words: set[str] = set()
 
     @contextmanager
     def inside(self) -> Generator[None]:

@@ -14,6 +14,7 @@ from typedbatch.mypy.internals import (
     known_type,
     narrow,
     settle,
+    settle_before,
     type_of,
     widen_declaration,
 )
@@ -28,8 +29,6 @@ from typedbatch.mypy.types.fields import (
     one_type,
 )
 
-_widened: set[Var] = set()
-
 
 def type_here(api: Api, place: Expression, declared: Type) -> Type:
     """What is at a place on this line: as it was last bound or changed. Batches that branches have left become one."""
@@ -37,8 +36,10 @@ def type_here(api: Api, place: Expression, declared: Type) -> Type:
     if isinstance(place, (NameExpr, MemberExpr)) and field_of(api, place) is None:
         here = current_type(api, place)
     one = one_type(api, here if here is not None else declared)
-    if here is not None and one is not here:
-        settle(api, place, one)
+    if here is not None:
+        if one is not here:
+            settle(api, place, one)
+        settle_before(api, place, lambda type_: one_type(api, type_))
     return one
 
 
@@ -77,11 +78,6 @@ def change(api: Api, place: Expression, type_: Type, new_fields: Callable[[Field
     become(api, place, UnionType.make_union(changed))
 
 
-def was_followed(api: Api, place: Expression) -> bool:
-    """Is this the name of a batch that is followed in a function around this one, and not here."""
-    return isinstance(place, NameExpr) and place.node in _widened and current_type(api, place) is None
-
-
 def _become(api: Api, name: NameExpr, type_: Type) -> None:
     """A local name's declaration is widened, so that it may be of any type later, and lose fields too."""
     followed = current_type(api, name) is not None
@@ -93,4 +89,3 @@ def _become(api: Api, name: NameExpr, type_: Type) -> None:
     if variable.is_inferred and any(known_fields(one) is not None for one in declared):
         others = [one for one in declared if not is_batch(one)]
         widen_declaration(api, name, UnionType.make_union([batch_of(api, Fields(rest=Rest.OPEN)), *others]))
-        _widened.add(variable)
