@@ -12,6 +12,7 @@ from .checking import measure_checking
 from .data import data_sets
 from .distributed import measure_distributed
 from .files import measure_files
+from .growth import measure_growth
 from .imports import measure_imports
 from .memory import check_memory
 from .meta import measure_meta
@@ -34,7 +35,7 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "branches",
-    "ragged", "meta", "posttraining",
+    "growth", "ragged", "meta", "posttraining",
 )  # fmt: skip
 
 
@@ -94,6 +95,8 @@ def main() -> int:
         report.checking(measure_checking())
     if arguments.only in "branches":
         report.branches(measure_branches())
+    if arguments.only in "growth":
+        report.growth(measure_growth())
     if arguments.only in "ragged":
         report.ragged(*measure_ragged())
     if arguments.only in "meta":

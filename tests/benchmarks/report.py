@@ -16,6 +16,8 @@ from .checking import BAR as CHECKING_BAR
 from .checking import SHARE_BAR, Checking
 from .distributed import Distributed
 from .files import Row as FilesRow
+from .growth import BAR as GROWTH_OF_PROGRAMS_BAR
+from .growth import Growth
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
 from .meta import MetaRow
@@ -245,6 +247,33 @@ class Report:
                 self.missed[f"branches: {row.kind}"] = []
             cell = f"[bold red]{grown:.2f} ![/]" if missed else f"{grown:.2f}"
             table.add_row(row.kind, *(f"{1000 * one:.0f}" for one in row.seconds), cell, f"{GROWTH_BAR:.2f}")
+        self._print(table)
+
+    def growth(self, measured: list[Growth]) -> None:
+        """Time by the length of a program, and how it grows when there is twice as much of it."""
+        columns = (
+            "numbers",
+            "shortest, s",
+            "twice, s",
+            "4 times, s",
+            "8 times, s",
+            "growth",
+            "bar",
+            "run / mypy alone",
+        )
+        table = self._table("growth under the mypy plugin", "kind", *columns)
+        for row in measured:
+            missed = row.growth > GROWTH_OF_PROGRAMS_BAR
+            if missed:
+                self.missed[f"growth: {row.kind}"] = []
+            table.add_row(
+                row.kind,
+                f"{row.counts[0]} to {row.counts[-1]}",
+                *(f"{one:.2f}" for one in row.seconds),
+                f"[bold red]{row.growth:.2f} ![/]" if missed else f"{row.growth:.2f}",
+                f"{GROWTH_OF_PROGRAMS_BAR:.2f}",
+                f"{row.ratio:.1f}",
+            )
         self._print(table)
 
     def checking(self, checking: Checking) -> None:

@@ -232,6 +232,10 @@ class Application:
         self.check()
         for one in [one for one in self._known if one in self._summary.contents]:
             self._change(one)
+        return self.returned()
+
+    def returned(self) -> Value:
+        """Return what the call gives."""
         return self._value(self._summary.result)
 
     def check(self) -> None:

@@ -56,6 +56,7 @@ _READERS = frozenset({
     "SampleBatch", "MultiAgentBatch",
 })  # fmt: skip
 """Names of what brings fields into a program whose names are not in its text."""
+_OPENING = frozenset({*(f"{name}?" for name in _READERS), "*?"})
 _SPLITTING = frozenset({"Enum", "make_dataclass", "namedtuple", "split"})
 _JOINING = frozenset({"format", "join", "replace", "removeprefix", "removesuffix"})
 _PLAIN_BASES = frozenset({"object", "ABC", "Generic", "Protocol", "Module", "Enum", "Exception", "Thread", "Dataset"})
@@ -111,11 +112,8 @@ def vocabulary_of(text: str) -> Vocabulary | None:
         return None
     if tree is None:
         return None
-    imports = frozenset(_imports(tree))
-    parts = tuple(_Reader(tree, imports).parts())
-    own = {part.name for part in parts}
-    opens = any(_opens(node, own) for node in ast.walk(tree))
-    return Vocabulary(parts, imports, opens)
+    reader = _Reader(tree)
+    return Vocabulary(tuple(reader.parts()), frozenset(reader.imports), reader.opens)
 
 
 def is_of_library(module: str) -> bool:
@@ -124,38 +122,46 @@ def is_of_library(module: str) -> bool:
     return top in _LIBRARIES or (top == _OWN and (not rest or rest[0] in _ADDED))
 
 
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 class _Reader:
     """Reader of one file."""
 
-    def __init__(self, tree: ast.Module, imports: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
-        self._added = {name for module, _ in imports for name in _ADDED.get(_second(module), ())}
         self._plain = {*dir(builtins)} - {"dict"}
         self._classes: dict[str, ast.ClassDef] = {}
-        functions: dict[str, bool] = {}
-        for node in ast.walk(tree):
+        self._functions: list[tuple[_Function, ast.ClassDef | None]] = []
+        self.imports: set[tuple[str, int]] = set()
+        readers: list[ast.Name | ast.Attribute] = []
+        todo: list[tuple[ast.AST, ast.ClassDef | None]] = [(tree, None)]
+        while todo:
+            node, owner = todo.pop()
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                functions[node.name] = functions.get(node.name, True) and node.args.kwarg is None
+                self._functions.append((node, owner))
             elif isinstance(node, ast.ClassDef):
-                self._classes[node.name] = node
+                self._classes[node.name] = owner = node
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._plain.update(_plain_names(node))
-        self._named = {name for name, is_plain in functions.items() if is_plain}
+                self.imports.update(_imports(node))
+            elif isinstance(node, (ast.Name, ast.Attribute)) and _last_name(node) in _READERS:
+                readers.append(node)
+            todo += [(child, owner) for child in ast.iter_child_nodes(node)]
+        names = {function.name for function, _ in self._functions}
+        self.opens = any(module.rpartition(".")[2] in _OPENING for module, _ in self.imports)
+        self.opens |= not all(_is_own(node, names) for node in readers)
+        self._named = names - {one.name for one, _ in self._functions if one.args.kwarg is not None}
         """Functions of the file without ``**``: their keywords are no fields."""
 
     def parts(self) -> Iterator[Part]:
         """Yield the parts of the file."""
-        yield self._part("", self._tree.body, None, is_called=True, more=self._added)
-        todo: list[tuple[ast.AST, ast.ClassDef | None]] = [(self._tree, None)]
-        while todo:
-            node, owner = todo.pop()
-            for child in ast.iter_child_nodes(node):
-                inner = child if isinstance(child, ast.ClassDef) else owner
-                todo.append((child, inner))
-                if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                    yield self._part(child.name, child.body, owner, is_called=self._is_called(child, owner))
+        added = {name for module, _ in self.imports for name in _ADDED.get(_second(module), ())}
+        yield self._part("", self._tree.body, None, is_called=True, more=added)
+        for function, owner in self._functions:
+            yield self._part(function.name, function.body, owner, is_called=self._is_called(function, owner))
 
-    def _is_called(self, function: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None) -> bool:
+    def _is_called(self, function: _Function, owner: ast.ClassDef | None) -> bool:
         if function.decorator_list or function.name.startswith(("__", "test")):
             return True
         return owner is not None and (function.name == "forward" or not self._is_derived_of(owner, _UNCALLED_BASES))
@@ -173,9 +179,10 @@ class _Reader:
         self, name: str, body: list[ast.stmt], owner: ast.ClassDef | None, *, is_called: bool, more: Iterable[str] = ()
     ) -> Part:
         makes, pieces, uses = set(more), set[str](), set[str]()
-        skipped = {id(one) for node in _inside(body) for one in _not_names(node)}
+        nodes = list(_inside(body))
+        skipped = {id(one) for node in nodes for one in _not_names(node)}
         is_plain = owner is not None and self._is_derived_of(owner, _PLAIN_BASES)
-        for node in _inside(body):
+        for node in nodes:
             makes.update(self._names(node, skipped, is_plain=is_plain))
             pieces.update(_pieces(node))
             uses.update(_uses(node))
@@ -288,20 +295,17 @@ def _plain_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
             yield alias.asname or alias.name.partition(".")[0]
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, int]]:
     """Yield imported modules; a name with ``?`` may be a module, or something in one."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, 0) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            yield module, node.level
-            yield from ((f"{module}.{alias.name}?".removeprefix("."), node.level) for alias in node.names)
+    if isinstance(node, ast.Import):
+        yield from ((alias.name, 0) for alias in node.names)
+        return
+    module = node.module or ""
+    yield module, node.level
+    yield from ((f"{module}.{alias.name}?".removeprefix("."), node.level) for alias in node.names)
 
 
-def _opens(node: ast.AST, own: Collection[str]) -> bool:
-    """Return whether a node brings in names that are not in the text; ``own`` are the functions of the file."""
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        is_own = isinstance(node, ast.Name) or getattr(node.value, "id", "") == "self"
-        return _last_name(node) in _READERS and not (is_own and _last_name(node) in own)
-    return isinstance(node, ast.ImportFrom) and any(alias.name in {*_READERS, "*"} for alias in node.names)
+def _is_own(node: ast.Name | ast.Attribute, names: Collection[str]) -> bool:
+    """Return whether a node is a function of the file, or a method."""
+    is_local = isinstance(node, ast.Name) or getattr(node.value, "id", "") == "self"
+    return is_local and _last_name(node) in names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import (
@@ -13,7 +14,6 @@ from mypy.nodes import (
     CallExpr,
     Expression,
     FuncBase,
-    FuncDef,
     MemberExpr,
     MypyFile,
     NameExpr,
@@ -37,7 +37,7 @@ from typedbatch.mypy.arrays.values import (
     Several,
     Value,
 )
-from typedbatch.mypy.batches.content import Ref
+from typedbatch.mypy.batches.content import Content, Ref
 from typedbatch.mypy.batches.effects import FUNCTIONS as BATCH_FUNCTIONS
 from typedbatch.mypy.batches.handing import is_of_libraries, only_reads
 from typedbatch.mypy.batches.protocol_match import asked_protocol
@@ -46,6 +46,7 @@ from typedbatch.mypy.engine.builtins import BUILTINS
 from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.internals import module_around
 from typedbatch.mypy.types.extend import needed_from
+from typedbatch.mypy.types.fields import Rest
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -178,7 +179,7 @@ class Calls:
         reading = self._reading
         function = called(node)
         summary = reading.summary_of(function) if function is not None else None
-        method = self._method_called(node) if function is None else None
+        owner_called = self._class_called(node) if function is None else None
         type_ = get_proper_type(reading.type_of(node.callee))
         if isinstance(type_, Instance):
             type_ = _forward(type_)
@@ -186,36 +187,51 @@ class Calls:
             given = {argument: reading.read(argument) for argument in node.args}
             if summary is not None:
                 return self._summed_up(node, summary, given)
-            self._check_needs(node, method, given)
+            returned = self._of_method(node, owner_called, given)
             self._reading.known.objects.escape(*given.values(), opened=True)
-            return None
+            return returned
         sizes: dict[str, Size | None] = {}
         owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes)
         given = {argument: reading.read(argument) for argument in node.args}
-        self._check_needs(node, method, given)
+        returned = self._of_method(node, owner_called, given)
         self._bind(node, type_, owner, sizes, summary, given)
-        made = self._summed_up(node, summary, given) if summary is not None else None
+        made = self._summed_up(node, summary, given) if summary is not None else returned
         if made is not None:
             return made
         if type_.is_type_obj() and isinstance(owner.type, Instance):
             return owner
         return reading.known.declared(type_.ret_type, owner, (node, "result"))
 
-    def _method_called(self, node: CallExpr) -> FuncDef | None:
-        """Return the method that is called, unless it may be that of a derived class."""
-        reading, callee = self._reading, node.callee
-        owner = reading.class_of(callee.expr) if isinstance(callee, MemberExpr) else None
-        tree = module_around(self._reading.api)
+    def _class_called(self, node: CallExpr) -> TypeInfo | None:
+        """Return the class whose method is called."""
+        callee = node.callee
+        return self._reading.class_of(callee.expr) if isinstance(callee, MemberExpr) else None
+
+    def _of_method(self, node: CallExpr, owner: TypeInfo | None, given: Mapping[Expression, Value]) -> Value:
+        """Report fields that a method reads of batches which do not have them; return the batch that it returns.
+
+        The method of a derived class may read others, and its batch may have any other field.
+        """
+        callee, tree = node.callee, module_around(self._reading.api)
         if owner is None or tree is None or not isinstance(callee, MemberExpr):
             return None
-        return None if is_overridden(owner, callee.name, tree) else method_of(owner, callee.name)
-
-    def _check_needs(self, node: CallExpr, method: FuncDef | None, given: Mapping[Expression, Value]) -> None:
-        """Report fields that a method reads of batches which do not have them."""
+        method = method_of(owner, callee.name)
         summary = self._reading.summary_of(method) if method is not None else None
         values = bound_values(node, summary.function, given, of_method=True) if summary is not None else None
-        if summary is not None and values is not None:
-            Application(self._reading, node, summary, values).check()
+        if summary is None or values is None:
+            return None
+        application = Application(self._reading, node, summary, values)
+        if not is_overridden(owner, callee.name, tree):
+            application.check()
+        returned = application.returned()
+        objects = self._reading.known.objects
+        if not isinstance(returned, Ref) or not isinstance(objects.whole(returned), Content):
+            return None
+        for one in list(objects.reachable([returned])):
+            made = objects.of(one)
+            if isinstance(made, Content):
+                objects.put(one, replace(made.held(), rest=Rest.OPEN if made.rest is Rest.NONE else made.rest))
+        return returned
 
     def _summed_up(self, node: CallExpr, summary: Summary, given: dict[Expression, Value]) -> Value:
         """Do what a function does that is known; return what it returns."""

@@ -13,19 +13,15 @@ from mypy.types import CallableType, FunctionLike, Overloaded, Type, TypeVarType
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared, left_to_engine
 from typedbatch.mypy.internals import Api, known_type, type_of
-from typedbatch.mypy.types.construct import bound
-from typedbatch.mypy.types.fields import batch_of, content, is_batch, known_fields
+from typedbatch.mypy.types.fields import content
 from typedbatch.mypy.types.places import type_here
-from typedbatch.mypy.types.results import returned
 
 
 def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
-    """The signature: it takes any Batch in the places where one was judged, and gives the fields that can be seen."""
+    """The signature: it takes any Batch in the places where one was judged."""
     signature, call = ctx.default_signature, ctx.context
     if not isinstance(call, CallExpr):
         return signature
-    if is_batch(signature.ret_type) and known_fields(signature.ret_type) is None:
-        signature = _with_result(ctx.api, call, signature)
     if not any(map(asked_protocol, signature.arg_types)):
         return signature
     if isinstance(get_proper_type(known_type(ctx.api, call.callee)), Overloaded):  # it is not known which one is meant
@@ -42,12 +38,6 @@ def asks_for_batch(signature: FunctionLike) -> bool:
     """Does a function ask for a batch or a protocol of batches."""
     types = signature.arg_types if isinstance(signature, CallableType) else ()
     return any(asked_protocol(type_) is not None for type_ in types)
-
-
-def _with_result(api: Api, call: CallExpr, signature: CallableType) -> CallableType:
-    """It says which batch is returned, where this file shows it."""
-    fields = returned(api, call)
-    return signature if fields is None else signature.copy_modified(ret_type=bound(api, call, batch_of(api, fields)))
 
 
 def _taken(api: Api, argument: Expression, type_: Type) -> bool:
