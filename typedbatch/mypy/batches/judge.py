@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mypy.nodes import LDEF, CallExpr, Expression, FuncDef, IndexExpr, MemberExpr, NameExpr, Node, StrExpr
 from mypy.types import NoneType
 
+from typedbatch._names import nearest
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Choice, Content, Field, Presence, Ref
 from typedbatch.mypy.batches.near import near_miss
@@ -96,7 +97,8 @@ class Judge:
                 watch(self._reading.api, f"{module}.{NAMES}")
         if program.lacks(name, root.name if isinstance(root, FuncDef) else ""):
             known = {one for made in contents for one in made.fields}
-            self._reading.report.fail(messages.unmade(name, known), node, messages.FIELD)
+            text = messages.unmade(name, known if nearest(name, sorted(known)) else program.names)
+            self._reading.report.fail(text, node, messages.FIELD)
 
     def _near_miss(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> bool:
         """Report a name that is a slip of one that is known, where others may have given the batch any field."""

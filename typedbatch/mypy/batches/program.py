@@ -64,6 +64,11 @@ class Program:
         return bool(parts) and len(name) > 1 and not any(part.may_make(name) for part in parts)
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """Names that fields may have in runs of the program."""
+        return frozenset(name for part in self._parts if part.name in self._run for name in part.makes)
+
+    @cached_property
     def digest(self) -> str:
         """Text that changes with all that decides which fields the program makes."""
         seen = sorted((part.name in self._run, name) for part in self._parts for name in (*part.makes, *part.pieces))
