@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from typedbatch.mypy.arrays.asking import not_negative
 from typedbatch.mypy.arrays.dtypes import BOOL, is_in
 from typedbatch.mypy.arrays.elementwise import broadcast
 from typedbatch.mypy.arrays.sizes import Size, differ, number
@@ -184,32 +185,33 @@ def _between(size: Size, start: Size | Literal, stop: Size | Literal) -> Size | 
     if total is not None and all(not isinstance(one, Size) or one.number is not None for one in (start, stop)):
         bounds = [one.number if isinstance(one, Size) else None for one in (start, stop)]
         return number(len(range(*slice(*bounds).indices(total))))
-    low = _from(size, start) if isinstance(start, Size) else number(0)
-    high = _up_to(size, stop) if isinstance(stop, Size) else size
-    return None if low is None or high is None else high - low
+    low = _place(size, start) if isinstance(start, Size) else number(0)
+    high = _place(size, stop, is_end=True) if isinstance(stop, Size) else size
+    if low is None or high is None:
+        return None
+    left = high - low
+    if left.number is not None:
+        return number(max(0, left.number))
+    is_named = any(isinstance(one, Size) and one.number is None for one in (start, stop))
+    is_long_enough = not is_named and all(times > 0 for product, times in left.terms if product)
+    return left if is_long_enough or _is_certain(left) else None
 
 
-def _from(size: Size, start: Size) -> Size | None:
-    """Where a slice begins, from the front; None if it depends."""
-    at = start.number
-    if at == -1:
-        return size - ONE
-    if at is not None:
-        return start if at >= 0 else None
-    return start if _is_within(start, size) else None
+def _place(size: Size, bound: Size, *, is_end: bool = False) -> Size | None:
+    """Return where a slice begins or ends, from the front; None if it depends.
+
+    A bound below 0 counts from the end. An axis is taken to be as long as small numbers ask for.
+    """
+    at = bound.number
+    if at is None:
+        is_from_end = _is_certain(-bound - ONE)
+        place = size + bound if is_from_end else bound
+        return place if _is_certain(place) and _is_certain(size - place) else None
+    if at < 0:
+        return size + bound if is_end or at == -1 else None
+    return bound if not is_end or _is_certain(size - bound) else None
 
 
-def _up_to(size: Size, stop: Size) -> Size | None:
-    """Where it ends, from the front; None if that may be behind the end."""
-    at = stop.number
-    if at is not None and at < 0:
-        return size + stop
-    return stop if _is_within(stop, size) else None
-
-
-def _is_within(bound: Size, size: Size) -> bool:
-    """Is a bound certain to be no more than a size, where each name is 1 or more."""
-    gap = size - bound
-    if any(name.opaque for name in gap.names()) or any(times < 0 for product, times in gap.terms if product):
-        return False
-    return sum(times for _, times in gap.terms) >= 0
+def _is_certain(size: Size) -> bool:
+    """Return whether a number of places is certain to be 0 or more, where each name is 1 or more."""
+    return not any(name.opaque for name in size.names()) and not_negative(size)

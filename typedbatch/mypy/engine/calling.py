@@ -21,6 +21,7 @@ from mypy.nodes import (
     TypeInfo,
 )
 from mypy.types import CallableType, Instance, Type, get_proper_type
+from mypy.typevars import has_no_typevars
 
 from typedbatch.mypy.arrays.declared import bind, declared_by
 from typedbatch.mypy.arrays.pythons import PYTHONS
@@ -200,6 +201,8 @@ class Calls:
             return made
         if type_.is_type_obj() and isinstance(owner.type, Instance):
             return owner
+        if _returns_variable(type_):
+            return reading.known.of_type(type_.ret_type, (node, "result"))
         return reading.known.declared(type_.ret_type, owner, (node, "result"))
 
     def _class_called(self, node: CallExpr) -> TypeInfo | None:
@@ -384,6 +387,12 @@ def is_followed(node: CallExpr) -> bool:
 def _is_as_written(node: CallExpr, type_: CallableType) -> bool:
     """Is it a function or class itself: what ``vmap(f)`` takes is not what ``f`` was declared to take."""
     return isinstance(node.callee, RefExpr) and (type_.is_type_obj() or type_.definition is not None)
+
+
+def _returns_variable(type_: CallableType) -> bool:
+    """Return whether a result is declared by a type variable, which says nothing of its shape."""
+    written: Any = getattr(type_.definition, "type", None)
+    return isinstance(written, CallableType) and not has_no_typevars(written.ret_type)
 
 
 def _forward(type_: Instance) -> CallableType | None:
