@@ -23,7 +23,7 @@ from mypy.plugin import (
 )
 from mypy.types import LiteralType, Type
 
-from typedbatch.mypy.arrays.declared import ANNOTATED, annotated, declares
+from typedbatch.mypy.arrays.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
 from typedbatch.mypy.batches.carried import carry, carry_bound, is_bound_to_batch
 from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
@@ -83,7 +83,12 @@ class TypedBatchPlugin(Plugin):
             return _carry
         if fullname in ANNOTATED:
             return annotated if self._shapes else None
+        if fullname in CLASSES:
+            return aliased if self._shapes else None
         found = self.lookup_fully_qualified(fullname) if self._modules is not None else None
+        target = declared_alias(found.node) if found is not None and self._shapes else None
+        if target is not None:
+            return partial(of_alias, name=fullname, target=target)
         return _carry_bound if found is not None and is_bound_to_batch(found.node) else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:

@@ -123,8 +123,10 @@ def passes(store: Store) -> WantedMore:
 """
 
 DECLARED = """\
+from typing import TypeAlias
 from jaxtyping import Float
 from torch import Tensor
+PerStep: TypeAlias = Float[Tensor, "T N"]
 def loss(logp: Float[Tensor, "N"], adv: Float[Tensor, "N"]) -> Float[Tensor, ""]:
     return -(logp * adv).mean()
 class Net:
@@ -134,7 +136,9 @@ USED = """\
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from declared import Net, loss
+from declared import Net, PerStep, loss
+def aliased(x: PerStep) -> Float[Tensor, "T N"]:
+    return x.abs()
 def train(logp: Float[Tensor, "N"], adv: Float[Tensor, "N 1"], net: Net) -> Tensor:
     x: Float[Tensor, "N 4"] = torch.zeros(len(logp), 4)
     y = x @ net.weight[:, :3].T
@@ -300,6 +304,7 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
     ),
     (_replace("program may make any field", "steps.py", "import numpy as np", "import pickle\nimport numpy as np"),),
     (_replace("program makes all its fields again", "steps.py", "import pickle\n", ""),),
+    (_replace("alias is reshaped", "declared.py", '"T N"', '"T N 2"'),),
     (_replace("top of the module adds rows of the same number", "used.py", "torch.zeros(4)", "torch.zeros( 3 )"),),
 )
 

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from mypy.nodes import Import, ImportFrom, MypyFile
+from mypy.nodes import (
+    AssignmentStmt,
+    Expression,
+    Import,
+    ImportFrom,
+    IndexExpr,
+    MemberExpr,
+    MypyFile,
+    NameExpr,
+    Node,
+    StrExpr,
+    TupleExpr,
+    TypeAlias,
+)
 from mypy.plugin import AnalyzeTypeContext
 from mypy.types import (
     CallableType,
@@ -28,11 +41,13 @@ from typedbatch.mypy.arrays.dtypes import JAXTYPING, Dtypes, dtype_named, told
 from typedbatch.mypy.arrays.sizes import Size, differ, number
 from typedbatch.mypy.arrays.values import UNKNOWN, Array, Axis, MisfitError, Record, shown
 from typedbatch.mypy.engine.report import SHAPE
+from typedbatch.mypy.nodes import nodes_in
 from typedbatch.schema.dims import Dim, Shape, Sort, compute, shape_of_text
 
 KEY = "declared shape"  # no attribute can have this name
 ANNOTATED = frozenset({"typing.Annotated", "typing_extensions.Annotated"})
 _TORCH, _NUMPY = "torch._tensor.Tensor", "numpy.ndarray"
+CLASSES = frozenset({_TORCH, _NUMPY})
 _REST = Shape((Dim(Sort.REST, ""),), 0)
 
 
@@ -74,17 +89,64 @@ def annotated(ctx: AnalyzeTypeContext) -> Type:
     text = _text(ctx.type)
     if text is None or not isinstance(out, Instance) or out.type.fullname not in (_TORCH, _NUMPY):
         return out
-    word = _jaxtyping_word(analyser.api, ctx.type.name)
-    if word not in JAXTYPING:
+    return _with_words(ctx, out, _jaxtyping_word(analyser.api, ctx.type.name), text)
+
+
+def aliased(ctx: AnalyzeTypeContext) -> Type:
+    """Return a class of arrays as mypy analyzes it; in ``PerToken: TypeAlias = Float[Tensor, "N R"]`` with these words.
+
+    mypy drops what is behind the comma there, before it asks for a hook of ``Float``.
+    """
+    analyser: Any = ctx.api
+    info = analyser.lookup_qualified(ctx.type.name, ctx.type).node
+    out: Type = analyser.analyze_type_with_type_info(info, ctx.type.args, ctx.type, ctx.type.empty_tuple_index)
+    statement: Any = getattr(analyser.api, "statement", None)
+    value = statement.rvalue if isinstance(statement, AssignmentStmt) else getattr(statement, "value", None)
+    if not isinstance(value, Node) or not isinstance(out, Instance):
         return out
+    for node in nodes_in(value):
+        words = node.index.items if isinstance(node, IndexExpr) and isinstance(node.index, TupleExpr) else []
+        if len(words) != 2 or not isinstance(words[1], StrExpr) or not isinstance(node.base, (NameExpr, MemberExpr)):
+            continue
+        if (words[0].line, words[0].column) == (ctx.type.line, ctx.type.column):
+            return _with_words(ctx, out, _jaxtyping_word(analyser.api, _dotted(node.base)), words[1].value)
+    return out
+
+
+def declared_alias(node: object) -> Instance | None:
+    """Return the array that an alias stands for, if its shape is declared: mypy would take its class alone."""
+    target = get_proper_type(node.target) if isinstance(node, TypeAlias) else None
+    return target if isinstance(target, Instance) and declared_by(target) is not None else None
+
+
+def of_alias(ctx: AnalyzeTypeContext, name: str, target: Instance) -> Type:
+    """Return what an alias of a full name stands for, with its words."""
+    analyser: Any = ctx.api
+    analyser.aliases_used.add(name)
+    out = target.copy_modified()
+    out.extra_attrs = target.extra_attrs
+    out.set_line(ctx.type)
+    return out
+
+
+def _dotted(node: Expression) -> str:
+    return f"{_dotted(node.expr)}.{node.name}" if isinstance(node, MemberExpr) else getattr(node, "name", "")
+
+
+def _with_words(ctx: AnalyzeTypeContext, array: Instance, word: str | None, text: str) -> Type:
+    """Return the type of an array with the words of a declaration."""
+    analyser: Any = ctx.api
+    if word not in JAXTYPING:
+        return array
     try:
         _shape(text)
     except DeclarationError as error:
         ctx.api.fail(str(error), ctx.context, code=SHAPE)
-        return out
-    out = out.copy_modified()
-    kept = LiteralType(f"{word}|{text}", analyser.named_type("builtins.str", []))
-    out.extra_attrs = ExtraAttrs({KEY: kept}, set(), None)
+        return array
+    out = array.copy_modified()
+    out.extra_attrs = ExtraAttrs(
+        {KEY: LiteralType(f"{word}|{text}", analyser.named_type("builtins.str", []))}, set(), None
+    )
     return out
 
 

@@ -1,0 +1,8 @@
+"""Fields of a shipped stage, which are declared by aliases."""
+
+from torch import Tensor
+from typedbatch.posttraining import Rollouts
+
+
+def masked(batch: Rollouts) -> Tensor:
+    return batch.prompt_ids * batch.response_mask  # WRONG: prompts are of another width
