@@ -12,9 +12,19 @@ from mypy.errors import Errors
 from mypy.literals import literal_hash
 from mypy.lookup import lookup_fully_qualified
 from mypy.nodes import GDEF, Expression, FuncDef, MypyFile, NameExpr, Node, SymbolTableNode, TypeInfo, Var
-from mypy.plugin import CheckerPluginInterface
+from mypy.plugin import CheckerPluginInterface, Plugin
 from mypy.subtypes import find_member, is_same_type, is_subtype
-from mypy.types import AnyType, Instance, LiteralType, Type, TypeOfAny, UninhabitedType, UnionType, get_proper_type
+from mypy.types import (
+    AnyType,
+    Instance,
+    LiteralType,
+    Type,
+    TypeOfAny,
+    UnboundType,
+    UninhabitedType,
+    UnionType,
+    get_proper_type,
+)
 
 Api = CheckerPluginInterface
 
@@ -51,6 +61,16 @@ def class_named(api: Api, fullname: str) -> TypeInfo | None:
     modules: Any = getattr(api, "modules", {})
     found = lookup_fully_qualified(fullname, modules, raise_on_missing=False)
     return found.node if found is not None and isinstance(found.node, TypeInfo) else None
+
+
+def analyzed_by_mypy(analyser: Any, type_: UnboundType) -> Type:
+    """What mypy makes of a name where no plugin is asked."""
+    asked, analyser.plugin = analyser.plugin, Plugin(analyser.options)
+    try:
+        found: Type = analyser.visit_unbound_type_nonoptional(type_, False)
+    finally:
+        analyser.plugin = asked
+    return found
 
 
 def known_type(api: Api, expression: Expression) -> Type | None:

@@ -26,6 +26,7 @@ from mypy.types import LiteralType, Type
 from typedbatch.mypy.arrays.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
 from typedbatch.mypy.batches.carried import carry, carry_bound, is_bound_to_batch
 from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
+from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
 from typedbatch.mypy.internals import publish
 from typedbatch.mypy.settings import wants_shapes
@@ -106,6 +107,8 @@ class TypedBatchPlugin(Plugin):
 
     def get_attribute_hook(self, fullname: str) -> Hook[AttributeContext] | None:
         owner, _, name = fullname.rpartition(".")
+        if owner == MODULE and name == "__call__":
+            return _called_module if self._shapes else None
         if owner != BATCH:
             return None
         if name == "__setattr__":
@@ -175,6 +178,11 @@ def _of_batch(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
     return _or_default(noted, default)
 
 
+def _see_module(ctx: AttributeContext) -> Type:
+    return ctx.default_attr_type  # mypy's own; the engine knows ``forward``, and the layers of torch's
+
+
+_called_module = _of_batch(_see_module, "default_attr_type")
 _set_field = _of_batch(attributes.set_field, "default_attr_type")
 
 

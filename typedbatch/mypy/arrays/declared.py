@@ -41,6 +41,7 @@ from typedbatch.mypy.arrays.dtypes import JAXTYPING, Dtypes, dtype_named, told
 from typedbatch.mypy.arrays.sizes import Size, differ, number
 from typedbatch.mypy.arrays.values import UNKNOWN, Array, Axis, MisfitError, Record, shown
 from typedbatch.mypy.engine.report import SHAPE
+from typedbatch.mypy.internals import analyzed_by_mypy
 from typedbatch.mypy.nodes import nodes_in
 from typedbatch.schema.dims import Dim, Shape, Sort, compute, shape_of_text
 
@@ -98,8 +99,7 @@ def aliased(ctx: AnalyzeTypeContext) -> Type:
     mypy drops what is behind the comma there, before it asks for a hook of ``Float``.
     """
     analyser: Any = ctx.api
-    info = analyser.lookup_qualified(ctx.type.name, ctx.type).node
-    out: Type = analyser.analyze_type_with_type_info(info, ctx.type.args, ctx.type, ctx.type.empty_tuple_index)
+    out = analyzed_by_mypy(analyser, ctx.type)
     statement: Any = getattr(analyser.api, "statement", None)
     value = statement.rvalue if isinstance(statement, AssignmentStmt) else getattr(statement, "value", None)
     if not isinstance(value, Node) or not isinstance(out, Instance):
@@ -116,7 +116,9 @@ def aliased(ctx: AnalyzeTypeContext) -> Type:
 def declared_alias(node: object) -> Instance | None:
     """Return the array that an alias stands for, if its shape is declared: mypy would take its class alone."""
     target = get_proper_type(node.target) if isinstance(node, TypeAlias) else None
-    return target if isinstance(target, Instance) and declared_by(target) is not None else None
+    if not isinstance(target, Instance) or target.args or target.extra_attrs is None:
+        return None
+    return target if KEY in target.extra_attrs.attrs else None
 
 
 def of_alias(ctx: AnalyzeTypeContext, name: str, target: Instance) -> Type:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mypy.nodes import ARG_NAMED, ARG_POS, CallExpr, NameExpr
 
 from typedbatch.mypy.arrays.sizes import Name, Size, named, number
-from typedbatch.mypy.arrays.values import Array, Many, Record, Several, Value, item_of
+from typedbatch.mypy.arrays.values import Array, Many, Record, Scalar, Several, Value, item_of
 from typedbatch.mypy.engine.known import is_batch, rows_name
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ def _whole(reading: Reading, node: CallExpr) -> Value:
     return value if isinstance(value, Size) else None
 
 
+def _scalar(reading: Reading, node: CallExpr) -> Value:
+    """``float("-inf")``, ``bool(x)``."""
+    reading.arguments(node)
+    return Scalar()
+
+
 PYTHONS: Final[dict[str, Callable[[Reading, CallExpr], Value]]] = {
     "builtins.len": _length,
     "builtins.zip": _zipped,
@@ -79,5 +85,7 @@ PYTHONS: Final[dict[str, Callable[[Reading, CallExpr], Value]]] = {
     "builtins.tuple": _passed,
     "builtins.reversed": _passed,
     "builtins.int": _whole,
+    "builtins.float": _scalar,
+    "builtins.bool": _scalar,
 }
 """What each of them gives."""

@@ -142,7 +142,18 @@ class Record:
         return self.sizes[text] if text in self.sizes else named(Name(text, self.scope, declared=True))
 
 
-Value: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | Ref | None"
+@dataclass(frozen=True, eq=False, slots=True)
+class Layer:
+    """A module of torch's.
+
+    Attributes:
+        call: what a call of it gives.
+    """
+
+    call: Operation
+
+
+Value: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | Layer | Ref | None"
 
 
 class MisfitError(Exception):

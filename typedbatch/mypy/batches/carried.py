@@ -11,7 +11,7 @@ from textwrap import dedent
 from typing import Any
 
 from mypy.nodes import FuncDef, MypyFile, TypeVarExpr
-from mypy.plugin import AnalyzeTypeContext, Plugin
+from mypy.plugin import AnalyzeTypeContext
 from mypy.semanal import SemanticAnalyzer
 from mypy.types import (
     CallableType,
@@ -21,11 +21,11 @@ from mypy.types import (
     TupleType,
     Type,
     TypeVarType,
-    UnboundType,
     UnionType,
     get_proper_type,
 )
 
+from typedbatch.mypy.internals import analyzed_by_mypy
 from typedbatch.mypy.types.fields import BATCH
 
 _KEY = "<text>"
@@ -45,7 +45,7 @@ def carry(ctx: AnalyzeTypeContext) -> Type:
 def carry_bound(ctx: AnalyzeTypeContext) -> Type:
     """Return a type variable that is bound to ``Batch``, with the text of the function in its bound."""
     analyser: Any = ctx.api
-    found = _analyzed_by_mypy(analyser, ctx.type)
+    found = analyzed_by_mypy(analyser, ctx.type)
     text = _text_around(analyser.api)
     bound = get_proper_type(found.upper_bound) if isinstance(found, TypeVarType) else None
     if text is None or not isinstance(found, TypeVarType) or not isinstance(bound, Instance):
@@ -57,16 +57,6 @@ def is_bound_to_batch(node: object) -> bool:
     """Return whether a symbol is a type variable for batches."""
     bound = get_proper_type(node.upper_bound) if isinstance(node, TypeVarExpr) else None
     return isinstance(bound, Instance) and bound.type.fullname == BATCH
-
-
-def _analyzed_by_mypy(analyser: Any, type_: UnboundType) -> Type:
-    """Return what mypy makes of a name where no plugin is asked."""
-    asked, analyser.plugin = analyser.plugin, Plugin(analyser.options)
-    try:
-        found: Type = analyser.visit_unbound_type_nonoptional(type_, False)
-    finally:
-        analyser.plugin = asked
-    return found
 
 
 def _with_text(analyser: Any, type_: Instance, text: str) -> Instance:

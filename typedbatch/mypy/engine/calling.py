@@ -24,13 +24,16 @@ from mypy.types import CallableType, Instance, Type, get_proper_type
 from mypy.typevars import has_no_typevars
 
 from typedbatch.mypy.arrays.declared import bind, declared_by
+from typedbatch.mypy.arrays.layers import LAYERS
 from typedbatch.mypy.arrays.pythons import PYTHONS
+from typedbatch.mypy.arrays.random import DRAWS, OWNERS
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
 from typedbatch.mypy.arrays.values import (
     Arguments,
     Array,
     DType,
+    Layer,
     Literal,
     Many,
     MisfitError,
@@ -38,7 +41,7 @@ from typedbatch.mypy.arrays.values import (
     Several,
     Value,
 )
-from typedbatch.mypy.batches.content import Content, Ref
+from typedbatch.mypy.batches.content import NOTHING, Content, Items, Ref
 from typedbatch.mypy.batches.effects import FUNCTIONS as BATCH_FUNCTIONS
 from typedbatch.mypy.batches.handing import is_of_libraries, only_reads
 from typedbatch.mypy.batches.protocol_match import asked_protocol
@@ -75,6 +78,16 @@ class Calls:
         known = BATCH_FUNCTIONS.get(_full_name(callee))
         if known is not None:
             return known(reading.batches, node)
+        constructor = LAYERS.get(_layer_name(callee))
+        if constructor is not None:
+            arguments = self._arguments(node, (), torch=True)
+            return Layer(constructor(arguments)) if arguments is not None else None
+        draw = DRAWS.get(callee.name) if isinstance(callee, MemberExpr) and self._is_generator(callee.expr) else None
+        if draw is not None:
+            return self._operation(node, draw, (), torch=False)
+        layer = self._layer(callee)
+        if layer is not None:
+            return self._operation(node, layer.call, (), torch=True)
         if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
             owner = reading.read(callee.expr)
             if isinstance(owner, Ref):
@@ -102,6 +115,24 @@ class Calls:
         else:
             reading.read(callee)
         return self._of_users(node)
+
+    def _is_generator(self, node: Expression) -> bool:
+        """Is it a generator of numpy's, or ``numpy.random`` itself."""
+        if isinstance(node, RefExpr) and isinstance(node.node, MypyFile):
+            return node.node.fullname == "numpy.random"
+        type_ = get_proper_type(self._reading.type_of(node))
+        return isinstance(type_, Instance) and type_.type.fullname in OWNERS
+
+    def _layer(self, callee: Expression) -> Layer | None:
+        """The layer that is called: in a name, or an attribute; ``layer.forward`` is one, too."""
+        if isinstance(callee, MemberExpr) and callee.name in ("forward", "__call__"):
+            callee = callee.expr
+        found: Value = None
+        if isinstance(callee, NameExpr):
+            found = self._reading.known.get(callee.node)
+        elif isinstance(callee, MemberExpr) and not _is_module(callee.expr):
+            found = self._reading.member(callee)
+        return found if isinstance(found, Layer) else None
 
     # ---- operations -----------------------------------------------------------------------------------------------
 
@@ -131,7 +162,7 @@ class Calls:
         """The arguments; None if some are behind a ``*``."""
         by_place, by_name, certain = list(given), {}, True
         for argument, kind, name in zip(node.args, node.arg_kinds, node.arg_names, strict=True):
-            value = self._reading.read(argument)
+            value = self._with_arrays(self._reading.read(argument))
             if name == "out" and isinstance(argument, NameExpr):
                 self._reading.known.put(argument.node, None)  # it may be given another shape
             if kind == ARG_POS:
@@ -143,6 +174,16 @@ class Calls:
             else:
                 certain = False
         return Arguments(tuple(by_place), by_name, torch) if certain else None
+
+    def _with_arrays(self, value: Value) -> Value:
+        """A list of arrays that was filled by ``append``, as the tables know it; any other value as it is."""
+        whole = self._reading.known.objects.whole(value)
+        items = list(whole.values()) if isinstance(whole, Items) and not whole.keyed and not whole.escaped else []
+        if not isinstance(whole, Items) or not items or not all(isinstance(item, Array) for item in items):
+            return value
+        return (
+            Several(tuple(items), listed=True) if whole.others is NOTHING else Many(self._reading.known.joined(items))
+        )
 
     def _plain(self, node: CallExpr, array: Array, name: str) -> Value:
         arguments = self._arguments(node, (), torch=array.torch)
@@ -353,6 +394,12 @@ def _full_name(callee: Expression) -> str:
     if isinstance(callee, MemberExpr) and isinstance(callee.expr, RefExpr) and isinstance(callee.expr.node, TypeInfo):
         return f"{callee.expr.fullname}.{callee.name}"
     return callee.fullname if isinstance(callee, RefExpr) else ""
+
+
+def _layer_name(callee: Expression) -> str:
+    """The name of a class of torch's layers; empty for everything else."""
+    name = callee.fullname if isinstance(callee, RefExpr) else ""
+    return name.rpartition(".")[2] if name.startswith("torch.nn.modules.") else ""
 
 
 def _is_module(node: Expression) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 
 from mypy import nodes
 from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
-from mypy.types import CallableType, TupleType, Type, get_proper_type
+from mypy.types import CallableType, Instance, TupleType, Type, get_proper_type
 
 from typedbatch.mypy.arrays.declared import bind, declared_by
 from typedbatch.mypy.arrays.elementwise import in_place
-from typedbatch.mypy.arrays.sizes import Size
+from typedbatch.mypy.arrays.sizes import Name, Size, named
 from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
 from typedbatch.mypy.batches.carried import text_of
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
@@ -21,6 +21,7 @@ from typedbatch.mypy.batches.summaries import Summaries, home_of
 from typedbatch.mypy.engine.binding import bound
 from typedbatch.mypy.engine.calling import is_followed
 from typedbatch.mypy.engine.known import Known
+from typedbatch.mypy.engine.members import Members
 from typedbatch.mypy.engine.names import (
     asked_about,
     assigned_in,
@@ -487,6 +488,32 @@ def summaries_of(api: Any, tree: MypyFile) -> Summaries:
 
     summaries = Summaries(tree.fullname, run, elsewhere)
     return summaries
+
+
+def members_of(api: Any, tree: MypyFile) -> Members:
+    """The attributes of the modules of a file; sizes that a constructor is given have its names."""
+
+    def read(init: FuncDef, made: dict[str, Value]) -> None:
+        known = Known({})
+        report = Report(api)
+        report.members = members
+        reading = Reading(api, report, known, init)
+        reading.untyped = True
+        for argument in init.arguments:
+            name = Name(argument.variable.name, known.scope(init), opaque=True)
+            is_number = get_proper_type(argument.variable.type)
+            if isinstance(is_number, Instance) and is_number.type.fullname == "builtins.int":
+                known.put(argument.variable, named(name))
+        for statement in init.body.body:
+            if isinstance(statement, nodes.AssignmentStmt) and len(statement.lvalues) == 1:
+                target, value = statement.lvalues[0], reading.read(statement.rvalue)
+                if isinstance(target, nodes.MemberExpr):
+                    made[target.name] = value
+                else:
+                    reading.bind(target, value, statement.rvalue)
+
+    members = Members(api, tree, read)
+    return members
 
 
 def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None) -> None:

@@ -15,7 +15,7 @@ from mypy.types import CallableType, NoneType, Type
 from typedbatch.mypy.batches.owned import Owned
 from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import unanswered
-from typedbatch.mypy.engine.flow import go_through, of_module, summaries_of
+from typedbatch.mypy.engine.flow import go_through, members_of, of_module, summaries_of
 from typedbatch.mypy.engine.names import functions_of
 from typedbatch.mypy.engine.report import Report
 from typedbatch.mypy.internals import function_around, is_reported, module_around, publish, put_off, reporting_for
@@ -64,6 +64,7 @@ def look(ctx: FunctionContext) -> Type:
     report = Report(ctx.api, shapes=not _switched_off)
     report.summaries = summaries_of(ctx.api, tree)
     report.owned = Owned(tree, report.summaries)
+    report.members = members_of(ctx.api, tree)
     report.program = program_of(tree.path, tree.fullname)
     publish(ctx.api, NAMES, lambda: digest_of_file(tree.path))
     for function in _pending.pop(tree, {}):

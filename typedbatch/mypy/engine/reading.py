@@ -158,7 +158,12 @@ class Reading:
             declared = field_declared(owner, node.name)
             if declared is not None and is_array(self.type_of(node)):
                 return array_of(declared, owner)
-        return None
+        return self.member(node)
+
+    def member(self, node: nodes.MemberExpr) -> Value:
+        """What the constructor of a class gives an attribute."""
+        owner = self.class_of(node.expr) if self.report.members is not None else None
+        return self.report.members.get(owner, node.name) if owner is not None and self.report.members else None
 
     def _of_module(self, module: str, node: nodes.MemberExpr) -> Value:
         torch = module == "torch"

@@ -14,6 +14,7 @@ from typedbatch.mypy.batches.summaries import Summaries
 if TYPE_CHECKING:
     from typedbatch.mypy.batches.owned import Owned
     from typedbatch.mypy.batches.program import Program
+    from typedbatch.mypy.engine.members import Members
 
 SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
 DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else than is meant", "typedbatch")
@@ -32,6 +33,7 @@ class Report:
         self.summaries: Summaries | None = None
         self.owned: Owned | None = None
         self.program: Program | None = None
+        self.members: Members | None = None
         self.quiet = 0
         self._said: dict[Context, Callable[[], None]] = {}
 

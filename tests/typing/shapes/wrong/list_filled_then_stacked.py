@@ -1,0 +1,14 @@
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def steps(x: Float[Tensor, "N D"]) -> Float[Tensor, "T N"]:
+    out = []
+    for _ in range(3):
+        out.append(x)
+    return torch.stack(out)  # WRONG: three axes
+
+
+if __name__ == "__main__":
+    print(steps(torch.zeros(2, 3)))

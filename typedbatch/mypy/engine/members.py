@@ -1,0 +1,49 @@
+"""What the constructor of a class gives its attributes: layers of torch's, and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mypy.nodes import FuncDef, MypyFile, TypeInfo
+
+from typedbatch.mypy.arrays.sizes import Size
+from typedbatch.mypy.arrays.values import Layer, Value
+from typedbatch.mypy.engine.scopes import scope_of
+
+MODULE = "torch.nn.modules.module.Module"
+
+
+class Members:
+    """The attributes of the classes of a file that are modules of torch's.
+
+    Args:
+        api: mypy's checker.
+        tree: the file.
+        read: go through a constructor, and set what it gives each attribute.
+    """
+
+    def __init__(self, api: Any, tree: MypyFile, read: Callable[[FuncDef, dict[str, Value]], None]) -> None:
+        self._api = api
+        self._tree = tree
+        self._read = read
+        self._made: dict[TypeInfo, dict[str, Value]] = {}
+
+    def get(self, owner: TypeInfo, name: str) -> Value:
+        """Return what an attribute is that is set once, in a constructor; None for any other."""
+        if not owner.has_base(MODULE):
+            return None
+        for base in owner.mro:
+            found = self._of(base).get(name) if base.module_name == self._tree.fullname else None
+            if found is not None:
+                is_set_once = scope_of(self._api, self._tree).held[name].bound == 1
+                return found if is_set_once and isinstance(found, (Layer, Size)) else None
+        return None
+
+    def _of(self, owner: TypeInfo) -> Mapping[str, Value]:
+        if owner not in self._made:
+            made = self._made[owner] = {}
+            symbol = owner.names.get("__init__")
+            if symbol is not None and isinstance(symbol.node, FuncDef):
+                self._read(symbol.node, made)
+        return self._made[owner]
