@@ -57,7 +57,8 @@ class Checker:
 
 
 def _read_mypy(output: str) -> list[Diagnostic]:
-    reports: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
+    lines = [line for line in output.splitlines() if line.startswith("{")]  # or it says that there is none
+    reports: list[dict[str, Any]] = [json.loads(line) for line in lines]
     return [Diagnostic(r["file"], r["line"], _lines(r["message"], r["hint"])) for r in reports]
 
 

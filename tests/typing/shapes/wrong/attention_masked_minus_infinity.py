@@ -7,5 +7,9 @@ def scores(s: Float[Tensor, "B T S"], mask: Bool[Tensor, "B T S"]) -> Float[Tens
     return s.masked_fill(~mask, float("-inf")).softmax(-1)  # WRONG: not transposed
 
 
-if __name__ == "__main__":
+def main() -> None:
     print(scores(torch.zeros(2, 3, 4), torch.ones(2, 3, 4, dtype=torch.bool)))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,5 +10,9 @@ def steps(x: Float[Tensor, "N D"]) -> Float[Tensor, "T N"]:
     return torch.stack(out)  # WRONG: three axes
 
 
-if __name__ == "__main__":
+def main() -> None:
     print(steps(torch.zeros(2, 3)))
+
+
+if __name__ == "__main__":
+    main()

@@ -16,5 +16,9 @@ def loss(critic: Critic, obs: Float[Tensor, "N 4"], returns: Float[Tensor, "N"])
     return (critic(obs) - returns).square().mean()  # WRONG: a column against a row
 
 
-if __name__ == "__main__":
+def main() -> None:
     print(loss(Critic(), torch.zeros(3, 4), torch.zeros(3)))
+
+
+if __name__ == "__main__":
+    main()

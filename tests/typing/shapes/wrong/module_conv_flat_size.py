@@ -13,5 +13,9 @@ class Pixels(nn.Module):
         return self.head(self.conv(frames))  # WRONG: 5184 of them
 
 
-if __name__ == "__main__":
+def main() -> None:
     print(Pixels()(torch.zeros(2, 4, 84, 84)))
+
+
+if __name__ == "__main__":
+    main()

@@ -13,5 +13,9 @@ class Net(nn.Module):
         return self.head(torch.relu(self.body(obs)))  # WRONG: 64 features for 32
 
 
-if __name__ == "__main__":
+def main() -> None:
     print(Net(3)(torch.zeros(4, 3)))
+
+
+if __name__ == "__main__":
+    main()

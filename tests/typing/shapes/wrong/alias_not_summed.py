@@ -22,5 +22,9 @@ def mean(scored: Scored) -> Row:
     return (scored.logp * scored.mask).sum(-1) * scored.mask  # WRONG: not summed
 
 
-if __name__ == "__main__":
+def main() -> None:
     print(mean(Scored(logp=torch.ones(2, 3), mask=torch.ones(2, 3), reward=torch.ones(2))))
+
+
+if __name__ == "__main__":
+    main()
