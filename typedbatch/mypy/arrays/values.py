@@ -153,7 +153,22 @@ class Layer:
     call: Operation
 
 
-Value: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | Layer | Ref | None"
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A distribution of torch's.
+
+    Attributes:
+        batch: the shape of the distributions that it is made of.
+        event: the shape of what one of these gives.
+    """
+
+    batch: tuple[Axis, ...]
+    event: tuple[Axis, ...]
+
+
+Value: TypeAlias = (
+    "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | Layer | Distribution | Ref | None"
+)
 
 
 class MisfitError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import (
@@ -24,6 +25,8 @@ from mypy.types import CallableType, Instance, Type, get_proper_type
 from mypy.typevars import has_no_typevars
 
 from typedbatch.mypy.arrays.declared import bind, declared_by
+from typedbatch.mypy.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
+from typedbatch.mypy.arrays.distributions import METHODS as DISTRIBUTION_METHODS
 from typedbatch.mypy.arrays.layers import LAYERS
 from typedbatch.mypy.arrays.pythons import PYTHONS
 from typedbatch.mypy.arrays.random import DRAWS, OWNERS
@@ -32,6 +35,7 @@ from typedbatch.mypy.arrays.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
 from typedbatch.mypy.arrays.values import (
     Arguments,
     Array,
+    Distribution,
     DType,
     Layer,
     Literal,
@@ -78,6 +82,9 @@ class Calls:
         known = BATCH_FUNCTIONS.get(_full_name(callee))
         if known is not None:
             return known(reading.batches, node)
+        distribution = self._of_distribution(node)
+        if distribution is not None:
+            return distribution
         constructor = LAYERS.get(_layer_name(callee))
         if constructor is not None:
             arguments = self._arguments(node, (), torch=True)
@@ -94,6 +101,9 @@ class Calls:
                 return reading.batches.call(node, owner, callee.name)
             if isinstance(owner, Array):
                 return self._method(node, owner, callee.name)
+            if isinstance(owner, Distribution):
+                method = DISTRIBUTION_METHODS.get(callee.name, lambda distribution, arguments: None)
+                return self._operation(node, partial(method, owner), (), torch=True)
             if isinstance(owner, Record) and is_batch(owner.type.type):
                 found = self._of_batch(node, owner, callee.name)
                 if found is not None:
@@ -115,6 +125,14 @@ class Calls:
         else:
             reading.read(callee)
         return self._of_users(node)
+
+    def _of_distribution(self, node: CallExpr) -> Value:
+        """What the constructor of a distribution gives, or a divergence; None for any other call."""
+        name = node.callee.fullname if isinstance(node.callee, RefExpr) else ""
+        if not name.startswith(HOME):
+            return None
+        construct = divergence if name == KL else CONSTRUCTORS.get(name.rpartition(".")[2])
+        return self._operation(node, construct, (), torch=True) if construct is not None else None
 
     def _is_generator(self, node: Expression) -> bool:
         """Is it a generator of numpy's, or ``numpy.random`` itself."""

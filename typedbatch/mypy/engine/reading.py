@@ -11,6 +11,7 @@ from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, get_p
 
 from typedbatch.mypy.arrays import indexing
 from typedbatch.mypy.arrays.declared import array_of, is_array
+from typedbatch.mypy.arrays.distributions import attribute
 from typedbatch.mypy.arrays.dtypes import INTS, dtype_named, is_in, of_python
 from typedbatch.mypy.arrays.elementwise import BITS, binary, invert
 from typedbatch.mypy.arrays.products import matmul
@@ -19,6 +20,7 @@ from typedbatch.mypy.arrays.tables import ATTRIBUTES
 from typedbatch.mypy.arrays.values import (
     Arguments,
     Array,
+    Distribution,
     DType,
     Literal,
     Many,
@@ -152,6 +154,8 @@ class Reading:
             return self.batches.attribute(node, owner)
         if isinstance(owner, Array):
             return self.tried(node, lambda: self._of_array(owner, node.name))
+        if isinstance(owner, Distribution):
+            return attribute(owner, node.name)
         if isinstance(owner, Several) and node.name in _NAMED_RESULTS and len(owner.items) == 2:
             return owner.items[_NAMED_RESULTS[node.name]]
         if isinstance(owner, Record):
