@@ -104,11 +104,27 @@ def test_a_file_that_is_imported_only(start: str, tmp_path: Path) -> None:
         "import json\njson.loads(x)",
         "Batch(**vars(args))",
         "Batch(args.__dict__)",
+        "Batch({f.__name__: f() for f in (g, h)})",
+        "Batch({k[4:]: v for k, v in d.items()})",
+        "Batch({k.removeprefix('obs_'): v for k, v in d.items()})",
+        "k = name.upper()",
+        "k = name.split('.')",
+        "b[f'{x}{y}'] = 1",
+        "b[prefix + name] = 1",
+        "''.join(letters)",
+        "for n, p in net.named_parameters(): b[n] = p",
         "def (",
     ],
 )
 def test_names_that_come_from_elsewhere(text: str, tmp_path: Path) -> None:
     assert program(tmp_path, {"run.py": f"{RUN}{text}\n"}, "run.py") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["b.split(32)", "self.batch.split(8, shuffle=True)", "x[t + 1] = 2", "', '.join(names)", "f'{x:.2f}'"]
+)
+def test_what_looks_like_making_names_and_is_not(text: str, tmp_path: Path) -> None:
+    assert program(tmp_path, {"run.py": f"{RUN}{text}\n"}, "run.py") is not None
 
 
 def test_a_function_of_the_program_may_be_called_load(tmp_path: Path) -> None:

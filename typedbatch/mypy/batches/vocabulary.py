@@ -51,14 +51,22 @@ _ADDED = {
 """Modules of this package, each with the fields that it adds to batches by itself. Others may add any field."""
 
 _READERS = frozenset({
-    "eval", "exec", "from_hdf5", "genfromtxt", "globals", "infer_schema", "literal_eval", "load", "loads", "loadmat",
-    "locals", "read_csv", "recfromcsv", "rename", "safe_load", "vars", "__dict__", "__import__", "import_module",
-    "SampleBatch", "MultiAgentBatch",
+    "MultiAgentBatch", "SampleBatch", "__annotations__", "__dict__", "__import__", "__slots__", "_fields", "argv",
+    "dir", "environ", "eval", "exec", "from_hdf5", "genfromtxt", "get_type_hints", "globals", "groupdict",
+    "import_module", "infer_schema", "iterdir", "listdir", "literal_eval", "load", "loadmat", "loads", "locals",
+    "named_buffers", "named_children", "named_modules", "named_parameters", "read", "read_csv", "read_text", "readline",
+    "readlines", "recfromcsv", "rename", "safe_load", "signature", "stdin", "stem", "vars",
 })  # fmt: skip
 """Names of what brings fields into a program whose names are not in its text."""
+_CUTTING = frozenset({
+    "capitalize", "endswith", "lstrip", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit", "rstrip",
+    "startswith", "strip", "sub", "swapcase", "title", "translate", "upper",
+})  # fmt: skip
+"""Methods of texts that make other names of names."""
 _OPENING = frozenset({*(f"{name}?" for name in _READERS), "*?"})
+"""What an import brings in of these; a name with ``?`` may be a module, or something in one."""
 _SPLITTING = frozenset({"Enum", "make_dataclass", "namedtuple", "split"})
-_JOINING = frozenset({"format", "join", "replace", "removeprefix", "removesuffix"})
+_JOINING = frozenset({"format", "join", "replace"})
 _PLAIN_BASES = frozenset({"object", "ABC", "Generic", "Protocol", "Module", "Enum", "Exception", "Thread", "Dataset"})
 """Classes whose derived classes are no batches."""
 _UNCALLED_BASES = frozenset({"object", "ABC", "Generic", "Protocol", "Module"})
@@ -134,6 +142,8 @@ class _Reader:
         self._classes: dict[str, ast.ClassDef] = {}
         self._functions: list[tuple[_Function, ast.ClassDef | None]] = []
         self.imports: set[tuple[str, int]] = set()
+        self.opens = False
+        """Whether fields may get names that are not in the text."""
         readers: list[ast.Name | ast.Attribute] = []
         todo: list[tuple[ast.AST, ast.ClassDef | None]] = [(tree, None)]
         while todo:
@@ -147,9 +157,10 @@ class _Reader:
                 self.imports.update(_imports(node))
             elif isinstance(node, (ast.Name, ast.Attribute)) and _last_name(node) in _READERS:
                 readers.append(node)
+            self.opens = self.opens or _makes_names(node)
             todo += [(child, owner) for child in ast.iter_child_nodes(node)]
         names = {function.name for function, _ in self._functions}
-        self.opens = any(module.rpartition(".")[2] in _OPENING for module, _ in self.imports)
+        self.opens |= any(module.rpartition(".")[2] in _OPENING for module, _ in self.imports)
         self.opens |= not all(_is_own(node, names) for node in readers)
         self._named = names - {one.name for one, _ in self._functions if one.args.kwarg is not None}
         """Functions of the file without ``**``: their keywords are no fields."""
@@ -303,6 +314,33 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, int]]:
     module = node.module or ""
     yield module, node.level
     yield from ((f"{module}.{alias.name}?".removeprefix("."), node.level) for alias in node.names)
+
+
+def _makes_names(node: ast.AST) -> bool:
+    """Return whether a node makes texts of which no part is written out."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("__name__", "__qualname__") or node.attr in _CUTTING
+    if isinstance(node, ast.JoinedStr):
+        return len(node.values) > 1 and not any(isinstance(one, ast.Constant) for one in node.values)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "split"):
+        is_constant = isinstance(node.func.value, ast.Constant)
+        if node.func.attr == "join":
+            return is_constant and not _text(node.func.value)
+        return not is_constant and (not (node.args or node.keywords) or any(map(_text, node.args)))
+    return any(isinstance(key, (ast.BinOp, ast.Subscript)) and not list(_pieces(key)) for key in _keys(node))
+
+
+def _keys(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what may name a field that is set."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        sides = [node.slice.left, node.slice.right] if isinstance(node.slice, ast.BinOp) else []
+        yield from [node.slice] if sides and all(isinstance(side, ast.Name) for side in sides) else ()
+    elif isinstance(node, ast.DictComp):
+        yield node.key
+    elif isinstance(node, ast.Dict):
+        yield from (key for key in node.keys if key is not None)
+    elif isinstance(node, ast.Call) and _last_name(node.func) == "setattr":
+        yield from node.args[1:2]
 
 
 def _is_own(node: ast.Name | ast.Attribute, names: Collection[str]) -> bool:
