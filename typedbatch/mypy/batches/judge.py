@@ -27,6 +27,12 @@ _SHORT = 3
 """Names of so many letters may well be names of their own, where other files may write to a batch."""
 
 
+def _is_set_here(made: Content, name: str) -> bool:
+    """Return whether a batch that others hold got a field in the function; of any other batch all is in sight."""
+    held = made.fields.get(name)
+    return not made.escaped or (held is not None and held.sure and held.line > 0)
+
+
 class Judge:
     """Judge of the batches of one function.
 
@@ -111,13 +117,13 @@ class Judge:
         known = [one for made in contents for one in made.fields]
         meant = near_miss(name, [*known, *held.names, *held.made])
         is_long = max(len(name), len(meant)) > _SHORT
-        is_set = all(made.rest is not Rest.DECLARED or made.presence(meant) is Presence.SURE for made in contents)
-        is_slip = bool(meant) and (is_long or (is_set and self._is_shown(receiver, name)))
+        is_set = all(_is_set_here(made, meant) for made in contents)
+        is_slip = bool(meant) and (is_long or self._is_shown(receiver, name, is_set=is_set))
         if is_slip:
             self._reading.report.fail(messages.missing(name, [meant]), node, messages.FIELD)
         return is_slip
 
-    def _is_shown(self, receiver: Expression, name: str) -> bool:
+    def _is_shown(self, receiver: Expression, name: str, *, is_set: bool) -> bool:
         """Return whether the file is likely to show all that is written to a batch."""
         while isinstance(receiver, (MemberExpr, IndexExpr)):
             inner = receiver.expr if isinstance(receiver, MemberExpr) else receiver.base
@@ -126,7 +132,7 @@ class Judge:
                 break
             receiver = inner
         if isinstance(receiver, NameExpr) and receiver.kind == LDEF:
-            return True
+            return is_set
         owned = self._reading.report.owned
         if owned is None:
             return False
