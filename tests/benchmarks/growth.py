@@ -78,7 +78,7 @@ class Growth:
 
     @property
     def growth(self) -> float:
-        """How many times longer the last difference is than the one before."""
+        """Ratio of the last difference in seconds to the one before it."""
         *_, before, middle, after = self.seconds
         return (after - middle) / (middle - before)
 

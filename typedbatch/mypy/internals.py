@@ -64,7 +64,7 @@ def class_named(api: Api, fullname: str) -> TypeInfo | None:
 
 
 def analyzed_by_mypy(analyser: Any, type_: UnboundType) -> Type:
-    """What mypy makes of a name where no plugin is asked."""
+    """Return the type that mypy finds for a name without plugins."""
     asked, analyser.plugin = analyser.plugin, Plugin(analyser.options)
     try:
         found: Type = analyser.visit_unbound_type_nonoptional(type_, False)
@@ -220,14 +220,14 @@ def same(one: Type, other: Type) -> bool:
 
 
 def depend(api: Api, module: str, name: str) -> None:
-    """Have mypy check the function that is being checked anew after something else has changed, in any file."""
+    """Have mypy check the current function again after a symbol of another module has changed."""
     checker: Any = api
     checker.module_refs.add(module)
     watch(api, name)
 
 
 def watch(api: Api, name: str) -> None:
-    """Have mypy's daemon check the function that is being checked anew after something of a full name has changed."""
+    """Have mypy's daemon check the current function again after the symbol of a full name has changed."""
     checker: Any = api
     checker.tree.plugin_deps.setdefault(f"<{name}>", set()).add(checker.tscope.current_full_target())
 

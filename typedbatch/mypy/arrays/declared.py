@@ -88,7 +88,7 @@ def annotated(ctx: AnalyzeTypeContext) -> Type:
     analyser: Any = ctx.api
     out: Type = analyser.try_analyze_special_unbound_type(ctx.type, "typing.Annotated")
     text = _text(ctx.type)
-    if text is None or not isinstance(out, Instance) or out.type.fullname not in (_TORCH, _NUMPY):
+    if text is None or not isinstance(out, Instance) or out.type.fullname not in CLASSES:
         return out
     return _with_words(ctx, out, _jaxtyping_word(analyser.api, ctx.type.name), text)
 

@@ -34,7 +34,7 @@ def _require(axes: Axes, at: int, expected: Value, what: str, array: Array) -> N
 
 
 def _of_last(name: str, place: int, made: Arguments, inside: str, outside: str | None) -> Operation:
-    """A layer that takes so many features in the last axis, and gives so many."""
+    """Return a layer that replaces the size of the last axis."""
     takes = made.get(place, inside)
     gives = takes if outside is None else made.get(place + 1, outside)
 
@@ -104,7 +104,7 @@ def _normal_of_last(name: str) -> Constructor:
 
 
 def _normal_of_channels(name: str, place: int, least: int, word: str) -> Constructor:
-    """``BatchNorm1d(num_features)``: the second axis has so many."""
+    """``BatchNorm1d(num_features)``: the second axis has that size."""
 
     def construct(made: Arguments) -> Operation:
         channels = made.get(place, word)
@@ -135,7 +135,7 @@ def _each(made: Arguments, place: int, word: str, default: Size | None, dims: in
 
 
 def _slid(size: Size | None, window: Sequence[Size | None], what: str) -> Axis:
-    """How often a window, of a kernel, stride, padding and dilation, fits into an axis."""
+    """Return how often a window fits into an axis; it is a kernel, stride, padding and dilation."""
     kernel, stride, padding, dilation = window
     if size is None or kernel is None or stride is None or padding is None or dilation is None:
         return UNKNOWN

@@ -7,9 +7,7 @@ from typing import Final
 from typedbatch.mypy.arrays.sizes import Size
 from typedbatch.mypy.arrays.values import Arguments, Array, Axis, Operation, Value, is_none, sizes_of
 
-GENERATOR: Final = "numpy.random._generator.Generator"
-_STATE: Final = "numpy.random.mtrand.RandomState"
-OWNERS: Final = frozenset({GENERATOR, _STATE})
+OWNERS: Final = frozenset({"numpy.random._generator.Generator", "numpy.random.mtrand.RandomState"})
 
 
 def _of_size(place: int) -> Operation:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 _HIGHEST = 8
-"""Of functions above so many others there is no summary, so that the time for it has a bound."""
+"""Functions at the top of a longer chain of calls have no summary, which bounds the time for one."""
 
 
 @dataclass(frozen=True)

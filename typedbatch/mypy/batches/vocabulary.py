@@ -64,11 +64,11 @@ _CUTTING = frozenset({
 })  # fmt: skip
 """Methods of texts that make other names of names."""
 _OPENING = frozenset({*(f"{name}?" for name in _READERS), "*?"})
-"""What an import brings in of these; a name with ``?`` may be a module, or something in one."""
+"""The same names as imports; a name with ``?`` may be a module, or an attribute of one."""
 _SPLITTING = frozenset({"Enum", "make_dataclass", "namedtuple", "split"})
 _JOINING = frozenset({"format", "join", "replace"})
 _PLAIN_BASES = frozenset({"object", "ABC", "Generic", "Protocol", "Module", "Enum", "Exception", "Thread", "Dataset"})
-"""Classes whose derived classes are no batches."""
+"""Base classes that are not batches, so that ``self.x = ...`` in a derived class sets no field."""
 _UNCALLED_BASES = frozenset({"object", "ABC", "Generic", "Protocol", "Module"})
 """Classes that do not call methods of derived classes, but for ``forward`` and those with two underscores."""
 
@@ -163,7 +163,7 @@ class _Reader:
         self.opens |= any(module.rpartition(".")[2] in _OPENING for module, _ in self.imports)
         self.opens |= not all(_is_own(node, names) for node in readers)
         self._named = names - {one.name for one, _ in self._functions if one.args.kwarg is not None}
-        """Functions of the file without ``**``: their keywords are no fields."""
+        """Functions of the file that take no ``**``, so that their keywords never become fields."""
 
     def parts(self) -> Iterator[Part]:
         """Yield the parts of the file."""
@@ -219,7 +219,7 @@ class _Reader:
             yield from _declared(node)
 
     def _is_plain_call(self, callee: ast.expr) -> bool:
-        """Return whether the keywords of a call are no names of fields."""
+        """Return whether a call cannot make fields of its keywords."""
         root = callee
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -267,7 +267,7 @@ def _pieces(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.JoinedStr):
         inner = list(node.values)
         if any(isinstance(one, ast.Constant) and not f"_{_text(one)}".isidentifier() for one in inner):
-            return  # It is no name, as it has spaces or punctuation.
+            return  # A text with spaces or punctuation is not a name.
     elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
         inner = [node.left, node.right]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _JOINING:

@@ -89,8 +89,8 @@ class Calls:
         if constructor is not None:
             arguments = self._arguments(node, (), torch=True)
             return Layer(constructor(arguments)) if arguments is not None else None
-        draw = DRAWS.get(callee.name) if isinstance(callee, MemberExpr) and self._is_generator(callee.expr) else None
-        if draw is not None:
+        draw = DRAWS.get(callee.name) if isinstance(callee, MemberExpr) else None
+        if draw is not None and isinstance(callee, MemberExpr) and self._is_generator(callee.expr):
             return self._operation(node, draw, (), torch=False)
         layer = self._layer(callee)
         if layer is not None:
@@ -127,7 +127,7 @@ class Calls:
         return self._of_users(node)
 
     def _of_distribution(self, node: CallExpr) -> Value:
-        """What the constructor of a distribution gives, or a divergence; None for any other call."""
+        """Return a new distribution, or the divergence of two; None for any other call."""
         name = node.callee.fullname if isinstance(node.callee, RefExpr) else ""
         if not name.startswith(HOME):
             return None

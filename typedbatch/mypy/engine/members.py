@@ -1,4 +1,4 @@
-"""What the constructor of a class gives its attributes: layers of torch's, and numbers."""
+"""Attributes that the constructor of a torch module sets: layers and numbers."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class Reading:
         return self.member(node)
 
     def member(self, node: nodes.MemberExpr) -> Value:
-        """What the constructor of a class gives an attribute."""
+        """Return the value that a constructor sets an attribute to."""
         owner = self.class_of(node.expr) if self.report.members is not None else None
         return self.report.members.get(owner, node.name) if owner is not None and self.report.members else None
 

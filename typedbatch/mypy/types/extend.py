@@ -57,7 +57,7 @@ def convert(ctx: FunctionContext) -> Type:
 
 
 def _depend_on_fields(api: Api, target: TypeInfo) -> None:
-    """Have mypy check the call anew after the fields of a record have changed, in any file."""
+    """Have mypy check the call again after the fields of a record have changed, in any file."""
     for base in target.mro:
         if FIELDS in base.names:
             depend(api, base.module_name, f"{base.fullname}.{FIELDS}")
