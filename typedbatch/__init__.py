@@ -7,6 +7,7 @@ from typedbatch._active import mypy_plugin_active
 from typedbatch._declaration import SeparateSizes
 from typedbatch._level import checking
 from typedbatch._renamed import former
+from typedbatch._steps import Flag, PerStep, StepsFirst
 from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
 from typedbatch._validation.checked import checked
 from typedbatch._validation.convert import convert
@@ -75,6 +76,7 @@ __all__ = [
     "FQFBatch",
     "FQFBatchProtocol",
     "Finite",
+    "Flag",
     "ImitationBatch",
     "ImitationBatchProtocol",
     "K_co",
@@ -86,6 +88,7 @@ __all__ = [
     "ObsBatch",
     "ObsBatchProtocol",
     "Obs_co",
+    "PerStep",
     "PrioBatch",
     "PrioBatchProtocol",
     "Problem",
@@ -101,6 +104,7 @@ __all__ = [
     "SchemaError",
     "SeparateSizes",
     "Sorted",
+    "StepsFirst",
     "Unique",
     "cat",
     "checked",

@@ -3,17 +3,19 @@
 Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). The first parameter of every protocol is
 the kind of array: ``RolloutBatchProtocol`` is for arrays, ``RolloutBatchProtocol[Tensor]`` for tensors. Observation and
 action default to it, and may be nested: ``RolloutBatchProtocol[Tensor, PixelObs[Tensor]]``. N is the number of rows,
-the same in every field.
+the same in every field. Fields with one number per step have one shape, ``(N,)`` or one with a further axis such as that of
+time, and ``obs``, ``act`` and ``obs_next`` begin with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_origin, overload
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_origin, overload
 
 from typedbatch._declaration import declare, pydantic_schema
 from typedbatch._ops.splitting import Rng
+from typedbatch._steps import Flag, PerStep, StepsFirst
 from typedbatch._typing import Act_co, Array, ArrayOrTensor, Distribution, Index, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
@@ -140,7 +142,7 @@ class ObsBatchProtocol(BatchProtocol, Protocol[K_co, Obs_co]):
     """Observations: the input of a policy."""
 
     @property
-    def obs(self) -> Obs_co:
+    def obs(self) -> Annotated[Obs_co, StepsFirst]:
         """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
         ...
 
@@ -154,7 +156,7 @@ class ActBatchProtocol(BatchProtocol, Protocol[K_co, Act_co]):
     """Actions: the output of a policy."""
 
     @property
-    def act(self) -> Act_co:
+    def act(self) -> Annotated[Act_co, StepsFirst]:
         """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
         ...
 
@@ -252,7 +254,7 @@ class RolloutBatchProtocol(ObsBatchProtocol[K_co, Obs_co], Protocol[K_co, Obs_co
     # obs and info are repeated from ObsBatchProtocol because editors with pyright list a class's own fields first.
 
     @property
-    def obs(self) -> Obs_co:
+    def obs(self) -> Annotated[Obs_co, StepsFirst]:
         """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
         ...
 
@@ -262,27 +264,27 @@ class RolloutBatchProtocol(ObsBatchProtocol[K_co, Obs_co], Protocol[K_co, Obs_co
         ...
 
     @property
-    def obs_next(self) -> Obs_co:
+    def obs_next(self) -> Annotated[Obs_co, StepsFirst]:
         """Observation after the step, as ``obs``."""
         ...
 
     @property
-    def act(self) -> Act_co:
+    def act(self) -> Annotated[Act_co, StepsFirst]:
         """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
         ...
 
     @property
-    def rew(self) -> K_co:
+    def rew(self) -> Annotated[K_co, PerStep]:
         """Reward of each step, ``(N,)``."""
         ...
 
     @property
-    def terminated(self) -> K_co:
+    def terminated(self) -> Annotated[K_co, Flag]:
         """True where the episode ended in a terminal state, ``(N,)``, bool."""
         ...
 
     @property
-    def truncated(self) -> K_co:
+    def truncated(self) -> Annotated[K_co, Flag]:
         """True where the episode was cut off, as by a time limit, ``(N,)``, bool."""
         ...
 
@@ -291,7 +293,7 @@ class PrioBatchProtocol(RolloutBatchProtocol[K_co, Obs_co, Act_co], Protocol[K_c
     """Transitions from a prioritized buffer (arXiv:1511.05952)."""
 
     @property
-    def weight(self) -> K_co:
+    def weight(self) -> Annotated[K_co, PerStep]:
         """Importance-sampling weight of each transition, ``(N,)``."""
         ...
 
@@ -300,8 +302,8 @@ class BatchWithReturnsProtocol(RolloutBatchProtocol[K_co, Obs_co, Act_co], Proto
     """Transitions with their returns."""
 
     @property
-    def returns(self) -> K_co:
-        """Discounted return from each step on, ``(N,)``, or ``(N, n)`` for n heads."""
+    def returns(self) -> Annotated[K_co, PerStep]:
+        """Discounted return from each step on, ``(N,)``."""
         ...
 
 
@@ -309,12 +311,12 @@ class BatchWithAdvantagesProtocol(BatchWithReturnsProtocol[K_co, Obs_co, Act_co]
     """Transitions with returns, advantages and state values."""
 
     @property
-    def adv(self) -> K_co:
+    def adv(self) -> Annotated[K_co, PerStep]:
         """Advantage of each action, ``(N,)``."""
         ...
 
     @property
-    def v_s(self) -> K_co:
+    def v_s(self) -> Annotated[K_co, PerStep]:
         """Value estimate of ``obs``, ``(N,)``."""
         ...
 
@@ -323,6 +325,6 @@ class LogpOldProtocol(BatchWithAdvantagesProtocol[K_co, Obs_co, Act_co], Protoco
     """Transitions for PPO, with the log-probability of the actions under the policy that collected them."""
 
     @property
-    def logp_old(self) -> K_co:
+    def logp_old(self) -> Annotated[K_co, PerStep]:
         """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""
         ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, get_origin
 
 from typing_extensions import Format, dataclass_transform, get_annotations
 
@@ -23,6 +23,7 @@ from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows,
 from typedbatch._ops.joined_meta import joined_meta
 from typedbatch._tree.kinds import describe
 from typedbatch._tree.meta import as_meta, set_meta, shared_fields
+from typedbatch._steps import Flag, PerStep, StepsFirst
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
@@ -199,7 +200,7 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> tuple[dict[s
 class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):
     """Observations: the input of a policy."""
 
-    obs: Obs_co
+    obs: Annotated[Obs_co, StepsFirst]
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
     info: BatchProtocol | K_co | Array
     """Other information from the environment, as a nested batch or object array of N rows; ``Batch()`` for none."""
@@ -208,7 +209,7 @@ class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):
 class ActBatch(BatchRecord, Generic[K_co, Act_co]):
     """Actions: the output of a policy."""
 
-    act: Act_co
+    act: Annotated[Act_co, StepsFirst]
     """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
 
 
@@ -278,47 +279,47 @@ class RolloutBatch(ObsBatch[K_co, Obs_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions, as collectors return them and buffers store and sample them."""
 
     # obs and info are repeated from ObsBatch because editors with pyright list a class's own fields first.
-    obs: Obs_co
+    obs: Annotated[Obs_co, StepsFirst]
     """Observation of each step, ``(N, *obs)``; or a nested batch of them."""
     info: BatchProtocol | K_co | Array
     """Other information from the environment, as a nested batch or object array of N rows; ``Batch()`` for none."""
-    obs_next: Obs_co
+    obs_next: Annotated[Obs_co, StepsFirst]
     """Observation after the step, as ``obs``."""
-    act: Act_co
+    act: Annotated[Act_co, StepsFirst]
     """Action of each step, ``(N,)`` or ``(N, *act)``, integer or floating; or a nested batch of them."""
-    rew: K_co
+    rew: Annotated[K_co, PerStep]
     """Reward of each step, ``(N,)``."""
-    terminated: K_co
+    terminated: Annotated[K_co, Flag]
     """True where the episode ended in a terminal state, ``(N,)``, bool."""
-    truncated: K_co
+    truncated: Annotated[K_co, Flag]
     """True where the episode was cut off, as by a time limit, ``(N,)``, bool."""
 
 
 class PrioBatch(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions from a prioritized buffer (arXiv:1511.05952)."""
 
-    weight: K_co
+    weight: Annotated[K_co, PerStep]
     """Importance-sampling weight of each transition, ``(N,)``."""
 
 
 class BatchWithReturns(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions with their returns."""
 
-    returns: K_co
-    """Discounted return from each step on, ``(N,)``, or ``(N, n)`` for n heads."""
+    returns: Annotated[K_co, PerStep]
+    """Discounted return from each step on, ``(N,)``."""
 
 
 class BatchWithAdvantages(BatchWithReturns[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions with returns, advantages and state values."""
 
-    adv: K_co
+    adv: Annotated[K_co, PerStep]
     """Advantage of each action, ``(N,)``."""
-    v_s: K_co
+    v_s: Annotated[K_co, PerStep]
     """Value estimate of ``obs``, ``(N,)``."""
 
 
 class LogpOldBatch(BatchWithAdvantages[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions for PPO, with the log-probability of the actions under the policy that collected them."""
 
-    logp_old: K_co
+    logp_old: Annotated[K_co, PerStep]
     """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""

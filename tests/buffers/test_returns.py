@@ -22,6 +22,7 @@ from typedbatch.buffers import (
     compute_nstep_return,
 )
 from typedbatch.buffers.returns import sums_ahead
+from typedbatch.errors import StructureError
 
 GAMMAS = st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0])
 
@@ -165,10 +166,21 @@ def test_targets_of_whole_numbers_lose_no_fractions():
         assert np.asarray(out.returns).tolist() == [1.75, 1.5, 1.0]
 
 
-def test_targets_may_have_a_dimension_of_one():
+def test_a_column_of_values_is_refused_and_not_flattened():
     buffer = episode("..T")
-    out = compute_nstep_return(buffer[:], buffer, np.arange(3), lambda *_: torch.ones(3, 1), 0.5, 1)
-    assert out.returns.tolist() == [[1.5], [1.5], [1.0]]
+    with pytest.raises(
+        StructureError,
+        match=r"target_q_fn must return one value for each reward, shape \[3\], .* squeeze\(-1\) removes the last axis",
+    ):
+        compute_nstep_return(buffer[:], buffer, np.arange(3), lambda *_: torch.ones(3, 1), 0.5, 1)
+    columns = {"v_s_": torch.ones(3, 1)}, {"v_s_": np.ones(3), "v_s": np.ones((3, 1))}
+    for values in columns:
+        with pytest.raises(
+            StructureError, match=r"must have shape \[3\], as rewards have, got \[3, 1\]; v_s_?.squeeze\(-1\) has it"
+        ):
+            compute_episodic_return(buffer[:], buffer, np.arange(3), **values)
+    with pytest.raises(StructureError, match=r"v_s_ must have shape \[3\], as rewards have, got \[1, 3\]$"):
+        compute_episodic_return(buffer[:], buffer, np.arange(3), v_s_=np.ones((1, 3)))
 
 
 def test_no_gradient_flows_through_targets():
@@ -326,7 +338,7 @@ def test_without_values_returns_are_discounted_sums_of_rewards(history, gamma):
     ],
 )
 def test_only_a_terminated_episode_is_worth_nothing_afterwards(flags, expected):
-    for values in (np.array([6.0, 7.0, 100.0]), torch.tensor([[6.0], [7.0], [100.0]])):
+    for values in (np.array([6.0, 7.0, 100.0]), torch.tensor([6.0, 7.0, 100.0])):
         buffer = episode(flags)
         now = np.array([5.0, 6.0, 7.0])
         returns, advantages = compute_episodic_return(buffer[:], buffer, np.arange(3), values, now, 0.5, 1.0)

@@ -52,16 +52,18 @@ def compute_nstep_return(
         buffer: Buffer that the following rows are read from.
         indices: Slots of the rows, ``(N,)``.
         target_q_fn: Function that takes the buffer and slots, and returns the value of ``obs_next`` in these slots,
-            ``(N,)`` or ``(N, heads)``, array or tensor; called without gradients.
+            ``(N,)`` or ``(N, heads)`` with several heads, array or tensor; called without gradients.
         gamma: Discount per step, in [0, 1].
         n_step: Number of steps, at least 1.
 
     Returns:
         A new batch that shares the fields of ``batch``. ``returns`` has the shape, dtype, kind and device of the
-        result of ``target_q_fn``. If that is a tensor, ``weight`` becomes a tensor too, as in Tianshou.
+        result of ``target_q_fn``; those of several heads are not one number per step, and need a protocol of your
+        own. If that is a tensor, ``weight`` becomes a tensor too, as in Tianshou.
 
     Raises:
-        StructureError: ``batch``, ``indices`` and the result of ``target_q_fn`` differ in length.
+        StructureError: ``batch``, ``indices`` and the result of ``target_q_fn`` differ in length; or the result is
+            ``(N, 1)``, which is not flattened, for rewards of ``(N,)``.
         SizeError: ``n_step`` is below 1.
         SettingError: ``gamma`` is not in [0, 1].
         RowIndexError: A slot does not exist, or holds no row.
@@ -79,6 +81,11 @@ def compute_nstep_return(
     if values.shape[:1] != slots.shape:
         raise StructureError(
             f"target_q_fn must return a value for each of {len(slots)} slots, got {describe(target_q)}"
+        )
+    if values.shape == (*earned[0].shape, 1):
+        raise StructureError(
+            f"target_q_fn must return one value for each reward, shape {[*earned[0].shape]}, or one for each of several "
+            f"heads, got {describe(target_q)}; squeeze(-1) removes the last axis"
         )
     flat = values.ndim == earned[0].ndim == 1
     total = _by_columns(values.astype(np.float64), flat)
@@ -150,16 +157,17 @@ def compute_episodic_return(
         buffer: Buffer of ``indices``; its unfinished episodes end with their last row. Without a buffer, an unfinished
             episode ends with the batch.
         indices: Slots of ``batch``, which is ``buffer[indices]``.
-        v_s_: Value of ``obs_next``, ``(N,)``, array or tensor; None for zeros.
+        v_s_: Value of ``obs_next``, of the shape of ``rew``, array or tensor; None for zeros.
         v_s: Value of ``obs``; None for ``v_s_`` of the row before, which is right only inside of episodes.
         gamma: Discount per step, in [0, 1].
         gae_lambda: Weight of later steps, from 0 (one-step errors) to 1 (whole episodes).
 
     Returns:
-        Returns and advantages, ``(N,)``: float64 arrays if ``rew`` is an array, else tensors like ``rew``.
+        Returns and advantages, of the shape of ``rew``: float64 arrays if ``rew`` is an array, else tensors like ``rew``.
 
     Raises:
-        StructureError: Values, ``indices`` and rewards differ in length; or only one of ``buffer`` and ``indices`` is
+        StructureError: Values and rewards differ in shape, as ``(N, 1)`` and ``(N,)`` do; or ``indices`` and rewards in
+            length; or only one of ``buffer`` and ``indices`` is
             passed.
         SettingError: ``gamma`` or ``gae_lambda`` is not in [0, 1]; or ``v_s_`` is missing, although ``gae_lambda`` is
             not 1 (an ``AssertionError`` in Tianshou).
@@ -214,9 +222,10 @@ def sums_ahead(values: Floats, factors: Floats) -> Floats:
 def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:
     """Return values as a float64 array of the shape of the rewards."""
     array = np.asarray(leaf_to_numpy(values), np.float64)
-    if array.size != rew.size:
-        raise StructureError(f"{name} must have shape {list(rew.shape)}, as rewards have, got {list(array.shape)}")
-    return array.reshape(rew.shape)
+    if array.shape != rew.shape:
+        hint = f"; {name}.squeeze(-1) has it" if array.shape == (*rew.shape, 1) else ""
+        raise StructureError(f"{name} must have shape {[*rew.shape]}, as rewards have, got {[*array.shape]}{hint}")
+    return array
 
 
 def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:

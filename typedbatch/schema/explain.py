@@ -9,6 +9,7 @@ from typing import Any
 
 from typedbatch._foreign_batches import bridge_from, full_name
 from typedbatch._names import nearest
+from typedbatch._steps import Steps
 from typedbatch._tree import depth
 from typedbatch._tree.kinds import (
     ARRAY,
@@ -30,6 +31,7 @@ from typedbatch._tree.kinds import (
 from typedbatch._tree.lengths import leaves
 from typedbatch._tree.meta import meta_of
 from typedbatch.errors import Code, Problem
+from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice, is_sized
@@ -146,8 +148,9 @@ class Explainer:
         computed: list[_Size] = []
         spare = _Spare(fields, schema)
         from_properties = computed_in(schema)[type(batch)]
+        sound: dict[str, Any] = {}
         for field in schema.fields:
-            path = Path(outer, field.name)
+            path, before = Path(outer, field.name), len(self.problems)
             value = fields.get(field.name, _ABSENT)
             if field.name in from_properties:
                 value = _UNREADABLE
@@ -159,6 +162,8 @@ class Explainer:
             if value is not _ABSENT:
                 with self.readable(path):
                     self.value(value, field, path, computed)
+                if len(self.problems) == before or field.steps is Steps.ONE:
+                    sound[field.name] = value
             elif not field.optional:
                 hint = "" if self.trying else spare.hint(field)
                 self.report(path, "TB101 missing-field", field.expects(), "missing", hint)
@@ -171,6 +176,8 @@ class Explainer:
                     got,
                     _IN_META if code[:5] == "TB101" else "",
                 )
+        for name, expected, got, hint in steps.problems(sound, schema):
+            self.report(name if outer is None else f"{outer}.{name}", "TB303 wrong-shape", expected, got, hint)
         self.computed(computed)
         self.known.done.add(done)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._steps import Steps
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, NUMBER, OBJECT, RAGGED, TENSOR, Kind
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.declared_meta import MetaSchema
@@ -99,6 +100,7 @@ class Field:
         declared_in: Class that declares it, ``"typedbatch.protocols.ObsBatchProtocol"``.
         place: File and line of the declaration; empty if Python does not record them.
         parameter: Index of the type parameter of the protocol or record that is its annotation, or None.
+        steps: Whether it has one number per step, or begins with the axes of the steps.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Field:
     declared_in: str = ""
     place: str = ""
     parameter: int | None = None
+    steps: Steps = Steps.NONE
 
     @property
     def kinds(self) -> frozenset[Kind] | None:

@@ -51,6 +51,7 @@ from typing import Any, NamedTuple, cast
 
 from numpy import ndarray
 
+from typedbatch._steps import Steps
 from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
@@ -67,6 +68,7 @@ from typedbatch._tree.kinds import (
 )
 from typedbatch._tree.lengths import rows_of
 from typedbatch._tree.meta import meta_of
+from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, is_choice, is_sized
@@ -78,7 +80,7 @@ _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "NUMBER": NUMBER, "OBJECT": OBJECT, "RAGGED": RAGGED, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast,
     "is_choice": is_choice, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
-    "meta_of": meta_of,
+    "meta_of": meta_of, "steps_fit": steps.fits,
 }  # fmt: skip
 
 
@@ -229,6 +231,24 @@ class Body:
         self.depth += 1
         self.settled(partial(self.each_field, schema.fields, values))
         self.depth -= 1
+        self.steps(schema.fields, values)
+
+    def steps(self, fields: Sequence[Field], values: Sequence[str]) -> None:
+        """Write the check that fields with one number per step have one shape, with which the marked others begin."""
+        pairs = [*zip(fields, values, strict=True)]
+        ones = [value for field, value in pairs if field.steps is Steps.ONE]
+        if not ones:
+            return
+        firsts = " ".join(f"{value}," for field, value in pairs if field.steps is Steps.FIRST)
+        if not all(steps.is_plain(field) for field in fields if field.steps is Steps.ONE):
+            self.refuse(f"not steps_fit(({' '.join(f'{value},' for value in ones)}), ({firsts}))")
+            return
+        name = self.new("p")
+        self.write(f"{name} = {ones[0]}.shape")
+        if others := [f"{value}.shape != {name}" for value in ones[1:]]:
+            self.refuse(" or ".join(others))
+        if firsts:
+            self.refuse(f"len({name}) != 1 and not steps_fit(({ones[0]},), ({firsts}))")
 
     def each_field(self, fields: Sequence[Field], values: Sequence[str]) -> None:
         """Write the check of fields whose values are in variables. A missing value is ``ABSENT``."""

@@ -34,7 +34,9 @@ class Proposals:
         dtype = option.dtypes.words if option.dtypes is not None else ""
         if not dtype.isidentifier():
             return ""
-        return f"batch.{path}.to(torch.{dtype})" if option.kind is TENSOR else f"batch.{path}.astype({dtype!r})"
+        if option.kind is TENSOR:
+            return f"batch.{path}.to(torch.{dtype})"
+        return f"batch.{path}.astype({'bool' if dtype == 'bool' else repr(dtype)})"
 
     def _mixed(self) -> str:
         """Return a declaration that takes arrays and tensors, for a batch that holds both; else an empty string."""

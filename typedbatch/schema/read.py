@@ -6,6 +6,7 @@ import threading
 import typing
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, get_args
 
@@ -14,6 +15,7 @@ import typing_extensions
 from typing_extensions import Format, get_annotations
 
 from typedbatch._declaration import places, show_place
+from typedbatch._steps import steps_in
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR, describe
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
@@ -23,6 +25,7 @@ from typedbatch.rules import batch_rules
 from typedbatch.schema.annotations import ALIASES, Types, alternatives, bare, resolve, scope_of, show
 from typedbatch.schema.declared_meta import read_meta
 from typedbatch.schema.dims import Sort
+from typedbatch.schema.dtypes import BUILTINS
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.first_dims import guard_rows, guard_when_used
 from typedbatch.schema.values import class_of, is_jaxtyping, options
@@ -149,10 +152,19 @@ def _fields(hint: Any) -> Iterator[Field]:
             known = {**bindings.get(base, {}), typing.Self: hint, typing_extensions.Self: hint}
             resolved = resolve(annotation, known, scope)
             place = _place(base, base.__dict__.get(name))
-            text = getattr(annotation, "__forward_arg__", annotation)
-            variable = scope.get(text) if isinstance(text, str) else annotation
+            variables = {variable: variable for variable in getattr(base, "__parameters__", ())}
+            variable = bare(resolve(annotation, variables, scope))[0] if variables else None
             parameter = parameters.get((base, variable)) if isinstance(variable, TypeVar) else None
-            yield Field(name, options(resolved, _nested), optional, where, place, parameter)
+            steps, flags = steps_in(bare(resolved)[1])
+            found = options(resolved, _nested)
+            found = tuple(map(_of_flags, found)) if flags else found
+            yield Field(name, found, optional, where, place, parameter, steps)
+
+
+def _of_flags(option: Option) -> Option:
+    """Return an option with the dtype bool, unless the annotation declares dtypes itself."""
+    is_open = option.kind in (ARRAY, TENSOR) and option.dtypes is None
+    return replace(option, dtypes=BUILTINS[bool]) if is_open else option
 
 
 @contextmanager

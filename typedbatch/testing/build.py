@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from typedbatch._ops.conversion import torch_side
+from typedbatch._steps import Steps
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, RAGGED, TENSOR
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, did_you_mean
@@ -109,7 +111,7 @@ class _Builder:
         if option.kind is RAGGED:
             return self._ragged(option, path, depth)
         if option.kind in (ARRAY, TENSOR):
-            return self._array(option, field.name, path)
+            return self._array(_per_step(option) if field.steps is Steps.ONE else option, field.name, path)
         if option.kind is DISTRIBUTION:
             return self._distribution(option, path)
         if option.cls is None or option.cls is object or option.cls is str:
@@ -170,6 +172,13 @@ class _Builder:
         if name not in known:
             raise SettingError(f"no example is known of a {name}; pass a value: fields={{{path!r}: ...}}", path)
         return known[name]()
+
+
+def _per_step(option: Option) -> Option:
+    """Return the option for one number per step, without the axes that its shape leaves open."""
+    shape = option.shape
+    is_open = shape.variadic is not None and shape.dims[shape.variadic].sort is Sort.REST
+    return replace(option, shape=Shape((*(shape.before or WITH_ROWS.before), *shape.after))) if is_open else option
 
 
 _ARRAY_DTYPES = [

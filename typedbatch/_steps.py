@@ -1,0 +1,56 @@
+"""Markers in ``Annotated`` for fields with one number per step, and for fields that begin with the axes of the steps.
+
+The shipped protocols and records carry them::
+
+    rew: Annotated[K_co, PerStep]
+    terminated: Annotated[K_co, Flag]
+    obs: Annotated[Obs_co, StepsFirst]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+
+class PerStep:
+    """Marker in ``Annotated`` for a field with one number per step, as ``rew``.
+
+    All such fields of a batch have one shape: ``(N,)``, or ``(T, N)`` or ``(N, T)`` with an axis of time. So ``(N, 1)``
+    beside ``(N,)`` is refused, which would otherwise broadcast to ``(N, N)`` in a loss.
+
+    A field with several numbers per step, as the rewards of several objectives, is declared again without the marker::
+
+        class VectorRollout(RolloutBatch):
+            rew: NDArray[Any]
+    """
+
+
+class Flag(PerStep):
+    """Marker in ``Annotated`` for a field with one flag per step, of dtype bool, as ``terminated``.
+
+    A kind of array that declares its dtype, as ``RolloutBatch[NDArray[np.float32]]``, keeps that dtype.
+    """
+
+
+class StepsFirst:
+    """Marker in ``Annotated`` for a field whose shape begins with that of the fields with one number per step, as ``obs``.
+
+    The same holds for each leaf of a nested batch.
+    """
+
+
+class Steps(Enum):
+    """The relation of a field to the steps."""
+
+    NONE = "unmarked"
+    ONE = "one number per step"
+    FIRST = "begins with the axes of the steps"
+
+
+def steps_in(metadata: Iterable[object]) -> tuple[Steps, bool]:
+    """Return the relation of a field to the steps by the metadata of its annotation, and whether it holds flags."""
+    marks = [mark if isinstance(mark, type) else type(mark) for mark in metadata]
+    if any(issubclass(mark, PerStep) for mark in marks):
+        return Steps.ONE, any(issubclass(mark, Flag) for mark in marks)
+    return (Steps.FIRST if any(issubclass(mark, StepsFirst) for mark in marks) else Steps.NONE), False
