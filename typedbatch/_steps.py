@@ -34,7 +34,7 @@ class Flag(PerStep):
 
 
 class StepsFirst:
-    """Marker in ``Annotated`` for a field whose shape begins with that of the fields with one number per step, as ``obs``.
+    """Marker in ``Annotated`` for a field whose shape begins with that of one number per step, as ``obs``.
 
     The same holds for each leaf of a nested batch.
     """

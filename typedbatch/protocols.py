@@ -3,8 +3,8 @@
 Names, fields and hierarchy are those of Tianshou 2 (``tianshou.data.types``). The first parameter of every protocol is
 the kind of array: ``RolloutBatchProtocol`` is for arrays, ``RolloutBatchProtocol[Tensor]`` for tensors. Observation and
 action default to it, and may be nested: ``RolloutBatchProtocol[Tensor, PixelObs[Tensor]]``. N is the number of rows,
-the same in every field. Fields with one number per step have one shape, ``(N,)`` or one with a further axis such as that of
-time, and ``obs``, ``act`` and ``obs_next`` begin with it.
+the same in every field. Fields with one number per step have one shape, ``(N,)`` or one with a further axis such as
+that of time, and ``obs``, ``act`` and ``obs_next`` begin with it.
 """
 
 from __future__ import annotations

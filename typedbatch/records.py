@@ -21,9 +21,9 @@ from typedbatch._names import nearest
 from typedbatch._ops import construct, copying
 from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows, lists_to_arrays
 from typedbatch._ops.joined_meta import joined_meta
+from typedbatch._steps import Flag, PerStep, StepsFirst
 from typedbatch._tree.kinds import describe
 from typedbatch._tree.meta import as_meta, set_meta, shared_fields
-from typedbatch._steps import Flag, PerStep, StepsFirst
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean

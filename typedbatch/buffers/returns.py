@@ -84,8 +84,8 @@ def compute_nstep_return(
         )
     if values.shape == (*earned[0].shape, 1):
         raise StructureError(
-            f"target_q_fn must return one value for each reward, shape {[*earned[0].shape]}, or one for each of several "
-            f"heads, got {describe(target_q)}; squeeze(-1) removes the last axis"
+            f"target_q_fn must return one value for each reward, shape {[*earned[0].shape]}, or one for each of "
+            f"several heads, got {describe(target_q)}; squeeze(-1) removes the last axis"
         )
     flat = values.ndim == earned[0].ndim == 1
     total = _by_columns(values.astype(np.float64), flat)
@@ -163,7 +163,7 @@ def compute_episodic_return(
         gae_lambda: Weight of later steps, from 0 (one-step errors) to 1 (whole episodes).
 
     Returns:
-        Returns and advantages, of the shape of ``rew``: float64 arrays if ``rew`` is an array, else tensors like ``rew``.
+        Returns and advantages, of the shape of ``rew``: float64 arrays if that is an array, else tensors like it.
 
     Raises:
         StructureError: Values and rewards differ in shape, as ``(N, 1)`` and ``(N,)`` do; or ``indices`` and rewards in

@@ -1,4 +1,4 @@
-"""Shapes of the fields with one number per step: one shape in all of them, with which observations and actions begin."""
+"""Shapes of fields with one number per step: one shape in all of them, with which observations and actions begin."""
 
 from __future__ import annotations
 

@@ -183,6 +183,11 @@ def axis_of(value: Value) -> Axis:
     return ASKED if value.number == 1 else Axis(value)
 
 
+def sized(value: Value) -> Axis:
+    """Return an axis of a size that a layer was made with: nobody has asked for a 1."""
+    return Axis(value if isinstance(value, Size) else None)
+
+
 def product(axes: Sequence[Axis]) -> Size | None:
     """Of all sizes."""
     out = number(1)

@@ -1,10 +1,10 @@
-"""Declared shapes: read where the annotation is, kept on mypy's type, and held against what comes."""
+"""Declared shapes: read where the annotation is, and kept on mypy's type."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from mypy.nodes import (
     AssignmentStmt,
@@ -37,19 +37,24 @@ from mypy.types import (
 )
 
 from typedbatch.errors import DeclarationError
-from typedbatch.mypy.arrays.dtypes import JAXTYPING, Dtypes, dtype_named, told
-from typedbatch.mypy.arrays.sizes import Size, differ, number
-from typedbatch.mypy.arrays.values import UNKNOWN, Array, Axis, MisfitError, Record, shown
+from typedbatch.mypy.arrays.dtypes import JAXTYPING, Dtypes, dtype_named
+from typedbatch.mypy.arrays.marks import note_mark
 from typedbatch.mypy.engine.report import SHAPE
 from typedbatch.mypy.internals import analyzed_by_mypy
 from typedbatch.mypy.nodes import nodes_in
-from typedbatch.schema.dims import Dim, Shape, Sort, compute, shape_of_text
+from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 
 KEY = "declared shape"  # no attribute can have this name
 ANNOTATED = frozenset({"typing.Annotated", "typing_extensions.Annotated"})
 _TORCH, _NUMPY = "torch._tensor.Tensor", "numpy.ndarray"
 CLASSES = frozenset({_TORCH, _NUMPY})
-_REST = Shape((Dim(Sort.REST, ""),), 0)
+_REST = Dim(Sort.REST, "")
+_ANY_SHAPE = Shape((_REST,), 0)
+
+STEPS: Final = Dim(Sort.SOME, "steps", implied=True)
+"""The axes of the steps of a batch, of which the first is that of the rows."""
+ONE_PER_STEP: Final = Shape((STEPS,), 0)
+STEPS_FIRST: Final = Shape((STEPS, _REST), 0)
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,16 @@ class Declared:
         return [*(dim.text for dim in dims if dim.sort is Sort.NAMED), *computed]
 
     @property
+    def runs(self) -> list[Dim]:
+        """Every run of axes with a name in it."""
+        return [dim for dim in self.shape.dims if dim.sort is Sort.SOME] if self.shape is not None else []
+
+    @property
     def rows(self) -> str | None:
         """The name of the first axis."""
         dims = self.shape.dims if self.shape is not None else ()
+        if dims and dims[0] == STEPS:
+            return ROWS
         return dims[0].text if dims and dims[0].sort is Sort.NAMED else None
 
 
@@ -86,6 +98,7 @@ class Declared:
 def annotated(ctx: AnalyzeTypeContext) -> Type:
     """What mypy makes of ``Annotated[...]``; where it is jaxtyping's, its words are kept on the array's type."""
     analyser: Any = ctx.api
+    note_mark(analyser, ctx.type)
     out: Type = analyser.try_analyze_special_unbound_type(ctx.type, "typing.Annotated")
     text = _text(ctx.type)
     if text is None or not isinstance(out, Instance) or out.type.fullname not in CLASSES:
@@ -287,108 +300,5 @@ def _shape(text: str) -> Shape:
         DeclarationError: it cannot be read.
     """
     if "{" in text or "?" in text:
-        return _REST
+        return _ANY_SHAPE
     return shape_of_text(text)
-
-
-# ---- beside what comes ----------------------------------------------------------------------------------------------
-
-
-def array_of(declared: Declared, owner: Record) -> Array:
-    """The array that a declaration speaks of, by the sizes of the batch or call that it belongs to."""
-    return Array(_axes(declared, owner), declared.dtypes, declared.torch)
-
-
-def _axes(declared: Declared, owner: Record) -> tuple[Axis, ...] | None:
-    shape = declared.shape
-    if shape is None or shape.variadic is not None:
-        return None
-    return tuple(_axis(dim, owner, declared.rows) for dim in shape.dims)
-
-
-def _axis(dim: Dim, owner: Record, rows: str | None) -> Axis:
-    if dim.broadcasts or dim.sort is Sort.ANY:
-        return UNKNOWN
-    if dim.sort is Sort.FIXED:
-        return Axis(number(dim.size))
-    if dim.sort is Sort.NAMED:
-        return Axis(owner.size(dim.text, rows))
-    return Axis(_computed(dim, owner, rows))
-
-
-def _computed(dim: Dim, owner: Record, rows: str | None) -> Size | None:
-    """The size that an expression of names has; None if it is none that is followed."""
-    sizes: dict[str, Any] = {}
-    for name in dim.names:
-        size = owner.size(name, rows)
-        if size is None:
-            return None
-        sizes[name] = _Computing(size)
-    out: Any = compute(dim.text, sizes)
-    if isinstance(out, _Computing):
-        return out.size
-    return number(out) if isinstance(out, int) and out >= 0 else None
-
-
-class _Computing:
-    """A size in arithmetic with numbers; whatever else there is fails, and the size is not known then."""
-
-    def __init__(self, size: Size) -> None:
-        self.size = size
-
-    def __add__(self, other: Any) -> _Computing:
-        return _Computing(self.size + _size(other))
-
-    def __sub__(self, other: Any) -> _Computing:
-        return _Computing(self.size - _size(other))
-
-    def __rsub__(self, other: Any) -> _Computing:
-        return _Computing(_size(other) - self.size)
-
-    def __mul__(self, other: Any) -> _Computing:
-        return _Computing(self.size * _size(other))
-
-    def __floordiv__(self, other: Any) -> _Computing:
-        return _Computing(self.size // _size(other))
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def _size(value: Any) -> Size:
-    return value.size if isinstance(value, _Computing) else number(value)
-
-
-def bind(declared: Declared, array: Array, owner: Record, sizes: dict[str, Size | None]) -> None:
-    """Hold an array against its declaration, and learn what the names in it stand for.
-
-    Args:
-        declared: what is expected.
-        array: what comes.
-        owner: what the names belong to.
-        sizes: those of the owner so far; names that are met the first time are added.
-
-    Raises:
-        MisfitError: it certainly does not fit.
-    """
-    if declared.torch != array.torch:
-        return
-    if declared.dtypes is not None and array.dtypes and not declared.dtypes & array.dtypes:
-        raise MisfitError(f"takes {told(declared.dtypes)}, got {told(array.dtypes)}", dtype=True)
-    if declared.shape is None or array.axes is None:
-        return
-    if not declared.shape.has_rank(len(array.axes)):
-        raise MisfitError(f"takes {declared.shape}, got {shown(array.axes)}")
-    behind = len(declared.shape.after)
-    pairs = [
-        *zip(declared.shape.before, array.axes, strict=False),
-        *zip(declared.shape.after, array.axes[len(array.axes) - behind :], strict=False),
-    ]
-    for dim, axis in pairs:
-        if dim.sort is Sort.NAMED and dim.text not in sizes and not dim.broadcasts:
-            sizes[dim.text] = axis.size
-    for dim, axis in pairs:
-        expected = None if dim.sort is Sort.NAMED and dim.text not in sizes else _axis(dim, owner, None).size
-        if expected is None or axis.size is None or not differ(expected, axis.size):
-            continue
-        known = "" if str(expected) == dim.text else f"; {dim.text} is {expected} here"
-        raise MisfitError(f"takes {declared.shape}, got {shown(array.axes)}{known}")

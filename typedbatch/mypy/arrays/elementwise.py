@@ -57,13 +57,15 @@ def _pair(one: tuple[Axis, ...], other: tuple[Axis, ...], what: str, *, columns:
 
 
 def _is_column_of(column: tuple[Axis, ...], row: tuple[Axis, ...]) -> bool:
-    """Is it ``(N, 1)`` beside ``(N,)``, where nobody has asked for the 1."""
-    if not row or len(column) != len(row) + 1 or not column[-1].one or column[-1].asked:
+    """Is it ``(N, 1)`` beside ``(N,)``, where nobody has asked for the 1; of the steps, also ``(N, D, 1)``."""
+    if not row or len(column) <= len(row) or not column[-1].one or column[-1].asked:
+        return False
+    if len(column) > len(row) + 1 and not all(axis.step for axis in row):
         return False
     sizes = [axis.size for axis in row]
     if sizes[-1] is None or sizes[-1].number == 1:
         return False
-    return sizes == [axis.size for axis in column[:-1]]
+    return sizes == [axis.size for axis in column[: len(row)]]
 
 
 def _axis(a: Axis | None, b: Axis | None, one: tuple[Axis, ...], other: tuple[Axis, ...], what: str) -> Axis:
@@ -77,7 +79,7 @@ def _axis(a: Axis | None, b: Axis | None, one: tuple[Axis, ...], other: tuple[Ax
         size = a.size or b.size
         return Axis(size) if size is not None and size.number is not None else UNKNOWN
     if a.size == b.size:
-        return Axis(a.size)
+        return Axis(a.size, step=a.step or b.step)
     if differ(a.size, b.size):
         raise MisfitError(f"{what}: {_text(one)} and {_text(other)} do not fit: {a.size} against {b.size}")
     return UNKNOWN

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from typedbatch.mypy.arrays.arranging import flatten
-from typedbatch.mypy.arrays.asking import Axes, UnsureError, array_of, axes_of, axis_of, understood
+from typedbatch.mypy.arrays.asking import Axes, UnsureError, array_of, axes_of, sized, understood
 from typedbatch.mypy.arrays.picking import embedding
 from typedbatch.mypy.arrays.sizes import Size, differ, number
 from typedbatch.mypy.arrays.values import (
@@ -27,9 +27,11 @@ Constructor = Callable[[Arguments], Operation]
 
 
 def _require(axes: Axes, at: int, expected: Value, what: str, array: Array) -> None:
-    """Refuse an axis of another size than a layer was made for."""
+    """Refuse an axis of another size than a layer was made for, and one of the steps where it is for features."""
     size = axes[at].size
-    if isinstance(expected, Size) and size is not None and differ(size, expected):
+    if not isinstance(expected, Size) or size is None:
+        return
+    if differ(size, expected) or (axes[at].step and expected.number is not None):
         raise MisfitError(f"{what} takes {expected} features, got {array}: {size} against {expected}")
 
 
@@ -45,7 +47,7 @@ def _of_last(name: str, place: int, made: Arguments, inside: str, outside: str |
         if not axes:
             raise UnsureError
         _require(axes, -1, takes, name, array)
-        return Array((*axes[:-1], axis_of(gives)), None, torch=True)
+        return Array((*axes[:-1], sized(gives)), None, torch=True)
 
     return call
 
@@ -67,7 +69,7 @@ def _same(made: Arguments) -> Operation:
 
 def embedded(made: Arguments) -> Operation:
     """``Embedding(num_embeddings, embedding_dim)``."""
-    rows = axis_of(made.get(0, "num_embeddings")), axis_of(made.get(1, "embedding_dim"))
+    rows = sized(made.get(0, "num_embeddings")), sized(made.get(1, "embedding_dim"))
 
     def call(arguments: Arguments) -> Value:
         return embedding(Arguments((*arguments.given[:1], Array(rows, None, torch=True)), torch=True))
@@ -170,7 +172,7 @@ def _window(
         before = axes[: len(axes) - dims]
         if channels is not None:
             _require(axes, len(before) - 1, channels[0], name, array)
-            before = (*before[:-1], axis_of(channels[1]))
+            before = (*before[:-1], sized(channels[1]))
         windows = zip(kernels, strides, paddings, dilations, strict=True)
         after = [_slid(axis.size, window, name) for axis, window in zip(axes[-dims:], windows, strict=True)]
         return Array((*before, *after), None, torch=True)
@@ -222,7 +224,7 @@ def _recurrent(name: str) -> Constructor:
             width = Axis(hidden * ways) if isinstance(hidden, Size) else UNKNOWN
             rows = UNKNOWN if rows_first is None else axes[0 if rows_first else 1]
             depth = Axis(layers * ways) if isinstance(layers, Size) else UNKNOWN
-            state = Array((depth, rows, axis_of(hidden)), None, torch=True)
+            state = Array((depth, rows, sized(hidden)), None, torch=True)
             outputs = Array((*axes[:-1], width), None, torch=True)
             return Several((outputs, Several((state, state)) if name == "LSTM" else state))
 

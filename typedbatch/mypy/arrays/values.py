@@ -17,10 +17,14 @@ class Axis:
     Attributes:
         size: None if it is not known.
         asked: it is 1 because the code put it there, ``[:, None]``, ``keepdim=True``, so that it broadcasts on purpose.
+        step: it is one of the steps of a batch, and never one of features.
+        more: it stands for any number of axes, of which nothing is known.
     """
 
     size: Size | None
     asked: bool = False
+    step: bool = False
+    more: bool = False
 
     @property
     def one(self) -> bool:
@@ -28,10 +32,13 @@ class Axis:
         return self.size is not None and self.size.number == 1
 
     def __str__(self) -> str:
-        return "?" if self.size is None else str(self.size)
+        if self.size is None:
+            return "..." if self.more else "?"
+        return str(self.size)
 
 
 UNKNOWN = Axis(None)
+MORE = Axis(None, more=True)
 ASKED = Axis(number(1), asked=True)
 
 
@@ -127,6 +134,7 @@ class Record:
         sizes: what is known of names; the others are this object's own.
         other: the batch that its rows are of: all names but that of the rows are that one's. None if it is its own.
         padded: its sequences were put side by side, so that its fields have another shape than was declared.
+        called: it is a call, which says nothing of runs of axes that no argument has.
     """
 
     type: Any
@@ -134,12 +142,25 @@ class Record:
     sizes: Mapping[str, Size | None] = field(default_factory=dict)
     other: Record | None = None
     padded: bool = False
+    called: bool = False
+
+    @property
+    def root(self) -> Record:
+        """The batch that its rows are of, or itself."""
+        return self if self.other is None else self.other.root
 
     def size(self, text: str, rows: str | None) -> Size | None:
         """What a name in the declaration of a field stands for; ``rows`` is the name of the field's first axis."""
         if self.other is not None and text != rows:
             return self.other.size(text, rows)
         return self.sizes[text] if text in self.sizes else named(Name(text, self.scope, declared=True))
+
+    def rank(self, run: str) -> int | None:
+        """Return the number of axes of a run with a name, if it is known."""
+        size = self.sizes.get(run)
+        if size is None and self.other is not None:
+            return self.other.rank(run)
+        return None if size is None else size.number
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -24,9 +24,10 @@ from mypy.nodes import (
 from mypy.types import CallableType, Instance, Type, get_proper_type
 from mypy.typevars import has_no_typevars
 
-from typedbatch.mypy.arrays.declared import bind, declared_by
+from typedbatch.mypy.arrays.declared import STEPS, declared_by, is_array
 from typedbatch.mypy.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
 from typedbatch.mypy.arrays.distributions import METHODS as DISTRIBUTION_METHODS
+from typedbatch.mypy.arrays.held import bind, learn_run
 from typedbatch.mypy.arrays.layers import LAYERS
 from typedbatch.mypy.arrays.pythons import PYTHONS
 from typedbatch.mypy.arrays.random import DRAWS, OWNERS
@@ -64,6 +65,7 @@ _HOMES = frozenset({"numpy", "torch", "torch.functional", "torch.nn.functional",
 _INSIDE = ("numpy._core.", "numpy.core.", "numpy.lib.", "torch._C.")
 _SAME_ROWS = frozenset({"to_torch", "to_numpy", "copy", "apply_values_transform"})
 _SPLITS = frozenset({"split"})
+_OF_ROWS = ("typedbatch.buffers.", "typedbatch.training.")
 
 
 class Calls:
@@ -214,6 +216,7 @@ class Calls:
             ok = at is not None and -len(array.axes) <= at < len(array.axes)
             return array.axes[at].size if ok and at is not None else None
         if name == "dim" and array.axes is not None:
+            self._reading.known.ranks.asked_rank = True
             return number(len(array.axes))
         if name in ("size", "dim", "item", "tolist", "numel"):
             return None
@@ -249,20 +252,27 @@ class Calls:
                 return self._summed_up(node, summary, given)
             returned = self._of_method(node, owner_called, given)
             self._reading.known.objects.escape(*given.values(), opened=True)
-            return returned
+            return self._rows(node) if returned is None and _gives_rows(owner_called) else returned
         sizes: dict[str, Size | None] = {}
-        owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes)
+        owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes, called=True)
         given = {argument: reading.read(argument) for argument in node.args}
         returned = self._of_method(node, owner_called, given)
         self._bind(node, type_, owner, sizes, summary, given)
         made = self._summed_up(node, summary, given) if summary is not None else returned
-        if made is not None:
+        if made is not None and not (isinstance(made, Ref) and is_array(type_.ret_type)):
             return made
         if type_.is_type_obj() and isinstance(owner.type, Instance):
-            return owner
+            return replace(owner, called=False)
         if _returns_variable(type_):
             return reading.known.of_type(type_.ret_type, (node, "result"))
         return reading.known.declared(type_.ret_type, owner, (node, "result"))
+
+    def _rows(self, node: CallExpr) -> Value:
+        """Return what a method of a buffer or collector gives."""
+        known, type_ = self._reading.known, self._reading.type_of(node)
+        if type_ is None:
+            return None
+        return _one_axis_of_steps(known.declared(type_, Record(type_, known.scope(node)), (node, "result")))
 
     def _class_called(self, node: CallExpr) -> TypeInfo | None:
         """Return the class whose method is called."""
@@ -377,6 +387,8 @@ class Calls:
         if declared is None or not isinstance(value, Array):
             return
         sizes = {text: owner.size(text, declared.rows) for text in declared.names} if bound else {}
+        for run in declared.runs if bound or declared.runs[:1] == [STEPS] else ():
+            learn_run(run, owner, sizes, self._reading.known.ranks)
         owner = owner if bound else Record(owner.type, owner.scope, sizes)
         if not bound:  # an object that grows is given its fields one after the other
             self._reading.known.forget_names_of(owner.scope)
@@ -452,6 +464,18 @@ def is_followed(node: CallExpr) -> bool:
 def _is_as_written(node: CallExpr, type_: CallableType) -> bool:
     """Is it a function or class itself: what ``vmap(f)`` takes is not what ``f`` was declared to take."""
     return isinstance(node.callee, RefExpr) and (type_.is_type_obj() or type_.definition is not None)
+
+
+def _gives_rows(owner: TypeInfo | None) -> bool:
+    """Is it a buffer or collector of this library, which gives one row for each step."""
+    return owner is not None and any(base.fullname.startswith(_OF_ROWS) for base in owner.mro)
+
+
+def _one_axis_of_steps(value: Value) -> Value:
+    """Return the records in a value as batches whose steps have one axis."""
+    if isinstance(value, Record):
+        return replace(value, sizes={**value.sizes, STEPS.key: number(1)})
+    return Several(tuple(map(_one_axis_of_steps, value.items))) if isinstance(value, Several) else value
 
 
 def _returns_variable(type_: CallableType) -> bool:

@@ -10,8 +10,10 @@ from mypy import nodes
 from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
 from mypy.types import CallableType, Instance, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.arrays.declared import bind, declared_by
+from typedbatch.mypy.arrays.declared import declared_by
 from typedbatch.mypy.arrays.elementwise import in_place
+from typedbatch.mypy.arrays.held import bind, learn_run
+from typedbatch.mypy.arrays.ranks import Ranks
 from typedbatch.mypy.arrays.sizes import Name, Size, named
 from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
 from typedbatch.mypy.batches.carried import text_of
@@ -451,6 +453,7 @@ def go_through(
         return
     type_ = function.type if isinstance(function.type, CallableType) else None
     known = Known(dict(outer or {}), None, cache(lambda: handed_on(function.body, is_followed)), dict(objects or {}))
+    known.ranks = report.ranks
     sizes: dict[str, Size | None] = {}
     owner = Record(type_, known.scope(function), sizes)
     for argument in function.arguments:
@@ -460,7 +463,7 @@ def go_through(
             declared = known_type(api, argument.initializer) if argument.initializer is not None else None
         value = None if declared is None or starred else known.declared(declared, owner, var)
         known.put(var, value)
-    _learn_names(owner, sizes, type_)
+    _learn_names(owner, sizes, type_, report.ranks)
     result = None if type_ is None or function.is_generator or function.is_coroutine else type_.ret_type
     Flow(api, report, known, result, owner, cache(lambda: bound_often(function)), root=function).block(function.body)
 
@@ -516,18 +519,22 @@ def members_of(api: Any, tree: MypyFile) -> Members:
     return members
 
 
-def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None) -> None:
+def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None, ranks: Ranks) -> None:
     """The names in what a function takes are sizes when it is called; those in its result alone are not."""
     for expected in type_.arg_types if type_ is not None else ():
         declared = declared_by(expected)
         for text in declared.names if declared is not None else ():
             sizes.setdefault(text, owner.size(text, None))
+        for run in declared.runs if declared is not None else ():
+            if run.key not in sizes and not run.broadcasts:
+                learn_run(run, owner, sizes, ranks)
 
 
 def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     """Read what is at the top of a module, without its functions."""
     elsewhere = (FuncDef, Decorator, ClassDef, OverloadedFuncDef)
     known = Known(None, None, cache(lambda: handed_on(tree, is_followed)))
+    known.ranks = report.ranks
     known.unsteady = changed_inside(tree)
     Flow(api, report, known, of_module=True, root=tree).statements(
         [one for one in tree.defs if not isinstance(one, elsewhere)]

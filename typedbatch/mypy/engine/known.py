@@ -6,10 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
+from mypy.expandtype import expand_type_by_instance
+from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
 from mypy.types import CallableType, Instance, LiteralType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.arrays.declared import Declared, array_of, declared_by, is_array
+from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS_FIRST, Declared, declared_by, is_array
+from typedbatch.mypy.arrays.dtypes import BOOL
+from typedbatch.mypy.arrays.held import array_of
+from typedbatch.mypy.arrays.marks import mark_of
+from typedbatch.mypy.arrays.ranks import Ranks
 from typedbatch.mypy.arrays.sizes import Name, Size, named, new_scope, number
 from typedbatch.mypy.arrays.values import (
     UNKNOWN,
@@ -53,11 +59,12 @@ class Known:
         self.unsteady: set[Any] = set()
         """Names that functions inside assign to: they may be anything after any call."""
         self.scopes: dict[Any, int] = scopes if scopes is not None else {}
+        self.ranks: Ranks = Ranks()
 
     def copy(self) -> Known:
         """For another way, from here on."""
         out = Known(dict(self.values), self.scopes, self._handed_on, dict(self.objects.contents))
-        out.unsteady = self.unsteady
+        out.unsteady, out.ranks = self.unsteady, self.ranks
         out.objects.watching = self.objects.watching
         return out
 
@@ -177,7 +184,7 @@ class Known:
         proper = get_proper_type(type_)
         declared = declared_by(proper)
         if declared is not None:
-            return array_of(declared, owner)
+            return array_of(declared, owner, self.ranks, getattr(node, "name", ""))
         if not depth:
             return None
         if isinstance(proper, TupleType):
@@ -272,11 +279,39 @@ def field_declared(owner: Record, name: str) -> Declared | None:
     found = info.get(name)
     if found is None or owner.padded:
         return None
-    if isinstance(found.node, Var):
-        return None if found.node.is_inferred else declared_by(found.node.type)
-    if isinstance(found.node, Decorator) and isinstance(found.node.func.type, CallableType):
-        return declared_by(found.node.func.type.ret_type) if found.node.func.is_property else None
+    type_ = _type_of_field(found.node)
+    if type_ is None:
+        return None
+    mark = mark_of(info, name)
+    if mark is None:
+        return declared_by(type_)
+    actual = expand_type_by_instance(type_, map_instance_to_supertype(owner.type, _declaring(info, name)))
+    return _marked(declared_by(actual), actual, mark)
+
+
+def _type_of_field(node: object) -> Type | None:
+    if isinstance(node, Var):
+        return None if node.is_inferred else node.type
+    if isinstance(node, Decorator) and isinstance(node.func.type, CallableType):
+        return node.func.type.ret_type if node.func.is_property else None
     return None
+
+
+def _declaring(info: TypeInfo, name: str) -> TypeInfo:
+    return next(base for base in info.mro if name in base.names)
+
+
+def _marked(declared: Declared | None, actual: Type, mark: str) -> Declared | None:
+    """Return what is declared of a field with a mark; a shape that its kind of array declares goes first."""
+    if declared is None:
+        proper = get_proper_type(actual)
+        if not is_array(proper) or not isinstance(proper, Instance):
+            return None
+        declared = Declared(None, None, proper.type.fullname != "numpy.ndarray")
+    if declared.shape is not None:
+        return declared
+    flags = BOOL if mark == "Flag" and declared.dtypes is None else declared.dtypes
+    return Declared(STEPS_FIRST if mark == "StepsFirst" else ONE_PER_STEP, flags, declared.torch)
 
 
 def rows_name(owner: Record) -> str | None:

@@ -6,6 +6,7 @@ our own, whose body calls a hook of ours; that one goes through each function in
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from mypy.nodes import GDEF, Block, CallExpr, ExpressionStmt, FuncDef, MypyFile, NameExpr
@@ -79,9 +80,9 @@ def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> None
     for one in functions_of(function) if function is not None else [None]:
         try:
             if one is None:
-                of_module(api, report, tree)
+                report.read(lambda: of_module(api, report, tree))
             else:
-                go_through(api, report, one)
+                report.read(partial(go_through, api, report, one))
         except Exception:  # whatever is in this one, the others are looked at
             if api.options.show_traceback:
                 raise

@@ -10,10 +10,11 @@ from mypy.nodes import Context, Expression, MypyFile, Node, RefExpr, TypeInfo, V
 from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
 
 from typedbatch.mypy.arrays import indexing
-from typedbatch.mypy.arrays.declared import array_of, is_array
+from typedbatch.mypy.arrays.declared import is_array
 from typedbatch.mypy.arrays.distributions import attribute
 from typedbatch.mypy.arrays.dtypes import INTS, dtype_named, is_in, of_python
 from typedbatch.mypy.arrays.elementwise import BITS, binary, invert
+from typedbatch.mypy.arrays.held import array_of
 from typedbatch.mypy.arrays.products import matmul
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.tables import ATTRIBUTES
@@ -161,7 +162,7 @@ class Reading:
         if isinstance(owner, Record):
             declared = field_declared(owner, node.name)
             if declared is not None and is_array(self.type_of(node)):
-                return array_of(declared, owner)
+                return array_of(declared, owner, self.known.ranks, node.name.removesuffix("_next"))
         return self.member(node)
 
     def member(self, node: nodes.MemberExpr) -> Value:
@@ -182,6 +183,7 @@ class Reading:
         if name == "shape":
             return None if array.axes is None else Several(tuple(axis.size for axis in array.axes))
         if name == "ndim":
+            self.known.ranks.asked_rank = True
             return None if array.axes is None else number(len(array.axes))
         if name == "dtype":
             return None if array.dtypes is None else DType(array.dtypes)

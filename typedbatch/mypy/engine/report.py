@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context
 
+from typedbatch.mypy.arrays.ranks import Ranks
 from typedbatch.mypy.arrays.values import MisfitError
 from typedbatch.mypy.batches.summaries import Summaries
 
@@ -35,11 +36,15 @@ class Report:
         self.program: Program | None = None
         self.members: Members | None = None
         self.quiet = 0
+        self.ranks: Ranks = Ranks()
         self._said: dict[Context, Callable[[], None]] = {}
+        self._misfits: set[Context] = set()
 
     def misfit(self, error: MisfitError, context: Context) -> None:
         """Say what does not fit."""
         if self.shapes:
+            if not self.quiet and context not in self._said:
+                self._misfits.add(context)
             self.fail(str(error), context, DTYPE if error.dtype else SHAPE)
 
     def fail(self, text: str, context: Context, code: ErrorCode) -> None:
@@ -60,6 +65,22 @@ class Report:
         """Say nothing of what came after a mark."""
         for context in list(self._said)[mark:]:
             del self._said[context]
+            self._misfits.discard(context)
+
+    def read(self, read: Callable[[], None]) -> None:
+        """Read a function, and keep the misfits that it has whatever the number of axes of its runs."""
+        self.ranks = Ranks()
+        read()
+        ranks, said, kept = self.ranks, self._said, set(self._misfits)
+        dropped: set[Context] = set()
+        for other in ranks.others() if kept else ():
+            self.ranks, self._said, self._misfits = other, {}, set()
+            read()
+            first = min((context.line for context in self._misfits), default=None)
+            fails = None if ranks.asked_rank else first  # nothing behind a misfit is read with these numbers of axes
+            dropped |= {one for one in kept if one not in self._misfits and (fails is None or one.line < fails)}
+        self._said = {one: say for one, say in said.items() if one not in dropped}
+        self._misfits = set()
 
     def send(self) -> None:
         """Tell mypy all of it."""

@@ -1,0 +1,206 @@
+"""Declared shapes beside what comes: the arrays that they speak of, and what does not fit them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS, Declared
+from typedbatch.mypy.arrays.dtypes import told
+from typedbatch.mypy.arrays.ranks import Ranks
+from typedbatch.mypy.arrays.sizes import Name, Size, differ, named, number
+from typedbatch.mypy.arrays.values import MORE, UNKNOWN, Array, Axis, MisfitError, Record, shown
+from typedbatch.schema.dims import ROWS, Dim, Sort, compute
+
+Sizes = dict[str, Size | None]
+
+
+def array_of(declared: Declared, owner: Record, ranks: Ranks, name: str = "") -> Array:
+    """The array that a declaration speaks of, by the sizes of the batch or call that it belongs to.
+
+    Args:
+        declared: the declaration.
+        owner: what its names belong to.
+        ranks: how many axes runs have.
+        name: of the field or argument; a ``...`` in it is not that of another one.
+    """
+    return Array(_axes(declared, owner, ranks, name), declared.dtypes, declared.torch)
+
+
+def _axes(declared: Declared, owner: Record, ranks: Ranks, name: str) -> tuple[Axis, ...] | None:
+    if declared.shape is None:
+        return None
+    out: list[Axis] = []
+    for dim in declared.shape.dims:
+        run: list[Axis] | None = None
+        if dim.sort is Sort.REST:
+            count = None if owner.called or not name else ranks.count(f"...{name}", owner.scope, may_be_empty=True)
+            run = None if count is None else [MORE] * count
+        elif dim.sort is Sort.SOME:
+            run = run_of(dim, owner, ranks, first=not out)
+        else:
+            run = [_axis(dim, owner, declared.rows)]
+        if run is None:
+            return None
+        out += run
+    return tuple(out)
+
+
+def run_of(dim: Dim, owner: Record, ranks: Ranks, *, first: bool = True) -> list[Axis] | None:
+    """The axes of a run with a name; None if nothing is known of them."""
+    count = owner.rank(dim.key)
+    if count is None and not owner.called:
+        count = ranks.count(dim.key, owner.root.scope)
+    if count is None or (owner.other is not None and first and dim != STEPS):
+        return None
+    if dim.broadcasts:
+        return [UNKNOWN] * count
+    if dim == STEPS:
+        rows = [Axis(owner.size(ROWS, ROWS), step=True)] if count else []
+        return [*rows, *(Axis(_size_in_run(dim, owner, at, count), step=True) for at in range(1, count))]
+    return [Axis(_size_in_run(dim, owner, at, count)) for at in range(count)]
+
+
+def _size_in_run(dim: Dim, owner: Record, at: int, count: int) -> Size | None:
+    key = f"{dim.key}{at}"
+    if owner.other is not None:  # some of the rows may be some of the steps
+        return None
+    if key in owner.sizes:
+        return owner.sizes[key]
+    return named(Name(dim.key if count == 1 else key, owner.scope, declared=True))
+
+
+def learn_run(dim: Dim, owner: Record, sizes: Sizes, ranks: Ranks) -> None:
+    """Add the number and the sizes of the axes of a run that belongs to a function or batch."""
+    run = run_of(dim, owner, ranks)
+    if run is not None:
+        _put_run(dim, tuple(run), sizes)
+
+
+def _put_run(dim: Dim, axes: tuple[Axis, ...], sizes: Sizes) -> None:
+    sizes[dim.key] = number(len(axes))
+    sizes.update((f"{dim.key}{at}", axis.size) for at, axis in enumerate(axes))
+    if dim == STEPS and axes:
+        sizes.setdefault(ROWS, axes[0].size)
+
+
+def _axis(dim: Dim, owner: Record, rows: str | None) -> Axis:
+    if dim.broadcasts or dim.sort is Sort.ANY:
+        return UNKNOWN
+    if dim.sort is Sort.FIXED:
+        return Axis(number(dim.size))
+    if dim.sort is Sort.NAMED:
+        return Axis(owner.size(dim.text, rows))
+    return Axis(_computed(dim, owner, rows))
+
+
+def _computed(dim: Dim, owner: Record, rows: str | None) -> Size | None:
+    """The size that an expression of names has; None if it is none that is followed."""
+    sizes: dict[str, Any] = {}
+    for name in dim.names:
+        size = owner.size(name, rows)
+        if size is None:
+            return None
+        sizes[name] = _Computing(size)
+    out: Any = compute(dim.text, sizes)
+    if isinstance(out, _Computing):
+        return out.size
+    return number(out) if isinstance(out, int) and out >= 0 else None
+
+
+class _Computing:
+    """A size in arithmetic with numbers; whatever else there is fails, and the size is not known then."""
+
+    def __init__(self, size: Size) -> None:
+        self.size = size
+
+    def __add__(self, other: Any) -> _Computing:
+        return _Computing(self.size + _size(other))
+
+    def __sub__(self, other: Any) -> _Computing:
+        return _Computing(self.size - _size(other))
+
+    def __rsub__(self, other: Any) -> _Computing:
+        return _Computing(_size(other) - self.size)
+
+    def __mul__(self, other: Any) -> _Computing:
+        return _Computing(self.size * _size(other))
+
+    def __floordiv__(self, other: Any) -> _Computing:
+        return _Computing(self.size // _size(other))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def _size(value: Any) -> Size:
+    return value.size if isinstance(value, _Computing) else number(value)
+
+
+def bind(declared: Declared, array: Array, owner: Record, sizes: Sizes) -> None:
+    """Hold an array against its declaration, and learn what the names in it stand for.
+
+    Args:
+        declared: what is expected.
+        array: what comes.
+        owner: what the names belong to.
+        sizes: those of the owner so far; names that are met the first time are added.
+
+    Raises:
+        MisfitError: it certainly does not fit.
+    """
+    if declared.torch != array.torch:
+        return
+    if declared.dtypes is not None and array.dtypes and not declared.dtypes & array.dtypes:
+        raise MisfitError(f"takes {told(declared.dtypes)}, got {told(array.dtypes)}", dtype=True)
+    if declared.shape is None or array.axes is None:
+        return
+    if not declared.shape.has_rank(len(array.axes)):
+        raise MisfitError(f"takes {declared.shape}, got {shown(array.axes)}")
+    pairs, run = _pairs(declared, array.axes, sizes)
+    for dim, axis in pairs:
+        if dim.sort is Sort.NAMED and dim.text not in sizes and not dim.broadcasts:
+            sizes[dim.text] = axis.size
+    for dim, axis in pairs:
+        expected = None if dim.sort is Sort.NAMED and dim.text not in sizes else _axis(dim, owner, None).size
+        if expected is None or axis.size is None or not differ(expected, axis.size):
+            continue
+        known = "" if str(expected) == dim.text else f"; {dim.text} is {expected} here"
+        raise MisfitError(f"takes {declared.shape}, got {shown(array.axes)}{known}")
+    if run is not None:
+        _bind_run(declared, run, array.axes, sizes)
+
+
+def _pairs(
+    declared: Declared, axes: tuple[Axis, ...], sizes: Sizes
+) -> tuple[list[tuple[Dim, Axis]], tuple[Axis, ...] | None]:
+    """Each single element of a shape with its axis, and the axes of its run with a name."""
+    assert declared.shape is not None
+    dims, at = declared.shape.dims, declared.shape.variadic
+    if at is None:
+        return [*zip(dims, axes, strict=True)], None
+    runs = [dim for dim in dims if dim.sort in (Sort.SOME, Sort.REST)]
+    if len(runs) > 1:  # the steps, and any axes behind them
+        rank = sizes.get(STEPS.key)
+        count = rank.number if rank is not None else None
+        return [], None if count is None else axes[:count]
+    behind = len(declared.shape.after)
+    end = len(axes) - behind
+    pairs = [*zip(dims, axes[:at], strict=False), *zip(declared.shape.after, axes[end:], strict=True)]
+    return pairs, axes[at:end] if dims[at].sort is Sort.SOME and not dims[at].broadcasts else None
+
+
+def _bind_run(declared: Declared, run: tuple[Axis, ...], axes: tuple[Axis, ...], sizes: Sizes) -> None:
+    assert declared.shape is not None
+    dim = next(dim for dim in declared.shape.dims if dim.sort is Sort.SOME)
+    rank = sizes.get(dim.key)
+    if rank is None or rank.number is None:
+        _put_run(dim, run, sizes)
+        return
+    before = [Axis(sizes.get(f"{dim.key}{at}")) for at in range(rank.number)]
+    fits = len(before) == len(run) and not any(
+        one.size is not None and other.size is not None and differ(one.size, other.size)
+        for one, other in zip(before, run, strict=True)
+    )
+    if not fits:
+        what = "one number per step" if declared.shape == ONE_PER_STEP else str(declared.shape)
+        name = "the steps are" if dim == STEPS else f"{dim} is"
+        raise MisfitError(f"takes {what}, got {shown(axes)}; {name} {shown(before)} here")
