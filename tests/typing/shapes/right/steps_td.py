@@ -1,0 +1,47 @@
+"""Targets of one step, in every spelling that keeps the shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from typedbatch import Batch, LogpOldBatch, LogpOldProtocol, validate
+
+
+def rollout(n: int = 5) -> LogpOldBatch[Tensor]:
+    numbers = {name: torch.rand(n) for name in ("rew", "returns", "adv", "v_s", "logp_old")}
+    flags = {name: torch.zeros(n, dtype=torch.bool) for name in ("terminated", "truncated")}
+    obs = {name: torch.rand(n, 4) for name in ("obs", "obs_next")}
+    batch = Batch(**obs, **numbers, **flags, act=torch.zeros(n, dtype=torch.long), info=Batch())
+    return validate(batch, LogpOldBatch[Tensor])
+
+
+class Critic(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 8), nn.Tanh())
+        self.value = nn.Linear(8, 1)
+        self.policy = nn.Linear(8, 3)
+
+    def targets(self, batch: LogpOldProtocol[Tensor], gamma: float = 0.99) -> Tensor:
+        after = self.value(self.body(batch.obs_next)).flatten()
+        ends = batch.terminated | batch.truncated
+        one = batch.rew + gamma * (1.0 - batch.terminated.float()) * after
+        two = batch.rew + gamma * (~ends) * after
+        three = torch.where(batch.terminated, batch.rew, batch.rew + gamma * after)
+        four = batch.rew.view(-1) + batch.v_s.reshape(-1) * batch.adv.flatten()
+        return one + two + three + four
+
+    def columns(self, batch: LogpOldProtocol[Tensor]) -> Tensor:
+        after = self.value(self.body(batch.obs_next))
+        return batch.rew.unsqueeze(-1) + 0.99 * after * batch.terminated.logical_not()[:, None]
+
+
+def main() -> None:
+    print(Critic().targets(rollout()), Critic().columns(rollout()))
+
+
+if __name__ == "__main__":
+    main()
