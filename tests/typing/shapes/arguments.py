@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.typing.shapes import arguments_of_layers
 from tests.typing.shapes.drawing import FLOATS, Call, Draw, Draws, K, L, N, P, call
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.values import Array, Axis, Literal, Many, Several, Value
@@ -705,6 +706,7 @@ FUNCTIONS: dict[str, Draw] = {
     "einsum": einsum,
     "linear": linear,
     "cdist": cdist,
+    **arguments_of_layers.FUNCTIONS,
 }  # fmt: skip
 METHODS: dict[str, Draw] = {
     **FUNCTIONS,
@@ -716,6 +718,7 @@ METHODS: dict[str, Draw] = {
     **dict.fromkeys(("new_zeros", "new_ones", "new_empty"), new),
     "new_full": new_full,
     "new_tensor": new_tensor,
+    **arguments_of_layers.METHODS,
 }
 """Methods are called with the array first."""
 ATTRIBUTES: dict[str, Draw] = dict.fromkeys(("T", "mT"), alone)

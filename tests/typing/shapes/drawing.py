@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from typedbatch.mypy.arrays.dtypes import NUMBERS
-from typedbatch.mypy.arrays.sizes import Name, Size, named, number
+from typedbatch.mypy.arrays.sizes import Name, Size, divided_in, named, number
 from typedbatch.mypy.arrays.values import UNKNOWN, Array, Axis, DType, Literal, Many, Scalar, Several, Value
 
 DECLARED = [Name(text, 1, declared=True) for text in "NLK"]
@@ -21,6 +21,10 @@ N, L, K, P = (named(name) for name in (*DECLARED, OTHER))
 SIZES = [N, L, K, N, L, K, P, L - number(1), N * number(2), number(1), number(1), number(2), number(3)]
 DTYPES = ["float32"] * 9 + ["float64", "float64", "int64", "int64", "int32", "uint8", "bool", "float16", "complex64"]
 FLOATS = ("float32", "float32", "float32", "float64")
+
+
+class RestError(Exception):
+    """A size that is taken to be divisible is not, for the numbers that were drawn."""
 
 
 @dataclass
@@ -165,8 +169,21 @@ class Draws:
     # ---- what is real ----------------------------------------------------------------------------------------------
 
     def count(self, size: Size) -> int:
-        """A size as a number."""
-        return sum(times * prod(self.numbers[name] for name in product) for product, times in size.terms)
+        """A size as a number.
+
+        Raises:
+            RestError: It is a part of another one that cannot be divided so.
+        """
+        return sum(times * prod(map(self._number, product)) for product, times in size.terms)
+
+    def _number(self, name: Name) -> int:
+        divided = divided_in(name)
+        if divided is None:
+            return self.numbers[name]
+        whole, by, exact = self.count(divided[0]), self.count(divided[1]), divided[2]
+        if exact and whole % by:
+            raise RestError
+        return whole // by
 
     def real(self, value: Value) -> Any:
         """What is passed to numpy or torch."""

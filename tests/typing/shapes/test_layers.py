@@ -121,9 +121,52 @@ DRAWS: dict[str, Callable[[Random], tuple[Made, tuple[Any, ...]]]] = {
     **{f"BatchNorm{dims}d": channels(dims + 2) for dims in (1, 2, 3)},
     "GroupNorm": channels(3, 1),
 }
+
+
+def transposed(dims: int) -> Callable[[Random], tuple[Made, tuple[Any, ...]]]:
+    """Return what draws a layer that makes images larger, and an input."""
+
+    def draw(random: Random) -> tuple[Made, tuple[Any, ...]]:
+        more: dict[str, Any] = {"stride": 2} if random.random() < 0.5 else {}
+        more.update({"output_padding": 1} if more and random.random() < 0.5 else {})
+        more.update({"padding": 1} if random.random() < 0.3 else {})
+        spatial = tuple(random.choice([L, 4]) for _ in range(dims))
+        return ((features(random), 5, random.choice([2, 3])), more), (N, K, *spatial)
+
+    return draw
+
+
+def adaptive(dims: int) -> Callable[[Random], tuple[Made, tuple[Any, ...]]]:
+    """Return what draws a layer that makes images of one size, and an input."""
+    sizes = [3, tuple([2] * dims), *[tuple([None] * dims)] * (dims > 1)]
+    return lambda random: (((random.choice(sizes),), {}), (N, K, *[L] * dims))
+
+
+def normal(dims: int) -> Callable[[Random], tuple[Made, tuple[Any, ...]]]:
+    """Return what draws a layer that brings each image to mean 0, and an input."""
+    return lambda random: (((7,), {}), (N, K, *[L] * dims))
+
+
+DRAWS |= {f"ConvTranspose{dims}d": transposed(dims) for dims in (1, 2, 3)}
+DRAWS |= {f"Adaptive{kind}Pool{dims}d": adaptive(dims) for kind in ("Avg", "Max") for dims in (1, 2, 3)}
+DRAWS |= {f"InstanceNorm{dims}d": normal(dims) for dims in (1, 2, 3)}
+DRAWS["Softmax2d"] = channels_only(4)
+DRAWS["Threshold"] = lambda random: (((0.5, 1.0), {}), (N, K))
+DRAWS["GLU"] = lambda random: (((), {}), (N, random.choice([4, 6, 2 * 3])))
+DRAWS["Unflatten"] = lambda random: (((1, random.choice([(2, 3), (3, -1)])), {}), (N, 6))
+DRAWS["TransformerEncoderLayer"] = lambda random: (((4, 2), {}), (L, N, 4))
+OF_SEVERAL = {
+    "Bilinear",
+    "MultiheadAttention",
+    "Sequential",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+}
+"""What takes several tensors, or other layers: see below."""
 DRAWS |= {name: lambda random: (((-1,), {}), (N, K)) for name in ("LogSoftmax", "Softmax", "Softmin")}
 DRAWS |= {f"Dropout{dims}d": channels_only(dims + 2) for dims in (1, 2, 3)}
-for _name in LAYERS.keys() - DRAWS.keys() - {"Sequential"}:
+for _name in LAYERS.keys() - DRAWS.keys() - OF_SEVERAL:
     DRAWS[_name] = lambda random: (((), {}), (N, random.choice([K, 4])))
 
 
@@ -207,3 +250,38 @@ def test_names_are_those_of_the_constructor() -> None:
     hidden = named(Name("hidden", 5))
     call = LAYERS["Linear"](Arguments((), {"in_features": K, "out_features": hidden}, torch=True))
     assert str(call(Arguments((tensor(N, K),), torch=True))) == "(N, hidden)"
+
+
+SEVERAL: list[tuple[str, tuple[Any, ...], dict[str, Any], list[tuple[Any, ...]]]] = [
+    ("Bilinear", (7, 9, 5), {}, [(N, K), (N, L)]),
+    ("MultiheadAttention", (4, 2), {}, [(L, N, 4), (K, N, 4), (K, N, 4)]),
+    ("MultiheadAttention", (4, 2), {"batch_first": True}, [(N, L, 4), (N, K, 4), (N, K, 4)]),
+    ("MultiheadAttention", (4, 2), {"kdim": 6, "vdim": 8}, [(L, N, 4), (K, N, 6), (K, N, 8)]),
+    ("MultiheadAttention", (4, 2), {}, [(L, 4), (K, 4), (K, 4)]),
+    ("TransformerDecoderLayer", (4, 2), {}, [(L, N, 4), (K, N, 4)]),
+]
+
+
+@pytest.mark.parametrize(("name", "made", "by_name", "inputs"), SEVERAL)
+def test_layers_of_several_inputs(
+    name: str, made: tuple[Any, ...], by_name: dict[str, Any], inputs: list[tuple[Any, ...]]
+) -> None:
+    known = LAYERS[name](
+        Arguments(tuple(map(told, made)), {key: told(value) for key, value in by_name.items()}, torch=True)
+    )
+    layer = getattr(nn, name)(*made, **by_name)
+    found = layer(*(torch.zeros([count(size) for size in sizes]) for sizes in inputs))
+    value = known(Arguments(tuple(tensor(*sizes) for sizes in inputs), torch=True))
+    assert value is not None
+    assert not differs(value, found)
+    wrong = [*inputs[:-1], (*inputs[-1][:-1], 11)]
+    with pytest.raises(MisfitError, match="features, got"):
+        known(Arguments(tuple(tensor(*sizes) for sizes in wrong), torch=True))
+
+
+def test_layers_that_are_stacked() -> None:
+    one = Layer(LAYERS["TransformerEncoderLayer"](Arguments((number(4), number(2)), torch=True)))
+    call = LAYERS["TransformerEncoder"](Arguments((one, number(3)), torch=True))
+    assert str(call(Arguments((tensor(L, N, 4),), torch=True))) == "(L, N, 4)"
+    with pytest.raises(MisfitError, match=r"TransformerEncoderLayer takes 4 features, got \(L, N, 5\)"):
+        call(Arguments((tensor(L, N, 5),), torch=True))

@@ -112,7 +112,15 @@ def test_a_size_is_not_known_if_one_of_its_names_is_not() -> None:
         (A * B, A, False),  # B may be 1
         (A + B, A, True),
         (number(2), number(3), True),
-        (A // number(2), A, False),
+        (A // number(2), A, True),
+        (A // number(2), A - A // number(2), False),  # one more if A is odd
+        (A // number(2) * number(2), A, False),
+        (A // number(2) * number(2), A + number(1), True),
+        (A // number(2), B, False),
+        (A - number(1) + A // number(2) * number(2), A, False),  # A may be 1
+        (A // B, A, False),  # B may be 1
+        (A.over(number(2)), A, True),
+        (A.over(number(2)) * number(2), A, False),
         (A // number(2), A // number(2) + number(1), True),
     ],
 )

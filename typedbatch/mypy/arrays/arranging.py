@@ -61,7 +61,11 @@ def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
         missing = before.divided(after)
         if missing is None and before.number is not None and after.number is not None:
             raise MisfitError(f"{what}: {shown(axes)} to {shown(new)}: {before} is no multiple of {after}")
-    return tuple(Axis(missing) if axis.size == _MINUS else axis for axis in new)
+        if missing is None and len(before.terms) == 1 and (after.name is not None or after.number is not None):
+            missing = before.over(after)
+    made = tuple(Axis(missing) if axis.size == _MINUS else axis for axis in new)
+    _require_no_renaming(axes, made, what)
+    return made
 
 
 def _uncommon(old: Sequence[Axis], new: Sequence[Axis], *, empty: bool) -> tuple[list[Axis], list[Axis]]:
@@ -81,16 +85,46 @@ def _require_no_renaming(old: Axes, new: Axes, what: str) -> None:
     sizes = [[axis.size for axis in axes if not axis.one] for axes in (old, new)]
     known = [size for size in sizes[0] if size is not None and _is_plain(size)]
     symbolic = {size for size in known if size.number is None}
-    if len(known) < len(sizes[0]) or len(symbolic) < 2 or sizes[0] == sizes[1]:
+    if sizes[0] == sizes[1]:
         return
-    if Counter(sizes[0]) == Counter(sizes[1]):
+    if len(known) == len(sizes[0]) and len(symbolic) > 1 and Counter(sizes[0]) == Counter(sizes[1]):
         raise MisfitError(
             f"{what} of {shown(old)} to {shown(new)} moves no data: it renames the axes; transpose swaps them"
+        )
+    moved = _moved(old, new)
+    if moved is not None:
+        raise MisfitError(
+            f"{what} of {shown(old)} to {shown(new)} moves no data: the numbers along {moved} are mixed with others; "
+            "permute or transpose bring the axes that are joined side by side"
         )
 
 
 def _is_plain(size: Size) -> bool:
     return size.number is not None or (size.name is not None and not size.name.opaque)
+
+
+def _moved(old: Axes, new: Axes) -> Size | None:
+    """A named axis of both shapes that other numbers are a step apart in, ``T`` in ``(h, T, d)`` to ``(T, h*d)``."""
+    if product(old) != product(new):
+        return None
+    steps = [_steps(axes) for axes in (old, new)]
+    for size, step in steps[0].items():
+        other = steps[1].get(size)
+        if step is not None and other is not None and step != other:
+            return size
+    return None
+
+
+def _steps(axes: Axes) -> dict[Size, Size | None]:
+    """How many numbers are between neighbors along each named axis; None if it is not known, or two have one name."""
+    out: dict[Size, Size | None] = {}
+    for at, axis in enumerate(axes):
+        size = axis.size
+        if size is None or size.name is None or size.name.opaque or not size.name.declared:
+            continue
+        step = product(axes[at + 1 :])
+        out[size] = step if size not in out else None
+    return out
 
 
 @understood(64, "shape", "newshape", "size")

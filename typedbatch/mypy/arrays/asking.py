@@ -227,3 +227,12 @@ def not_negative(size: Size) -> bool:
 def greater(one: Size, other: Size) -> bool:
     """Is it certain that the first one is."""
     return one != other and differ(one, other) and not_negative(one - other)
+
+
+def require(axes: Axes, at: int, expected: Value, what: str, array: Array) -> None:
+    """Refuse an axis of another size than a layer was made for, and one of the steps where it is for features."""
+    size = axes[at].size
+    if not isinstance(expected, Size) or size is None:
+        return
+    if differ(size, expected) or (axes[at].step and expected.number is not None):
+        raise MisfitError(f"{what} takes {expected} features, got {array}: {size} against {expected}")

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from typedbatch.mypy.arrays.arranging import flatten
-from typedbatch.mypy.arrays.asking import Axes, UnsureError, array_of, axes_of, sized, understood
+from typedbatch.mypy.arrays import attention, windows
+from typedbatch.mypy.arrays.arranging import flatten, unflatten
+from typedbatch.mypy.arrays.asking import UnsureError, array_of, axes_of, require, sized, understood
 from typedbatch.mypy.arrays.picking import embedding
-from typedbatch.mypy.arrays.sizes import Size, differ, number
+from typedbatch.mypy.arrays.sizes import Size, number
+from typedbatch.mypy.arrays.splitting import glu
 from typedbatch.mypy.arrays.values import (
     UNKNOWN,
     Arguments,
     Array,
     Axis,
     Layer,
-    MisfitError,
     Operation,
     Several,
     Value,
@@ -24,15 +25,6 @@ from typedbatch.mypy.arrays.values import (
 
 ONE = number(1)
 Constructor = Callable[[Arguments], Operation]
-
-
-def _require(axes: Axes, at: int, expected: Value, what: str, array: Array) -> None:
-    """Refuse an axis of another size than a layer was made for, and one of the steps where it is for features."""
-    size = axes[at].size
-    if not isinstance(expected, Size) or size is None:
-        return
-    if differ(size, expected) or (axes[at].step and expected.number is not None):
-        raise MisfitError(f"{what} takes {expected} features, got {array}: {size} against {expected}")
 
 
 def _of_last(name: str, place: int, made: Arguments, inside: str, outside: str | None) -> Operation:
@@ -46,7 +38,7 @@ def _of_last(name: str, place: int, made: Arguments, inside: str, outside: str |
         axes = axes_of(array)
         if not axes:
             raise UnsureError
-        _require(axes, -1, takes, name, array)
+        require(axes, -1, takes, name, array)
         return Array((*axes[:-1], sized(gives)), None, torch=True)
 
     return call
@@ -84,6 +76,32 @@ def flattened(made: Arguments) -> Operation:
     return lambda arguments: flatten(Arguments((*arguments.given[:1], *given), torch=True))
 
 
+def unflattened(made: Arguments) -> Operation:
+    """``Unflatten(dim, sizes)``."""
+    given = (made.get(0, "dim"), made.get(1, "unflattened_size"))
+    return lambda arguments: unflatten(Arguments((*arguments.given[:1], *given), torch=True))
+
+
+def halved(made: Arguments) -> Operation:
+    """``GLU(dim=-1)``."""
+    at = made.get(0, "dim") if made.has(0, "dim") else number(-1)
+    return lambda arguments: glu(Arguments((*arguments.given[:1], at), torch=True))
+
+
+def _bilinear(made: Arguments) -> Operation:
+    """``Bilinear(in1_features, in2_features, out_features)``."""
+    takes = made.get(0, "in1_features"), made.get(1, "in2_features")
+
+    @understood(2, "input1", "input2")
+    def call(arguments: Arguments) -> Value:
+        arrays = array_of(arguments, 0, "input1"), array_of(arguments, 1, "input2")
+        for array, features in zip(arrays, takes, strict=True):
+            require(axes_of(array), -1, features, "Bilinear", array)
+        return Array((*axes_of(arrays[0])[:-1], sized(made.get(2, "out_features"))), None, torch=True)
+
+    return call
+
+
 def _normal_of_last(name: str) -> Constructor:
     """``LayerNorm(normalized_shape)``: the last axes are of that shape."""
 
@@ -97,7 +115,7 @@ def _normal_of_last(name: str) -> Constructor:
             if shape is None or len(shape) > len(axes):
                 raise UnsureError
             for at, axis in enumerate(shape[::-1], 1):
-                _require(axes, -at, axis.size, name, array)
+                require(axes, -at, axis.size, name, array)
             return array.typed(None)
 
         return call
@@ -117,87 +135,10 @@ def _normal_of_channels(name: str, place: int, least: int, word: str) -> Constru
             axes = axes_of(array)
             if len(axes) < least:
                 raise UnsureError
-            _require(axes, 1, channels, name, array)
+            require(axes, 1, channels, name, array)
             return array.typed(None)
 
         return call
-
-    return construct
-
-
-# ---- convolutions and pooling ----------------------------------------------------------------------------------------
-
-
-def _each(made: Arguments, place: int, word: str, default: Size | None, dims: int) -> list[Size | None]:
-    """An argument that is one size for all axes, or a tuple of them."""
-    value = made.get(place, word) if made.has(place, word) else default
-    if isinstance(value, Several) and len(value.items) == dims:
-        return [item if isinstance(item, Size) else None for item in value.items]
-    return [value if isinstance(value, Size) else None] * dims
-
-
-def _slid(size: Size | None, window: Sequence[Size | None], what: str) -> Axis:
-    """Return how often a window fits into an axis; it is a kernel, stride, padding and dilation."""
-    kernel, stride, padding, dilation = window
-    if size is None or kernel is None or stride is None or padding is None or dilation is None:
-        return UNKNOWN
-    room = size + padding + padding - dilation * (kernel - ONE) - ONE
-    if room.number is not None and room.number < 0:
-        raise MisfitError(f"{what}: a window of {kernel} for an axis of {size}")
-    if stride == ONE:
-        return Axis(room + ONE)
-    if room.number is None or stride.number is None or stride.number < 1:
-        return UNKNOWN
-    return Axis(number(room.number // stride.number + 1))
-
-
-def _window(
-    name: str, dims: int, made: Arguments, places: dict[str, int], channels: tuple[Value, Value] | None
-) -> Operation:
-    """A layer that slides a window over the last axes; ``channels`` are those that it takes and gives."""
-    kernels = _each(made, places["kernel_size"], "kernel_size", None, dims)
-    strides = _each(made, places["stride"], "stride", ONE if channels is not None else None, dims)
-    if channels is None and not made.has(places["stride"], "stride"):
-        strides = kernels
-    paddings = _each(made, places["padding"], "padding", number(0), dims)
-    at = places.get("dilation", -1)
-    dilations = _each(made, at, "dilation", ONE, dims) if at >= 0 else [ONE] * dims
-
-    @understood(1, "input")
-    def call(arguments: Arguments) -> Value:
-        array = array_of(arguments, 0, "input")
-        axes = axes_of(array)
-        if len(axes) not in (dims + 1, dims + 2):
-            raise UnsureError
-        before = axes[: len(axes) - dims]
-        if channels is not None:
-            _require(axes, len(before) - 1, channels[0], name, array)
-            before = (*before[:-1], sized(channels[1]))
-        windows = zip(kernels, strides, paddings, dilations, strict=True)
-        after = [_slid(axis.size, window, name) for axis, window in zip(axes[-dims:], windows, strict=True)]
-        return Array((*before, *after), None, torch=True)
-
-    return call
-
-
-_CONV: Final = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
-_MAX_POOL: Final = {"kernel_size": 0, "stride": 1, "padding": 2, "dilation": 3}
-_MEAN_POOL: Final = {"kernel_size": 0, "stride": 1, "padding": 2}
-
-
-def _convolution(dims: int) -> Constructor:
-    def construct(made: Arguments) -> Operation:
-        channels = made.get(0, "in_channels"), made.get(1, "out_channels")
-        return _window(f"Conv{dims}d", dims, made, _CONV, channels)
-
-    return construct
-
-
-def _pool(name: str, dims: int, places: dict[str, int]) -> Constructor:
-    def construct(made: Arguments) -> Operation:
-        if any(word in made.named for word in ("ceil_mode", "return_indices")) or len(made.given) > len(places):
-            return lambda arguments: None
-        return _window(f"{name}{dims}d", dims, made, places, None)
 
     return construct
 
@@ -219,7 +160,7 @@ def _recurrent(name: str) -> Constructor:
             axes = axes_of(array)
             if len(axes) != 3 or both is None or "proj_size" in made.named or len(made.given) > 7:
                 raise UnsureError
-            _require(axes, -1, takes, name, array)
+            require(axes, -1, takes, name, array)
             ways = number(2 if both else 1)
             width = Axis(hidden * ways) if isinstance(hidden, Size) else UNKNOWN
             rows = UNKNOWN if rows_first is None else axes[0 if rows_first else 1]
@@ -265,19 +206,21 @@ def sequential(made: Arguments) -> Operation:
 _SAME: Final[Sequence[str]] = (
     "CELU", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh",
     "Identity", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid",
-    "Softmax", "Softmin", "Softplus", "Softsign", "Tanh",
+    "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Threshold", "AlphaDropout",
+    "Hardshrink", "RReLU", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
 )  # fmt: skip
 LAYERS: Final[dict[str, Constructor]] = {
     **dict.fromkeys(_SAME, _same),
-    **{f"Conv{dims}d": _convolution(dims) for dims in (1, 2, 3)},
-    **{f"MaxPool{dims}d": _pool("MaxPool", dims, _MAX_POOL) for dims in (1, 2, 3)},
-    **{f"AvgPool{dims}d": _pool("AvgPool", dims, _MEAN_POOL) for dims in (1, 2, 3)},
+    **attention.LAYERS,
+    **windows.LAYERS,
     **{
         f"BatchNorm{dims}d": _normal_of_channels(f"BatchNorm{dims}d", 0, 2 if dims == 1 else dims + 2, "num_features")
         for dims in (1, 2, 3)
     },
+    "Bilinear": _bilinear,
     "Embedding": embedded,
     "Flatten": flattened,
+    "GLU": halved,
     "GRU": _recurrent("GRU"),
     "GRUCell": _cell("GRUCell"),
     "GroupNorm": _normal_of_channels("GroupNorm", 1, 2, "num_channels"),
@@ -289,5 +232,6 @@ LAYERS: Final[dict[str, Constructor]] = {
     "RNN": _recurrent("RNN"),
     "RNNCell": _cell("RNNCell"),
     "Sequential": sequential,
+    "Unflatten": unflattened,
 }
 """Layers by the names of their classes: from the arguments of a constructor to what a call gives."""

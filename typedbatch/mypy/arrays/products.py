@@ -161,6 +161,23 @@ def cdist(arguments: Arguments) -> Value:
     return Array(made, None, torch=True)
 
 
+def _added(what: str, *ranks: int) -> Operation:
+    """``baddbmm(x, one, other)``: a product, and what is added to it."""
+    product_of = _ranks(what, *ranks)
+
+    @understood(3, "batch1", "batch2", "mat1", "mat2", "mat", "vec", "beta", "alpha")
+    def call(arguments: Arguments) -> Value:
+        made = product_of(Arguments(arguments.given[1:3], torch=True))
+        added = array_of(arguments)
+        if len(arguments.given) < 3 or not isinstance(made, Array) or made.axes is None or added.axes is None:
+            raise UnsureError
+        asked = [tuple(ASKED if axis.one else axis for axis in axes) for axes in (added.axes, made.axes)]
+        broadcast(asked, what)
+        return made
+
+    return call
+
+
 # ---- einsum ---------------------------------------------------------------------------------------------------------
 
 
@@ -239,6 +256,8 @@ FUNCTIONS: dict[str, Operation] = {
     **_BOTH,
     "einsum": einsum,
     "linear": of_torch(linear),
+    "addmm": of_torch(_added("addmm", 2, 2)),
+    "baddbmm": of_torch(_added("baddbmm", 3, 3)),
     "cdist": of_torch(cdist),
 }
-METHODS: dict[str, Operation] = dict(_BOTH)
+METHODS: dict[str, Operation] = {**_BOTH, "addmm": FUNCTIONS["addmm"], "baddbmm": FUNCTIONS["baddbmm"]}

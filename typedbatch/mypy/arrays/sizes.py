@@ -35,6 +35,23 @@ class Name(NamedTuple):
 Monomial = tuple[Name, ...]
 
 
+class _Quotient(NamedTuple):
+    """A size that is another one divided by a third.
+
+    Attributes:
+        of: what is divided.
+        by: by what.
+        exact: there is no rest.
+    """
+
+    of: Size
+    by: Size
+    exact: bool
+
+
+_quotients: dict[Name, _Quotient] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """A polynomial of names with whole coefficients.
@@ -73,12 +90,20 @@ class Size:
         return self + -other
 
     def __mul__(self, other: Size) -> Size:
-        return _sum((tuple(sorted(one + two)), times * more) for one, times in self.terms for two, more in other.terms)
+        out = _sum((tuple(sorted(one + two)), times * more) for one, times in self.terms for two, more in other.terms)
+        return out if _quotients.keys().isdisjoint(out.names()) else _without_quotients(out)
 
     def __floordiv__(self, other: Size) -> Size:
-        """Exact where it can be told to be; else a size of its own, the same each time."""
+        """Exact where it can be told to be, and by a name, as ``D // n_heads``; else a size of its own."""
         exact = self.divided(other)
-        return exact if exact is not None else _opaque("//", self, other)
+        if exact is None and other.name is not None:
+            return self.over(other)
+        return exact if exact is not None else _quotient("//", self, other, exact=False)
+
+    def over(self, other: Size) -> Size:
+        """Divided by a size without a rest."""
+        exact = self.divided(other)
+        return exact if exact is not None else _quotient("/", self, other, exact=True)
 
     def __mod__(self, other: Size) -> Size:
         return number(0) if self.divided(other) is not None else _opaque("%", self, other)
@@ -133,20 +158,55 @@ def named(name: Name) -> Size:
     return Size((((name,), 1),))
 
 
+def divided_in(name: Name) -> tuple[Size, Size, bool] | None:
+    """Return what a size is the quotient of, and whether without a rest; None if it is no quotient."""
+    found = _quotients.get(name)
+    return None if found is None else (found.of, found.by, found.exact)
+
+
 def differ(one: Size, other: Size) -> bool:
     """Is it certain that two sizes are not the same, where each name is 1 or more."""
     if one == other:
         return False
-    gap = one - other
+    gap = _in_quotients(one - other)
+    for name in gap.names():
+        quotient = _quotients.get(name)
+        if quotient is not None and not quotient.exact:
+            return _differs_with_any_rest(gap, name, quotient)
     if not any(gap.names()):
-        return True
+        return bool(gap.terms)
     if any(name.opaque for name in gap.names()):
         return False
-    signs = {times > 0 for _, times in gap.terms}
-    if len(signs) == 1:
+    if len({times > 0 for _, times in gap.terms}) == 1:
         return True
     a, b = one.name, other.name
     return a is not None and b is not None and a.declared and b.declared and a.scope == b.scope
+
+
+def _in_quotients(gap: Size) -> Size:
+    """Write what is divided as its quotient times the divisor."""
+    for name in sorted(gap.names()):
+        quotient = _quotients.get(name)
+        whole = quotient.of.name if quotient is not None and quotient.exact else None
+        if quotient is not None and whole is not None:
+            gap = _plainly(
+                gap, whole, [(tuple(sorted((name, *product))), times) for product, times in quotient.by.terms]
+            )
+    return gap
+
+
+def _differs_with_any_rest(gap: Size, name: Name, quotient: _Quotient) -> bool:
+    """Is a difference certain for each rest that a division by a small number may have."""
+    whole, by = quotient.of.name, quotient.by.number
+    if whole is None or by is None or not 1 < by <= 8:
+        return False
+    for rest in range(by):
+        left = _plainly(gap, whole, [((name,), by), ((), rest)])
+        signs = {times > 0 for _, times in left.terms}
+        some = [product for product, _ in left.terms if not rest or name not in product]
+        if len(signs) != 1 or not some or any(one.opaque for one in left.names() - {name}):
+            return False
+    return True
 
 
 def _sum(terms: Iterable[tuple[Monomial, int]]) -> Size:
@@ -154,6 +214,57 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Size:
     for product, times in terms:
         total[product] = total.get(product, 0) + times
     return Size(tuple(sorted((product, times) for product, times in total.items() if times)))
+
+
+def _plainly(size: Size, name: Name, instead: list[tuple[Monomial, int]]) -> Size:
+    """Put a sum of products in the place of a name."""
+    terms = list(size.terms)
+    while any(name in product for product, _ in terms):
+        found: list[tuple[Monomial, int]] = []
+        for product, times in terms:
+            if name not in product:
+                found.append((product, times))
+                continue
+            rest = list(product)
+            rest.remove(name)
+            found += [(tuple(sorted((*rest, *other))), times * more) for other, more in instead]
+        terms = found
+    return _sum(terms)
+
+
+def _without_quotients(size: Size) -> Size:
+    """Multiply out what was divided before: ``n_heads * (D // n_heads)`` is D."""
+    out: list[tuple[Monomial, int]] = []
+    for product, times in size.terms:
+        out += _multiplied_out(product, times)
+    return _sum(out)
+
+
+def _multiplied_out(product: Monomial, times: int) -> list[tuple[Monomial, int]]:
+    for name in product:
+        quotient = _quotients.get(name)
+        if quotient is None or not quotient.exact or len(quotient.by.terms) != 1:
+            continue
+        by, factor = quotient.by.terms[0]
+        rest = list(product)
+        rest.remove(name)
+        if times % factor or any(by.count(one) > rest.count(one) for one in by):
+            continue
+        for one in by:
+            rest.remove(one)
+        whole = Size(((tuple(rest), times // factor),)) * quotient.of
+        return list(whole.terms)
+    return [(product, times)]
+
+
+def _quotient(sign: str, one: Size, other: Size, *, exact: bool) -> Size:
+    out = _opaque(sign, one, other)
+    name = out.name
+    assert name is not None
+    if exact:
+        name = name._replace(text=name.text.replace("/", "//", 1), opaque=False)
+    _quotients[name] = _Quotient(one, other, exact)
+    return named(name)
 
 
 def _opaque(sign: str, one: Size, other: Size) -> Size:

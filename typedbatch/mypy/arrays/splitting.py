@@ -123,11 +123,27 @@ def chunk(arguments: Arguments) -> Value:
     if not isinstance(count, Size):
         return None
     each = size.divided(count) if size is not None and nonzero(size) else None
+    is_name = size is not None and size.name is not None and not size.name.opaque
+    if each is None and is_name and size is not None and count.number is not None and count.number > 1:
+        each = size.over(count)  # Parts of other sizes are never meant.
     if each is not None and count.number is not None and 0 < count.number <= MOST:
         return _pieces(array, at, [each] * count.number)
     if size is not None and size.number and count.number:
         return _by_size(array, at, size, number(-(-size.number // count.number)))
     return _alike(array, at, each)
+
+
+@understood(2, "dim")
+def glu(arguments: Arguments) -> Value:
+    """``glu(x, dim)``: half of an axis gates the other half."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    at = place_in(axes, whole_of(arguments, -1, 1, "dim"), "glu")
+    size = axes[at].size
+    if size is not None and size.number is not None and size.number % 2:
+        raise MisfitError(f"glu: {size} is not even")
+    half = size.divided(number(2)) if size is not None else None
+    return array.shaped([*axes[:at], Axis(half), *axes[at + 1 :]])
 
 
 @understood(2, "dim", array=False)
@@ -144,6 +160,7 @@ FUNCTIONS: dict[str, Operation] = {
     **dict.fromkeys(("array_split", "tensor_split"), array_split),
     "chunk": of_torch(chunk),
     "unbind": of_torch(unbind),
+    "glu": of_torch(glu),
 }
 METHODS: dict[str, Operation] = {
     "split": of_torch(split),

@@ -6,19 +6,25 @@ from typing import Final
 
 from typedbatch.mypy.arrays import (
     arranging,
+    attention,
     elementwise,
     joining,
     losses,
     making,
+    normalizing,
     picking,
     products,
     reducing,
     repeating,
     splitting,
+    windows,
 )
 from typedbatch.mypy.arrays.values import Operation
 
-_ROOMS = (elementwise, making, joining, splitting, repeating, reducing, arranging, picking, losses, products)
+_ROOMS = (
+    *(elementwise, making, joining, splitting, repeating, reducing, arranging, picking, losses, products),
+    *(attention, windows, normalizing),
+)
 
 FUNCTIONS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.FUNCTIONS.items()}
 """Functions of numpy, torch and torch.nn.functional."""

@@ -174,6 +174,17 @@ class Layer:
     call: Operation
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Layers:
+    """Modules of torch's that have names, ``ModuleDict``.
+
+    Attributes:
+        by_name: those that are known.
+    """
+
+    by_name: Mapping[str, Value]
+
+
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """A distribution of torch's.
@@ -188,7 +199,8 @@ class Distribution:
 
 
 Value: TypeAlias = (
-    "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | Layer | Distribution | Ref | None"
+    "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | Layer | Layers | Distribution | Ref | "
+    "None"
 )
 
 

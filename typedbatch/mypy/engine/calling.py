@@ -27,8 +27,9 @@ from mypy.typevars import has_no_typevars
 from typedbatch.mypy.arrays.declared import STEPS, declared_by, is_array
 from typedbatch.mypy.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
 from typedbatch.mypy.arrays.distributions import METHODS as DISTRIBUTION_METHODS
+from typedbatch.mypy.arrays.einops import FUNCTIONS as EINOPS_FUNCTIONS
+from typedbatch.mypy.arrays.einops import HOME as EINOPS
 from typedbatch.mypy.arrays.held import bind, learn_run
-from typedbatch.mypy.arrays.layers import LAYERS
 from typedbatch.mypy.arrays.pythons import PYTHONS
 from typedbatch.mypy.arrays.random import DRAWS, OWNERS
 from typedbatch.mypy.arrays.sizes import Size, number
@@ -38,7 +39,6 @@ from typedbatch.mypy.arrays.values import (
     Array,
     Distribution,
     DType,
-    Layer,
     Literal,
     Many,
     MisfitError,
@@ -53,6 +53,7 @@ from typedbatch.mypy.batches.protocol_match import asked_protocol
 from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called, is_overridden, method_of
 from typedbatch.mypy.engine.builtins import BUILTINS
 from typedbatch.mypy.engine.known import field_declared, is_batch
+from typedbatch.mypy.engine.layered import Layered
 from typedbatch.mypy.internals import module_around
 from typedbatch.mypy.types.extend import needed_from
 from typedbatch.mypy.types.fields import Rest
@@ -77,24 +78,24 @@ class Calls:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        self._layered = Layered(reading, lambda node: self._arguments(node, (), torch=True))
 
     def read(self, node: CallExpr) -> Value:
         """What a call gives."""
         reading, callee = self._reading, node.callee
+        made = self._layered.read(node)
+        if made is not None:
+            return made
         known = BATCH_FUNCTIONS.get(_full_name(callee))
         if known is not None:
             return known(reading.batches, node)
         distribution = self._of_distribution(node)
         if distribution is not None:
             return distribution
-        constructor = LAYERS.get(_layer_name(callee))
-        if constructor is not None:
-            arguments = self._arguments(node, (), torch=True)
-            return Layer(constructor(arguments)) if arguments is not None else None
         draw = DRAWS.get(callee.name) if isinstance(callee, MemberExpr) else None
         if draw is not None and isinstance(callee, MemberExpr) and self._is_generator(callee.expr):
             return self._operation(node, draw, (), torch=False)
-        layer = self._layer(callee)
+        layer = self._layered.called(callee)
         if layer is not None:
             return self._operation(node, layer.call, (), torch=True)
         if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
@@ -115,6 +116,9 @@ class Calls:
         elif isinstance(callee, (NameExpr, MemberExpr)):
             if callee.fullname in BUILTINS:
                 return BUILTINS[callee.fullname](reading, node)
+            if callee.fullname.startswith(EINOPS):
+                operation = EINOPS_FUNCTIONS.get(callee.fullname.rpartition(".")[2])
+                return self._operation(node, operation, (), torch=True) if operation is not None else None
             name = _function(callee) or ""
             if name in FUNCTIONS:
                 return self._operation(node, FUNCTIONS[name], (), torch=_is_torchs(callee))
@@ -142,17 +146,6 @@ class Calls:
             return node.node.fullname == "numpy.random"
         type_ = get_proper_type(self._reading.type_of(node))
         return isinstance(type_, Instance) and type_.type.fullname in OWNERS
-
-    def _layer(self, callee: Expression) -> Layer | None:
-        """The layer that is called: in a name, or an attribute; ``layer.forward`` is one, too."""
-        if isinstance(callee, MemberExpr) and callee.name in ("forward", "__call__"):
-            callee = callee.expr
-        found: Value = None
-        if isinstance(callee, NameExpr):
-            found = self._reading.known.get(callee.node)
-        elif isinstance(callee, MemberExpr) and not _is_module(callee.expr):
-            found = self._reading.member(callee)
-        return found if isinstance(found, Layer) else None
 
     # ---- operations -----------------------------------------------------------------------------------------------
 
@@ -424,12 +417,6 @@ def _full_name(callee: Expression) -> str:
     if isinstance(callee, MemberExpr) and isinstance(callee.expr, RefExpr) and isinstance(callee.expr.node, TypeInfo):
         return f"{callee.expr.fullname}.{callee.name}"
     return callee.fullname if isinstance(callee, RefExpr) else ""
-
-
-def _layer_name(callee: Expression) -> str:
-    """The name of a class of torch's layers; empty for everything else."""
-    name = callee.fullname if isinstance(callee, RefExpr) else ""
-    return name.rpartition(".")[2] if name.startswith("torch.nn.modules.") else ""
 
 
 def _is_module(node: Expression) -> bool:

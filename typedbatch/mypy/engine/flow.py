@@ -23,6 +23,7 @@ from typedbatch.mypy.batches.summaries import Summaries, home_of
 from typedbatch.mypy.engine.binding import bound
 from typedbatch.mypy.engine.calling import is_followed
 from typedbatch.mypy.engine.known import Known
+from typedbatch.mypy.engine.layered import buffer_in, is_fixed, is_parameter
 from typedbatch.mypy.engine.members import Members
 from typedbatch.mypy.engine.names import (
     asked_about,
@@ -503,17 +504,20 @@ def members_of(api: Any, tree: MypyFile) -> Members:
         reading = Reading(api, report, known, init)
         reading.untyped = True
         for argument in init.arguments:
-            name = Name(argument.variable.name, known.scope(init), opaque=True)
-            is_number = get_proper_type(argument.variable.type)
-            if isinstance(is_number, Instance) and is_number.type.fullname == "builtins.int":
-                known.put(argument.variable, named(name))
+            type_ = get_proper_type(argument.variable.type)
+            if isinstance(type_, Instance) and type_.type.fullname == "builtins.int":
+                default = argument.initializer
+                may_be_zero = default is not None and not (isinstance(default, nodes.IntExpr) and default.value > 0)
+                known.put(argument.variable, named(Name(argument.variable.name, known.scope(init), opaque=may_be_zero)))
         for statement in init.body.body:
             if isinstance(statement, nodes.AssignmentStmt) and len(statement.lvalues) == 1:
                 target, value = statement.lvalues[0], reading.read(statement.rvalue)
-                if isinstance(target, nodes.MemberExpr):
-                    made[target.name] = value
-                else:
+                if not isinstance(target, nodes.MemberExpr):
                     reading.bind(target, value, statement.rvalue)
+                elif isinstance(value, Size) or is_fixed(value) or is_parameter(statement.rvalue):
+                    made[target.name] = value
+            elif isinstance(statement, nodes.ExpressionStmt):
+                made.update(buffer_in(statement.expr, reading.read))
 
     members = Members(api, tree, read)
     return members

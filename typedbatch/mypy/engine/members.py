@@ -7,8 +7,7 @@ from typing import Any
 
 from mypy.nodes import FuncDef, MypyFile, TypeInfo
 
-from typedbatch.mypy.arrays.sizes import Size
-from typedbatch.mypy.arrays.values import Layer, Value
+from typedbatch.mypy.arrays.values import Value
 from typedbatch.mypy.engine.scopes import scope_of
 
 MODULE = "torch.nn.modules.module.Module"
@@ -36,8 +35,8 @@ class Members:
         for base in owner.mro:
             found = self._of(base).get(name) if base.module_name == self._tree.fullname else None
             if found is not None:
-                is_set_once = scope_of(self._api, self._tree).held[name].bound == 1
-                return found if is_set_once and isinstance(found, (Layer, Size)) else None
+                is_set_once = scope_of(self._api, self._tree).held[name].bound <= 1  # none for a buffer
+                return found if is_set_once else None
         return None
 
     def _of(self, owner: TypeInfo) -> Mapping[str, Value]:

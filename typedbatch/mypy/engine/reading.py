@@ -23,6 +23,7 @@ from typedbatch.mypy.arrays.values import (
     Array,
     Distribution,
     DType,
+    Layers,
     Literal,
     Many,
     MisfitError,
@@ -202,6 +203,8 @@ class Reading:
             return self.tried(node, lambda: indexing.take(base, index)) or base.shaped(None)
         if isinstance(base, Several):
             return _item_of(base, index)
+        if isinstance(base, Layers) and isinstance(index, Literal):
+            return base.by_name.get(index.value)
         if isinstance(base, Many):
             return base.item if isinstance(index, Size) else base if isinstance(index, Span) else None
         if isinstance(base, Record):

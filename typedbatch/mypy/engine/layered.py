@@ -1,0 +1,174 @@
+"""Calls of torch's layers, of what makes them, and of what hands them on: ``ModuleList``, ``deepcopy``, ``.to()``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from mypy.nodes import (
+    ARG_POS,
+    Argument,
+    CallExpr,
+    Expression,
+    FuncDef,
+    IndexExpr,
+    MemberExpr,
+    NameExpr,
+    RefExpr,
+    ReturnStmt,
+    StrExpr,
+)
+
+from typedbatch.mypy.arrays.layers import LAYERS
+from typedbatch.mypy.arrays.values import Arguments, Array, Layer, Layers, Many, Several, Value
+from typedbatch.mypy.batches.content import Items
+from typedbatch.mypy.engine.names import assigned_in
+from typedbatch.mypy.nodes import nodes_in
+
+if TYPE_CHECKING:
+    from typedbatch.mypy.engine.reading import Reading
+
+_HOME: Final = "torch.nn.modules."
+_PARAMETERS: Final = frozenset({"torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer"})
+_KEPT: Final = _PARAMETERS | {
+    "copy.copy",
+    "copy.deepcopy",
+    "torch.compile",
+    "torch.jit._script.script",
+    "torch.nn.parallel.data_parallel.DataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel",
+    "torch.nn.utils.parametrizations.orthogonal",
+    "torch.nn.utils.parametrizations.spectral_norm",
+    "torch.nn.utils.parametrizations.weight_norm",
+    "torch.nn.utils.spectral_norm.spectral_norm",
+    "torch.nn.utils.weight_norm.weight_norm",
+}
+"""Functions that give a layer, or an array, as they were given it."""
+_MOVES: Final = frozenset(
+    [
+        "to",
+        "cuda",
+        "cpu",
+        "eval",
+        "train",
+        "requires_grad_",
+        "float",
+        "double",
+        "half",
+        "bfloat16",
+        "share_memory",
+        "apply",
+        "type",
+    ]
+)
+"""Methods of a layer that give the layer itself."""
+
+Read = Callable[[CallExpr], Arguments | None]
+
+
+class Layered:
+    """Reads calls that have to do with layers.
+
+    Args:
+        reading: What reads other expressions.
+        arguments: What reads the arguments of a call.
+    """
+
+    def __init__(self, reading: Reading, arguments: Read) -> None:
+        self._reading = reading
+        self._arguments = arguments
+
+    def read(self, node: CallExpr) -> Value:
+        """Return the layer that a call gives; None for any other call."""
+        callee = node.callee
+        name = callee.fullname if isinstance(callee, RefExpr) else ""
+        if name.startswith(_HOME):
+            return self._made(node, name.rpartition(".")[2])
+        if name in _KEPT and node.args and node.arg_kinds[0] is ARG_POS:
+            found = self._fixed(node.args[0])
+            if found is not None or name not in _PARAMETERS:
+                return found
+            made = self._reading.read(node.args[0])
+            return made if isinstance(made, Array) else None
+        if isinstance(callee, MemberExpr) and callee.name in _MOVES:
+            owner = self.layer(callee.expr)
+            if owner is not None:
+                self._arguments(node)
+            return owner
+        function = callee.node if isinstance(callee, RefExpr) else None
+        if isinstance(function, FuncDef) and node.args and node.arg_kinds[0] is ARG_POS and _gives_first(function):
+            return self.layer(node.args[0])
+        return None
+
+    def _made(self, node: CallExpr, name: str) -> Value:
+        constructor = LAYERS.get(name)
+        if constructor is None and name not in ("ModuleList", "ModuleDict"):
+            return None
+        arguments = self._arguments(node)
+        if arguments is None:
+            return None
+        if constructor is not None:
+            return Layer(constructor(arguments))
+        held = arguments.get(0, "modules")
+        if name == "ModuleList":
+            return held if is_fixed(held) else None
+        whole = self._reading.known.objects.whole(held)
+        if not isinstance(whole, Items) or not whole.keyed or whole.escaped:
+            return None
+        return Layers({key: value for key, value in whole.known.items() if is_fixed(value)})
+
+    def layer(self, node: Expression) -> Layer | None:
+        """Return the layer that an expression certainly is."""
+        found = self._fixed(node)
+        return found if isinstance(found, Layer) else None
+
+    def _fixed(self, node: Expression) -> Value:
+        found: Value = None
+        if isinstance(node, NameExpr):
+            found = self._reading.known.get(node.node)
+        elif isinstance(node, MemberExpr):
+            found = self._reading.member(node)
+        elif isinstance(node, IndexExpr) and isinstance(node.base, MemberExpr):
+            found = self._reading.read(node) if self._reading.member(node.base) is not None else None
+        elif isinstance(node, CallExpr):
+            found = self.read(node)
+        return found if is_fixed(found) else None
+
+    def called(self, callee: Expression) -> Layer | None:
+        """Return the layer that is called; ``layer.forward`` is one, too."""
+        if isinstance(callee, MemberExpr) and callee.name in ("forward", "__call__"):
+            callee = callee.expr
+        return self.layer(callee)
+
+
+def is_fixed(value: Value) -> bool:
+    """Is it a layer, or several."""
+    if isinstance(value, Several):
+        return bool(value.items) and all(map(is_fixed, value.items))
+    return isinstance(value, (Layer, Layers)) or (isinstance(value, Many) and is_fixed(value.item))
+
+
+def is_parameter(node: Expression) -> bool:
+    """Is it a call that makes a parameter of a tensor."""
+    return isinstance(node, CallExpr) and isinstance(node.callee, RefExpr) and node.callee.fullname in _PARAMETERS
+
+
+def buffer_in(node: Expression, read: Callable[[Expression], Value]) -> dict[str, Value]:
+    """Return the attribute that ``self.register_buffer("name", tensor)`` makes."""
+    if not isinstance(node, CallExpr) or not isinstance(node.callee, MemberExpr) or len(node.args) < 2:
+        return {}
+    name = node.args[0]
+    if node.callee.name != "register_buffer" or not isinstance(name, StrExpr):
+        return {}
+    found = read(node.args[1])
+    return {name.value: found} if isinstance(found, Array) else {}
+
+
+def _gives_first(function: FuncDef) -> bool:
+    """Does a function always return its first argument, as one that initializes the weights of a layer."""
+    arguments: list[Argument] = getattr(function, "arguments", [])  # mypy's cache does not have them
+    first = arguments[0].variable if arguments else None
+    if first is None or first in assigned_in(function.body):
+        return False
+    returned = [node.expr for node in nodes_in(function.body) if isinstance(node, ReturnStmt)]
+    return bool(returned) and all(isinstance(one, NameExpr) and one.node is first for one in returned)
