@@ -235,6 +235,11 @@ def declares(signature: FunctionLike) -> bool:
     return any(_has_key(type_) for type_ in signature.arg_types) or _has_key(signature.ret_type)
 
 
+def declares_result(signature: CallableType) -> bool:
+    """Does a function declare the shape of what it gives."""
+    return _has_key(signature.ret_type)
+
+
 def _has_key(type_: Type, depth: int = 3) -> bool:
     """Is there a declared array in a type; so deep only, as a type may be inside itself."""
     proper = get_proper_type(type_)

@@ -163,7 +163,9 @@ class Flow:
             what = node.lvalues[0]
             name = f'"{what.name}" ' if isinstance(what, nodes.NameExpr) else ""
             self._report.misfit(MisfitError(f"Assignment: {name}{error}", dtype=error.dtype), node)
-        return value
+            return value
+        said = self._known.declared(type_, self._owner, node)
+        return _filled_in(value, said) if isinstance(said, Array) else value
 
     def _names(self) -> dict[str, Size | None]:
         """Sizes of the names in the function's declarations, to which others may be added."""
@@ -543,6 +545,13 @@ def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     Flow(api, report, known, of_module=True, root=tree).statements(
         [one for one in tree.defs if not isinstance(one, elsewhere)]
     )
+
+
+def _filled_in(value: Array, said: Array) -> Array:
+    """Return an array with the sizes that only its annotation knows."""
+    if value.axes is None or said.axes is None or len(value.axes) != len(said.axes):
+        return value
+    return value.shaped([two if one.size is None else one for one, two in zip(value.axes, said.axes, strict=True)])
 
 
 def _dtype(value: Array) -> str:

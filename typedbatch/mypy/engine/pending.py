@@ -6,13 +6,15 @@ our own, whose body calls a hook of ours; that one goes through each function in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from mypy.nodes import GDEF, Block, CallExpr, ExpressionStmt, FuncDef, MypyFile, NameExpr
+from mypy.nodes import GDEF, Block, CallExpr, ClassDef, Decorator, ExpressionStmt, FuncDef, MypyFile, NameExpr
 from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
+from typedbatch.mypy.arrays.declared import declares_result
 from typedbatch.mypy.batches.owned import Owned
 from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import unanswered
@@ -68,12 +70,23 @@ def look(ctx: FunctionContext) -> Type:
     report.members = members_of(ctx.api, tree)
     report.program = program_of(tree.path, tree.fullname)
     publish(ctx.api, NAMES, lambda: digest_of_file(tree.path))
-    for function in _pending.pop(tree, {}):
+    waiting = _pending.pop(tree, {})
+    for function in [*waiting, *(one for one in _declared(tree) if one not in waiting)]:
         with reporting_for(ctx.api, function):
             _go_through(ctx.api, report, tree, function)
     for question in unanswered():
         ctx.api.fail(question.message, question.place, code=question.code)
     return ctx.default_return_type
+
+
+def _declared(tree: MypyFile) -> Iterator[FuncDef]:
+    """Yield the functions of a file whose result has a declared shape; one may call nothing, and return an argument."""
+    for statement in tree.defs:
+        for inner in statement.defs.body if isinstance(statement, ClassDef) else [statement]:
+            function = inner.func if isinstance(inner, Decorator) else inner
+            type_ = function.type if isinstance(function, FuncDef) else None
+            if isinstance(function, FuncDef) and isinstance(type_, CallableType) and declares_result(type_):
+                yield function
 
 
 def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> None:

@@ -141,11 +141,21 @@ class Reading:
         found = self.known.get(node.node)
         if found is not None or not isinstance(node.node, Var):
             return found
+        constant = self._constant(node)
+        if constant is not None:
+            return constant
         type_ = self.type_of(node)
         found = None if type_ is None else self.known.of_type(type_, node)
         if isinstance(found, (Size, Record, Ref)):
             self.known.put(node.node, found)  # until it is assigned to, it stays what it is
         return found
+
+    def _constant(self, node: nodes.NameExpr) -> Size | None:
+        """Return a whole number that the top of this file gives a name in capitals, once."""
+        tree = module_around(self.api) if node.name.isupper() and node.kind == nodes.GDEF else None
+        bindings = scope_of(self.api, tree).bindings_of(node.node) if tree is not None else []
+        value = bindings[0].value if len(bindings) == 1 else None
+        return number(value.value) if isinstance(value, nodes.IntExpr) else None
 
     def _member(self, node: nodes.MemberExpr) -> Value:
         module = module_of(node.expr)
