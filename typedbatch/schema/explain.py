@@ -162,7 +162,7 @@ class Explainer:
             if value is not _ABSENT:
                 with self.readable(path):
                     self.value(value, field, path, computed)
-                if len(self.problems) == before or field.steps is Steps.ONE:
+                if field.steps is Steps.ONE or (field.steps is Steps.FIRST and len(self.problems) == before):
                     sound[field.name] = value
             elif not field.optional:
                 hint = "" if self.trying else spare.hint(field)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from typedbatch._steps import Steps
@@ -16,11 +17,6 @@ from typedbatch.schema.size_conflicts import show_sizes
 Sizes = tuple[int, ...]
 Found = tuple[str, str, str, str]
 """Dotted name of a field, what is expected of it, what it has, and a hint."""
-
-
-def marked(schema: Schema, steps: Steps) -> tuple[Field, ...]:
-    """Return the fields of a schema with such a relation to the steps."""
-    return tuple(field for field in schema.fields if field.steps is steps)
 
 
 def is_plain(field: Field) -> bool:
@@ -70,7 +66,7 @@ def problems(values: Mapping[str, Any], schema: Schema) -> Iterator[Found]:
         schema: Declaration of the batch.
     """
     ones = {name: shape for name in _names(schema, Steps.ONE) if (shape := shape_of(values.get(name)))}
-    if not ones:
+    if not any(shape[1:] for shape in ones.values()):  # one number per row in all of them
         return
     counts = Counter(shape[1:] for shape in ones.values())
     usual = min((rest for rest, count in counts.items() if count == max(counts.values())), key=len)
@@ -97,8 +93,9 @@ def problems(values: Mapping[str, Any], schema: Schema) -> Iterator[Found]:
         yield name, f"a shape that begins with {begin}, that of {', '.join(like[:3])}", f"shape {show_sizes(shape)}", ""
 
 
-def _names(schema: Schema, steps: Steps) -> list[str]:
-    return [field.name for field in marked(schema, steps)]
+@cache
+def _names(schema: Schema, steps: Steps) -> tuple[str, ...]:
+    return tuple(field.name for field in schema.fields if field.steps is steps)
 
 
 def _hint(name: str, value: Any, shape: Sizes, usual: Sizes, schema: Schema) -> str:
