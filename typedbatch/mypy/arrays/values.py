@@ -198,10 +198,9 @@ class Distribution:
     event: tuple[Axis, ...]
 
 
-Value: TypeAlias = (
-    "Array | Size | Literal | Scalar | DType | Span | Several | Many | Record | Layer | Layers | Distribution | Ref | "
-    "None"
-)
+Plain: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many"
+"""Arrays, and what operations on them are called with."""
+Value: TypeAlias = "Plain | Record | Layer | Layers | Distribution | Ref | None"
 
 
 class MisfitError(Exception):
