@@ -134,14 +134,14 @@ def wrong_dtype_write(array: Array, integers: NDArray[np.int64]) -> float:
 
 
 def too_early_argument(array: Array) -> float:
-    rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array, truncated=array, info=Batch())
+    rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array > 0, truncated=array > 0, info=Batch())
     return mean_return(rollout)  # wrong
     # right: rollout.returns = rollout.rew[::-1].cumsum()[::-1]
     # right: return mean_return(rollout)
 
 
 def int_argument(array: Array) -> float:
-    rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array, truncated=array, info=Batch())
+    rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array > 0, truncated=array > 0, info=Batch())
     rollout.returns = rollout.rew[::-1].cumsum()[::-1]
     return mean_return(3)  # wrong
     # right: return mean_return(rollout)
@@ -155,14 +155,14 @@ def own_field_lacks(array: Array) -> float:
 
 
 def arrays_for_tensors(array: Array) -> float:
-    rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array, truncated=array, info=Batch())
+    rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array > 0, truncated=array > 0, info=Batch())
     rollout.returns = rollout.rew[::-1].cumsum()[::-1]
     return mean_return_of_tensors(rollout)  # wrong
     # right: return mean_return_of_tensors(rollout.copy().to_torch())
 
 
 def tensors_for_arrays(tensor: Tensor) -> float:
-    rollout = Batch(obs=tensor, obs_next=tensor, act=tensor, rew=tensor, terminated=tensor, info=Batch())
+    rollout = Batch(obs=tensor, obs_next=tensor, act=tensor, rew=tensor, terminated=tensor > 0, info=Batch())
     rollout.truncated = torch.zeros_like(tensor)
     rollout.returns = rollout.rew.cumsum(0)
     return mean_return(rollout)  # wrong
@@ -211,7 +211,7 @@ def stack_then_misspelt(array: Array) -> float:
 
 
 def wrong_stage_returned(array: Array) -> BatchWithReturnsProtocol:
-    rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array, truncated=array, info=Batch())
+    rollout = Batch(obs=array, obs_next=array, act=array, rew=array, terminated=array > 0, truncated=array > 0, info=Batch())
     return rollout  # wrong
     # right: rollout.returns = rollout.rew[::-1].cumsum()[::-1]
     # right: return rollout
@@ -239,7 +239,7 @@ def open_batch_read_by_dot(loaded: Batch) -> float:
 
 def samples() -> dict[str, object]:
     a = np.ones(4)
-    rollout = Batch(obs=a, obs_next=a, act=a, rew=a, terminated=a, truncated=a, info=Batch())
+    rollout = Batch(obs=a, obs_next=a, act=a, rew=a, terminated=a > 0, truncated=a > 0, info=Batch())
     return {
         "array": a,
         "obs": np.ones((4, 3)),

@@ -95,8 +95,8 @@ def open_batch_read_by_dot(loaded: Batch) -> float:
 def samples() -> dict[str, object]:
     a = np.ones(4)
     t = torch.ones(4)
-    rollout = RolloutBatch(obs=a, info=Batch(), obs_next=a, act=a, rew=a, terminated=a, truncated=a)
-    tensors = BatchWithReturns(obs=t, info=Batch(), obs_next=t, act=t, rew=t, terminated=t, truncated=t, returns=t)
+    rollout = RolloutBatch(obs=a, info=Batch(), obs_next=a, act=a, rew=a, terminated=a > 0, truncated=a > 0)
+    tensors = BatchWithReturns(obs=t, info=Batch(), obs_next=t, act=t, rew=t, terminated=t > 0, truncated=t > 0, returns=t)
     return {
         "array": a,
         "obs": np.ones((4, 3)),
