@@ -231,9 +231,9 @@ class Body:
         self.depth += 1
         self.settled(partial(self.each_field, schema.fields, values))
         self.depth -= 1
-        self.steps(schema.fields, values)
+        self.one_shape(schema.fields, values)
 
-    def steps(self, fields: Sequence[Field], values: Sequence[str]) -> None:
+    def one_shape(self, fields: Sequence[Field], values: Sequence[str]) -> None:
         """Write the check that fields with one number per step have one shape, with which the marked others begin."""
         pairs = [*zip(fields, values, strict=True)]
         ones = [value for field, value in pairs if field.steps is Steps.ONE]

@@ -1,4 +1,4 @@
-"""What the functions of networks may be called with: convolutions, pools, attention, norms."""
+"""Random arguments for the functions of networks: convolutions, pools, attention and norms."""
 
 from __future__ import annotations
 

@@ -94,3 +94,7 @@ def test_what_does_not_fit_is_reported(name, sizes, pattern, given_, text):
     with pytest.raises(MisfitError) as raised:
         call(name, tensor(*sizes), pattern, **given_)
     assert str(raised.value) == text
+
+
+def test_a_part_without_elements_is_unknown():
+    assert call("rearrange", tensor(N, L), "b (h d) -> b h d", h=0) == "(N, 0, ?)"

@@ -163,7 +163,7 @@ OF_SEVERAL = {
     "TransformerDecoderLayer",
     "TransformerEncoder",
 }
-"""What takes several tensors, or other layers: see below."""
+"""Layers of several tensors or of other layers, which have tests of their own."""
 DRAWS |= {name: lambda random: (((-1,), {}), (N, K)) for name in ("LogSoftmax", "Softmax", "Softmin")}
 DRAWS |= {f"Dropout{dims}d": channels_only(dims + 2) for dims in (1, 2, 3)}
 for _name in LAYERS.keys() - DRAWS.keys() - OF_SEVERAL:

@@ -110,7 +110,7 @@ def differs(draw: Draws, told: Value, real: Any) -> str:
             return f"{type(real).__name__} is not {told}"
         items = [told.item] * len(real) if isinstance(told, Many) else [*told.items]
         for axis in (axis for item in items if isinstance(item, Array) for axis in item.axes or ()):
-            draw.count(axis.size or number(1))  # which is no number if sizes cannot be divided
+            draw.count(axis.size or number(1))  # raises RestError if a size cannot be divided
         if len(items) != len(real):
             return f"{len(real)} are not {len(items)}"
         return next(filter(None, (differs(draw, one, other) for one, other in zip(items, real, strict=True))), "")

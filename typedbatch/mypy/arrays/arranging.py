@@ -116,7 +116,7 @@ def _moved(old: Axes, new: Axes) -> Size | None:
 
 
 def _steps(axes: Axes) -> dict[Size, Size | None]:
-    """How many numbers are between neighbors along each named axis; None if it is not known, or two have one name."""
+    """Return the distance between neighbors along each named axis; None if unknown, or if two axes have one name."""
     out: dict[Size, Size | None] = {}
     for at, axis in enumerate(axes):
         size = axis.size

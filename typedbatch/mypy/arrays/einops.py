@@ -79,9 +79,11 @@ def _learn(groups: list[Group], axes: Axes, found: dict[str, Axis], what: str) -
             if apart(axis, Axis(inside)):
                 raise MisfitError(f"{what}: ({' '.join(group)}) is {inside} and {axis}")
             continue
+        if inside.number == 0:
+            continue
         if axis.size.number is not None and inside.number is not None and axis.size.number % inside.number:
             raise MisfitError(f"{what}: {axis} is no multiple of {inside}")
-        _bound(open_[0], Axis(axis.size.over(inside) if inside.number != 0 else None), found, what)
+        _bound(open_[0], Axis(axis.size.over(inside)), found, what)
 
 
 def _of(name: str, found: Mapping[str, Axis]) -> Axis:

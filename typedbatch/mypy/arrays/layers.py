@@ -8,6 +8,7 @@ from typing import Final
 from typedbatch.mypy.arrays import attention, windows
 from typedbatch.mypy.arrays.arranging import flatten, unflatten
 from typedbatch.mypy.arrays.asking import UnsureError, array_of, axes_of, require, sized, understood
+from typedbatch.mypy.arrays.normalizing import require_last
 from typedbatch.mypy.arrays.picking import embedding
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.splitting import glu
@@ -20,7 +21,6 @@ from typedbatch.mypy.arrays.values import (
     Operation,
     Several,
     Value,
-    sizes_of,
 )
 
 ONE = number(1)
@@ -106,17 +106,10 @@ def _normal_of_last(name: str) -> Constructor:
     """``LayerNorm(normalized_shape)``: the last axes are of that shape."""
 
     def construct(made: Arguments) -> Operation:
-        shape = sizes_of(made.get(0, "normalized_shape"))
-
         @understood(1, "input")
         def call(arguments: Arguments) -> Value:
             array = array_of(arguments, 0, "input")
-            axes = axes_of(array)
-            if shape is None or len(shape) > len(axes):
-                raise UnsureError
-            for at, axis in enumerate(shape[::-1], 1):
-                require(axes, -at, axis.size, name, array)
-            return array.typed(None)
+            return require_last(array, made.get(0, "normalized_shape"), name).typed(None)
 
         return call
 

@@ -37,7 +37,5 @@ def _mark(analyser: Any, argument: object) -> str | None:
 
 def mark_of(owner: TypeInfo, field: str) -> str | None:
     """Return the name of the mark of a field, by the class that declares it: ``PerStep``, ``Flag``, ``StepsFirst``."""
-    for base in owner.mro:
-        if field in base.names:
-            return base.metadata.get(_KEPT, {}).get(field)
-    return None
+    base = owner.get_containing_type_info(field)
+    return base.metadata.get(_KEPT, {}).get(field) if base is not None else None

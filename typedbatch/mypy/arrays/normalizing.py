@@ -8,18 +8,27 @@ from typedbatch.mypy.arrays.asking import UnsureError, array_of, axes_of, of_tor
 from typedbatch.mypy.arrays.values import Arguments, Array, Operation, Value, sizes_of
 
 
+def require_last(array: Array, shape: Value, name: str) -> Array:
+    """Return an array after checking that its last axes are of a shape.
+
+    Raises:
+        MisfitError: They certainly are not.
+        UnsureError: It is not known.
+    """
+    axes, last = axes_of(array), sizes_of(shape)
+    if last is None or len(last) > len(axes):
+        raise UnsureError
+    for at, axis in enumerate(last[::-1], 1):
+        require(axes, -at, axis.size, name, array)
+    return array
+
+
 def _of_last(name: str) -> Operation:
     """``layer_norm(x, normalized_shape)``: the last axes are of that shape."""
 
     @understood(5, "normalized_shape", "weight", "bias", "eps")
     def call(arguments: Arguments) -> Value:
-        array, shape = array_of(arguments), sizes_of(arguments.get(1, "normalized_shape"))
-        axes = axes_of(array)
-        if shape is None or len(shape) > len(axes):
-            raise UnsureError
-        for at, axis in enumerate(shape[::-1], 1):
-            require(axes, -at, axis.size, name, array)
-        return Array(axes, array.dtypes, torch=True)
+        return require_last(array_of(arguments), arguments.get(1, "normalized_shape"), name)
 
     return call
 

@@ -1,6 +1,6 @@
-"""How many axes a run of axes has, ``*b`` and ``...``: a function is read once for each of a few numbers.
+"""Numbers of axes for runs such as ``*b`` and ``...``: a function is read once for each of a few numbers.
 
-What is reported of a function holds for every such number. So the tables of operations know plain axes only.
+A report is kept only if it comes with every number. So the tables of operations know plain axes only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Ranks:
         self._met: dict[Key, bool] = {}
         self._owners: dict[int, int] = {}
         self.asked_rank = False
-        """Whether the function asks how many axes an array has."""
+        """Whether the function reads the number of axes of an array."""
 
     def count(self, run: str, scope: int, *, may_be_empty: bool = False) -> int | None:
         """Return the number of axes of a run; None in a function that has too many of them.

@@ -36,12 +36,12 @@ Monomial = tuple[Name, ...]
 
 
 class _Quotient(NamedTuple):
-    """A size that is another one divided by a third.
+    """A quotient of two sizes.
 
     Attributes:
-        of: what is divided.
-        by: by what.
-        exact: there is no rest.
+        of: Dividend.
+        by: Divisor.
+        exact: Whether the division has no remainder.
     """
 
     of: Size
@@ -159,7 +159,7 @@ def named(name: Name) -> Size:
 
 
 def divided_in(name: Name) -> tuple[Size, Size, bool] | None:
-    """Return what a size is the quotient of, and whether without a rest; None if it is no quotient."""
+    """Return dividend and divisor of a quotient, and whether the division is exact; None for any other size."""
     found = _quotients.get(name)
     return None if found is None else (found.of, found.by, found.exact)
 

@@ -282,10 +282,10 @@ def field_declared(owner: Record, name: str) -> Declared | None:
     type_ = _type_of_field(found.node)
     if type_ is None:
         return None
-    mark = mark_of(info, name)
-    if mark is None:
+    mark, base = mark_of(info, name), info.get_containing_type_info(name)
+    if mark is None or base is None:
         return declared_by(type_)
-    actual = expand_type_by_instance(type_, map_instance_to_supertype(owner.type, _declaring(info, name)))
+    actual = expand_type_by_instance(type_, map_instance_to_supertype(owner.type, base))
     return _marked(declared_by(actual), actual, mark)
 
 
@@ -295,10 +295,6 @@ def _type_of_field(node: object) -> Type | None:
     if isinstance(node, Decorator) and isinstance(node.func.type, CallableType):
         return node.func.type.ret_type if node.func.is_property else None
     return None
-
-
-def _declaring(info: TypeInfo, name: str) -> TypeInfo:
-    return next(base for base in info.mro if name in base.names)
 
 
 def _marked(declared: Declared | None, actual: Type, mark: str) -> Declared | None:

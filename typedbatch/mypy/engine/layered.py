@@ -96,9 +96,10 @@ class Layered:
                 self._arguments(node)
             return owner
         function = callee.node if isinstance(callee, RefExpr) else None
-        if isinstance(function, FuncDef) and node.args and node.arg_kinds[0] is ARG_POS and _gives_first(function):
-            return self.layer(node.args[0])
-        return None
+        if not isinstance(function, FuncDef) or not node.args or node.arg_kinds[0] is not ARG_POS:
+            return None
+        given = self.layer(node.args[0])
+        return given if given is not None and _gives_first(function) else None
 
     def _made(self, node: CallExpr, name: str) -> Value:
         constructor = LAYERS.get(name)

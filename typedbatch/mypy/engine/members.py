@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
-from mypy.nodes import FuncDef, MypyFile, TypeInfo
+from mypy.nodes import AssignmentStmt, Expression, FuncDef, IndexExpr, MemberExpr, MypyFile, TypeInfo
 
 from typedbatch.mypy.arrays.values import Value
 from typedbatch.mypy.engine.scopes import scope_of
+from typedbatch.mypy.nodes import nodes_in
 
 MODULE = "torch.nn.modules.module.Module"
+_GROWS = frozenset({"append", "extend", "insert", "add_module", "update", "pop"})
 
 
 class Members:
@@ -36,8 +39,19 @@ class Members:
             found = self._of(base).get(name) if base.module_name == self._tree.fullname else None
             if found is not None:
                 is_set_once = scope_of(self._api, self._tree).held[name].bound <= 1  # none for a buffer
-                return found if is_set_once else None
+                return found if is_set_once and name not in self._grown else None
         return None
+
+    @cached_property
+    def _grown(self) -> set[str]:
+        """Attributes whose layers are added to or replaced somewhere in the file."""
+        changed: list[Expression] = []
+        for node in nodes_in(self._tree):
+            if isinstance(node, MemberExpr) and node.name in _GROWS:
+                changed.append(node.expr)
+            elif isinstance(node, AssignmentStmt):
+                changed += [target.base for target in node.lvalues if isinstance(target, IndexExpr)]
+        return {node.name for node in changed if isinstance(node, MemberExpr)}
 
     def _of(self, owner: TypeInfo) -> Mapping[str, Value]:
         if owner not in self._made:

@@ -1,7 +1,8 @@
 """When shapes are looked at: at the end of a file, when mypy knows all types in it.
 
 mypy checks what it has put off after the rest of a file. The first hook that is called in a file puts off a function of
-our own, whose body calls a hook of ours; that one goes through each function in which hooks have been called.
+our own, whose body calls a hook of ours. That one goes through each function in which hooks have been called, or whose
+result has a declared shape.
 """
 
 from __future__ import annotations

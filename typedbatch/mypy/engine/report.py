@@ -68,7 +68,7 @@ class Report:
             self._misfits.discard(context)
 
     def read(self, read: Callable[[], None]) -> None:
-        """Read a function, and keep the misfits that it has whatever the number of axes of its runs."""
+        """Read a function, and keep the misfits that do not depend on the number of axes of its runs."""
         self.ranks = Ranks()
         read()
         ranks, said, kept = self.ranks, self._said, set(self._misfits)
@@ -77,7 +77,7 @@ class Report:
             self.ranks, self._said, self._misfits = other, {}, set()
             read()
             first = min((context.line for context in self._misfits), default=None)
-            fails = None if ranks.asked_rank else first  # nothing behind a misfit is read with these numbers of axes
+            fails = None if ranks.asked_rank else first  # what is behind it was not read with these numbers
             dropped |= {one for one in kept if one not in self._misfits and (fails is None or one.line < fails)}
         self._said = {one: say for one, say in said.items() if one not in dropped}
         self._misfits = set()
