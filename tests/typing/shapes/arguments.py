@@ -61,6 +61,17 @@ def lerp(d: Draws) -> Call:
     return call(one, other, number_or(d, d.like(other)))
 
 
+def added(d: Draws) -> Call:
+    one = d.array(None, *FLOATS)
+    other = d.like(one, *FLOATS)
+    return call(one, other, d.like(other, *FLOATS))
+
+
+def bounded(d: Draws) -> Call:
+    one = d.array(None, *FLOATS)
+    return call(one, d.pick(d.like(one, *FLOATS), number(2), Literal(0.5)))
+
+
 def filled(d: Draws) -> Call:
     return call(d.array(), number(1))
 
@@ -176,7 +187,7 @@ def one_hot(d: Draws) -> Call:
 def items(d: Draws, count: int | None = None) -> Value:
     one = d.array()
     if d.chance(0.15):
-        return Many(one)
+        return Many(one, d.pick(None, d.size()))
     return Several((one, *(d.like(one) for _ in range(d.pick(0, 1, 1, 2)))), listed=d.chance(0.5))
 
 
@@ -462,6 +473,22 @@ def index_write(d: Draws) -> Call:
     return call(one, number(at), d.array([index], "int64"), Array(tuple(axes), one.dtypes, d.torch))
 
 
+def index_sum(d: Draws) -> Call:
+    one, at, index, source = index_write(d).given
+    assert isinstance(source, Array)
+    return call(one, at, index, Array(d.near(source.axes or ()), source.dtypes, d.torch))
+
+
+def scatter_reduced(d: Draws) -> Call:
+    return call(*scatter(d).given, reduce=Literal("sum"))
+
+
+def padded(d: Draws) -> Call:
+    one = d.array(d.shape(1), "float32")
+    parts = [Array((d.axis(), *d.near((one.axes or ())[1:])), one.dtypes, d.torch) for _ in range(d.pick(1, 2, 3))]
+    return call(Several(tuple(parts), listed=True), d.maybe(Literal(d.chance(0.5))))
+
+
 def index_fill(d: Draws) -> Call:
     return call(*index_write(d).given[:3], number(0))
 
@@ -600,7 +627,7 @@ FUNCTIONS: dict[str, Draw] = {
             "add", "sub", "subtract", "mul", "multiply", "floor_divide", "remainder", "pow", "power", "eq", "ne",
             "not_equal", "lt", "less", "le", "less_equal", "gt", "greater", "ge", "greater_equal", "bitwise_and",
             "bitwise_or", "bitwise_xor", "minimum", "maximum", "fmin", "fmax", "logical_and", "logical_or",
-            "logical_xor", "isclose", "copy_", "add_", "sub_", "mul_", "div_",
+            "logical_xor", "isclose", "copy_", "add_", "sub_", "mul_", "div_", "fmod", "logaddexp", "arctan2", "hypot",
         ),
         pair,
     ),
@@ -612,7 +639,9 @@ FUNCTIONS: dict[str, Draw] = {
             "absolute", "neg", "negative", "clone", "detach", "contiguous", "copy", "relu", "leaky_relu", "cpu", "cuda",
             "dropout", "requires_grad_", "nan_to_num", "square", "zero_", "positive", "ascontiguousarray", "detach_",
             "isnan", "isfinite", "isinf", "logical_not", "signbit", "sign", "floor", "ceil", "round", "trunc", "sgn",
-            "fliplr", "flipud", "bernoulli", "ravel", "t", "adjoint", "argwhere", "unique",
+            "reciprocal", "arccos", "arcsin", "arctan", "sinh", "cosh", "relu_", "uniform_", "normal_", "exponential_",
+            "log_", "exp_", "sqrt_", "neg_", "tanh_", "sigmoid_", "diag_embed", "fliplr", "flipud", "bernoulli",
+            "ravel", "t", "adjoint", "argwhere", "unique",
         ),
         alone,
     ),
@@ -624,7 +653,12 @@ FUNCTIONS: dict[str, Draw] = {
     "flip": turned,
     "roll": rolled,
     **dict.fromkeys(("tril", "triu"), triangle),
-    "index_fill_": index_fill,
+    **dict.fromkeys(("addcmul", "addcdiv"), added),
+    **dict.fromkeys(("clamp_min", "clamp_max", "clamp_min_", "clamp_max_"), bounded),
+    **dict.fromkeys(("index_fill", "index_fill_"), index_fill),
+    **dict.fromkeys(("index_add", "index_copy"), index_sum),
+    "scatter_reduce": scatter_reduced,
+    "pad_sequence": padded,
     **dict.fromkeys(("index_add_", "index_copy_"), index_write),
     **dict.fromkeys(("scatter", "scatter_"), scatter_value),
     **dict.fromkeys(("scatter_add", "scatter_add_"), scatter),
@@ -655,13 +689,14 @@ FUNCTIONS: dict[str, Draw] = {
     **dict.fromkeys(
         (
             "sum", "nansum", "prod", "mean", "nanmean", "std", "var", "amax", "amin", "argmax", "argmin", "any", "all",
-            "logsumexp", "count_nonzero",
+            "logsumexp", "count_nonzero", "std_mean", "var_mean",
         ),
         reduced,
     ),
     **dict.fromkeys(("max", "min", "median"), greatest),
     "norm": norm,
-    **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp", "softmax", "log_softmax", "softmin"), cumulated),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), cumulated),
+    **dict.fromkeys(("softmax", "log_softmax", "softmin"), cumulated),
     **dict.fromkeys(("sort", "argsort"), sort),
     "topk": topk,
     "normalize": normalized,

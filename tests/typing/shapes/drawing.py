@@ -149,7 +149,7 @@ class Draws:
         if isinstance(value, Several):
             return replace(value, items=tuple(map(self.blurred, value.items)))
         if isinstance(value, Many):
-            return Many(self.blurred(value.item))
+            return replace(value, item=self.blurred(value.item))
         if isinstance(value, Literal) and isinstance(value.value, (bool, float)) and self.chance(0.2):
             return Scalar()
         if isinstance(value, Size) and (value.number or 0) > 0 and self.chance(0.1):
@@ -194,7 +194,8 @@ class Draws:
         if isinstance(value, Several):
             return [*map(self.real, value.items)] if value.listed else tuple(map(self.real, value.items))
         if isinstance(value, Many):
-            return [self.real(value.item) for _ in range(self.pick(1, 2, 3))]
+            count = self.pick(1, 2, 3) if value.count is None else self.count(value.count)
+            return [self.real(value.item) for _ in range(count)]
         if isinstance(value, DType):
             (name,) = value.dtypes
             return getattr(torch if self.torch else np, name if self.torch or name != "bool" else "bool_")

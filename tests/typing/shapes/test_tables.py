@@ -36,7 +36,7 @@ def homes(kind: str, name: str) -> list[Any]:
     """Where an operation is found."""
     if kind == "function" and name in losses.FUNCTIONS:
         return [torch.nn.functional]  # torch has some of the same name that nobody is meant to call
-    places = (np, torch, torch.nn.functional) if kind == "function" else (np.ndarray, torch.Tensor)
+    places = (np, torch, torch.nn.functional, torch.nn.utils.rnn) if kind == "function" else (np.ndarray, torch.Tensor)
     return [place for place in places if hasattr(place, name)]
 
 

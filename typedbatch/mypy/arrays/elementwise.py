@@ -76,8 +76,8 @@ def _axis(a: Axis | None, b: Axis | None, one: tuple[Axis, ...], other: tuple[Ax
     if a.one or b.one:
         return b if a.one else a
     if a.size is None or b.size is None:
-        size = a.size or b.size
-        return Axis(size) if size is not None and size.number is not None else UNKNOWN
+        size, most = a.size or b.size, a.most or b.most
+        return Axis(size) if size is not None and (size.number is not None or size == most) else UNKNOWN
     if a.size == b.size:
         return Axis(a.size, step=a.step or b.step)
     if differ(a.size, b.size):
@@ -237,6 +237,11 @@ def _binary_function(sign: str) -> Operation:
     return call
 
 
+def _floating_pair(arguments: Arguments) -> Value:
+    out = _binary_function("+")(arguments)
+    return out.typed(None) if isinstance(out, Array) else None
+
+
 def _flags(arguments: Arguments) -> Value:
     array = arguments.array(0, "input", "x")
     return None if array is None else array.typed(BOOL)
@@ -282,38 +287,44 @@ def where(arguments: Arguments) -> Value:
 
 _SIGNS = {
     "add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "*", "div": "/", "divide": "/",
-    "true_divide": "/", "floor_divide": "//", "remainder": "%", "pow": "**", "power": "**",
+    "true_divide": "/", "floor_divide": "//", "remainder": "%", "fmod": "%", "pow": "**", "power": "**",
     "eq": "==", "ne": "!=", "not_equal": "!=", "lt": "<", "less": "<", "le": "<=", "less_equal": "<=",
     "gt": ">", "greater": ">", "ge": ">=", "greater_equal": ">=",
     "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
 }  # fmt: skip
 _PAIRS = ("minimum", "maximum", "fmin", "fmax")
+_FLOATING_PAIRS = ("logaddexp", "arctan2", "hypot")
 _FLOATING = (
     "exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid",
     "softplus", "gelu", "silu", "logsigmoid", "erf", "elu", "mish", "celu", "selu", "softsign",
+    "arccos", "arcsin", "arctan", "sinh", "cosh",
 )  # fmt: skip
 _KEPT = (
     "neg", "negative", "clone", "detach", "contiguous", "copy", "relu", "leaky_relu", "dropout", "cpu", "cuda",
     "requires_grad_", "nan_to_num", "clamp_", "flip", "fliplr", "flipud", "roll", "zero_", "fill_", "positive", "copy_",
     "detach_", "fill_diagonal_", "masked_fill_", "lerp_", "add_", "sub_", "mul_", "div_", "index_fill_", "scatter_",
-    "scatter_add_", "index_add_", "index_copy_",
+    "scatter_add_", "index_add_", "index_copy_", "index_fill", "clamp_min_", "clamp_max_", "relu_", "uniform_",
+    "normal_", "exponential_", "log_", "exp_", "sqrt_", "neg_", "tanh_", "sigmoid_",
 )  # fmt: skip
 _FLAGS = ("isnan", "isfinite", "isinf", "logical_not", "signbit")
 
 FUNCTIONS: dict[str, Operation] = {
     **{name: _binary_function(sign) for name, sign in _SIGNS.items()},
     **{name: _binary_function("+") for name in _PAIRS},
+    **dict.fromkeys(_FLOATING_PAIRS, _floating_pair),
     **{name: _binary_function("==") for name in ("logical_and", "logical_or", "logical_xor", "isclose")},
     **dict.fromkeys(_FLOATING, floating),
     **dict.fromkeys(_KEPT, kept),
     **dict.fromkeys(_FLAGS, _flags),
-    **dict.fromkeys(("sign", "floor", "ceil", "round", "trunc", "sgn"), same),
+    **dict.fromkeys(("reciprocal", "sign", "floor", "ceil", "round", "trunc", "sgn"), same),
     **dict.fromkeys(("abs", "absolute"), absolute),
     "square": squared,
     **dict.fromkeys(("tril", "triu"), at_least(2)),
     "ascontiguousarray": at_least(1),
     "masked_fill": broadcasting("masked_fill", 3, "mask", "value", keeps=True),
     "lerp": broadcasting("lerp", 3, "end", "weight"),
+    **{name: broadcasting(name, 3, "tensor1", "tensor2") for name in ("addcmul", "addcdiv")},
+    **{name: broadcasting(name, 2, name[-3:]) for name in ("clamp_min", "clamp_max")},
     "clamp": _clamp,
     "clip": _clamp,
     "where": where,

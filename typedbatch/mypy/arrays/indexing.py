@@ -150,7 +150,7 @@ def cut(axis: Axis, span: Span) -> Axis:
         return axis
     size, start, stop, step = axis.size, _bound(span.start), _bound(span.stop), _bound(span.step)
     if size is None or start is None or stop is None or step is None:
-        return _short(span) or UNKNOWN
+        return _short(span) or _at_most(span)
     by = step.number if isinstance(step, Size) else 1
     if by == -1 and is_none(span.start) and is_none(span.stop):
         return Axis(size)
@@ -158,7 +158,7 @@ def cut(axis: Axis, span: Span) -> Axis:
         return UNKNOWN
     left = _between(size, start, stop)
     if left is None:
-        return _short(span) or UNKNOWN
+        return _short(span) or _at_most(span)
     if by > 1:
         if left.number is not None:
             return Axis(number(-(-left.number // by)))
@@ -171,6 +171,12 @@ def _short(span: Span) -> Axis | None:
     """``x[:1]`` is one long, whatever x is."""
     from_front = is_none(span.start) or (isinstance(span.start, Size) and span.start.number == 0)
     return ASKED if from_front and is_none(span.step) and span.stop == ONE else None
+
+
+def _at_most(span: Span) -> Axis:
+    """``x[:T]`` is T long or shorter."""
+    is_bounded = is_none(span.start) and is_none(span.step) and isinstance(span.stop, Size) and _is_certain(span.stop)
+    return Axis(None, most=span.stop) if is_bounded and isinstance(span.stop, Size) else UNKNOWN
 
 
 def _bound(value: Value) -> Size | Literal | None:

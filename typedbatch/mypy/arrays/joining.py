@@ -8,7 +8,9 @@ from typedbatch.mypy.arrays.asking import (
     Axes,
     UnsureError,
     apart,
+    flag_of,
     nonzero,
+    of_torch,
     place_in,
     same_axis,
     same_dtypes,
@@ -80,13 +82,30 @@ def _merge(shapes: Sequence[Axes], what: str, but: int | None = None) -> list[Ax
 @understood(2, *_ITEMS, "dim", "axis")
 def stack(arguments: Arguments) -> Value:
     """``stack([x, y], dim)``."""
-    arrays, many = _items(arguments)
+    arrays, _ = _items(arguments)
     shapes = _shapes(arrays)
     axes = _merge(shapes, "stack")
     out = _of(shapes, arrays, arguments.torch)
     at = place_in((*axes, UNKNOWN), whole_of(arguments, 0, 1, "dim", "axis"), "stack")
-    axes.insert(at, UNKNOWN if many else Axis(number(len(arrays))))
+    given = arguments.get(0, *_ITEMS)
+    axes.insert(at, Axis(given.count if isinstance(given, Many) else number(len(arrays))))
     return out.shaped(axes)
+
+
+@understood(4, "sequences", "batch_first", "padding_value", "padding_side")
+def pad_sequence(arguments: Arguments) -> Value:
+    """``pad_sequence(sequences, batch_first)``: sequences side by side, as long as the longest."""
+    given = arguments.get(0, "sequences")
+    first = flag_of(arguments, 1, "batch_first")
+    arrays = _items(Arguments((given,), torch=True))[0]
+    shapes = _shapes(arrays)
+    broadcasts = any(axis.one for axes in shapes for axis in axes[1:]) or len(set(map(len, shapes))) > 1
+    if len(shapes) < len(arrays) or not shapes[0] or broadcasts:
+        raise UnsureError
+    rest = _merge([axes[1:] for axes in shapes], "pad_sequence")
+    count = len(given.items) if isinstance(given, Several) else None
+    rows = Axis(number(count) if count is not None else given.count if isinstance(given, Many) else None)
+    return Array((rows, UNKNOWN, *rest) if first else (UNKNOWN, rows, *rest), None, torch=True)
 
 
 def _joined(shapes: Sequence[Axes], at: int, what: str, *, torch: bool, many: bool) -> Axes:
@@ -150,6 +169,7 @@ FUNCTIONS: dict[str, Operation] = {
     **dict.fromkeys(("cat", "concatenate", "concat"), cat),
     "hstack": _stacked("hstack", _row, lambda axes: 0 if len(axes) == 1 else 1),
     "vstack": _stacked("vstack", _rows, lambda axes: 0),
+    "pad_sequence": of_torch(pad_sequence),
     "column_stack": _stacked("column_stack", _columns, lambda axes: 1),
 }
 METHODS: dict[str, Operation] = {}

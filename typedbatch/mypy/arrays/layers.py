@@ -228,3 +228,22 @@ LAYERS: Final[dict[str, Constructor]] = {
     "Unflatten": unflattened,
 }
 """Layers by the names of their classes: from the arguments of a constructor to what a call gives."""
+
+
+def _of_linear(made: Arguments) -> dict[str, Value]:
+    takes, gives = made.get(0, "in_features"), made.get(1, "out_features")
+    weight = Array((sized(gives), sized(takes)), None, torch=True)
+    return {"in_features": takes, "out_features": gives, "weight": weight}
+
+
+def _of_embedding(made: Arguments) -> dict[str, Value]:
+    rows, width = made.get(0, "num_embeddings"), made.get(1, "embedding_dim")
+    weight = Array((sized(rows), sized(width)), None, torch=True)
+    return {"num_embeddings": rows, "embedding_dim": width, "weight": weight}
+
+
+ATTRIBUTES: Final[dict[str, Callable[[Arguments], dict[str, Value]]]] = {
+    "Embedding": _of_embedding,
+    "Linear": _of_linear,
+}
+"""What attributes of a layer are, by the arguments of its constructor."""

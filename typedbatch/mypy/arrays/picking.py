@@ -73,7 +73,7 @@ def gather(arguments: Arguments) -> Value:
 
 
 def _scatter(what: str) -> Operation:
-    @understood(4, "dim", *_INDEX, "src", "value", "reduce")
+    @understood(5, "dim", *_INDEX, "src", "value", "reduce", "include_self")
     def call(arguments: Arguments) -> Value:
         array, index = array_of(arguments), _index(arguments, 2, what)
         axes, source = axes_of(array), arguments.get(3, "src", "value")
@@ -82,6 +82,24 @@ def _scatter(what: str) -> Operation:
             _require_inside(index.axes, axes, at, what)
             if isinstance(source, Array) and source.axes is not None:
                 _require_inside(index.axes, source.axes, -1, what)
+        return array
+
+    return call
+
+
+def _put(what: str) -> Operation:
+    """``index_add(x, dim, index, source)``: the source is like x, with a row for each place."""
+
+    @understood(4, "dim", *_INDEX, "source", "alpha")
+    def call(arguments: Arguments) -> Value:
+        array, index = array_of(arguments), _index(arguments, 2, what)
+        axes, source = axes_of(array), arguments.get(3, "source")
+        at = place_in(axes, whole_of(arguments, 0, 1, "dim"), what)
+        if not isinstance(source, Array) or source.axes is None or index.axes is None or len(index.axes) != 1:
+            return array
+        expected = (*axes[:at], index.axes[0], *axes[at + 1 :])
+        if len(source.axes) != len(axes) or any(map(apart, source.axes, expected)):
+            raise MisfitError(f"{what}: {shown(source.axes)} is added, {shown(expected)} is expected")
         return array
 
     return call
@@ -231,6 +249,16 @@ def diag(arguments: Arguments) -> Value:
     return array.shaped((_diagonal(*axes, offset),))
 
 
+@understood(4, "offset", "dim1", "dim2")
+def diag_embed(arguments: Arguments) -> Value:
+    """``diag_embed(x)``: the last axis along the diagonal of matrices."""
+    array = array_of(arguments)
+    axes = axes_of(array)
+    if len(arguments.given) > 1 or arguments.named or not axes:
+        raise UnsureError
+    return array.shaped((*axes, Axis(axes[-1].size)))
+
+
 @understood(4, "weight", "padding_idx", "max_norm")
 def embedding(arguments: Arguments) -> Value:
     """``embedding(index, weight)``: a row of the weights for each place."""
@@ -247,10 +275,14 @@ _TORCH: dict[str, Callable[[Arguments], Value]] = {
     "gather": gather,
     "scatter": _scatter("scatter"),
     "scatter_add": _scatter("scatter_add"),
+    "scatter_reduce": _scatter("scatter_reduce"),
+    "index_add": _put("index_add"),
+    "index_copy": _put("index_copy"),
     "take_along_dim": take_along,
     "index_select": index_select,
     "masked_select": masked_select,
     "narrow": narrow,
+    "diag_embed": diag_embed,
 }
 _BOTH: dict[str, Operation] = {
     "take": take,

@@ -26,6 +26,7 @@ def _length(reading: Reading, node: CallExpr) -> Value:
     if isinstance(value, Array) and value.axes:
         return value.axes[0].size
     if isinstance(value, Several):
+        reading.known.ranks.asked_rank = True  # it may be a shape
         return number(len(value.items))
     if isinstance(value, Record) and is_batch(value.type.type):
         rows = rows_name(value)
@@ -76,6 +77,8 @@ def _scalar(reading: Reading, node: CallExpr) -> Value:
     return Scalar()
 
 
+_MATHS = ("sqrt", "log", "log2", "log10", "exp", "sin", "cos", "tan", "tanh", "pow", "fabs", "prod")
+
 PYTHONS: Final[dict[str, Callable[[Reading, CallExpr], Value]]] = {
     "builtins.len": _length,
     "builtins.zip": _zipped,
@@ -87,5 +90,6 @@ PYTHONS: Final[dict[str, Callable[[Reading, CallExpr], Value]]] = {
     "builtins.int": _whole,
     "builtins.float": _scalar,
     "builtins.bool": _scalar,
+    **{f"math.{name}": _scalar for name in _MATHS},
 }
 """What each of them gives."""

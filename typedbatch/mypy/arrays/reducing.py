@@ -236,6 +236,23 @@ def _cumulated(what: str) -> Operation:
     return call
 
 
+def _with_places(what: str) -> Operation:
+    """``cummax(x, dim)``: the highest so far, and where it was."""
+    along = _kept_axis(what, _kept)
+
+    def call(arguments: Arguments) -> Value:
+        out = along(arguments)
+        return Several((out, out.typed(INT64))) if isinstance(out, Array) else None
+
+    return call
+
+
+def _two(name: str) -> Operation:
+    """``std_mean(x, dim)``: what two reductions give."""
+    ways = [_reduction(one, _real, floats=True) for one in name.split("_")]
+    return lambda arguments: Several(tuple(way(arguments) for way in ways))
+
+
 @understood(3, "n", *_AXIS)
 def diff(arguments: Arguments) -> Value:
     """``diff(x, n, dim)``."""
@@ -256,6 +273,7 @@ def norm(arguments: Arguments) -> Value:
     return _norm(arguments) if plain else Array(None, None, torch=True)
 
 
+_NO_METHODS = {"softmin", "normalize", "sort", "std_mean", "var_mean"}
 FUNCTIONS: dict[str, Operation] = {
     "sum": _reduction("sum", _summed),
     "nansum": _reduction("nansum", _summed),
@@ -287,8 +305,10 @@ FUNCTIONS: dict[str, Operation] = {
     "softmin": of_torch(_kept_axis("softmin", _averaged)),
     "normalize": of_torch(_kept_axis("normalize", _averaged, default=1, place=2)),
     "diff": diff,
+    **{name: of_torch(_two(name)) for name in ("std_mean", "var_mean")},
+    **{name: of_torch(_with_places(name)) for name in ("cummax", "cummin")},
 }
 METHODS: dict[str, Operation] = {
-    **{name: call for name, call in FUNCTIONS.items() if name not in {"softmin", "normalize", "sort"}},
+    **{name: call for name, call in FUNCTIONS.items() if name not in _NO_METHODS},
     "sort": _sort_method,
 }

@@ -19,12 +19,14 @@ class Axis:
         asked: it is 1 because the code put it there, ``[:, None]``, ``keepdim=True``, so that it broadcasts on purpose.
         step: it is one of the steps of a batch, and never one of features.
         more: it stands for any number of axes, of which nothing is known.
+        most: A size that it is no longer than, where it is not known itself, as after ``x[:T]``.
     """
 
     size: Size | None
     asked: bool = False
     step: bool = False
     more: bool = False
+    most: Size | None = None
 
     @property
     def one(self) -> bool:
@@ -115,13 +117,21 @@ class Several:
 
     items: tuple[Value, ...]
     listed: bool = False
+    names: tuple[str, ...] = ()
+    """Names of the items of a named tuple."""
 
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list, or something else to loop over, of so many items that are alike."""
+    """A list, or something else to loop over, of items that are alike.
+
+    Attributes:
+        item: Any of them.
+        count: Number of items; None if it is not known.
+    """
 
     item: Value
+    count: Size | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -165,13 +175,17 @@ class Record:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Layer:
-    """A module of torch's.
+    """A module of torch's, or one of a class of the file.
 
     Attributes:
-        call: what a call of it gives.
+        call: What a call of it gives.
+        owner: The class of the file; None for torch's.
+        attributes: What its attributes are.
     """
 
     call: Operation
+    owner: Any = None
+    attributes: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -209,11 +223,13 @@ class MisfitError(Exception):
     Args:
         text: what does not fit, as people say it.
         dtype: it is about dtypes, not about shapes.
+        origin: the place in the function that is called, if it is there.
     """
 
-    def __init__(self, text: str, *, dtype: bool = False) -> None:
+    def __init__(self, text: str, *, dtype: bool = False, origin: object = None) -> None:
         super().__init__(text)
         self.dtype = dtype
+        self.origin = origin
 
 
 @dataclass(frozen=True)
@@ -297,9 +313,9 @@ def join(one: Value, other: Value) -> Value:
         dtypes = None if one.dtypes is None or other.dtypes is None else one.dtypes | other.dtypes
         return Array(axes, dtypes, one.torch)
     if isinstance(one, Several) and isinstance(other, Several) and len(one.items) == len(other.items):
-        return Several(tuple(join(a, b) for a, b in zip(one.items, other.items, strict=True)))
+        return Several(tuple(join(a, b) for a, b in zip(one.items, other.items, strict=True)), names=one.names)
     if isinstance(one, Many) and isinstance(other, Many):
-        return Many(join(one.item, other.item))
+        return Many(join(one.item, other.item), one.count if one.count == other.count else None)
     return None
 
 

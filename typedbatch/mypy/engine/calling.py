@@ -15,6 +15,7 @@ from mypy.nodes import (
     CallExpr,
     Expression,
     FuncBase,
+    FuncDef,
     MemberExpr,
     MypyFile,
     NameExpr,
@@ -39,10 +40,12 @@ from typedbatch.mypy.arrays.values import (
     Array,
     Distribution,
     DType,
+    Layer,
     Literal,
     Many,
     MisfitError,
     Record,
+    Scalar,
     Several,
     Value,
 )
@@ -52,8 +55,10 @@ from typedbatch.mypy.batches.handing import is_of_libraries, only_reads
 from typedbatch.mypy.batches.protocol_match import asked_protocol
 from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called, is_overridden, method_of
 from typedbatch.mypy.engine.builtins import BUILTINS
+from typedbatch.mypy.engine.inside import function_of, refined, undecorated, values_given
 from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.engine.layered import Layered
+from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.internals import module_around
 from typedbatch.mypy.types.extend import needed_from
 from typedbatch.mypy.types.fields import Rest
@@ -61,8 +66,10 @@ from typedbatch.mypy.types.fields import Rest
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
 
-_WRITTEN = frozenset({"numpy", "torch", "torch.nn.functional"})
-_HOMES = frozenset({"numpy", "torch", "torch.functional", "torch.nn.functional", "torch._C._VariableFunctions"})
+_WRITTEN = frozenset({"numpy", "torch", "torch.nn.functional", "torch.nn.utils.rnn"})
+_HOMES = frozenset({
+    "numpy", "torch", "torch.functional", "torch.nn.functional", "torch._C._VariableFunctions", "torch.nn.utils.rnn",
+})  # fmt: skip
 _INSIDE = ("numpy._core.", "numpy.core.", "numpy.lib.", "torch._C.")
 _SAME_ROWS = frozenset({"to_torch", "to_numpy", "copy", "apply_values_transform"})
 _SPLITS = frozenset({"split"})
@@ -96,6 +103,8 @@ class Calls:
         if draw is not None and isinstance(callee, MemberExpr) and self._is_generator(callee.expr):
             return self._operation(node, draw, (), torch=False)
         layer = self._layered.called(callee)
+        if layer is not None and layer.owner is not None:
+            return self._of_users(node, layer)
         if layer is not None:
             return self._operation(node, layer.call, (), torch=True)
         if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
@@ -212,7 +221,7 @@ class Calls:
             self._reading.known.ranks.asked_rank = True
             return number(len(array.axes))
         if name in ("size", "dim", "item", "tolist", "numel"):
-            return None
+            return Scalar() if name == "item" else None
         if name in ("to", "astype", "type"):
             return self._converted(array, arguments)
         dtypes = None if not array.torch else _SHORT.get(name)
@@ -231,7 +240,51 @@ class Calls:
 
     # ---- functions and classes of users ---------------------------------------------------------------------------
 
-    def _of_users(self, node: CallExpr) -> Value:
+    def _of_users(self, node: CallExpr, module: Layer | None = None) -> Value:
+        """Return what a function or class of the user's gives; ``module`` is the one that is called."""
+        reading = self._reading
+        mark = reading.report.mark()
+        given = {argument: reading.read(argument) for argument in node.args}
+        found = self._by_declaration(node, given)
+        inside = reading.report.inside
+        target = self._in_file(node, module) if inside is not None else None
+        if inside is None or target is None or reading.report.mark() != mark:
+            return found
+        function, first = target
+        values = values_given(node, function, {one: self._with_arrays(value) for one, value in given.items()}, first)
+        made = None if values is None else reading.tried(node, lambda: inside.call(function, values))
+        return refined(found, made)
+
+    def _in_file(self, node: CallExpr, module: Layer | None) -> tuple[FuncDef, Value] | None:
+        """Return the function of this file that is certainly called, and the module whose method it is."""
+        reading, callee = self._reading, node.callee
+        tree, inside = module_around(reading.api), reading.report.inside
+        assert inside is not None
+        name = callee.name if isinstance(callee, MemberExpr) else ""
+        if module is not None:
+            function = function_of(module.owner, "forward")
+            return None if function is None or not inside.has(function) else (function, module)
+        if isinstance(callee, RefExpr) and not isinstance(callee, MemberExpr):
+            function = undecorated(callee.node)
+            if function is not None and not function.info:
+                return (function, None) if inside.has(function) else None
+        owner, of = None, None
+        if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
+            of = reading.read(callee.expr)
+            owner = of.owner if isinstance(of, Layer) else reading.class_of(callee.expr)
+        if owner is None:
+            of, owner, name = None, reading.class_of(callee), "forward"
+            if owner is None or not owner.has_base(MODULE):
+                return None
+        function = function_of(owner, name)
+        if function is None or tree is None or not inside.has(function):
+            return None
+        if not isinstance(of, Layer) and is_overridden(owner, name, tree):
+            return None
+        return function, of if isinstance(of, Layer) else None
+
+    def _by_declaration(self, node: CallExpr, given: dict[Expression, Value]) -> Value:
+        """Return what is declared of a result, once each argument is held against what is declared of it."""
         reading = self._reading
         function = called(node)
         summary = reading.summary_of(function) if function is not None else None
@@ -240,7 +293,6 @@ class Calls:
         if isinstance(type_, Instance):
             type_ = _forward(type_)
         if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
-            given = {argument: reading.read(argument) for argument in node.args}
             if summary is not None:
                 return self._summed_up(node, summary, given)
             returned = self._of_method(node, owner_called, given)
@@ -248,7 +300,6 @@ class Calls:
             return self._rows(node) if returned is None and _gives_rows(owner_called) else returned
         sizes: dict[str, Size | None] = {}
         owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes, called=True)
-        given = {argument: reading.read(argument) for argument in node.args}
         returned = self._of_method(node, owner_called, given)
         self._bind(node, type_, owner, sizes, summary, given)
         made = self._summed_up(node, summary, given) if summary is not None else returned

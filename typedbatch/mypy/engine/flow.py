@@ -8,23 +8,20 @@ from typing import Any
 
 from mypy import nodes
 from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
-from mypy.types import CallableType, Instance, TupleType, Type, get_proper_type
+from mypy.types import CallableType, TupleType, Type, get_proper_type
 
 from typedbatch.mypy.arrays.declared import declared_by
 from typedbatch.mypy.arrays.elementwise import in_place
 from typedbatch.mypy.arrays.held import bind, learn_run
+from typedbatch.mypy.arrays.operating import operate
 from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.sizes import Name, Size, named
+from typedbatch.mypy.arrays.sizes import Size
 from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
-from typedbatch.mypy.batches.carried import text_of
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
-from typedbatch.mypy.batches.summaries import Summaries, home_of
-from typedbatch.mypy.engine.binding import bound
 from typedbatch.mypy.engine.calling import is_followed
+from typedbatch.mypy.engine.deciding import decided
 from typedbatch.mypy.engine.known import Known
-from typedbatch.mypy.engine.layered import buffer_in, is_fixed, is_parameter
-from typedbatch.mypy.engine.members import Members
 from typedbatch.mypy.engine.names import (
     asked_about,
     assigned_in,
@@ -34,10 +31,10 @@ from typedbatch.mypy.engine.names import (
     functions_of,
     handed_on,
 )
-from typedbatch.mypy.engine.reading import Reading, operate
+from typedbatch.mypy.engine.reading import Reading
 from typedbatch.mypy.engine.report import Report
 from typedbatch.mypy.engine.ways import catches_missing, is_missing_error, is_true, suppresses, takes_anything
-from typedbatch.mypy.internals import depend, known_type
+from typedbatch.mypy.internals import known_type
 
 NO_VALUE = Literal(None)
 _MOST_ROUNDS = 4
@@ -56,6 +53,8 @@ class Flow:
         owner: of the names in its declarations.
         often: gives the names that are assigned to more than once; asked for when there is a function inside.
         of_module: it is the top of a module.
+        certain: only what every run meets is reported.
+        makes: the constructor, if it is read for the attributes that it sets.
         root: the function or module.
     """
 
@@ -69,6 +68,8 @@ class Flow:
         often: Callable[[], Collection[Any]] = tuple,
         *,
         of_module: bool = False,
+        certain: bool = False,
+        makes: FuncDef | None = None,
         root: nodes.Node | None = None,
     ) -> None:
         self._api = api
@@ -76,7 +77,9 @@ class Flow:
         self._known = known
         self._reading = Reading(api, report, known, root)
         self._reading.of_module = of_module
-        self._reading.in_first_round = lambda: bool(self._first)
+        self._reading.in_first_round = lambda: bool(self._first) or certain
+        self._certain = certain
+        self._reading.makes = makes
         self._result = result
         self._owner = owner
         self._often = often
@@ -165,7 +168,7 @@ class Flow:
             self._report.misfit(MisfitError(f"Assignment: {name}{error}", dtype=error.dtype), node)
             return value
         said = self._known.declared(type_, self._owner, node)
-        return _filled_in(value, said) if isinstance(said, Array) else value
+        return filled_in(value, said) if isinstance(said, Array) else value
 
     def _names(self) -> dict[str, Size | None]:
         """Sizes of the names in the function's declarations, to which others may be added."""
@@ -234,23 +237,33 @@ class Flow:
     def _if(self, node: nodes.IfStmt) -> None:
         ways: list[Known | None] = []
         for condition, body in zip(node.expr, node.body, strict=True):
-            self._condition(condition)
+            holds = decided(self._reading, condition) if self._certain else None
+            if holds is None:
+                self._condition(condition)
+            elif not holds:
+                continue
+            elif not ways:
+                self.block(body)
+                return
             ways.append(self._branch(self._known.copy(), body))
             if body.is_unreachable:
                 ways.pop()
         other = node.else_body
+        if not ways and self._certain:
+            self.block(other or nodes.Block([]))
+            return
         if other is None:
             ways.append(self._known.copy())
         elif not other.is_unreachable:
             ways.append(self._branch(self._known.copy(), other))
-        if self._first and None in ways:
+        if None in ways and (self._first or (self._certain and not all(map(_raises, node.body)))):
             self._report.quiet += 1  # the rest of this round comes under a condition too
         self._meet(ways, implicit=other is None)
 
     def _branch(self, known: Known, body: nodes.Block) -> Known | None:
         """A way under a condition; nothing is said of it in the first round of a loop, which may not come there."""
         self._branches += 1
-        quiet = bool(self._first) and self._branches > self._first[0]
+        quiet = self._certain or (bool(self._first) and self._branches > self._first[0])
         self._report.quiet += quiet
         with self._reading.ways.inside():
             after = self._way(known, lambda: self.block(body))
@@ -277,12 +290,15 @@ class Flow:
         for name in assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ():
             self._known.put(name, None)
         self._loops += 1
+        may_not_run = self._certain and isinstance(node, nodes.WhileStmt) and not is_true(node.expr)
+        self._report.quiet += may_not_run
         with self._reading.ways.inside():
             if self._loops > _DEEPEST_LOOP:
                 self._known.objects.escape(*self._known.values.values())
                 left = self._round(body)
             else:
                 left = self._rounds(body)
+        self._report.quiet -= may_not_run
         self._loops -= 1
         endless = isinstance(node, nodes.WhileStmt) and is_true(node.expr)
         if node.else_body is not None and not endless:
@@ -353,7 +369,9 @@ class Flow:
         catches = any(map(is_missing_error, node.types))
         self._reading.catching += catches
         with self._reading.ways.inside():
+            self._report.quiet += self._certain
             ways = [self._way(self._known.copy(), lambda: self.block(node.body))]
+            self._report.quiet -= self._certain
         self._reading.catching -= catches
         self._known.objects.watching.pop()
         self._watched.pop()
@@ -393,6 +411,11 @@ class Flow:
             return first.joined([value for value, _ in self._returns]), first.objects.contents
         item = first.joined(self._reading.yielded, NOTHING)
         return first.make(function, Items({}, item)), first.objects.contents
+
+    def known_after(self, function: FuncDef) -> dict[Any, Value]:
+        """Return what is known of names when a function ends."""
+        done = self.summed_up(function, Needs())
+        return {} if done is None else self._returns[0][1].values
 
     def _return(self, node: nodes.ReturnStmt) -> None:
         value = self._reading.read(node.expr) if node.expr is not None else None
@@ -466,66 +489,12 @@ def go_through(
             declared = known_type(api, argument.initializer) if argument.initializer is not None else None
         value = None if declared is None or starred else known.declared(declared, owner, var)
         known.put(var, value)
-    _learn_names(owner, sizes, type_, report.ranks)
+    learn_names(owner, sizes, type_, report.ranks)
     result = None if type_ is None or function.is_generator or function.is_coroutine else type_.ret_type
     Flow(api, report, known, result, owner, cache(lambda: bound_often(function)), root=function).block(function.body)
 
 
-def summaries_of(api: Any, tree: MypyFile) -> Summaries:
-    """The summaries of the functions of a file."""
-
-    def run(
-        function: FuncDef, parameters: list[Object], contents: dict[Object, Any], needs: Needs
-    ) -> tuple[Value, dict[Object, Any]] | None:
-        known = Known({}, None, tuple, contents)
-        for argument, parameter in zip(function.arguments, parameters, strict=True):
-            known.put(argument.variable, Ref(frozenset({parameter})) if parameter in contents else None)
-        report = Report(api)
-        report.summaries = summaries
-        flow = Flow(api, report, known, root=function)
-        return flow.summed_up(function, needs)
-
-    def elsewhere(function: FuncDef) -> FuncDef | None:
-        text, module = text_of(function), home_of(function)
-        if text is None or module not in api.modules:
-            return None
-        depend(api, module, function.fullname)
-        return bound(api.modules, module, function, text)
-
-    summaries = Summaries(tree.fullname, run, elsewhere)
-    return summaries
-
-
-def members_of(api: Any, tree: MypyFile) -> Members:
-    """The attributes of the modules of a file; sizes that a constructor is given have its names."""
-
-    def read(init: FuncDef, made: dict[str, Value]) -> None:
-        known = Known({})
-        report = Report(api)
-        report.members = members
-        reading = Reading(api, report, known, init)
-        reading.untyped = True
-        for argument in init.arguments:
-            type_ = get_proper_type(argument.variable.type)
-            if isinstance(type_, Instance) and type_.type.fullname == "builtins.int":
-                default = argument.initializer
-                may_be_zero = default is not None and not (isinstance(default, nodes.IntExpr) and default.value > 0)
-                known.put(argument.variable, named(Name(argument.variable.name, known.scope(init), opaque=may_be_zero)))
-        for statement in init.body.body:
-            if isinstance(statement, nodes.AssignmentStmt) and len(statement.lvalues) == 1:
-                target, value = statement.lvalues[0], reading.read(statement.rvalue)
-                if not isinstance(target, nodes.MemberExpr):
-                    reading.bind(target, value, statement.rvalue)
-                elif isinstance(value, Size) or is_fixed(value) or is_parameter(statement.rvalue):
-                    made[target.name] = value
-            elif isinstance(statement, nodes.ExpressionStmt):
-                made.update(buffer_in(statement.expr, reading.read))
-
-    members = Members(api, tree, read)
-    return members
-
-
-def _learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None, ranks: Ranks) -> None:
+def learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None, ranks: Ranks) -> None:
     """The names in what a function takes are sizes when it is called; those in its result alone are not."""
     for expected in type_.arg_types if type_ is not None else ():
         declared = declared_by(expected)
@@ -547,11 +516,16 @@ def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     )
 
 
-def _filled_in(value: Array, said: Array) -> Array:
+def filled_in(value: Array, said: Array) -> Array:
     """Return an array with the sizes that only its annotation knows."""
     if value.axes is None or said.axes is None or len(value.axes) != len(said.axes):
         return value
     return value.shaped([two if one.size is None else one for one, two in zip(value.axes, said.axes, strict=True)])
+
+
+def _raises(body: nodes.Block) -> bool:
+    """Does a branch end in ``raise``, as that of a guard."""
+    return bool(body.body) and isinstance(body.body[-1], nodes.RaiseStmt)
 
 
 def _dtype(value: Array) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -154,6 +155,8 @@ class Known:
         batch = self.batch_of_type(proper, node)
         if batch is not None:
             return batch
+        if isinstance(proper, TupleType) and names_of_tuple(proper):
+            return self.declared(proper, Record(proper.partial_fallback, self.scope(node)), node)
         if isinstance(proper, LiteralType) and type(proper.value) is int:
             return number(proper.value)
         if not isinstance(proper, Instance):
@@ -188,8 +191,11 @@ class Known:
         if not depth:
             return None
         if isinstance(proper, TupleType):
+            names = names_of_tuple(proper)
+            if names and not owner.called:
+                owner = Record(proper.partial_fallback, self.scope(node))  # whose names are its own
             each = enumerate(proper.items)
-            return Several(tuple(self.declared(item, owner, (node, at), depth - 1) for at, item in each))
+            return Several(tuple(self.declared(item, owner, (node, at), depth - 1) for at, item in each), names=names)
         if isinstance(proper, Instance) and proper.type.fullname in _LOOPED and proper.args:
             item = self.declared(proper.args[0], owner, (node, "item"), depth - 1)
             return Many(_each(item)) if item is not None else None
@@ -201,6 +207,13 @@ class Known:
         if not isinstance(proper, Instance) or not is_batch(proper.type) or not is_batch(record.type.type):
             return None
         return Record(proper, self.scope(node), {}, record, record.padded)
+
+
+def names_of_tuple(type_: TupleType) -> tuple[str, ...]:
+    """Return the names of the items of a named tuple; none for another tuple."""
+    info = type_.partial_fallback.type
+    fields = info.metadata.get("namedtuple", {}).get("fields") if info.is_named_tuple else None
+    return tuple(fields or ())
 
 
 def _met(one: Value, other: Value, decide: Decide) -> Value:
@@ -221,8 +234,8 @@ def line_of(site: Any) -> int:
 def replaced(value: Value, old: Object, new: Object) -> Value:
     """A value in which one object has another name."""
     if isinstance(value, Several):
-        return Several(tuple(replaced(item, old, new) for item in value.items), value.listed)
-    return Many(replaced(value.item, old, new)) if isinstance(value, Many) else renamed(value, old, new)
+        return replace(value, items=tuple(replaced(item, old, new) for item in value.items))
+    return replace(value, item=replaced(value.item, old, new)) if isinstance(value, Many) else renamed(value, old, new)
 
 
 def _each(item: Value) -> Value:
@@ -255,9 +268,9 @@ def _without(value: Value, names: set[Name]) -> Value:
         axes = [UNKNOWN if axis.size is not None and axis.size.names() & names else axis for axis in value.axes]
         return value.shaped(axes)
     if isinstance(value, Several):
-        return Several(tuple(_without(item, names) for item in value.items), value.listed)
+        return replace(value, items=tuple(_without(item, names) for item in value.items))
     if isinstance(value, Many):
-        return Many(_without(value.item, names))
+        return replace(value, item=_without(value.item, names))
     if isinstance(value, Record) and any(name.scope == value.scope for name in names):
         return None
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy.nodes import (
     ARG_POS,
@@ -17,11 +17,25 @@ from mypy.nodes import (
     RefExpr,
     ReturnStmt,
     StrExpr,
+    SuperExpr,
+    TypeInfo,
 )
 
-from typedbatch.mypy.arrays.layers import LAYERS
-from typedbatch.mypy.arrays.values import Arguments, Array, Layer, Layers, Many, Several, Value
+from typedbatch.mypy.arrays.layers import ATTRIBUTES, LAYERS
+from typedbatch.mypy.arrays.sizes import Size
+from typedbatch.mypy.arrays.values import (
+    Arguments,
+    Array,
+    Layer,
+    Layers,
+    Literal,
+    Many,
+    Scalar,
+    Several,
+    Value,
+)
 from typedbatch.mypy.batches.content import Items
+from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.names import assigned_in
 from typedbatch.mypy.nodes import nodes_in
 
@@ -66,6 +80,12 @@ _MOVES: Final = frozenset(
 Read = Callable[[CallExpr], Arguments | None]
 
 
+class Attribute(NamedTuple):
+    """An attribute that the constructor sets which is read."""
+
+    name: str
+
+
 class Layered:
     """Reads calls that have to do with layers.
 
@@ -81,9 +101,13 @@ class Layered:
     def read(self, node: CallExpr) -> Value:
         """Return the layer that a call gives; None for any other call."""
         callee = node.callee
+        if self._reading.makes is not None:
+            self._construct(node, self._reading.makes)
         name = callee.fullname if isinstance(callee, RefExpr) else ""
         if name.startswith(_HOME):
             return self._made(node, name.rpartition(".")[2])
+        if isinstance(callee, RefExpr) and isinstance(callee.node, TypeInfo) and callee.node.has_base(MODULE):
+            return self._of_class(node, callee.node)
         if name in _KEPT and node.args and node.arg_kinds[0] is ARG_POS:
             found = self._fixed(node.args[0])
             if found is not None or name not in _PARAMETERS:
@@ -109,7 +133,7 @@ class Layered:
         if arguments is None:
             return None
         if constructor is not None:
-            return Layer(constructor(arguments))
+            return Layer(constructor(arguments), attributes=ATTRIBUTES[name](arguments) if name in ATTRIBUTES else {})
         held = arguments.get(0, "modules")
         if name == "ModuleList":
             return held if is_fixed(held) else None
@@ -117,6 +141,29 @@ class Layered:
         if not isinstance(whole, Items) or not whole.keyed or whole.escaped:
             return None
         return Layers({key: value for key, value in whole.known.items() if is_fixed(value)})
+
+    def _of_class(self, node: CallExpr, owner: TypeInfo) -> Layer | None:
+        """Return a module of a class of the file."""
+        members = self._reading.report.members
+        if members is None:
+            return None
+        given = {one: self._reading.read(one) for one in node.args}
+        self._reading.known.objects.escape(*given.values(), opened=True)
+        return members.build(owner, node, given)
+
+    def _construct(self, node: CallExpr, constructor: FuncDef) -> None:
+        """Set the attributes that ``self.register_buffer`` or ``super().__init__`` sets."""
+        callee, known, members = node.callee, self._reading.known, self._reading.report.members
+        is_buffer = isinstance(callee, MemberExpr) and callee.name == "register_buffer" and len(node.args) > 1
+        if is_buffer and isinstance(node.args[0], StrExpr):
+            made = self._reading.read(node.args[1])
+            known.put(Attribute(node.args[0].value), made if isinstance(made, Array) else None)
+        if isinstance(callee, SuperExpr) and callee.name == "__init__" and members is not None:
+            bases = constructor.info.mro[1:]
+            found = next((base.names["__init__"].node for base in bases if "__init__" in base.names), None)
+            given = {one: self._reading.read(one) for one in node.args}
+            for name, value in members.made_by(found, node, given).items():
+                known.put(Attribute(name), value)
 
     def layer(self, node: Expression) -> Layer | None:
         """Return the layer that an expression certainly is."""
@@ -149,20 +196,15 @@ def is_fixed(value: Value) -> bool:
     return isinstance(value, (Layer, Layers)) or (isinstance(value, Many) and is_fixed(value.item))
 
 
-def is_parameter(node: Expression) -> bool:
-    """Is it a call that makes a parameter of a tensor."""
-    return isinstance(node, CallExpr) and isinstance(node.callee, RefExpr) and node.callee.fullname in _PARAMETERS
-
-
-def buffer_in(node: Expression, read: Callable[[Expression], Value]) -> dict[str, Value]:
-    """Return the attribute that ``self.register_buffer("name", tensor)`` makes."""
-    if not isinstance(node, CallExpr) or not isinstance(node.callee, MemberExpr) or len(node.args) < 2:
-        return {}
-    name = node.args[0]
-    if node.callee.name != "register_buffer" or not isinstance(name, StrExpr):
-        return {}
-    found = read(node.args[1])
-    return {name.value: found} if isinstance(found, Array) else {}
+def is_kept(value: Value, source: Expression) -> bool:
+    """Is a value one that an attribute keeps: a number, a flag, a layer, or a parameter; a tensor may be replaced."""
+    if isinstance(value, Array):
+        return (
+            isinstance(source, CallExpr)
+            and isinstance(source.callee, RefExpr)
+            and source.callee.fullname in _PARAMETERS
+        )
+    return isinstance(value, (Size, Scalar, Literal)) or is_fixed(value)
 
 
 def _gives_first(function: FuncDef) -> bool:

@@ -7,11 +7,22 @@ result has a declared shape.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from mypy.nodes import GDEF, Block, CallExpr, ClassDef, Decorator, ExpressionStmt, FuncDef, MypyFile, NameExpr
+from mypy.nodes import (
+    GDEF,
+    Block,
+    CallExpr,
+    ClassDef,
+    Context,
+    Decorator,
+    ExpressionStmt,
+    FuncDef,
+    MypyFile,
+    NameExpr,
+)
 from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
@@ -19,9 +30,10 @@ from typedbatch.mypy.arrays.declared import declares_result
 from typedbatch.mypy.batches.owned import Owned
 from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import unanswered
-from typedbatch.mypy.engine.flow import go_through, members_of, of_module, summaries_of
+from typedbatch.mypy.engine.flow import go_through, of_module
 from typedbatch.mypy.engine.names import functions_of
-from typedbatch.mypy.engine.report import Report
+from typedbatch.mypy.engine.readers import inside_of, summaries_of
+from typedbatch.mypy.engine.report import Report, Said
 from typedbatch.mypy.internals import function_around, is_reported, module_around, publish, put_off, reporting_for
 
 CALLED = "builtins.object"
@@ -68,16 +80,35 @@ def look(ctx: FunctionContext) -> Type:
     report = Report(ctx.api, shapes=not _switched_off)
     report.summaries = summaries_of(ctx.api, tree)
     report.owned = Owned(tree, report.summaries)
-    report.members = members_of(ctx.api, tree)
+    report.inside, report.members = inside_of(ctx.api, tree)
     report.program = program_of(tree.path, tree.fullname)
     publish(ctx.api, NAMES, lambda: digest_of_file(tree.path))
     waiting = _pending.pop(tree, {})
+    said: list[tuple[Any, dict[Context, Said]]] = []
     for function in [*waiting, *(one for one in _declared(tree) if one not in waiting)]:
         with reporting_for(ctx.api, function):
-            _go_through(ctx.api, report, tree, function)
+            said += [(function, one) for one in _go_through(ctx.api, report, tree, function)]
+    _send(ctx.api, tree, said)
     for question in unanswered():
         ctx.api.fail(question.message, question.place, code=question.code)
     return ctx.default_return_type
+
+
+def _send(api: Any, tree: MypyFile, said: Sequence[tuple[Any, dict[Context, Said]]]) -> None:
+    """Tell mypy all reports of a file, but for those of a call whose function has the same report of its own."""
+    before, places = _places.get(tree.fullname, (tree, set()))
+    places = places if before is tree else set()
+    places |= {place for _, reports in said for place in reports}
+    _places[tree.fullname] = tree, places
+    for function, reports in said:
+        with reporting_for(api, function):
+            for one in reports.values():
+                if one.origin is None or one.origin not in places:
+                    one.send()
+
+
+_places: dict[str, tuple[MypyFile, set[Any]]] = {}
+"""The places in each file at which something was reported."""
 
 
 def _declared(tree: MypyFile) -> Iterator[FuncDef]:
@@ -90,7 +121,7 @@ def _declared(tree: MypyFile) -> Iterator[FuncDef]:
                 yield function
 
 
-def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> None:
+def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> Iterator[dict[Context, Said]]:
     for one in functions_of(function) if function is not None else [None]:
         try:
             if one is None:
@@ -100,4 +131,4 @@ def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> None
         except Exception:  # whatever is in this one, the others are looked at
             if api.options.show_traceback:
                 raise
-        report.send()
+        yield report.taken()

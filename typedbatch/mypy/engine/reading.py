@@ -7,15 +7,16 @@ from typing import Any
 
 from mypy import nodes
 from mypy.nodes import Context, Expression, MypyFile, Node, RefExpr, TypeInfo, Var
-from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
+from mypy.types import CallableType, Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
 
 from typedbatch.mypy.arrays import indexing
+from typedbatch.mypy.arrays.asking import not_negative
 from typedbatch.mypy.arrays.declared import is_array
 from typedbatch.mypy.arrays.distributions import attribute
 from typedbatch.mypy.arrays.dtypes import INTS, dtype_named, is_in, of_python
 from typedbatch.mypy.arrays.elementwise import BITS, binary, invert
 from typedbatch.mypy.arrays.held import array_of
-from typedbatch.mypy.arrays.products import matmul
+from typedbatch.mypy.arrays.operating import operate
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.tables import ATTRIBUTES
 from typedbatch.mypy.arrays.values import (
@@ -23,6 +24,7 @@ from typedbatch.mypy.arrays.values import (
     Array,
     Distribution,
     DType,
+    Layer,
     Layers,
     Literal,
     Many,
@@ -40,7 +42,9 @@ from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.questions import taken
 from typedbatch.mypy.batches.summaries import Summary
 from typedbatch.mypy.engine.calling import Calls
+from typedbatch.mypy.engine.deciding import decided
 from typedbatch.mypy.engine.known import Known, field_declared
+from typedbatch.mypy.engine.layered import Attribute, is_kept
 from typedbatch.mypy.engine.report import Report
 from typedbatch.mypy.engine.scopes import Scope, scope_of
 from typedbatch.mypy.engine.ways import Ways
@@ -50,6 +54,7 @@ from typedbatch.mypy.types.fields import alternatives
 
 LEFT_OUT = Literal(None)
 _TYPED = (nodes.CallExpr, nodes.OpExpr, nodes.IndexExpr, nodes.ComparisonExpr)
+_PLAIN = ("builtins.float", "builtins.int", "builtins.bool")
 _NAMED_RESULTS = {"values": 0, "indices": 1}
 
 
@@ -75,6 +80,8 @@ class Reading:
         self.needs: Needs | None = None
         self.yielded: list[Value] = []
         self.root = root
+        self.makes: nodes.FuncDef | None = None
+        """The constructor that is read for the attributes that it sets."""
         self.batches: Batches = Batches(self)
         self.of_module = False
         """Whether this is the top of a module, whose names nothing else assigns to while it runs."""
@@ -115,12 +122,30 @@ class Reading:
         kind = self._kinds.get(type(node))
         found = kind(node) if kind is not None else self._other(node)
         if found is None:
-            type_ = self.type_of(node)
+            type_ = self.type_of(node) if not self.untyped else self._number_by_declaration(node)
             found = None if type_ is None else self.known.of_type(type_, node)
         question = None if self.untyped else taken(node)
         if question is not None:
             self.batches.judge.answer(node, found, question)
         return found
+
+    def _number_by_declaration(self, node: Expression) -> Type | None:
+        """Return the type that a number is declared with, of which nothing but its kind is known."""
+        if isinstance(node, nodes.CallExpr):
+            signature = self._declaration(node.callee)
+            type_ = get_proper_type(signature.ret_type) if isinstance(signature, CallableType) else None
+        else:
+            type_ = self._declaration(node)
+        return type_ if isinstance(type_, Instance) and type_.type.fullname in _PLAIN else None
+
+    def _declaration(self, node: Expression) -> ProperType | None:
+        """Return the type of what a name or an attribute means, where types of expressions are left out."""
+        found: Any = node.node if isinstance(node, RefExpr) and self.report.inside is not None else None
+        if isinstance(node, nodes.MemberExpr) and found is None and self.report.inside is not None:
+            owner = self.class_of(node.expr)
+            symbol = owner.get(node.name) if owner is not None else None
+            found = symbol.node if symbol is not None else None
+        return get_proper_type(getattr(found, "type", None))
 
     def tried(self, node: Context, call: Callable[[], Value]) -> Value:
         """What an operation gives; a mistake is reported, and nothing is known of what comes out."""
@@ -162,24 +187,49 @@ class Reading:
         if module is not None:
             return self._of_module(module, node)
         owner = self.read(node.expr)
+        if node.name == "ndim":
+            self.known.ranks.asked_rank = True
         if isinstance(owner, Ref):
             return self.batches.attribute(node, owner)
         if isinstance(owner, Array):
             return self.tried(node, lambda: self._of_array(owner, node.name))
         if isinstance(owner, Distribution):
             return attribute(owner, node.name)
+        if isinstance(owner, Several) and node.name in owner.names:
+            return owner.items[owner.names.index(node.name)]
         if isinstance(owner, Several) and node.name in _NAMED_RESULTS and len(owner.items) == 2:
             return owner.items[_NAMED_RESULTS[node.name]]
+        if isinstance(owner, Layer) and self.report.members is not None:
+            return self.report.members.of_module(owner, node.name)
         if isinstance(owner, Record):
             declared = field_declared(owner, node.name)
-            if declared is not None and is_array(self.type_of(node)):
+            if declared is not None and (self.untyped or is_array(self.type_of(node))):
                 return array_of(declared, owner, self.known.ranks, node.name.removesuffix("_next"))
         return self.member(node)
 
     def member(self, node: nodes.MemberExpr) -> Value:
         """Return the value that a constructor sets an attribute to."""
-        owner = self.class_of(node.expr) if self.report.members is not None else None
-        return self.report.members.get(owner, node.name) if owner is not None and self.report.members else None
+        members = self.report.members
+        if members is None:
+            return None
+        if self.makes is not None and self._is_self(node.expr):
+            return self.known.get(Attribute(node.name))
+        held = self._module(node.expr)
+        if held is not None:
+            return members.of_module(held, node.name)
+        owner = self.class_of(node.expr)
+        return members.get(owner, node.name) if owner is not None else None
+
+    def _is_self(self, node: Expression) -> bool:
+        made = self.makes
+        return made is not None and isinstance(node, nodes.NameExpr) and node.node is made.arguments[0].variable
+
+    def _module(self, node: Expression) -> Layer | None:
+        """Return the module that a name or an attribute of a module is."""
+        found = self.known.get(node.node) if isinstance(node, nodes.NameExpr) else None
+        if isinstance(node, nodes.MemberExpr):
+            found = self.member(node)
+        return found if isinstance(found, Layer) else None
 
     def _of_module(self, module: str, node: nodes.MemberExpr) -> Value:
         torch = module == "torch"
@@ -194,7 +244,6 @@ class Reading:
         if name == "shape":
             return None if array.axes is None else Several(tuple(axis.size for axis in array.axes))
         if name == "ndim":
-            self.known.ranks.asked_rank = True
             return None if array.axes is None else number(len(array.axes))
         if name == "dtype":
             return None if array.dtypes is None else DType(array.dtypes)
@@ -297,7 +346,7 @@ class Reading:
 
     def class_of(self, node: Expression) -> TypeInfo | None:
         """Return the class of a value, by its type, or as ``self`` of a method."""
-        type_ = get_proper_type(self.type_of(node))
+        type_ = get_proper_type(self.type_of(node)) if not self.untyped else self._declaration(node)
         if isinstance(type_, Instance):
             return type_.type
         root = self.root
@@ -428,7 +477,10 @@ class Reading:
 
     def _outcomes(self, condition: Expression) -> tuple[bool, bool]:
         """Whether a condition may hold, and whether it may not."""
-        return (True, True) if self.untyped else outcomes(self.api, condition)
+        if not self.untyped:
+            return outcomes(self.api, condition)
+        holds = decided(self, condition) if self.report.inside is not None else None
+        return (True, True) if holds is None else (holds, not holds)
 
     def _conditional(self, node: nodes.ConditionalExpr) -> Value:
         self.read(node.cond)
@@ -463,7 +515,22 @@ class Reading:
             each = self.read(node.left_expr)
         if isinstance(each, Ref):
             return self.batches.make(node, Items({}, self.known.aged(each)))
-        return Many(each)
+        return Many(each, self._count(node))
+
+    def _count(self, node: nodes.GeneratorExpr) -> Size | None:
+        """Return the number of items that a comprehension gives."""
+        if len(node.sequences) != 1 or node.condlists[0]:
+            return None
+        sequence = node.sequences[0]
+        if isinstance(sequence, nodes.CallExpr) and isinstance(sequence.callee, RefExpr) and len(sequence.args) == 1:
+            stop = self.read(sequence.args[0]) if sequence.callee.fullname == "builtins.range" else None
+            return stop if isinstance(stop, Size) and not_negative(stop) else None
+        value = self.read(sequence)
+        if isinstance(value, Several):
+            return number(len(value.items))
+        if isinstance(value, Array):
+            return value.axes[0].size if value.axes else None
+        return value.count if isinstance(value, Many) else None
 
     # ---- targets --------------------------------------------------------------------------------------------------
 
@@ -490,6 +557,9 @@ class Reading:
             if isinstance(base, Array):
                 self.tried(target, lambda: indexing.assign(base, index, value))
         elif isinstance(target, nodes.MemberExpr):
+            if self._is_self(target.expr):
+                self.known.put(Attribute(target.name), value if is_kept(value, source) else None)
+                return
             owner = self.read(target.expr)
             if isinstance(owner, Ref):
                 self.batches.set_field(target, owner, target.name, value)
@@ -513,45 +583,6 @@ class Reading:
                 self.bind(item.expr, rest, source)
             else:
                 self.bind(item, each, source)
-
-
-def operate(sign: str, one: Value, other: Value) -> Value:
-    """An operator between two values.
-
-    Raises:
-        MisfitError: it certainly fails, or cannot be meant.
-    """
-    if sign == "@":
-        return matmul(one, other)
-    if isinstance(one, Array) or isinstance(other, Array):
-        return binary(sign, one, other)
-    if isinstance(one, Size) and isinstance(other, Size):
-        return _of_sizes(sign, one, other)
-    if sign == "+" and isinstance(one, Several) and isinstance(other, Several):
-        return Several(one.items + other.items, one.listed)
-    if sign == "*" and isinstance(one, Several) and isinstance(other, Size):
-        return _repeated(one, other)
-    return _repeated(other, one) if sign == "*" and isinstance(other, Several) and isinstance(one, Size) else None
-
-
-def _of_sizes(sign: str, one: Size, other: Size) -> Value:
-    if sign in ("//", "%"):
-        if other.number == 0:
-            return None
-        return one // other if sign == "//" else one % other
-    operations: dict[str, Callable[[], Size]] = {
-        "+": lambda: one + other,
-        "-": lambda: one - other,
-        "*": lambda: one * other,
-    }
-    return operations[sign]() if sign in operations else None
-
-
-def _repeated(items: Several, times: Size) -> Value:
-    count = times.number
-    if count is not None and 0 <= count * len(items.items) <= 64:
-        return Several(items.items * count, items.listed)
-    return Many(items.items[0]) if len(items.items) == 1 else None
 
 
 def _may_be_text(item: ProperType) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context
@@ -15,10 +15,23 @@ from typedbatch.mypy.batches.summaries import Summaries
 if TYPE_CHECKING:
     from typedbatch.mypy.batches.owned import Owned
     from typedbatch.mypy.batches.program import Program
+    from typedbatch.mypy.engine.inside import Inside
     from typedbatch.mypy.engine.members import Members
 
 SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
 DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else than is meant", "typedbatch")
+
+
+class Said(NamedTuple):
+    """A report.
+
+    Attributes:
+        send: Tell mypy.
+        origin: The place in the function that is called, if it is there; its own report says enough.
+    """
+
+    send: Callable[[], None]
+    origin: object
 
 
 class Report:
@@ -35,9 +48,10 @@ class Report:
         self.owned: Owned | None = None
         self.program: Program | None = None
         self.members: Members | None = None
+        self.inside: Inside | None = None
         self.quiet = 0
         self.ranks: Ranks = Ranks()
-        self._said: dict[Context, Callable[[], None]] = {}
+        self._said: dict[Context, Said] = {}
         self._misfits: set[Context] = set()
 
     def misfit(self, error: MisfitError, context: Context) -> None:
@@ -45,17 +59,17 @@ class Report:
         if self.shapes:
             if not self.quiet and context not in self._said:
                 self._misfits.add(context)
-            self.fail(str(error), context, DTYPE if error.dtype else SHAPE)
+            self.fail(str(error), context, DTYPE if error.dtype else SHAPE, error.origin)
 
-    def fail(self, text: str, context: Context, code: ErrorCode) -> None:
+    def fail(self, text: str, context: Context, code: ErrorCode, origin: object = None) -> None:
         """Say what is wrong."""
         if not self.quiet:
-            self._said.setdefault(context, lambda: self._api.fail(text, context, code=code))
+            self._said.setdefault(context, Said(lambda: self._api.fail(text, context, code=code), origin))
 
     def note(self, text: str, context: Context) -> None:
         """Say something that is not a mistake."""
         if not self.quiet and self.shapes:
-            self._said.setdefault(context, lambda: self._api.note(text, context))
+            self._said.setdefault(context, Said(lambda: self._api.note(text, context), None))
 
     def mark(self) -> int:
         """How much has been said so far."""
@@ -69,21 +83,25 @@ class Report:
 
     def read(self, read: Callable[[], None]) -> None:
         """Read a function, and keep the misfits that do not depend on the number of axes of its runs."""
-        self.ranks = Ranks()
-        read()
+        self._read_with(Ranks(), read)
         ranks, said, kept = self.ranks, self._said, set(self._misfits)
         dropped: set[Context] = set()
         for other in ranks.others() if kept else ():
-            self.ranks, self._said, self._misfits = other, {}, set()
-            read()
-            first = min((context.line for context in self._misfits), default=None)
+            self._said, self._misfits = {}, set()
+            self._read_with(other, read)
+            first = min((context.line for context in self._misfits - kept), default=None)
             fails = None if ranks.asked_rank else first  # what is behind it was not read with these numbers
             dropped |= {one for one in kept if one not in self._misfits and (fails is None or one.line < fails)}
         self._said = {one: say for one, say in said.items() if one not in dropped}
         self._misfits = set()
 
-    def send(self) -> None:
-        """Tell mypy all of it."""
-        for send in self._said.values():
-            send()
-        self._said.clear()
+    def _read_with(self, ranks: Ranks, read: Callable[[], None]) -> None:
+        self.ranks = ranks
+        if self.inside is not None:
+            self.inside.begin(ranks)
+        read()
+
+    def taken(self) -> dict[Context, Said]:
+        """Return all of it, and begin anew."""
+        said, self._said = self._said, {}
+        return said

@@ -1,0 +1,215 @@
+"""Calls of functions and modules of the same file: their bodies are read with the shapes that one call gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from mypy.nodes import (
+    Argument,
+    CallExpr,
+    Context,
+    Decorator,
+    Expression,
+    FloatExpr,
+    FuncDef,
+    IntExpr,
+    NameExpr,
+    TypeInfo,
+)
+
+from typedbatch.mypy.arrays.ranks import Ranks
+from typedbatch.mypy.arrays.sizes import Size, number
+from typedbatch.mypy.arrays.values import Array, Axis, Layer, Literal, Many, MisfitError, Several, Value
+from typedbatch.mypy.batches.content import Ref
+from typedbatch.mypy.batches.summaries import bound_values, home_of
+from typedbatch.mypy.nodes import last_name
+
+_DEEPEST: Final = 6
+_MOST: Final = 24
+"""The number of different calls of one function that are read, for each function that mypy checks."""
+_KEEPS: Final = frozenset({
+    "autocast", "beartype", "checked", "compile", "enable_grad", "inference_mode", "jaxtyped", "no_grad",
+    "no_type_check", "override", "script", "typechecked",
+})  # fmt: skip
+
+
+class Heard(NamedTuple):
+    """A misfit in the body of a function.
+
+    Attributes:
+        error: What does not fit.
+        context: Where.
+    """
+
+    error: MisfitError
+    context: Context
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a call.
+
+    Attributes:
+        value: What it gives.
+        heard: The misfits that every run of the function meets.
+    """
+
+    value: Value
+    heard: Sequence[Heard]
+
+
+Run = Callable[[FuncDef, Sequence[Value], Ranks], Outcome]
+
+
+class Inside:
+    """The calls of functions of one file.
+
+    Args:
+        module: Name of the file's module.
+        run: Read the body of a function with what its parameters are.
+    """
+
+    def __init__(self, module: str, run: Run) -> None:
+        self._module = module
+        self._run = run
+        self._depth = 0
+        self.begin(Ranks())
+
+    def begin(self, ranks: Ranks) -> None:
+        """Begin anew, as for another function that mypy checks: what is found does not depend on those before.
+
+        Args:
+            ranks: The numbers of axes that runs have.
+        """
+        self._ranks = ranks
+        self._made: dict[Any, Outcome | None] = {}
+        self._calls: dict[FuncDef, int] = {}
+
+    def call(self, function: FuncDef, values: Sequence[Value]) -> Value:
+        """Return what a call gives; None where that is not known.
+
+        Args:
+            function: The function.
+            values: What each of its parameters is; None where nothing is known.
+
+        Raises:
+            MisfitError: Every run of the function with these values meets a misfit, and it is not one of the function
+                itself.
+        """
+        if not any(map(_says_something, values)):
+            return None
+        outcome = self._outcome(function, values)
+        if outcome is None or not outcome.heard:
+            return None if outcome is None else outcome.value
+        first = outcome.heard[0]
+        own = self._outcome(function, [None] * len(values))
+        if own is None or any(heard.context is first.context for heard in own.heard):
+            return None
+        text = str(first.error)
+        place = f"in {_name(function)}, line {first.context.line}: "
+        text = text if first.error.origin is not None else place + text
+        origin = first.error.origin if first.error.origin is not None else first.context
+        raise MisfitError(text, dtype=first.error.dtype, origin=origin)
+
+    def _outcome(self, function: FuncDef, values: Sequence[Value]) -> Outcome | None:
+        key = (function, tuple(None if isinstance(value, Ref) else value for value in values))
+        if key not in self._made:
+            self._made[key] = None  # while it is read, as in a recursion
+            calls = self._calls[function] = self._calls.get(function, 0) + 1
+            if self._depth < _DEEPEST and calls <= _MOST and self.has(function):
+                self._depth += 1
+                self._made[key] = self._run(function, key[1], self._ranks)
+                self._depth -= 1
+        return self._made[key]
+
+    def has(self, function: FuncDef) -> bool:
+        """Return whether it is a function of this file whose body says what a call does."""
+        return home_of(function) == self._module and not (function.is_coroutine or function.is_generator)
+
+
+def values_given(
+    node: CallExpr, function: FuncDef, given: Mapping[Expression, Value], first: Value
+) -> list[Value] | None:
+    """Return what each parameter of a function is in one call; None where that is unclear.
+
+    Args:
+        node: The call.
+        function: The function.
+        given: What the arguments are.
+        first: The object whose method it is; None for a function.
+    """
+    is_method = bool(function.info)
+    bound = bound_values(node, function, {one: one for one in node.args}, of_method=is_method)
+    if bound is None:
+        return None
+    out = [
+        _default(one) if value is None else given[value] for one, value in zip(function.arguments, bound, strict=True)
+    ]
+    return [first, *out[1:]] if is_method else out
+
+
+def _default(argument: Argument) -> Value:
+    default = argument.initializer
+    if isinstance(default, IntExpr):
+        return number(default.value)
+    if isinstance(default, FloatExpr):
+        return Literal(default.value)
+    if isinstance(default, NameExpr) and default.fullname in _LITERALS:
+        return Literal(_LITERALS[default.fullname])
+    return None
+
+
+_LITERALS: Final = {"builtins.None": None, "builtins.True": True, "builtins.False": False}
+
+
+def function_of(owner: TypeInfo, name: str) -> FuncDef | None:
+    """Return the method of a class; None for a property, and for one that a decorator makes another function of."""
+    found = owner.get(name)
+    return undecorated(found.node if found is not None else None)
+
+
+def undecorated(node: object) -> FuncDef | None:
+    """Return a function as it is written; None if a decorator makes another one of it."""
+    if isinstance(node, Decorator):
+        kept = all(_decorator(one) in _KEEPS for one in node.original_decorators)
+        return node.func if kept and not (node.func.is_property or node.func.is_class or node.func.is_static) else None
+    plain = isinstance(node, FuncDef) and not (node.is_property or node.is_class or node.is_static)
+    return node if plain and isinstance(node, FuncDef) else None
+
+
+def _decorator(node: Expression) -> str:
+    return last_name(node.callee if isinstance(node, CallExpr) else node)
+
+
+def refined(declared: Value, found: Value) -> Value:
+    """Return what a declaration and the body say together; a number that is declared goes first."""
+    if declared is None or found is None:
+        return found if declared is None else declared
+    if isinstance(declared, Several) and isinstance(found, Several) and len(declared.items) == len(found.items):
+        return replace(declared, items=tuple(map(refined, declared.items, found.items)))
+    if not isinstance(declared, Array) or not isinstance(found, Array) or declared.torch != found.torch:
+        return declared
+    dtypes = declared.dtypes if found.dtypes is None else found.dtypes
+    if declared.axes is None or found.axes is None or len(declared.axes) != len(found.axes):
+        return Array(found.axes if declared.axes is None else declared.axes, dtypes, declared.torch)
+    axes = tuple(map(_refined_axis, declared.axes, found.axes))
+    return Array(axes, dtypes, declared.torch)
+
+
+def _refined_axis(declared: Axis, found: Axis) -> Axis:
+    fixed = declared.size is not None and declared.size.number is not None
+    return declared if fixed or found.size is None or declared.step else Axis(found.size)
+
+
+def _says_something(value: Value) -> bool:
+    if isinstance(value, Several):
+        return any(map(_says_something, value.items))
+    if isinstance(value, Many):
+        return _says_something(value.item)
+    return isinstance(value, (Layer, Size)) or (isinstance(value, Array) and value.axes not in (None, ()))
+
+
+def _name(function: FuncDef) -> str:
+    return f"{function.name} of {function.info.name}" if function.info else function.name
