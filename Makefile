@@ -53,6 +53,15 @@ $(VENV)/.verl: $(VENV)/.dev tests/typing/share_packages.py
 	@$(BIN)/python tests/typing/share_packages.py $(VENV)/verl
 	@touch $@
 
+# other checkers of shapes, for the table of docs/shapes.md; two of the packages of stubs ask for a newer Python
+$(VENV)/.rivals: $(VENV)/.dev tests/typing/share_packages.py
+	@rm -rf $(VENV)/rivals
+	@$(BIN)/python -m venv --without-pip $(VENV)/rivals
+	@$(PIP) --python $(VENV)/rivals install --no-deps --ignore-requires-python torchtyc==0.5.0 torchshapeflow==0.7.3 \
+		pyrefly==1.4.1 pyrefly-shape-extensions==1.4.0 pyrefly-torch-stubs==1.4.0 pyrefly-numpy-stubs==1.4.0 pyrefly-einops-stubs==1.4.0
+	@$(BIN)/python tests/typing/share_packages.py $(VENV)/rivals
+	@touch $@
+
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/demo.py
 

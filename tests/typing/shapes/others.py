@@ -3,53 +3,74 @@
 from __future__ import annotations
 
 import importlib
+import json
 import linecache
+import subprocess
 import sys
 import tempfile
 import traceback
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from jaxtyping import install_import_hook
 
-from tests.typing.checkers import CHECKERS, call, command_of, with_plugin
+from tests.typing.checkers import CHECKERS, Checker, call, command_of, with_plugin
+from tests.typing.shapes.rivals import RIVALS, ROOT, Lines
 from tests.typing.shapes.test_programs import HERE, marked
 
 STATIC = ("mypy", "pyright", "pyrefly", "ty", "zuban")
+RIGHT, WRONG = sorted((HERE / "right").glob("*.py")), sorted((HERE / "wrong").glob("*.py"))
 
 
 def main() -> None:
     """Print a row for each."""
+    subprocess.run(["make", ".venv/.rivals"], cwd=ROOT, check=True, stdout=sys.stderr)
+    print(f"| checker | of {len(WRONG)} mistakes, finds | of {len(RIGHT)} right programs, reports |\n|---|---|---|")
+    _row("mypy with `typedbatch.mypy`", str, lambda place: _checked(with_plugin(CHECKERS["mypy"]), place))
+    for rival in RIVALS:
+        _row(rival.name, rival.adapted, rival.run)
+    for name in STATIC:
+        _row(name, str, lambda place, name=name: _checked(CHECKERS[name], place), counts_right=False)
+    raised = sum(map(_raises, WRONG))
+    print(f"| jaxtyping and beartype, when the line runs | {raised} | {sum(map(_raises, RIGHT))} |")
+
+
+def _row(name: str, adapted: Callable[[str], str], run: Callable[[Path], Lines], *, counts_right: bool = True) -> None:
+    """Print what a checker finds; the settings of other checkers report more than shapes in what is right."""
+    wrong = _reported(WRONG, adapted, run)
+    found = sum(bool(wrong.get(path.name, set()) & marked(path.read_text(encoding="utf-8"))) for path in WRONG)
+    right = sum(map(bool, _reported(RIGHT, adapted, run).values())) if counts_right else "-"
+    print(f"| {name} | {found} | {right} |", flush=True)
+
+
+def _reported(paths: list[Path], adapted: Callable[[str], str], run: Callable[[Path], Lines]) -> Lines:
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "wrong").mkdir()
-        for path in (HERE / "wrong").glob("*.py"):
-            (place / "wrong" / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-        print(f"| checker | of {len(list((place / 'wrong').iterdir()))} mistakes, finds |\n|---|---|")
-        rows = {
-            "mypy with `typedbatch.mypy`": with_plugin(CHECKERS["mypy"]),
-            **{name: CHECKERS[name] for name in STATIC},
-        }
-        for name, checker in rows.items():
-            for file, text in checker.settings.items():
-                (place / file).write_text(text.replace("strict = True\n", ""), encoding="utf-8")
-            programs = [str(path.relative_to(place)) for path in sorted(place.glob("*/*.py"))]
-            done = call(checker, [*command_of(checker, place / "cache"), *programs], place)
-            lines: dict[str, set[int]] = defaultdict(set)
-            for report in checker.read(done.stdout):
-                lines[Path(report.file).name].add(report.line)
-            print(f"| {name} | {_found(place, lines)} |")
-        print(f"| jaxtyping and beartype, when the line runs | {sum(map(_raises, (place / 'wrong').glob('*.py')))} |")
+        for path in paths:
+            (Path(folder) / path.name).write_text(adapted(path.read_text(encoding="utf-8")), encoding="utf-8")
+        return run(Path(folder))
 
 
-def _found(place: Path, lines: dict[str, set[int]]) -> int:
-    return sum(bool(lines[path.name] & set(marked(path.read_text()))) for path in (place / "wrong").glob("*.py"))
+def _checked(checker: Checker, place: Path) -> Lines:
+    programs = sorted(path.name for path in place.glob("*.py"))
+    for file, text in checker.settings.items():
+        (place / file).write_text(text.replace("strict = True\n", ""), encoding="utf-8")
+    done = call(checker, [*command_of(checker, place / "cache"), *programs], place)
+    reports = [(report.file, report.line) for report in checker.read(done.stdout)]
+    if "batch-shape" in done.stdout or "batch-dtype" in done.stdout:
+        found = map(json.loads, filter(lambda line: line.startswith("{"), done.stdout.splitlines()))
+        reports = [(one["file"], one["line"]) for one in found if one["code"] in ("batch-shape", "batch-dtype")]
+    lines: dict[str, set[int]] = defaultdict(set)
+    for file, line in reports:
+        lines[Path(file).name].add(line)
+    return lines
 
 
 def _raises(path: Path) -> bool:
     """Does a check of jaxtyping's fail, with each function checked; what numpy or torch raise is not its find."""
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]
+    sys.modules.pop(path.stem, None)  # the right program and the wrong one have one name
     try:
         with install_import_hook(path.stem, "beartype.beartype"):
             importlib.import_module(path.stem).main()

@@ -16,7 +16,12 @@ from tests.typing.checkers import CHECKERS, MYPYS, CheckerMissingError, call, co
 from tests.typing.versions import each
 
 HERE = Path(__file__).parent
-NOT_FOUND = {"loc_logits_unshifted_gather.py"}  # torch takes a shorter index, which is meant more often than not
+NOT_FOUND = {
+    "loc_logits_unshifted_gather.py",  # torch takes a shorter index, which is meant more often than not
+    "mod_c51_expectation.py",  # the names A and Z are those of two functions
+    "mod_masked_autoencoder.py",  # so are P and T, and main has 48 of both
+    "mod_moe_gate_weights.py",  # as many rows as a condition holds for, beside the width of a layer
+}
 KINDS = ("programs", "wrong", "right")
 Reports = dict[str, list[tuple[int, str]]]
 
@@ -65,20 +70,21 @@ def test_mistakes_of_others_are_found_where_they_are(reports: Reports) -> None:
     missed = set()
     for path in sorted((HERE / "wrong").glob("*.py")):
         lines = {line for line, _ in reports[f"wrong_{path.name}"]}
-        if not lines & set(marked(path.read_text(encoding="utf-8"))):
+        if not lines & marked(path.read_text(encoding="utf-8")):
             missed.add(path.name)
-        assert lines <= set(marked(path.read_text(encoding="utf-8"))), path.name
+        assert lines <= marked(path.read_text(encoding="utf-8")), path.name
     assert missed == NOT_FOUND
 
 
-def marked(source: str) -> range:
-    """The lines of the statement that is marked as wrong."""
-    line = next(number for number, line in enumerate(source.splitlines(), 1) if "# WRONG" in line)
-    statements = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt) and not _has_body(node)]
-    for node in statements:
-        if node.lineno <= line <= (node.end_lineno or node.lineno):
-            return range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    return range(line, line + 1)
+def marked(source: str) -> set[int]:
+    """The lines of the statements that are marked as wrong: the mistake, and where it shows."""
+    found = {number for number, line in enumerate(source.splitlines(), 1) if "# WRONG" in line}
+    assert found
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and not _has_body(node):
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            found |= set(lines) if found & set(lines) else set()
+    return found
 
 
 def _has_body(node: ast.stmt) -> bool:
