@@ -29,7 +29,7 @@ from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
 from typedbatch.mypy.internals import publish
-from typedbatch.mypy.settings import wants_shapes
+from typedbatch.mypy.settings import wants_shapes, wants_unused_dims
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
 from typedbatch.mypy.types.fields import BATCH
 from typedbatch.mypy.types.methods import METHODS, RAGGED, numbered, padded
@@ -57,15 +57,17 @@ class TypedBatchPlugin(Plugin):
             options.always_true = [*options.always_true, _SWITCH]
         super().__init__(options)
         self._shapes = wants_shapes(options)
-        switch(on=self._shapes)
+        self._unused_dims = wants_unused_dims(options)
+        switch(on=self._shapes, unused_dims=self._unused_dims)
 
     def report_config_data(self, ctx: ReportConfigContext) -> str:
-        """Return digests of the plugin's code and of the names in the program that a file belongs to.
+        """Return the settings, and digests of the plugin's code and of the names in the program of a file.
 
         mypy asks for it for every file, and does not use what it has in its cache under another text.
         """
         program = program_of(ctx.path, ctx.id)
-        return f"{_digest()} {program.digest}" if program is not None else _digest()
+        text = f"{_digest()} {self._shapes} {self._unused_dims}"
+        return f"{text} {program.digest}" if program is not None else text
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == BATCH:

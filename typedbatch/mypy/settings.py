@@ -14,7 +14,16 @@ SECTION = "typedbatch-mypy"
 
 def wants_shapes(options: Options) -> bool:
     """Are shapes to be checked: yes, unless the section ``[typedbatch-mypy]`` says ``shapes = false``."""
-    said = _section(options.config_file).get("shapes", True)
+    return _flag(options, "shapes", default=True)
+
+
+def wants_unused_dims(options: Options) -> bool:
+    """Are names of sizes to be noted that stand once: only if the same section says ``unused-dim = true``."""
+    return _flag(options, "unused-dim", default=False)
+
+
+def _flag(options: Options, name: str, *, default: bool) -> bool:
+    said = _section(options.config_file).get(name, default)
     return str(said).strip().lower() not in ("false", "no", "off", "0")
 
 

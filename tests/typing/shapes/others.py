@@ -11,11 +11,12 @@ import tempfile
 import traceback
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from jaxtyping import install_import_hook
 
-from tests.typing.checkers import CHECKERS, Checker, call, command_of, with_plugin
+from tests.typing.checkers import CHECKERS, Checker, Diagnostic, call, command_of, with_plugin
 from tests.typing.shapes.rivals import RIVALS, ROOT, Lines
 from tests.typing.shapes.test_programs import HERE, marked
 
@@ -27,7 +28,7 @@ def main() -> None:
     """Print a row for each."""
     subprocess.run(["make", ".venv/.rivals"], cwd=ROOT, check=True, stdout=sys.stderr)
     print(f"| checker | of {len(WRONG)} mistakes, finds | of {len(RIGHT)} right programs, reports |\n|---|---|---|")
-    _row("mypy with `typedbatch.mypy`", str, lambda place: _checked(with_plugin(CHECKERS["mypy"]), place))
+    _row("mypy with `typedbatch.mypy`", str, _checked_by_plugin)
     for rival in RIVALS:
         _row(rival.name, rival.adapted, rival.run)
     for name in STATIC:
@@ -56,14 +57,23 @@ def _checked(checker: Checker, place: Path) -> Lines:
     for file, text in checker.settings.items():
         (place / file).write_text(text.replace("strict = True\n", ""), encoding="utf-8")
     done = call(checker, [*command_of(checker, place / "cache"), *programs], place)
-    reports = [(report.file, report.line) for report in checker.read(done.stdout)]
-    if "batch-shape" in done.stdout or "batch-dtype" in done.stdout:
-        found = map(json.loads, filter(lambda line: line.startswith("{"), done.stdout.splitlines()))
-        reports = [(one["file"], one["line"]) for one in found if one["code"] in ("batch-shape", "batch-dtype")]
     lines: dict[str, set[int]] = defaultdict(set)
-    for file, line in reports:
-        lines[Path(file).name].add(line)
+    for report in checker.read(done.stdout):
+        lines[Path(report.file).name].add(report.line)
     return lines
+
+
+def _checked_by_plugin(place: Path) -> Lines:
+    """Return what the plugin reports of shapes, without what mypy reports of types."""
+    checker = with_plugin(CHECKERS["mypy"])
+    read = replace(checker, read=_shapes_in)
+    return _checked(read, place)
+
+
+def _shapes_in(output: str) -> list[Diagnostic]:
+    found = map(json.loads, filter(lambda line: line.startswith("{"), output.splitlines()))
+    codes = ("batch-shape", "batch-dtype")
+    return [Diagnostic(one["file"], one["line"], one["message"]) for one in found if one["code"] in codes]
 
 
 def _raises(path: Path) -> bool:

@@ -18,6 +18,28 @@ def test_it_is_turned_off(kept: Path, tmp_path: Path) -> None:
         assert "batch-" not in str(check(tmp_path / str(number), warm(kept, PLUGIN, tmp_path / f"cache{number}")))
 
 
+UNUSED = """\
+from jaxtyping import Float
+from torch import Tensor
+def scores(q: Float[Tensor, "B T Head"], k: Float[Tensor, "B S Heads"]) -> Float[Tensor, "B T S"]:
+    return q @ k.mT
+def rows(x: Float[Tensor, "*batch N"]) -> Float[Tensor, "*batch"]:
+    first: Float[Tensor, "*batch N"] = x.clone()
+    return first.sum(-1)
+"""
+
+
+def test_names_that_stand_once_are_noted_if_one_asks(kept: Path, tmp_path: Path) -> None:
+    cache = warm(kept, PLUGIN, tmp_path / "cache")
+    fill(tmp_path, {"program.py": UNUSED, "mypy.ini": CONFIG})
+    assert "stands once" not in str(check(tmp_path, cache))
+    (tmp_path / "mypy.ini").write_text(f"{CONFIG}\n[typedbatch-mypy]\nunused-dim = true\n", encoding="utf-8")
+    said = str(check(tmp_path, cache))  # with the cache of the other setting
+    assert said.count("stands once") == 2
+    text = 'Size "Head" stands once in scores, so it says nothing of any other; did you mean "Heads"?'
+    assert text in said.replace("\\", "")
+
+
 ODD = """\
 from __future__ import annotations
 import numpy as np

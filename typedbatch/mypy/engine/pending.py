@@ -34,6 +34,7 @@ from typedbatch.mypy.engine.flow import go_through, of_module
 from typedbatch.mypy.engine.names import functions_of
 from typedbatch.mypy.engine.readers import inside_of, summaries_of
 from typedbatch.mypy.engine.report import Report, Said
+from typedbatch.mypy.engine.unused import note_unused
 from typedbatch.mypy.internals import function_around, is_reported, module_around, publish, put_off, reporting_for
 
 CALLED = "builtins.object"
@@ -41,12 +42,18 @@ _LAST = "<shapes>"
 
 _pending: dict[MypyFile, dict[Any, None]] = {}
 _switched_off = False
+_notes_unused_dims = False
 
 
-def switch(*, on: bool) -> None:
-    """Look at shapes, or not: mypy has one plugin of a kind, and hooks that are not its methods."""
-    global _switched_off
-    _switched_off = not on
+def switch(*, on: bool, unused_dims: bool = False) -> None:
+    """Look at shapes, or not: mypy has one plugin of a kind, and hooks that are not its methods.
+
+    Args:
+        on: Whether shapes are looked at.
+        unused_dims: Whether names of sizes are noted that stand once.
+    """
+    global _switched_off, _notes_unused_dims
+    _switched_off, _notes_unused_dims = not on, unused_dims
 
 
 def note(api: Any) -> None:
@@ -88,6 +95,8 @@ def look(ctx: FunctionContext) -> Type:
     for function in [*waiting, *(one for one in _declared(tree) if one not in waiting)]:
         with reporting_for(ctx.api, function):
             said += [(function, one) for one in _go_through(ctx.api, report, tree, function)]
+            for one in functions_of(function) if _notes_unused_dims and function is not None else ():
+                note_unused(ctx.api, one)
     _send(ctx.api, tree, said)
     for question in unanswered():
         ctx.api.fail(question.message, question.place, code=question.code)
