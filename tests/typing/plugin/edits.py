@@ -131,12 +131,14 @@ def loss(logp: Float[Tensor, "N"], adv: Float[Tensor, "N"]) -> Float[Tensor, ""]
     return -(logp * adv).mean()
 class Net:
     weight: Float[Tensor, "A D"]
+def scaled(x: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
+    return x * 2
 """
 USED = """\
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from declared import Net, PerStep, loss
+from declared import Net, PerStep, loss, scaled
 def aliased(x: PerStep) -> Float[Tensor, "T N"]:
     return x.abs()
 def train(logp: Float[Tensor, "N"], adv: Float[Tensor, "N 1"], net: Net) -> Tensor:
@@ -146,6 +148,10 @@ def train(logp: Float[Tensor, "N"], adv: Float[Tensor, "N 1"], net: Net) -> Tens
 def other(a: Float[Tensor, "T B"], b: Float[Tensor, "T+1 B"]) -> Tensor:
     return a - b
 a = torch.zeros(3) + torch.zeros(4)
+def inner(x, times=2):
+    return scaled(x) + torch.zeros(7 * times)
+def outer() -> Tensor:
+    return inner(torch.zeros(7), 1)
 """
 
 RECORDS = """\
@@ -285,6 +291,14 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
     # Each of these changes a size, too, as mypy's daemon looks at sizes and the clock.
     (_replace("function adds rows of the same number", "used.py", "return a - b", "return a - b[1:]"),),
     (_replace("parameter is reshaped", "declared.py", 'adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]'),),
+    (
+        _replace(
+            "function that a called one calls gives another shape",
+            "declared.py",
+            '-> Float[Tensor, "N"]',
+            '-> Float[Tensor, "N 2"]',
+        ),
+    ),
     (_replace("attribute is reshaped", "declared.py", '"A D"', '"Actions 5"'),),
     (_replace("field of a record is renamed", "records.py", "weight:", "weights:"),),
     (_replace("field of a record has its name again", "records.py", "weights:", "weight:"),),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import linecache
 import subprocess
@@ -82,7 +84,7 @@ def _raises(path: Path) -> bool:
     sys.argv = [str(path)]
     sys.modules.pop(path.stem, None)  # the right program and the wrong one have one name
     try:
-        with install_import_hook(path.stem, "beartype.beartype"):
+        with install_import_hook(path.stem, "beartype.beartype"), contextlib.redirect_stdout(io.StringIO()):
             importlib.import_module(path.stem).main()
     except Exception as error:  # noqa: BLE001  # whatever a wrong program raises
         linecache.clearcache()

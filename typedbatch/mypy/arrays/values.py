@@ -223,10 +223,10 @@ class MisfitError(Exception):
     Args:
         text: what does not fit, as people say it.
         dtype: it is about dtypes, not about shapes.
-        origin: the place in the function that is called, if it is there.
+        origin: the line in the function that is called, if it is there.
     """
 
-    def __init__(self, text: str, *, dtype: bool = False, origin: object = None) -> None:
+    def __init__(self, text: str, *, dtype: bool = False, origin: int | None = None) -> None:
         super().__init__(text)
         self.dtype = dtype
         self.origin = origin

@@ -290,6 +290,8 @@ class Calls:
         summary = reading.summary_of(function) if function is not None else None
         owner_called = self._class_called(node) if function is None else None
         type_ = get_proper_type(reading.type_of(node.callee))
+        if function is not None and reading.untyped:
+            type_ = reading.declaration(node.callee)
         if isinstance(type_, Instance):
             type_ = _forward(type_)
         if not isinstance(type_, CallableType) or not _is_as_written(node, type_):

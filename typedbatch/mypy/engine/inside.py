@@ -105,12 +105,12 @@ class Inside:
             return None if outcome is None else outcome.value
         first = outcome.heard[0]
         own = self._outcome(function, [None] * len(values))
-        if own is None or any(heard.context is first.context for heard in own.heard):
+        if own is None or any(heard.context.line == first.context.line for heard in own.heard):
             return None
         text = str(first.error)
         place = f"in {_name(function)}, line {first.context.line}: "
         text = text if first.error.origin is not None else place + text
-        origin = first.error.origin if first.error.origin is not None else first.context
+        origin = first.context.line if first.error.origin is None else first.error.origin
         raise MisfitError(text, dtype=first.error.dtype, origin=origin)
 
     def _outcome(self, function: FuncDef, values: Sequence[Value]) -> Outcome | None:

@@ -105,19 +105,19 @@ def look(ctx: FunctionContext) -> Type:
 
 def _send(api: Any, tree: MypyFile, said: Sequence[tuple[Any, dict[Context, Said]]]) -> None:
     """Tell mypy all reports of a file, but for those of a call whose function has the same report of its own."""
-    before, places = _places.get(tree.fullname, (tree, set()))
-    places = places if before is tree else set()
-    places |= {place for _, reports in said for place in reports}
-    _places[tree.fullname] = tree, places
+    before, lines = _lines.get(tree.fullname, (tree, set()))
+    lines = lines if before is tree else set()
+    lines |= {place.line for _, reports in said for place in reports}
+    _lines[tree.fullname] = tree, lines
     for function, reports in said:
         with reporting_for(api, function):
             for one in reports.values():
-                if one.origin is None or one.origin not in places:
+                if one.origin is None or one.origin not in lines:
                     one.send()
 
 
-_places: dict[str, tuple[MypyFile, set[Any]]] = {}
-"""The places in each file at which something was reported."""
+_lines: dict[str, tuple[MypyFile, set[int]]] = {}
+"""The lines of each file at which something was reported."""
 
 
 def _declared(tree: MypyFile) -> Iterator[FuncDef]:

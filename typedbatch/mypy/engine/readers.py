@@ -8,7 +8,7 @@ from typing import Any
 
 from mypy import nodes
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Context, FuncDef, MypyFile
+from mypy.nodes import Context, FuncDef, MypyFile, RefExpr
 from mypy.types import CallableType, Instance, get_proper_type
 
 from typedbatch.mypy.arrays.declared import declared_by
@@ -29,7 +29,8 @@ from typedbatch.mypy.engine.layered import Attribute
 from typedbatch.mypy.engine.members import Members
 from typedbatch.mypy.engine.names import handed_on
 from typedbatch.mypy.engine.report import Report
-from typedbatch.mypy.internals import depend
+from typedbatch.mypy.internals import depend, watch
+from typedbatch.mypy.nodes import nodes_in
 
 
 def summaries_of(api: Any, tree: MypyFile) -> Summaries:
@@ -98,7 +99,7 @@ class _Hearing(Report):
         if not self.quiet:
             self.heard.append(Heard(error, context))
 
-    def fail(self, text: str, context: Context, code: ErrorCode, origin: object = None) -> None:
+    def fail(self, text: str, context: Context, code: ErrorCode, origin: int | None = None) -> None:
         """Say nothing of batches."""
 
     def note(self, text: str, context: Context) -> None:
@@ -117,6 +118,8 @@ def inside_of(api: Any, tree: MypyFile) -> tuple[Inside, Members]:
     """Return what reads calls of the functions and modules of a file."""
 
     def run(function: FuncDef, values: Sequence[Value], ranks: Ranks) -> Outcome:
+        if api.options.fine_grained_incremental:
+            _watch_names(api, function)
         report = _Hearing(api)
         report.members, report.inside, report.ranks = members, inside, ranks
         known = Known({}, None, cache(lambda: handed_on(function.body, is_followed)))
@@ -142,6 +145,13 @@ def inside_of(api: Any, tree: MypyFile) -> tuple[Inside, Members]:
     inside = Inside(tree.fullname, run)
     members = members_of(api, tree, inside)
     return inside, members
+
+
+def _watch_names(api: Any, function: FuncDef) -> None:
+    """Have the daemon check the current function again when something changes that the body of a called one names."""
+    for node in nodes_in(function.body):
+        if isinstance(node, RefExpr) and node.fullname and node.kind == nodes.GDEF:
+            watch(api, node.fullname)
 
 
 def _given(

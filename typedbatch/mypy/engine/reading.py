@@ -132,13 +132,13 @@ class Reading:
     def _number_by_declaration(self, node: Expression) -> Type | None:
         """Return the type that a number is declared with, of which nothing but its kind is known."""
         if isinstance(node, nodes.CallExpr):
-            signature = self._declaration(node.callee)
+            signature = self.declaration(node.callee)
             type_ = get_proper_type(signature.ret_type) if isinstance(signature, CallableType) else None
         else:
-            type_ = self._declaration(node)
+            type_ = self.declaration(node)
         return type_ if isinstance(type_, Instance) and type_.type.fullname in _PLAIN else None
 
-    def _declaration(self, node: Expression) -> ProperType | None:
+    def declaration(self, node: Expression) -> ProperType | None:
         """Return the type of what a name or an attribute means, where types of expressions are left out."""
         found: Any = node.node if isinstance(node, RefExpr) and self.report.inside is not None else None
         if isinstance(node, nodes.MemberExpr) and found is None and self.report.inside is not None:
@@ -346,7 +346,7 @@ class Reading:
 
     def class_of(self, node: Expression) -> TypeInfo | None:
         """Return the class of a value, by its type, or as ``self`` of a method."""
-        type_ = get_proper_type(self.type_of(node)) if not self.untyped else self._declaration(node)
+        type_ = get_proper_type(self.type_of(node)) if not self.untyped else self.declaration(node)
         if isinstance(type_, Instance):
             return type_.type
         root = self.root

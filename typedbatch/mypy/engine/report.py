@@ -27,11 +27,11 @@ class Said(NamedTuple):
 
     Attributes:
         send: Tell mypy.
-        origin: The place in the function that is called, if it is there; its own report says enough.
+        origin: The line in the function that is called, if it is there; its own report says enough.
     """
 
     send: Callable[[], None]
-    origin: object
+    origin: int | None
 
 
 class Report:
@@ -61,7 +61,7 @@ class Report:
                 self._misfits.add(context)
             self.fail(str(error), context, DTYPE if error.dtype else SHAPE, error.origin)
 
-    def fail(self, text: str, context: Context, code: ErrorCode, origin: object = None) -> None:
+    def fail(self, text: str, context: Context, code: ErrorCode, origin: int | None = None) -> None:
         """Say what is wrong."""
         if not self.quiet:
             self._said.setdefault(context, Said(lambda: self._api.fail(text, context, code=code), origin))

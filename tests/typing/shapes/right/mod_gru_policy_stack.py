@@ -39,7 +39,7 @@ def main() -> None:
     actions = torch.randint(0, A, (B, T))
     loss = behaviour_cloning_loss(logits, actions)
     loss.backward()
-    print("bc loss", float(loss), "final state", tuple(h.shape))
+    print("bc loss", loss.item(), "final state", tuple(h.shape))
 
 
 if __name__ == "__main__":
