@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import copy
 import sys
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import torch
@@ -16,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from typedbatch import ActBatch, BatchWithReturns, ObsBatch, PrioBatch, RolloutBatch, convert
-from typedbatch.buffers import PrioritizedVectorReplayBuffer, ReplayBuffer, compute_nstep_return
-from typedbatch.training import Collector, Losses, evaluate, off_policy
+from typedbatch.buffers import PrioritizedVectorReplayBuffer
+from typedbatch.training import Collector, Losses, add_nstep, evaluate, off_policy
 
 Slots = NDArray[np.intp]
 Buffer = PrioritizedVectorReplayBuffer[RolloutBatch, PrioBatch]
@@ -47,15 +45,15 @@ class DQN:
     def anneal(self, step: int) -> None:
         self.eps = max(0.05, 1 - step / 5_000)
 
-    def value_of_next(self, buffer: ReplayBuffer[Any, Any], slots: Slots) -> Tensor:
-        """Of the best action by the network, what the target says (double DQN, arXiv:1509.06461)."""
-        obs = torch.as_tensor(buffer.get(slots, "obs_next"))
+    def value(self, array: NDArray[np.floating]) -> Tensor:
+        """Return the target's value of the action that the network finds best (double DQN, arXiv:1509.06461)."""
+        obs = torch.as_tensor(array)
         best = self.net(obs).argmax(-1, keepdim=True)
         value: Tensor = self.target(obs).gather(-1, best).squeeze(-1)
         return value
 
     def process(self, batch: PrioBatch, slots: Slots) -> BatchWithReturns[Tensor]:
-        with_returns = compute_nstep_return(batch, self.buffer, slots, self.value_of_next, GAMMA, N_STEP)
+        with_returns = add_nstep(batch, self.buffer, slots, self.value, gamma=GAMMA, n=N_STEP)
         return convert(with_returns, BatchWithReturns[Tensor])
 
     def learn(self, batch: BatchWithReturns[Tensor], weight: Tensor) -> Tensor:

@@ -14,29 +14,26 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from typedbatch import ActBatch, LogpOldBatch, ObsBatch, RolloutBatch, convert, extend
-from typedbatch.buffers import compute_episodic_return
-from typedbatch.training import Collector, Losses, evaluate, on_policy
+from typedbatch.training import Collector, Losses, add_gae, evaluate, on_policy
 
 GAMMA, LAMBDA, CLIP, ENTROPY = 0.98, 0.8, 0.2, 0.0
 EPOCHS, MINIBATCH, LEARNING_RATE = 20, 256, 1e-3
 
 
 class Choice(ActBatch[Tensor]):
-    """What the policy says beside the action."""
+    """Action with its log-probability."""
 
     logp: Tensor
-    value: Tensor
 
 
 class Rollout(RolloutBatch[Tensor]):
-    """What is collected."""
+    """Transitions with the log-probability of each action."""
 
     logp: Tensor
-    value: Tensor
 
 
 def record(rollout: RolloutBatch, choice: Choice) -> Rollout:
-    return extend(convert(rollout, RolloutBatch[Tensor]), Rollout, logp=choice.logp, value=choice.value)
+    return extend(convert(rollout, RolloutBatch[Tensor]), Rollout, logp=choice.logp)
 
 
 class PPO:
@@ -48,21 +45,17 @@ class PPO:
         self.optim = torch.optim.Adam([*self.actor.parameters(), *self.critic.parameters()], LEARNING_RATE)
 
     def sample(self, batch: ObsBatch) -> Choice:
-        obs = torch.as_tensor(batch.obs)
-        dist = Categorical(logits=self.actor(obs))
+        dist = Categorical(logits=self.actor(torch.as_tensor(batch.obs)))
         act = dist.sample()
-        return Choice(act=act, logp=dist.log_prob(act), value=self.critic(obs).squeeze(-1))
+        return Choice(act=act, logp=dist.log_prob(act))
 
     def greedy(self, batch: ObsBatch) -> ActBatch[Tensor]:
         return ActBatch[Tensor](act=self.actor(torch.as_tensor(batch.obs)).argmax(-1))
 
-    @torch.no_grad()
     def process(self, batch: Rollout) -> LogpOldBatch[Tensor]:
-        """Generalized advantages (arXiv:1506.02438)."""
-        after = self.critic(batch.obs_next).squeeze(-1)
-        returns, adv = compute_episodic_return(batch, None, None, after, batch.value, GAMMA, LAMBDA)
-        returns, adv = returns.float(), adv.float()
-        return extend(batch, LogpOldBatch[Tensor], returns=returns, adv=adv, v_s=batch.value, logp_old=batch.logp)
+        """Add generalized advantages (arXiv:1506.02438)."""
+        with_adv = add_gae(batch, self.critic, gamma=GAMMA, lam=LAMBDA)
+        return extend(with_adv, LogpOldBatch[Tensor], logp_old=batch.logp)
 
     def learn(self, batch: LogpOldBatch[Tensor]) -> Losses:
         sums = {"policy": 0.0, "value": 0.0}

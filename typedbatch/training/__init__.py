@@ -4,6 +4,7 @@ from typedbatch.training.collector import Collector, evaluate
 from typedbatch.training.epochs import BufferSource, Epoch, Losses, Source, Training, Writer, off_policy, on_policy
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, compute_action, random_policy
 from typedbatch.training.stats import CollectStats
+from typedbatch.training.targets import add_gae, add_nstep
 
 __all__ = [
     "BufferSource",
@@ -17,6 +18,8 @@ __all__ = [
     "Source",
     "Training",
     "Writer",
+    "add_gae",
+    "add_nstep",
     "compute_action",
     "evaluate",
     "off_policy",
