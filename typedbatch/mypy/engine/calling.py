@@ -59,6 +59,7 @@ from typedbatch.mypy.engine.inside import function_of, refined, undecorated, val
 from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.engine.layered import Layered
 from typedbatch.mypy.engine.members import MODULE
+from typedbatch.mypy.engine.swapped import check_arguments
 from typedbatch.mypy.internals import module_around
 from typedbatch.mypy.types.extend import needed_from
 from typedbatch.mypy.types.fields import Rest
@@ -303,6 +304,8 @@ class Calls:
         sizes: dict[str, Size | None] = {}
         owner = Record(get_proper_type(type_.ret_type), reading.known.scope(node), sizes, called=True)
         returned = self._of_method(node, owner_called, given)
+        if not reading.untyped:
+            check_arguments(reading, node, _pairs(node, type_))
         self._bind(node, type_, owner, sizes, summary, given)
         made = self._summed_up(node, summary, given) if summary is not None else returned
         if made is not None and not (isinstance(made, Ref) and is_array(type_.ret_type)):

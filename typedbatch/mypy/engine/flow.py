@@ -33,6 +33,7 @@ from typedbatch.mypy.engine.names import (
 )
 from typedbatch.mypy.engine.reading import Reading
 from typedbatch.mypy.engine.report import Report
+from typedbatch.mypy.engine.swapped import check_results
 from typedbatch.mypy.engine.ways import catches_missing, is_missing_error, is_true, suppresses, takes_anything
 from typedbatch.mypy.internals import known_type
 
@@ -151,6 +152,8 @@ class Flow:
         if node.type is not None and self._owner is not None and declared_by(node.type) is not None:
             value = self._annotated(node, node.type, value)
         for target in node.lvalues:
+            if not self._reading.untyped:
+                check_results(self._reading, target, node.rvalue)
             self._reading.bind(target, value, node.rvalue)
 
     def _annotated(self, node: nodes.AssignmentStmt, type_: Type, value: Value) -> Value:
