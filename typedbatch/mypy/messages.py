@@ -26,6 +26,7 @@ ARGUMENT = ErrorCode(
     sub_code_of=errorcodes.ARG_TYPE,
 )
 EXTEND = ErrorCode("batch-extend", "extend() or convert() cannot make the batch that is asked for", "typedbatch")
+SWAPPED = ErrorCode("batch-swapped", "Arguments or results have each other's names", "typedbatch")
 
 
 def missing(name: str, names: Collection[str]) -> str:

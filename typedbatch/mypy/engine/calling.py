@@ -55,6 +55,7 @@ from typedbatch.mypy.batches.handing import is_of_libraries, only_reads
 from typedbatch.mypy.batches.protocol_match import asked_protocol
 from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called, is_overridden, method_of
 from typedbatch.mypy.engine.builtins import BUILTINS
+from typedbatch.mypy.engine.changes import reshapes
 from typedbatch.mypy.engine.inside import function_of, refined, undecorated, values_given
 from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.engine.layered import Layered
@@ -252,6 +253,9 @@ class Calls:
         if inside is None or target is None or reading.report.mark() != mark:
             return found
         function, first = target
+        if reshapes(function):
+            reading.known.forget_arrays()
+            return found
         values = values_given(node, function, {one: self._with_arrays(value) for one, value in given.items()}, first)
         made = None if values is None else reading.tried(node, lambda: inside.call(function, values))
         return refined(found, made)

@@ -20,12 +20,14 @@ from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, S
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.engine.calling import is_followed
-from typedbatch.mypy.engine.deciding import decided
+from typedbatch.mypy.engine.deciding import decided, is_never_empty
 from typedbatch.mypy.engine.known import Known
+from typedbatch.mypy.engine.layered import Attribute, is_fixed
 from typedbatch.mypy.engine.names import (
     asked_about,
     assigned_in,
     bound_often,
+    captured,
     changed_inside,
     compared_sizes,
     functions_of,
@@ -190,10 +192,18 @@ class Flow:
             if isinstance(node.lvalue, nodes.NameExpr):
                 self._known.put(node.lvalue.node, out if out is not None else target)
         elif isinstance(node.lvalue, nodes.NameExpr):
+            if is_fixed(target):
+                self._known.forget_layers()
             self._known.put(node.lvalue.node, self._reading.tried(node, lambda: operate(node.op, target, value)))
+        elif isinstance(node.lvalue, nodes.MemberExpr) and self._reading.is_self(node.lvalue.expr):
+            sizes = isinstance(target, Size) and isinstance(value, Size)
+            made = self._reading.tried(node, lambda: operate(node.op, target, value)) if sizes else None
+            self._known.put(Attribute(node.lvalue.name), made)
 
     def _delete(self, node: nodes.DelStmt) -> None:
         for target in node.expr.items if isinstance(node.expr, nodes.TupleExpr) else [node.expr]:
+            if isinstance(target, nodes.IndexExpr):
+                self._known.forget_layers()
             if isinstance(target, nodes.NameExpr):
                 self._known.put(target.node, None)
             elif isinstance(target, (nodes.MemberExpr, nodes.IndexExpr)):
@@ -293,7 +303,9 @@ class Flow:
         for name in assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ():
             self._known.put(name, None)
         self._loops += 1
-        may_not_run = self._certain and isinstance(node, nodes.WhileStmt) and not is_true(node.expr)
+        is_while = isinstance(node, nodes.WhileStmt)
+        runs = is_true(node.expr) if is_while else is_never_empty(self._reading, node.expr)
+        may_not_run = self._certain and not runs
         self._report.quiet += may_not_run
         with self._reading.ways.inside():
             if self._loops > _DEEPEST_LOOP:
@@ -324,12 +336,17 @@ class Flow:
         self._report.quiet = quiet
         self._first.pop()
         self._known.scopes = self._reading.known.scopes = {}
+        changed: list[Any] = []
         for _ in range(_MOST_ROUNDS):
             mark, head = self._report.mark(), dict(self._known.objects.contents)
+            values = dict(self._known.values)
             left = self._round(body)
-            if self._known.objects.contents == head:
+            changed = [name for name, value in values.items() if self._known.get(name) != value]
+            if self._known.objects.contents == head and not changed:
                 return left
             self._report.take_back(mark)
+        for name in changed:
+            self._known.put(name, None)
         self._known.objects.escape(*self._known.values.values(), opened=True)
         return self._round(body)
 
@@ -394,6 +411,8 @@ class Flow:
 
     def _match(self, node: nodes.MatchStmt) -> None:
         self._reading.read(node.subject)
+        for name in (name for pattern in node.patterns for name in captured(pattern)):
+            self._known.put(name, None)
         ways: list[Known | None] = [self._branch(self._known.copy(), body) for body in node.bodies]
         is_complete = any(map(takes_anything, node.patterns, node.guards))
         self._meet(ways if is_complete else [*ways, self._known.copy()], implicit=not is_complete)

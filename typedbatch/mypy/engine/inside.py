@@ -16,6 +16,7 @@ from mypy.nodes import (
     FuncDef,
     IntExpr,
     NameExpr,
+    RefExpr,
     TypeInfo,
 )
 
@@ -24,15 +25,20 @@ from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.values import Array, Axis, Layer, Literal, Many, MisfitError, Several, Value
 from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.batches.summaries import bound_values, home_of
-from typedbatch.mypy.nodes import last_name
+from typedbatch.mypy.engine.changes import Changes
 
 _DEEPEST: Final = 6
 _MOST: Final = 24
 """The number of different calls of one function that are read, for each function that mypy checks."""
+_MOST_IN_ALL: Final = 120
+"""The same, of all functions."""
 _KEEPS: Final = frozenset({
     "autocast", "beartype", "checked", "compile", "enable_grad", "inference_mode", "jaxtyped", "no_grad",
     "no_type_check", "override", "script", "typechecked",
 })  # fmt: skip
+_LIBRARIES: Final = frozenset(
+    {"beartype", "jaxtyping", "torch", "typedbatch", "typeguard", "typing", "typing_extensions"}
+)
 
 
 class Heard(NamedTuple):
@@ -68,11 +74,13 @@ class Inside:
 
     Args:
         module: Name of the file's module.
+        changes: What the file changes later.
         run: Read the body of a function with what its parameters are.
     """
 
-    def __init__(self, module: str, run: Run) -> None:
+    def __init__(self, module: str, changes: Changes, run: Run) -> None:
         self._module = module
+        self.changes = changes
         self._run = run
         self._depth = 0
         self.begin(Ranks())
@@ -86,6 +94,7 @@ class Inside:
         self._ranks = ranks
         self._made: dict[Any, Outcome | None] = {}
         self._calls: dict[FuncDef, int] = {}
+        self._left = _MOST_IN_ALL
 
     def call(self, function: FuncDef, values: Sequence[Value]) -> Value:
         """Return what a call gives; None where that is not known.
@@ -118,7 +127,8 @@ class Inside:
         if key not in self._made:
             self._made[key] = None  # while it is read, as in a recursion
             calls = self._calls[function] = self._calls.get(function, 0) + 1
-            if self._depth < _DEEPEST and calls <= _MOST and self.has(function):
+            self._left -= 1
+            if self._depth < _DEEPEST and calls <= _MOST and self._left >= 0 and self.has(function):
                 self._depth += 1
                 self._made[key] = self._run(function, key[1], self._ranks)
                 self._depth -= 1
@@ -126,7 +136,9 @@ class Inside:
 
     def has(self, function: FuncDef) -> bool:
         """Return whether it is a function of this file whose body says what a call does."""
-        return home_of(function) == self._module and not (function.is_coroutine or function.is_generator)
+        is_here = home_of(function) == self._module and self.changes.is_defined_once(function)
+        followed = not function.info or (self.changes.is_plain(function.info) and not self.changes.are_anywhere)
+        return is_here and followed and not (function.is_coroutine or function.is_generator)
 
 
 def values_given(
@@ -173,14 +185,17 @@ def function_of(owner: TypeInfo, name: str) -> FuncDef | None:
 def undecorated(node: object) -> FuncDef | None:
     """Return a function as it is written; None if a decorator makes another one of it."""
     if isinstance(node, Decorator):
-        kept = all(_decorator(one) in _KEEPS for one in node.original_decorators)
+        kept = all(map(_keeps, node.original_decorators))
         return node.func if kept and not (node.func.is_property or node.func.is_class or node.func.is_static) else None
     plain = isinstance(node, FuncDef) and not (node.is_property or node.is_class or node.is_static)
     return node if plain and isinstance(node, FuncDef) else None
 
 
-def _decorator(node: Expression) -> str:
-    return last_name(node.callee if isinstance(node, CallExpr) else node)
+def _keeps(decorator: Expression) -> bool:
+    """Is it a decorator of a library that leaves a function what it is."""
+    node = decorator.callee if isinstance(decorator, CallExpr) else decorator
+    home, _, name = (node.fullname if isinstance(node, RefExpr) else "").rpartition(".")
+    return name in _KEEPS and home.partition(".")[0] in _LIBRARIES
 
 
 def refined(declared: Value, found: Value) -> Value:

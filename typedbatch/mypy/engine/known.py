@@ -21,6 +21,8 @@ from typedbatch.mypy.arrays.sizes import Name, Size, named, new_scope, number
 from typedbatch.mypy.arrays.values import (
     UNKNOWN,
     Array,
+    Layer,
+    Layers,
     Many,
     Record,
     Scalar,
@@ -139,6 +141,10 @@ class Known:
         kept = (Array, Several, Many)
         self.values = {key: None if isinstance(value, kept) else value for key, value in self.values.items()}
 
+    def forget_layers(self) -> None:
+        """A container of layers has got others, under whatever names it is known."""
+        self.values = {key: None if _has_layers(value) else value for key, value in self.values.items()}
+
     def scope(self, node: Any) -> int:
         """Of names that belong to what a place in the program gives."""
         if node not in self.scopes:
@@ -245,6 +251,12 @@ def _each(item: Value) -> Value:
             [axis if axis.size is None or axis.size.number is not None else UNKNOWN for axis in item.axes]
         )
     return item
+
+
+def _has_layers(value: Value) -> bool:
+    if isinstance(value, Several):
+        return any(map(_has_layers, value.items))
+    return isinstance(value, (Layer, Layers)) or (isinstance(value, Many) and _has_layers(value.item))
 
 
 def names_of(value: Value) -> Iterator[Name]:

@@ -35,6 +35,7 @@ from typedbatch.mypy.arrays.values import (
     Value,
 )
 from typedbatch.mypy.batches.content import Items
+from typedbatch.mypy.engine.changes import GROWS
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.names import assigned_in
 from typedbatch.mypy.nodes import nodes_in
@@ -114,6 +115,10 @@ class Layered:
                 return found
             made = self._reading.read(node.args[0])
             return made if isinstance(made, Array) else None
+        if isinstance(callee, MemberExpr) and callee.name in GROWS and is_fixed(self._fixed(callee.expr)):
+            self._arguments(node)
+            self._reading.known.forget_layers()
+            return None
         if isinstance(callee, MemberExpr) and callee.name in _MOVES:
             owner = self.layer(callee.expr)
             if owner is not None:
@@ -129,8 +134,8 @@ class Layered:
         constructor = LAYERS.get(name)
         if constructor is None and name not in ("ModuleList", "ModuleDict"):
             return None
-        arguments = self._arguments(node)
-        if arguments is None:
+        arguments, members = self._arguments(node), self._reading.report.members
+        if arguments is None or (members is not None and members.changes.are_anywhere):
             return None
         if constructor is not None:
             return Layer(constructor(arguments), attributes=ATTRIBUTES[name](arguments) if name in ATTRIBUTES else {})
@@ -158,6 +163,8 @@ class Layered:
         if is_buffer and isinstance(node.args[0], StrExpr):
             made = self._reading.read(node.args[1])
             known.put(Attribute(node.args[0].value), made if isinstance(made, Array) else None)
+        if isinstance(callee, MemberExpr) and callee.name == "__init__":  # of a class by its name
+            known.forget_layers()
         if isinstance(callee, SuperExpr) and callee.name == "__init__" and members is not None:
             bases = constructor.info.mro[1:]
             found = next((base.names["__init__"].node for base in bases if "__init__" in base.names), None)

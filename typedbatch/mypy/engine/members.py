@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
-from mypy.nodes import (
-    AssignmentStmt,
-    CallExpr,
-    Expression,
-    FuncDef,
-    IndexExpr,
-    ListExpr,
-    MemberExpr,
-    MypyFile,
-    NameExpr,
-    Node,
-    Statement,
-    TupleExpr,
-    TypeInfo,
-)
+from mypy.nodes import CallExpr, Expression, FuncDef, MypyFile, TypeInfo
 
 from typedbatch.mypy.arrays.values import Arguments, Layer, Value
+from typedbatch.mypy.engine.changes import Changes
 from typedbatch.mypy.engine.inside import Inside, function_of, values_given
-from typedbatch.mypy.engine.names import targets_of
-from typedbatch.mypy.nodes import nodes_in, walk
 
 MODULE = "torch.nn.modules.module.Module"
 _DEEPEST = 5
-_GROWS = frozenset({"append", "extend", "insert", "add_module", "update", "pop"})
 
 Read = Callable[[FuncDef, Sequence[Value] | None, dict[str, Value]], None]
 
@@ -48,41 +31,32 @@ class Members:
     def __init__(self, api: Any, tree: MypyFile, read: Read, inside: Inside) -> None:
         self._api = api
         self._tree = tree
+        self.changes: Changes = inside.changes
         self._read = read
         self._inside = inside
         self._made: dict[TypeInfo, dict[str, Value]] = {}
         self._building: list[TypeInfo] = []
+        self._built: dict[Any, Layer] = {}
 
     def get(self, owner: TypeInfo, name: str) -> Value:
         """Return what an attribute is that is set in a constructor only; None for any other."""
-        if not owner.has_base(MODULE):
+        if not self._is_followed(owner):
             return None
         for base in owner.mro:
             found = self._of(base).get(name) if base.module_name == self._tree.fullname else None
             if found is not None:
-                return found if self._is_fixed(owner, name) else None
+                return found if self.is_fixed(owner, name) else None
         return None
 
     def of_module(self, module: Layer, name: str) -> Value:
         """Return what an attribute of a module is that a constructor made, by the same rule."""
-        found = module.attributes.get(name)
-        return found if module.owner is None or self._is_fixed(module.owner, name, exactly=True) else None
+        if module.owner is None:
+            return None if self.changes.are_anywhere else module.attributes.get(name)
+        return module.attributes.get(name) if self.is_fixed(module.owner, name, exactly=True) else None
 
-    def _is_fixed(self, owner: TypeInfo, name: str, *, exactly: bool = False) -> bool:
-        """Is an attribute set in constructors only; ``exactly`` if the object is of no derived class."""
-        setters = self._setters.get(name, ())
-        return name not in self._grown and all(_constructs(one, owner, exactly=exactly) for one in setters)
-
-    @cached_property
-    def _setters(self) -> dict[str, list[FuncDef | None]]:
-        """The methods that set an attribute of ``self``; None for one of any other object."""
-        found: dict[str, list[FuncDef | None]] = {}
-        for node, around in walk(self._tree):
-            for target in targets_of(node) if isinstance(node, Statement) else ():
-                for member in target.items if isinstance(target, (TupleExpr, ListExpr)) else [target]:
-                    if isinstance(member, MemberExpr):
-                        found.setdefault(member.name, []).append(_method_around(member, around))
-        return found
+    def is_fixed(self, owner: TypeInfo, name: str, *, exactly: bool = False) -> bool:
+        """Return whether an attribute is as a constructor sets it; ``exactly`` if the object is of no derived class."""
+        return not self.changes.are_anywhere and not self.changes.sets(owner, name, exactly=exactly)
 
     def build(self, owner: TypeInfo, node: CallExpr, given: Mapping[Expression, Value]) -> Layer | None:
         """Return the new module that a call makes; None for a class that is not one of the file's modules.
@@ -92,10 +66,13 @@ class Members:
             node: The call.
             given: What its arguments are.
         """
-        is_ours = owner.has_base(MODULE) and owner.module_name == self._tree.fullname
+        is_ours = owner.module_name == self._tree.fullname and self._is_followed(owner)
         if not is_ours or owner in self._building or len(self._building) == _DEEPEST:
             return None
         found = owner.get("__init__")
+        key = (owner, tuple(given.values()), tuple(node.arg_names), tuple(node.arg_kinds))
+        if key in self._built:
+            return self._built[key]
         self._building.append(owner)
         attributes = self.made_by(found.node if found is not None else None, node, given)
         self._building.pop()
@@ -106,8 +83,11 @@ class Members:
                 return None
             return self._inside.call(function, [layer, *arguments.given])
 
-        layer = Layer(call, owner, attributes)
+        layer = self._built[key] = Layer(call, owner, attributes)
         return layer
+
+    def _is_followed(self, owner: TypeInfo) -> bool:
+        return owner.has_base(MODULE) and not self.changes.are_anywhere and self.changes.is_plain(owner)
 
     def made_by(self, init: object, node: CallExpr, given: Mapping[Expression, Value]) -> dict[str, Value]:
         """Return the attributes that a constructor of the file sets, by the arguments of a call."""
@@ -118,17 +98,6 @@ class Members:
                 self._read(init, values, made)
         return made
 
-    @cached_property
-    def _grown(self) -> set[str]:
-        """Attributes whose layers are added to or replaced somewhere in the file."""
-        changed: list[Expression] = []
-        for node in nodes_in(self._tree):
-            if isinstance(node, MemberExpr) and node.name in _GROWS:
-                changed.append(node.expr)
-            elif isinstance(node, AssignmentStmt):
-                changed += [target.base for target in node.lvalues if isinstance(target, IndexExpr)]
-        return {node.name for node in changed if isinstance(node, MemberExpr)}
-
     def _of(self, owner: TypeInfo) -> Mapping[str, Value]:
         if owner not in self._made:
             made = self._made[owner] = {}
@@ -136,20 +105,3 @@ class Members:
             if symbol is not None and isinstance(symbol.node, FuncDef):
                 self._read(symbol.node, None, made)
         return self._made[owner]
-
-
-def _method_around(member: MemberExpr, around: Sequence[Node]) -> FuncDef | None:
-    """Return the method whose first parameter has an attribute; None for the attributes of others."""
-    for function in (one for one in around if isinstance(one, FuncDef) and one.info and one.arguments):
-        if isinstance(member.expr, NameExpr) and member.expr.node is function.arguments[0].variable:
-            return function
-    return None
-
-
-def _constructs(method: FuncDef | None, owner: TypeInfo, *, exactly: bool) -> bool:
-    """Is a method a constructor that objects of a class go through, or a method of an unrelated class."""
-    if method is None:
-        return False
-    if method.info in owner.mro:
-        return method.name == "__init__"
-    return exactly or not method.info.has_base(owner.fullname)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypy import nodes
 from mypy.nodes import Expression, Node
+from mypy.patterns import Pattern
 
 from typedbatch.mypy.arrays.sizes import Name, Size
 from typedbatch.mypy.arrays.tables import RESHAPED_IN_PLACE
@@ -55,6 +56,17 @@ def names_in(target: Expression) -> Iterator[nodes.NameExpr]:
             yield from names_in(item)
     elif isinstance(target, nodes.StarExpr):
         yield from names_in(target.expr)
+
+
+def captured(pattern: Pattern) -> Iterator[Any]:
+    """Yield the names that a pattern of ``match`` binds."""
+    names = [getattr(pattern, field, None) for field in ("name", "capture", "rest")]
+    yield from (name.node for name in names if isinstance(name, nodes.NameExpr))
+    for field in ("pattern", "patterns", "positionals", "keyword_values", "values"):
+        inner = getattr(pattern, field, None)
+        for one in inner if isinstance(inner, list) else [inner]:
+            if isinstance(one, Pattern):
+                yield from captured(one)
 
 
 def bound_often(function: nodes.FuncDef) -> set[Any]:
@@ -148,3 +160,10 @@ def asked_about(condition: Expression) -> list[Any]:
         elif isinstance(node, nodes.CallExpr) and last_name(node.callee) in _ASKS:
             found += node.args
     return [node.node for node in found if isinstance(node, nodes.NameExpr)]
+
+
+def module_of(node: Expression) -> str | None:
+    """``torch`` or ``numpy``, for a name that is one of these modules, or one inside; None for everything else."""
+    if isinstance(node, nodes.RefExpr) and isinstance(node.node, nodes.MypyFile):
+        return node.node.fullname
+    return None

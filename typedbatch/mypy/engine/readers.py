@@ -22,6 +22,7 @@ from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.summaries import Summaries, home_of
 from typedbatch.mypy.engine.binding import bound
 from typedbatch.mypy.engine.calling import is_followed
+from typedbatch.mypy.engine.changes import Changes
 from typedbatch.mypy.engine.flow import Flow, filled_in, learn_names
 from typedbatch.mypy.engine.inside import Heard, Inside, Outcome, refined
 from typedbatch.mypy.engine.known import Known
@@ -142,7 +143,7 @@ def inside_of(api: Any, tree: MypyFile) -> tuple[Inside, Members]:
         said = None if type_ is None else known.declared(type_.ret_type, owner, (function, "result"))
         return Outcome(refined(said, None if isinstance(value, Ref) else value), report.heard)
 
-    inside = Inside(tree.fullname, run)
+    inside = Inside(tree.fullname, Changes(tree), run)
     members = members_of(api, tree, inside)
     return inside, members
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mypy import nodes
-from mypy.nodes import Context, Expression, MypyFile, Node, RefExpr, TypeInfo, Var
+from mypy.nodes import Context, Expression, Node, RefExpr, TypeInfo, Var
 from mypy.types import CallableType, Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
 
 from typedbatch.mypy.arrays import indexing
-from typedbatch.mypy.arrays.asking import not_negative
 from typedbatch.mypy.arrays.declared import is_array
 from typedbatch.mypy.arrays.distributions import attribute
 from typedbatch.mypy.arrays.dtypes import INTS, dtype_named, is_in, of_python
@@ -42,9 +42,11 @@ from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.questions import taken
 from typedbatch.mypy.batches.summaries import Summary
 from typedbatch.mypy.engine.calling import Calls
+from typedbatch.mypy.engine.comprehensions import generated
 from typedbatch.mypy.engine.deciding import decided
 from typedbatch.mypy.engine.known import Known, field_declared
-from typedbatch.mypy.engine.layered import Attribute, is_kept
+from typedbatch.mypy.engine.layered import Attribute, is_fixed, is_kept
+from typedbatch.mypy.engine.names import module_of
 from typedbatch.mypy.engine.report import Report
 from typedbatch.mypy.engine.scopes import Scope, scope_of
 from typedbatch.mypy.engine.ways import Ways
@@ -79,6 +81,8 @@ class Reading:
         """Whether types are left out, as for a summary, which must not depend on what mypy has checked."""
         self.needs: Needs | None = None
         self.yielded: list[Value] = []
+        self.generators = 0
+        """The number of comprehensions around."""
         self.root = root
         self.makes: nodes.FuncDef | None = None
         """The constructor that is read for the attributes that it sets."""
@@ -104,8 +108,8 @@ class Reading:
             nodes.TupleExpr: lambda node: self._items(node, listed=False),
             nodes.ListExpr: lambda node: self._items(node, listed=True),
             nodes.ConditionalExpr: self._conditional,
-            nodes.ListComprehension: lambda node: self._generator(node.generator),
-            nodes.GeneratorExpr: self._generator,
+            nodes.ListComprehension: lambda node: generated(self, node.generator),
+            nodes.GeneratorExpr: partial(generated, self),
             nodes.AssignmentExpr: self._walrus,
             nodes.DictExpr: self._dict,
             nodes.LambdaExpr: self.capture,
@@ -178,6 +182,9 @@ class Reading:
     def _constant(self, node: nodes.NameExpr) -> Size | None:
         """Return a whole number that the top of this file gives a name in capitals, once."""
         tree = module_around(self.api) if node.name.isupper() and node.kind == nodes.GDEF else None
+        inside = self.report.inside
+        if inside is None or not inside.changes.is_assigned_once(node.node):
+            return None
         bindings = scope_of(self.api, tree).bindings_of(node.node) if tree is not None else []
         value = bindings[0].value if len(bindings) == 1 else None
         return number(value.value) if isinstance(value, nodes.IntExpr) else None
@@ -212,15 +219,17 @@ class Reading:
         members = self.report.members
         if members is None:
             return None
-        if self.makes is not None and self._is_self(node.expr):
-            return self.known.get(Attribute(node.name))
+        if self.makes is not None and self.is_self(node.expr):
+            fixed = members.is_fixed(self.makes.info, node.name, exactly=True)
+            return self.known.get(Attribute(node.name)) if fixed else None
         held = self._module(node.expr)
         if held is not None:
             return members.of_module(held, node.name)
         owner = self.class_of(node.expr)
         return members.get(owner, node.name) if owner is not None else None
 
-    def _is_self(self, node: Expression) -> bool:
+    def is_self(self, node: Expression) -> bool:
+        """Return whether an expression is the object that a constructor makes."""
         made = self.makes
         return made is not None and isinstance(node, nodes.NameExpr) and node.node is made.arguments[0].variable
 
@@ -503,34 +512,8 @@ class Reading:
 
     def _walrus(self, node: nodes.AssignmentExpr) -> Value:
         value = self.read(node.value)
-        self.known.put(node.target.node, value)
+        self.known.put(node.target.node, None if self.generators else value)
         return value
-
-    def _generator(self, node: nodes.GeneratorExpr) -> Value:
-        with self.ways.inside():
-            for index, sequence, conditions in zip(node.indices, node.sequences, node.condlists, strict=True):
-                self.bind(index, self.item_of(self.read(sequence), sequence), index)
-                for condition in conditions:
-                    self.read(condition)
-            each = self.read(node.left_expr)
-        if isinstance(each, Ref):
-            return self.batches.make(node, Items({}, self.known.aged(each)))
-        return Many(each, self._count(node))
-
-    def _count(self, node: nodes.GeneratorExpr) -> Size | None:
-        """Return the number of items that a comprehension gives."""
-        if len(node.sequences) != 1 or node.condlists[0]:
-            return None
-        sequence = node.sequences[0]
-        if isinstance(sequence, nodes.CallExpr) and isinstance(sequence.callee, RefExpr) and len(sequence.args) == 1:
-            stop = self.read(sequence.args[0]) if sequence.callee.fullname == "builtins.range" else None
-            return stop if isinstance(stop, Size) and not_negative(stop) else None
-        value = self.read(sequence)
-        if isinstance(value, Several):
-            return number(len(value.items))
-        if isinstance(value, Array):
-            return value.axes[0].size if value.axes else None
-        return value.count if isinstance(value, Many) else None
 
     # ---- targets --------------------------------------------------------------------------------------------------
 
@@ -550,6 +533,8 @@ class Reading:
             self.bind(target.expr, None, source)
         elif isinstance(target, nodes.IndexExpr):
             base, index = self.read(target.base), self.read(target.index)
+            if is_fixed(base):
+                self.known.forget_layers()
             if isinstance(base, Ref):
                 self.batches.set_item(target, base, index, value)
                 return
@@ -557,7 +542,7 @@ class Reading:
             if isinstance(base, Array):
                 self.tried(target, lambda: indexing.assign(base, index, value))
         elif isinstance(target, nodes.MemberExpr):
-            if self._is_self(target.expr):
+            if self.is_self(target.expr):
                 self.known.put(Attribute(target.name), value if is_kept(value, source) else None)
                 return
             owner = self.read(target.expr)
@@ -607,10 +592,3 @@ def _item_of(base: Several, index: Value) -> Value:
 
 def _parts(span: Span) -> tuple[Value, Value, Value]:
     return span.start, span.stop, span.step
-
-
-def module_of(node: Expression) -> str | None:
-    """``torch`` or ``numpy``, for a name that is one of these modules, or one inside; None for everything else."""
-    if isinstance(node, RefExpr) and isinstance(node.node, MypyFile):
-        return node.node.fullname
-    return None

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mypy.errorcodes import ErrorCode
 from mypy.nodes import (
     CallExpr,
     Expression,
@@ -23,13 +22,15 @@ from mypy.nodes import (
 )
 
 from typedbatch.mypy.batches.summaries import called
+from typedbatch.mypy.messages import SWAPPED
 from typedbatch.mypy.nodes import nodes_in
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
 
-SWAPPED = ErrorCode("batch-swapped", "Arguments or results whose names cross", "typedbatch")
-_MEANS_IT: Final = re.compile(r"swap|revers|transpos|mirror|invers|invert|flip|rotat|turn|cross|sym|exchange|other")
+_MEANS_IT: Final = re.compile(
+    r"swap|revers|transpos|mirror|invers|invert|flip|rotat|turn|cross|sym|exchange|other|backward|grad"
+)
 _UNCHANGED: Final = frozenset({"detach", "float", "clone", "cpu", "cuda", "numpy", "copy", "contiguous", "to", "item"})
 _RETURNED: Final = {"typedbatch.buffers.returns.compute_episodic_return": ("returns", "adv")}
 """What functions return whose bodies are not seen."""
