@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import sys
+
 import gymnasium as gym
 import numpy as np
 import torch
