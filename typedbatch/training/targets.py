@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad
 from typedbatch._tree.kinds import TENSOR, describe, kind_of
-from typedbatch._typing import ArrayOrTensor
 from typedbatch._validation.validate import extend
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.returns import compute_episodic_return, compute_nstep_return
 from typedbatch.errors import StructureError
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import BatchWithAdvantages, BatchWithReturns
+
+if TYPE_CHECKING:
+    from typedbatch._typing import ArrayOrTensor
 
 K = TypeVar("K", bound="ArrayOrTensor")
 Obs = TypeVar("Obs")

@@ -341,7 +341,8 @@ class Flow:
             mark, head = self._report.mark(), dict(self._known.objects.contents)
             values = dict(self._known.values)
             left = self._round(body)
-            changed = [name for name, value in values.items() if self._known.get(name) != value]
+            arrays = [(name, value) for name, value in values.items() if isinstance(value, (Array, Size))]
+            changed = [name for name, value in arrays if self._known.get(name) != value]
             if self._known.objects.contents == head and not changed:
                 return left
             self._report.take_back(mark)
