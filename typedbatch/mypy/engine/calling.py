@@ -275,7 +275,7 @@ class Calls:
                 return (function, None) if inside.has(function) else None
         owner, of = None, None
         if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
-            of = reading.read(callee.expr)
+            of = reading.module_at(callee.expr)
             owner = of.owner if isinstance(of, Layer) else reading.class_of(callee.expr)
         if owner is None:
             of, owner, name = None, reading.class_of(callee), "forward"

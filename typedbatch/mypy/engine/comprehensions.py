@@ -23,12 +23,14 @@ def generated(reading: Reading, node: nodes.GeneratorExpr) -> Value:
     for name in assigned_in(node):
         reading.known.put(name, None)
     reading.generators += 1
-    runs = all(is_never_empty(reading, sequence) for sequence in node.sequences) and not any(node.condlists)
-    quiet = reading.in_first_round() and not runs
+    quiet = reading.certain and not _runs(reading, node)
     reading.report.quiet += quiet
+    first: Value = None
     with reading.ways.inside():
         for index, sequence, conditions in zip(node.indices, node.sequences, node.condlists, strict=True):
-            reading.bind(index, reading.item_of(reading.read(sequence), sequence), index)
+            value = reading.read(sequence)  # once: a list of batches is made anew each time
+            first = value if sequence is node.sequences[0] else first
+            reading.bind(index, reading.item_of(value, sequence), index)
             for condition in conditions:
                 reading.read(condition)
         each = reading.read(node.left_expr)
@@ -36,18 +38,22 @@ def generated(reading: Reading, node: nodes.GeneratorExpr) -> Value:
     reading.generators -= 1
     if isinstance(each, Ref):
         return reading.batches.make(node, Items({}, reading.known.aged(each)))
-    return Many(each, _count(reading, node))
+    return Many(each, _count(reading, node, first))
 
 
-def _count(reading: Reading, node: nodes.GeneratorExpr) -> Size | None:
-    """Return the number of items that a comprehension gives."""
+def _runs(reading: Reading, node: nodes.GeneratorExpr) -> bool:
+    """Is a comprehension certain to make an item."""
+    return not any(node.condlists) and all(is_never_empty(reading, sequence) for sequence in node.sequences)
+
+
+def _count(reading: Reading, node: nodes.GeneratorExpr, value: Value) -> Size | None:
+    """Return the number of items that a comprehension over a value gives."""
     if len(node.sequences) != 1 or node.condlists[0]:
         return None
     sequence = node.sequences[0]
     if isinstance(sequence, nodes.CallExpr) and isinstance(sequence.callee, RefExpr) and len(sequence.args) == 1:
         stop = reading.read(sequence.args[0]) if sequence.callee.fullname == "builtins.range" else None
         return stop if isinstance(stop, Size) and not_negative(stop) else None
-    value = reading.read(sequence)
     if isinstance(value, Several):
         return number(len(value.items))
     if isinstance(value, Array):

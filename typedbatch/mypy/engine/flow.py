@@ -81,7 +81,7 @@ class Flow:
         self._reading = Reading(api, report, known, root)
         self._reading.of_module = of_module
         self._reading.in_first_round = lambda: bool(self._first) or certain
-        self._certain = certain
+        self._certain = self._reading.certain = certain
         self._reading.makes = makes
         self._result = result
         self._owner = owner
@@ -303,9 +303,7 @@ class Flow:
         for name in assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ():
             self._known.put(name, None)
         self._loops += 1
-        is_while = isinstance(node, nodes.WhileStmt)
-        runs = is_true(node.expr) if is_while else is_never_empty(self._reading, node.expr)
-        may_not_run = self._certain and not runs
+        may_not_run = self._certain and not self._runs(node)
         self._report.quiet += may_not_run
         with self._reading.ways.inside():
             if self._loops > _DEEPEST_LOOP:
@@ -319,6 +317,10 @@ class Flow:
         if node.else_body is not None and not endless:
             self.block(node.else_body)
         self._meet([*left, *([] if endless else [self._known])])
+
+    def _runs(self, node: nodes.ForStmt | nodes.WhileStmt) -> bool:
+        """Is a loop certain to run once."""
+        return is_true(node.expr) if isinstance(node, nodes.WhileStmt) else is_never_empty(self._reading, node.expr)
 
     def _round(self, body: Callable[[], None]) -> list[Known]:
         """Go through a loop once, and add what is known after it; return what is known at each ``break``."""

@@ -81,6 +81,8 @@ class Reading:
         """Whether types are left out, as for a summary, which must not depend on what mypy has checked."""
         self.needs: Needs | None = None
         self.yielded: list[Value] = []
+        self.certain = False
+        """Whether only what every run meets is reported; then nothing is known of batches."""
         self.generators = 0
         """The number of comprehensions around."""
         self.root = root
@@ -222,7 +224,7 @@ class Reading:
         if self.makes is not None and self.is_self(node.expr):
             fixed = members.is_fixed(self.makes.info, node.name, exactly=True)
             return self.known.get(Attribute(node.name)) if fixed else None
-        held = self._module(node.expr)
+        held = self.module_at(node.expr)
         if held is not None:
             return members.of_module(held, node.name)
         owner = self.class_of(node.expr)
@@ -233,7 +235,7 @@ class Reading:
         made = self.makes
         return made is not None and isinstance(node, nodes.NameExpr) and node.node is made.arguments[0].variable
 
-    def _module(self, node: Expression) -> Layer | None:
+    def module_at(self, node: Expression) -> Layer | None:
         """Return the module that a name or an attribute of a module is."""
         found = self.known.get(node.node) if isinstance(node, nodes.NameExpr) else None
         if isinstance(node, nodes.MemberExpr):
