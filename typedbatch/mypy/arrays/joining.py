@@ -47,6 +47,13 @@ def _items(arguments: Arguments) -> tuple[list[Array], bool]:
     return arrays, many
 
 
+def _count(given: Value) -> Axis:
+    """Return an axis with a place for each array."""
+    if isinstance(given, Several):
+        return Axis(number(len(given.items)))
+    return Axis(given.count) if isinstance(given, Many) else UNKNOWN
+
+
 def _shapes(arrays: Sequence[Array]) -> list[Axes]:
     """Those that are known, one or more."""
     shapes = [array.axes for array in arrays if array.axes is not None]
@@ -87,8 +94,7 @@ def stack(arguments: Arguments) -> Value:
     axes = _merge(shapes, "stack")
     out = _of(shapes, arrays, arguments.torch)
     at = place_in((*axes, UNKNOWN), whole_of(arguments, 0, 1, "dim", "axis"), "stack")
-    given = arguments.get(0, *_ITEMS)
-    axes.insert(at, Axis(given.count if isinstance(given, Many) else number(len(arrays))))
+    axes.insert(at, _count(arguments.get(0, *_ITEMS)))
     return out.shaped(axes)
 
 
@@ -103,8 +109,7 @@ def pad_sequence(arguments: Arguments) -> Value:
     if len(shapes) < len(arrays) or not shapes[0] or broadcasts:
         raise UnsureError
     rest = _merge([axes[1:] for axes in shapes], "pad_sequence")
-    count = len(given.items) if isinstance(given, Several) else None
-    rows = Axis(number(count) if count is not None else given.count if isinstance(given, Many) else None)
+    rows = _count(given)
     return Array((rows, UNKNOWN, *rest) if first else (UNKNOWN, rows, *rest), None, torch=True)
 
 

@@ -246,4 +246,4 @@ ATTRIBUTES: Final[dict[str, Callable[[Arguments], dict[str, Value]]]] = {
     "Embedding": _of_embedding,
     "Linear": _of_linear,
 }
-"""What attributes of a layer are, by the arguments of its constructor."""
+"""Functions that return the attributes of a layer, given the arguments of its constructor."""

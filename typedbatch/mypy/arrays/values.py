@@ -19,7 +19,7 @@ class Axis:
         asked: it is 1 because the code put it there, ``[:, None]``, ``keepdim=True``, so that it broadcasts on purpose.
         step: it is one of the steps of a batch, and never one of features.
         more: it stands for any number of axes, of which nothing is known.
-        most: A size that it is no longer than, where it is not known itself, as after ``x[:T]``.
+        most: Upper bound of a size that is not known, such as T after ``x[:T]``.
     """
 
     size: Size | None

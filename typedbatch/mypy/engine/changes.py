@@ -1,4 +1,4 @@
-"""What a file changes later: attributes, layers, functions and names that are not as they were made."""
+"""Changes that a file makes to attributes, layers, functions and names after their definition."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Changes:
 
     @cached_property
     def are_anywhere(self) -> bool:
-        """Whether modules may be changed in ways that do not say which: hooks, ``setattr`` of any name, new weights."""
+        """Whether the file has hooks, ``setattr`` with a computed name, or new weights, which may change any module."""
         return any(map(_changes_anything, nodes_in(self._tree)))
 
     @cached_property

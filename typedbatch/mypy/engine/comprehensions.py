@@ -28,7 +28,7 @@ def generated(reading: Reading, node: nodes.GeneratorExpr) -> Value:
     first: Value = None
     with reading.ways.inside():
         for index, sequence, conditions in zip(node.indices, node.sequences, node.condlists, strict=True):
-            value = reading.read(sequence)  # once: a list of batches is made anew each time
+            value = reading.read(sequence)  # only once, as each reading of ``split`` makes new batches
             first = value if sequence is node.sequences[0] else first
             reading.bind(index, reading.item_of(value, sequence), index)
             for condition in conditions:

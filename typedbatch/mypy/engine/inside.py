@@ -42,7 +42,7 @@ _LIBRARIES: Final = frozenset(
 
 
 class Heard(NamedTuple):
-    """A misfit in the body of a function.
+    """Mismatch in the body of a function.
 
     Attributes:
         error: What does not fit.
@@ -55,11 +55,11 @@ class Heard(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call.
+    """Result of reading a call.
 
     Attributes:
         value: What it gives.
-        heard: The misfits that every run of the function meets.
+        heard: Mismatches that occur in every run of the function.
     """
 
     value: Value
@@ -86,7 +86,7 @@ class Inside:
         self.begin(Ranks())
 
     def begin(self, ranks: Ranks) -> None:
-        """Begin anew, as for another function that mypy checks: what is found does not depend on those before.
+        """Forget all calls. It is called for each function that mypy checks, so that their order makes no difference.
 
         Args:
             ranks: The numbers of axes that runs have.
@@ -104,8 +104,7 @@ class Inside:
             values: What each of its parameters is; None where nothing is known.
 
         Raises:
-            MisfitError: Every run of the function with these values meets a misfit, and it is not one of the function
-                itself.
+            MisfitError: Every run with these values has a mismatch that the function alone does not have.
         """
         if not any(map(_says_something, values)):
             return None

@@ -1,4 +1,4 @@
-"""What reads the functions and classes of a file: their summaries, the attributes of modules, and calls."""
+"""Readers of the functions and classes of a file, for summaries, attributes of modules, and calls."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class _Hearing(Report):
         """Say nothing."""
 
     def mark(self) -> int:
-        """How much was heard so far."""
+        """Return the number of mismatches so far."""
         return len(self.heard)
 
     def take_back(self, mark: int) -> None:

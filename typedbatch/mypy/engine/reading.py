@@ -82,7 +82,7 @@ class Reading:
         self.needs: Needs | None = None
         self.yielded: list[Value] = []
         self.certain = False
-        """Whether only what every run meets is reported; then nothing is known of batches."""
+        """Whether only mistakes that occur in every run are reported. Nothing is known of batches then."""
         self.generators = 0
         """The number of comprehensions around."""
         self.root = root

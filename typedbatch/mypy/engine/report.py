@@ -102,6 +102,6 @@ class Report:
         read()
 
     def taken(self) -> dict[Context, Said]:
-        """Return all of it, and begin anew."""
+        """Return all reports, and forget them."""
         said, self._said = self._said, {}
         return said

@@ -33,7 +33,7 @@ _MEANS_IT: Final = re.compile(
 )
 _UNCHANGED: Final = frozenset({"detach", "float", "clone", "cpu", "cuda", "numpy", "copy", "contiguous", "to", "item"})
 _RETURNED: Final = {"typedbatch.buffers.returns.compute_episodic_return": ("returns", "adv")}
-"""What functions return whose bodies are not seen."""
+"""Names of the results of functions whose bodies are not available."""
 
 
 class _Given(NamedTuple):
