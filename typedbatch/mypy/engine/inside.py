@@ -184,8 +184,7 @@ def function_of(owner: TypeInfo, name: str) -> FuncDef | None:
 def undecorated(node: object) -> FuncDef | None:
     """Return a function as it is written; None if a decorator makes another one of it."""
     if isinstance(node, Decorator):
-        kept = all(map(_keeps, node.original_decorators))
-        return node.func if kept and not (node.func.is_property or node.func.is_class or node.func.is_static) else None
+        node = node.func if all(map(_keeps, node.original_decorators)) else None
     plain = isinstance(node, FuncDef) and not (node.is_property or node.is_class or node.is_static)
     return node if plain and isinstance(node, FuncDef) else None
 
