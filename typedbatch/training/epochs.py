@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from typedbatch.training.bar import Bar
 from typedbatch.training.collector import Collector
 from typedbatch.training.seeds import Random
 from typedbatch.training.stats import CollectStats
+
+if TYPE_CHECKING:
+    from typedbatch.audit import Audit
 
 R = TypeVar("R", bound=BatchProtocol)
 S = TypeVar("S", bound=BatchProtocol)
@@ -107,6 +110,7 @@ class Training(Iterator[Epoch]):
         parts: Random states that belong to the training.
         log: Logger that gets :meth:`Epoch.metrics` after each epoch, or None.
         progress: Whether to show a progress bar, which needs the extra ``cli``.
+        audit: Audit of the first updates, or None.
     """
 
     def __init__(
@@ -119,7 +123,9 @@ class Training(Iterator[Epoch]):
         parts: Random,
         log: Writer | None,
         progress: bool,
+        audit: Audit | None = None,
     ) -> None:
+        self._audit = audit
         self._kind = kind
         self._collect_and_update = collect_and_update
         self.total_steps: int = total_steps
@@ -183,7 +189,8 @@ class Training(Iterator[Epoch]):
             LeafError: the update does not return a mapping of numbers by name, or None.
         """
         begun = time.perf_counter()
-        losses: Any = update(*args)
+        audit = self._audit
+        losses: Any = update(*args) if audit is None or audit.is_done else audit.call(update, *args)
         self._seconds += time.perf_counter() - begun
         if losses is None:
             return
@@ -252,6 +259,24 @@ def _rate(updates_per_step: Any) -> float:
     return float(updates_per_step)
 
 
+def _audit_of(audit: int | Audit, *, skip: tuple[str, ...] = ()) -> Audit | None:
+    """Return an audit of the first updates, or None for 0.
+
+    Raises:
+        SizeError: ``audit`` is a number below 0.
+        LeafError: ``audit`` is neither a number nor an audit.
+    """
+    if isinstance(audit, (int, np.integer)):
+        if not require_at_least(0, audit, "audit"):
+            return None
+        from typedbatch.audit import Audit as New
+
+        return New(updates=int(audit), skip=skip)
+    if not hasattr(audit, "is_done"):
+        raise LeafError(f"audit takes a number of updates or an Audit, got {describe(audit)}")
+    return audit
+
+
 def on_policy(
     source: Source[R],
     update: Callable[[R], Losses | None],
@@ -263,6 +288,7 @@ def on_policy(
     before: Callable[[int], object] | None = None,
     log: Writer | None = None,
     progress: bool = False,
+    audit: int | Audit = 0,
 ) -> Training:
     """Return a training that repeatedly collects a rollout, updates on all of it and discards it.
 
@@ -282,6 +308,8 @@ def on_policy(
         before: Function that is called with the number of steps so far before each collection, for annealing.
         log: Logger of the metrics of each epoch, such as TensorBoard's ``SummaryWriter``.
         progress: Whether to show a progress bar.
+        audit: Number of first updates that are audited, with a warning for findings, or an audit with settings of its
+            own; see :mod:`typedbatch.audit`.
 
     Raises:
         SizeError: a number of steps or epochs is below 1.
@@ -298,7 +326,7 @@ def on_policy(
     settings = {"training": "on_policy", "n_step": require_at_least(1, n_step, "n_step")}
     random = Random(source if isinstance(source, Collector) else None, None)
     steps = _steps_of(epochs, epoch_steps, total_steps)
-    return Training(settings, once, **steps, parts=random, log=log, progress=progress)
+    return Training(settings, once, **steps, parts=random, log=log, progress=progress, audit=_audit_of(audit))
 
 
 def off_policy(
@@ -317,6 +345,7 @@ def off_policy(
     before: Callable[[int], object] | None = None,
     log: Writer | None = None,
     progress: bool = False,
+    audit: int | Audit = 0,
 ) -> Training:
     """Return a training that repeatedly collects steps into a buffer and updates on samples from it.
 
@@ -343,6 +372,8 @@ def off_policy(
         before: Function that is called with the number of steps so far before each collection, for annealing.
         log: Logger of the metrics of each epoch, such as TensorBoard's ``SummaryWriter``.
         progress: Whether to show a progress bar.
+        audit: Number of first updates that are audited, with a warning for findings, or an audit with settings of its
+            own; see :mod:`typedbatch.audit`.
 
     Raises:
         SizeError: a number of steps or epochs is below 1, or ``warmup`` or ``learning_starts`` is below 0.
@@ -377,5 +408,6 @@ def off_policy(
         for _ in range(int(count)):
             training.update(update, *buffer.sample(batch_size))
 
+    auditing = _audit_of(audit, skip=("ratio",))  # The rows of a buffer are of older policies.
     random = Random(collector if isinstance(collector, Collector) else None, buffer)
-    return Training(settings, once, **steps, parts=random, log=log, progress=progress)
+    return Training(settings, once, **steps, parts=random, log=log, progress=progress, audit=auditing)

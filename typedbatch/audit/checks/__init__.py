@@ -1,0 +1,36 @@
+"""The checks of a traced update, a law or a few of one kind in each module."""
+
+from typedbatch.audit.checks.broadcasts import AllRows, Priorities, SameColumns, SameRows
+from typedbatch.audit.checks.fields import Dtypes, Reads
+from typedbatch.audit.checks.formulas import Formulas
+from typedbatch.audit.checks.gradients import Gradients
+from typedbatch.audit.checks.grouping import Grouping
+from typedbatch.audit.checks.inputs import Inputs, Observations
+from typedbatch.audit.checks.learning import Learning
+from typedbatch.audit.checks.networks import Networks
+from typedbatch.audit.checks.ratio import Ratio
+from typedbatch.audit.checks.targets import Returns, Targets, Values
+from typedbatch.audit.checks.weights import Weights
+
+CHECKS = (
+    Ratio,
+    AllRows,
+    SameRows,
+    SameColumns,
+    Priorities,
+    Grouping,
+    Reads,
+    Dtypes,
+    Gradients,
+    Learning,
+    Networks,
+    Inputs,
+    Observations,
+    Targets,
+    Returns,
+    Values,
+    Weights,
+    Formulas,
+)
+
+__all__ = ["CHECKS"]

@@ -1,0 +1,112 @@
+"""Checks of operations that combine values of rows: shapes that broadcast to all pairs of rows, and unequal rows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from torch import Tensor
+from typing_extensions import override
+
+from typedbatch.audit.operations import ELEMENTWISE, PRODUCTS
+from typedbatch.audit.roles import MASKS
+from typedbatch.audit.tags import Rows, Tag, listed
+from typedbatch.audit.trace import Check, Operation
+
+
+class AllRows(Check):
+    """The combination of ``(N, 1)`` or ``(N, N)`` with ``(N,)``, which pairs each row with all rows."""
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        if operation.name not in ELEMENTWISE:
+            return
+        pairs = list(zip(operation.tensors, operation.tags, strict=True))
+        for number, (one, first) in enumerate(pairs):
+            for other, second in pairs[number + 1 :]:
+                flat, wide = (
+                    ((one, first), (other, second)) if one.ndim < other.ndim else ((other, second), (one, first))
+                )
+                if _is_crossed(flat, wide):
+                    size = f"{flat[0].shape[0]} x {flat[0].shape[0]}"
+                    self.trace.found(
+                        "TB502 all-rows",
+                        f"{operation.name.strip('_')} of {_of(flat)} and {_of(wide)} combines each row with all rows, "
+                        f"in a table of {size}; squeeze(-1) the one, or unsqueeze(-1) the other",
+                    )
+
+
+def _is_crossed(flat: tuple[Any, Tag], wide: tuple[Any, Tag]) -> bool:
+    (one, first), (other, second) = flat, wide
+    if one.ndim != 1 or other.ndim != 2 or first.rows is None or second.rows is None or first.fields == second.fields:
+        return False
+    rows = one.shape[0]
+    return bool(rows > 1 and other.shape[0] == rows and other.shape[1] in (1, rows))
+
+
+def _of(value: tuple[Any, Tag]) -> str:
+    return f"{tuple(value[0].shape)} (from {listed(value[1].names)})"
+
+
+class SameRows(Check):
+    """The combination of values of the same origin row by row."""
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        if operation.name not in ELEMENTWISE or not isinstance(operation.out, Tensor) or not operation.out.ndim:
+            return
+        known = [
+            (tag, tag.rows)
+            for tensor, tag in zip(operation.tensors, operation.tags, strict=True)
+            if tag.rows is not None and tensor.ndim and tensor.shape[0] == operation.out.shape[0] > 1
+        ]
+        for (first, rows), (second, others) in pairwise(known):
+            if rows.origin != others.origin or rows.same(others) or first.fields == second.fields:
+                continue
+            if len(rows.ids) == len(others.ids) and not (rows.is_range() and others.is_range()):
+                self.trace.found(
+                    "TB503 rows",
+                    f"{listed(first.names)} of rows {_some(rows)} meets {listed(second.names)} of rows {_some(others)}",
+                )
+
+
+class SameColumns(Check):
+    """The product of the mask of a loss with values of tokens, position by position."""
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        if operation.name not in PRODUCTS or len(operation.tensors) != 2:
+            return
+        for mask, other in (operation.tags, operation.tags[::-1]):
+            if (
+                mask.models
+                or not mask.fields
+                or not mask.names <= MASKS
+                or not other.is_of_labels
+                or not other.from_model
+            ):
+                continue
+            one, two = mask.columns, other.columns
+            if one is not None and two is not None and one.frame == two.frame and one.offset != two.offset:
+                self.trace.found(
+                    "TB503 rows",
+                    f"{listed(mask.names)} from position {one.offset} on meets values of tokens from position "
+                    f"{two.offset} on; cut both alike",
+                )
+
+
+class Priorities(Check):
+    """Priorities in the order of the rows that were sampled."""
+
+    @override
+    def priorities(self, values: Any) -> None:
+        rows = self.trace.tag_of(values).rows
+        if rows is not None and len(rows.ids) > 1 and not rows.is_range():
+            self.trace.found(
+                "TB503 rows",
+                f"priorities of rows {_some(rows)} are written to the slots of rows 0, 1, 2..; are rows shuffled?",
+            )
+
+
+def _some(rows: Rows) -> str:
+    return f"{', '.join(map(str, rows.ids[:3].tolist()))}{'..' if len(rows.ids) > 3 else ''}"

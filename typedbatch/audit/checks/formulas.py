@@ -1,0 +1,79 @@
+"""Checks of formulas that are wrong whatever the algorithm: a softmax of a softmax, weights of a mean, other masks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from torch import Tensor
+from typing_extensions import override
+
+from typedbatch.audit.operations import PRODUCTS, dim_of
+from typedbatch.audit.roles import ADVANTAGES, LOSS_MASKS
+from typedbatch.audit.tags import Tag
+from typedbatch.audit.trace import Check, Operation
+
+_PER_ROW: Final = ADVANTAGES | LOSS_MASKS | frozenset({"weight", "is_weights"})
+_TAKES_LOGITS: Final = frozenset({"softmax", "log_softmax", "logsumexp", "cross_entropy"})
+_TAKES_LOG: Final = frozenset({"nll_loss"})
+_OVER: Final = frozenset({"softmax", "log_softmax", "logsumexp", "argmax"})
+_QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})
+
+
+class Formulas(Check):
+    """Operations of losses that no algorithm has."""
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        name, tag = operation.name, operation.tags[0]
+        if name in _TAKES_LOGITS and tag.made_by == "softmax" and tag.from_model:
+            self._found(f"{name} takes logits, and is given the probabilities of a softmax; remove one of the two")
+        elif name in _TAKES_LOG and tag.made_by in ("softmax", "linear") and tag.from_model:
+            self._found(f"{name} takes log-probabilities, and is given the output of {tag.made_by}; use log_softmax")
+        elif name == "binary_cross_entropy_with_logits" and tag.made_by == "sigmoid":
+            self._found(f"{name} takes logits, and is given the probabilities of a sigmoid; remove one of the two")
+        if name in _OVER:
+            self._find_over_rows(operation)
+        elif name in PRODUCTS and len(operation.tensors) == 2:
+            self._find_weighted_mean(operation)
+        elif name in _QUOTIENTS and len(operation.tensors) == 2:
+            self._find_other_count(operation)
+
+    def _found(self, text: str) -> None:
+        self.trace.found("TB507 weights", text)
+
+    def _find_over_rows(self, operation: Operation) -> None:
+        tensor, tag = operation.tensors[0], operation.tags[0]
+        dim = dim_of(operation.args, operation.kwargs)
+        if tag.rows is None or not tag.from_model or tensor.ndim != 2 or dim not in (0, -2):
+            return
+        if tensor.shape[0] == len(tag.rows.ids) > 1 and tensor.shape[1] not in (1, tensor.shape[0]):
+            text = f"{operation.name} runs over the {tensor.shape[0]} rows, so that each row depends on all others"
+            self._found(f"{text}; is dim 0 meant?")
+
+    def _find_weighted_mean(self, operation: Operation) -> None:
+        (one, other), (first, second) = operation.tensors, operation.tags
+        for weight, tag, loss, made in ((one, first, other, second), (other, second, one, first)):
+            if (
+                tag.is_column(_PER_ROW)
+                and weight.ndim
+                and weight.shape[0] > 1
+                and not loss.ndim
+                and _is_mean(loss, made)
+            ):
+                assert tag.column is not None
+                self._found(
+                    f"{tag.column.name} {tuple(weight.shape)} is multiplied with a mean over rows, so that every row "
+                    "has the same weight; multiply before the mean, as with reduction='none'"
+                )
+
+    def _find_other_count(self, operation: Operation) -> None:
+        (one, other), (first, second) = operation.tensors, operation.tags
+        if one.ndim or other.ndim or not one.requires_grad or not first.has_any(LOSS_MASKS) or other.requires_grad:
+            return
+        is_count = second.names == {"response_mask"} and second.made_by in ("sum", "clamp", "clamp_min")
+        if is_count and any(field.name == "loss_mask" for field in first.fields):
+            self._found("a sum over the tokens in loss_mask is divided by the number of those in response_mask")
+
+
+def _is_mean(loss: Any, tag: Tag) -> bool:
+    return isinstance(loss, Tensor) and loss.requires_grad and tag.from_model and bool(tag.fields)

@@ -1,0 +1,84 @@
+"""Checks of what a network is given: obs and obs_next in the same way, and observations that differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch.audit.places import here
+from typedbatch.audit.roles import NEXT_OBS, OBS
+from typedbatch.audit.tags import Tag
+from typedbatch.audit.trace import Check, Operation, Trace, untraced
+
+_FEWEST = 16
+
+
+class Inputs(Check):
+    """The way from a field to a network: ``obs`` and ``obs_next`` are transformed alike."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._paths: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {"obs": {}, "obs_next": {}}
+        self._widths: dict[tuple[str, str], Any] = {}
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        first = operation.tags[0]
+        if first.models or not first.fields or not any(tag.models and not tag.fields for tag in operation.tags[1:]):
+            return
+        for name, roles in (("obs", OBS), ("obs_next", NEXT_OBS)):
+            if all(field.name.split(".")[0] in roles | {"act"} for field in first.fields) and first.has_any(roles):
+                models = frozenset().union(*(tag.models for tag in operation.tags[1:]))
+                self._paths[name].setdefault((*first.path, "->", operation.name), (here(), ", ".join(sorted(models))))
+
+    @override
+    def end(self) -> None:
+        now, after = self._paths["obs"], self._paths["obs_next"]
+        if not now or not after or set(now) & set(after):
+            return
+        (path, (_, _)), (other, (place, network)) = next(iter(now.items())), next(iter(after.items()))
+        if path[-1] != other[-1]:
+            return
+        self.trace.found(
+            "TB503 rows",
+            f"{network} takes {_shown('obs_next', other)}, but obs goes through {_shown('obs', path)}",
+            place=place,
+        )
+
+
+def _shown(name: str, path: tuple[str, ...]) -> str:
+    return f"{name} {'after ' + ', '.join(path[:-2]) if path[:-2] else 'as it is'}"
+
+
+class Observations(Check):
+    """The observations of a rollout: as many different ones as there are next observations."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._seen: set[int] = set()
+
+    @override
+    def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
+        if name not in OBS or (tag is not None and (tag.rows is None or tag.rows.origin in self._seen)):
+            return
+        if tag is not None and tag.rows is not None:
+            self._seen.add(tag.rows.origin)
+        fields = object.__getattribute__(batch, "__dict__")
+        other = fields.get("obs_next")
+        if other is None or not hasattr(value, "shape"):
+            return
+        if getattr(other, "shape", None) != value.shape or value.ndim < 2 or len(value) < _FEWEST:
+            return
+        with untraced():
+            now, after = _distinct(value), _distinct(other)
+        if 2 * now < after:
+            text = f"obs has {now} different rows of {len(value)}, but obs_next has {after}; is obs kept up to date?"
+            self.trace.found("TB510 values", text)
+
+
+def _distinct(value: Any) -> int:
+    array = np.asarray(leaf_to_numpy(value))
+    return len(np.unique(array.reshape(len(array), -1), axis=0))

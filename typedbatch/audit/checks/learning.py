@@ -1,0 +1,220 @@
+"""Checks of what a loss teaches: gradients that no optimizer uses, and parameters that get none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from typedbatch.audit.checks.graph import Graph, Node
+from typedbatch.audit.operations import SUMS
+from typedbatch.audit.places import here
+from typedbatch.audit.report import LossTerm
+from typedbatch.audit.roles import NEXT_OBS, REWARDS
+from typedbatch.audit.tags import listed
+from typedbatch.audit.trace import Check, Operation, Trace
+
+
+def _both_ways(operation: Operation) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    first, second = zip(operation.tensors, operation.tags, strict=True)
+    return (first, second), (second, first)
+
+
+@dataclass
+class _Loss:
+    """A loss, and the parameters that were stepped after its gradients were computed."""
+
+    place: str
+    graph: Graph
+    stepped: dict[int, Any] = field(default_factory=dict)
+    cleared: set[int] = field(default_factory=set)
+    is_stepped: bool = False
+
+    def adds_to(self, parameters: list[Any]) -> bool:
+        """Return True if gradients of this loss are in those of a parameter now."""
+        return any(self.graph.bits_of([parameter]) and self.is_there(parameter) for parameter in parameters[:1])
+
+    def is_cleared(self) -> bool:
+        """Return True if no parameter has a gradient any more."""
+        gradients = [parameter.grad for parameter in self.graph.parameters if parameter.is_leaf]
+        return all(gradient is None or not bool(gradient.any()) for gradient in gradients)
+
+    def is_there(self, parameter: Any) -> bool:
+        """Return True if the gradient of a parameter was not removed since the backward pass of this loss."""
+        return id(parameter) not in self.cleared
+
+
+class Learning(Check):
+    """The gradients of each loss: each part of its formula leads to something that is stepped."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._losses: list[_Loss] = []
+        self._twins = set(trace.objects.twins)
+        self._without_gradient: dict[int, bool] = {}
+        self._stepped: dict[int, Any] = {}
+        self._reached: set[int] = set()
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        """Leave a mark at a sum of values with a gradient and values of a model without one."""
+        out = operation.out
+        if (
+            operation.name not in SUMS
+            or len(operation.tensors) != 2
+            or not isinstance(out, Tensor)
+            or out.grad_fn is None
+        ):
+            return
+        for (one, tag), (other, learned) in _both_ways(operation):
+            is_constant = not one.requires_grad and tag.from_model and tag.fields and one.shape == other.shape
+            is_term = not out.ndim or not self._are_twins(tag.models, learned.models)
+            if other.requires_grad and is_constant and is_term:
+                metadata: Any = out.grad_fn.metadata
+                metadata["typedbatch constant"] = (here(), listed(tag.names))
+
+    def _note_cleared(self) -> None:
+        """Note the parameters whose gradients were removed since the last backward pass."""
+        for known in self._losses:
+            if not known.is_stepped and known.graph.parameters and known.is_cleared():
+                text = "the gradients of this loss were removed before a step; is zero_grad() in the wrong place?"
+                self.trace.found("TB509 gradients", text, place=known.place)
+            for parameter in known.graph.parameters:
+                if parameter.grad is None or (parameter.grad.numel() and not bool(parameter.grad.any())):
+                    known.cleared.add(id(parameter))
+
+    def _are_twins(self, models: frozenset[str], others: frozenset[str]) -> bool:
+        """Return True if models are those of the others, or copies of them, as a reference is of a policy."""
+        return all(one in others or any((one, other) in self._twins for other in others) for one in models)
+
+    @override
+    def backward(self, loss: Tensor) -> None:
+        if any(known.is_stepped for known in self._losses):
+            self._judge()
+        self._note_cleared()
+        place, tag = here(), self.trace.tag_of(loss)
+        graph = Graph(loss.grad_fn, tag)
+        self._losses.append(_Loss(place, graph))
+        self._reached.update(id(parameter) for parameter in graph.parameters)
+        self.trace.report.loss_reads.setdefault(place, set()).update(tag.names)
+        for node in graph.root.linear():
+            constant = node.key.metadata.get("typedbatch constant")
+            if constant is not None:
+                where, names = constant
+                self.trace.found(
+                    "TB504 graph",
+                    f"a summand of the loss, from {names}, has no gradient, so that nothing learns from it; is it "
+                    "detached, under no_grad, or does it begin with sample() in place of rsample()?",
+                    place=where,
+                )
+
+    @override
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        self._find_foreign(optimizer)
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        for parameter in parameters:
+            self._stepped[id(parameter)] = parameter
+            has = parameter.grad is not None
+            self._without_gradient[id(parameter)] = self._without_gradient.get(id(parameter), True) and not has
+        for known in self._losses:
+            known.stepped.update((id(parameter), parameter) for parameter in parameters)
+            known.is_stepped = True
+
+    def _find_foreign(self, optimizer: torch.optim.Optimizer) -> None:
+        """Report gradients of a loss that teaches another optimizer's parameters through all of this one's."""
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        ids = {id(parameter) for parameter in parameters}
+        added = [known for known in self._losses if known.adds_to(parameters)]
+        own = [known for known in added if not known.graph.others(ids)]
+        for known in added:
+            others = known.graph.others(ids)
+            if own and others and known.graph.covers(parameters) and known.place != own[0].place:
+                self.trace.found(
+                    "TB504 graph",
+                    f"the gradients of {listed(self.trace.objects.summary(parameters))} include those of the loss at "
+                    f"{known.place}, which teaches {listed(self.trace.objects.summary(others))} through it; step, or "
+                    "zero_grad(), before that backward()",
+                )
+
+    @override
+    def end(self) -> None:
+        self._judge()
+        self._find_unowned()
+        for name, parts in self.trace.objects.parts.items():
+            self._find_without_gradient(name, [member for members in parts.values() for member in members])
+
+    def _find_unowned(self) -> None:
+        """Report parameters that a loss has gradients for, beside those of the same module, but no optimizer has."""
+        owned = {
+            id(p) for optimizer in self.trace.objects.optimizers for g in optimizer.param_groups for p in g["params"]
+        }
+        owned |= set(self._stepped)
+        for name, parts in self.trace.objects.parts.items():
+            members = [member for part in parts.values() for member in part]
+            lost = [member for member in members if id(member) in self._reached and id(member) not in owned]
+            if lost and len(lost) < len(members) and any(id(member) in owned for member in members):
+                text = f"losses have gradients for {listed(self.trace.objects.summary(lost))}, which no optimizer steps"
+                self.trace.found("TB504 graph", f"{text}, although it steps the rest of {name}", place="")
+
+    def _find_without_gradient(self, name: str, parameters: list[Any]) -> None:
+        """Report a module that an optimizer steps although no loss has a gradient for it."""
+        if not all(self._without_gradient.get(id(parameter), False) for parameter in parameters):
+            return
+        module = self.trace.objects.named_modules.get(name)
+        was_called = module is None or any(id(part) in self.trace.called for part in module.modules())
+        text = f"an optimizer steps {name}, but no loss has a gradient for it"
+        self.trace.found("TB504 graph", text if was_called else f"{text}; it was never called", place="")
+
+    def _judge(self) -> None:
+        """Report the losses that have been stepped for."""
+        for known in self._losses:
+            graph = known.graph
+            if known.place not in self.trace.report.loss_terms:
+                self.trace.report.loss_terms[known.place] = [
+                    LossTerm(
+                        frozenset(node.tag.names), frozenset(self.trace.objects.summary(graph.parameters_in(node.mask)))
+                    )
+                    for node in graph.root.terms()
+                ]
+            if known.is_stepped:
+                self._find_wasted(known, graph.bits_of(known.stepped.values()))
+        self._losses = []
+
+    def _find_wasted(self, known: _Loss, stepped: int) -> None:
+        graph = known.graph
+        reported: set[int] = set()
+        for node in graph.root.formula():
+            if id(node) in reported or node.is_heavy:
+                continue
+            for child in node.children:
+                if child.mask and not child.mask & stepped and child.tag.fields:
+                    reported.update(id(part) for part in child.formula())
+                    self._report_wasted(known, child)
+            self._find_target(known, node, stepped)
+        if graph.root.mask and not graph.root.mask & stepped:
+            self._report_wasted(known, graph.root)
+
+    def _report_wasted(self, known: _Loss, node: Node) -> None:
+        names = self.trace.objects.summary(known.graph.parameters_in(node.mask))
+        self.trace.found(
+            "TB504 graph",
+            f"a part of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)} alone, which no "
+            "optimizer steps; is no_grad or detach forgotten, or the wrong value used?",
+            place=known.place,
+        )
+
+    def _find_target(self, known: _Loss, node: Node, stepped: int) -> None:
+        """Report a target of rewards and values of the next observation that has gradients for what is stepped."""
+        if not node.name.startswith("AddBackward") or not node.tag.has_any(REWARDS) or not node.tag.has_any(NEXT_OBS):
+            return
+        if node.mask & stepped and len(node.children) == 1 and not node.tag.names & {"obs", "act"}:
+            names = self.trace.objects.summary(known.graph.parameters_in(node.mask & stepped))
+            self.trace.found(
+                "TB504 graph",
+                f"the target of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)}; "
+                "compute it under no_grad, or detach it",
+                place=known.place,
+            )

@@ -1,0 +1,73 @@
+"""Checks of networks that follow another one: targets and references."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from typedbatch.audit.trace import Check, Trace
+
+_TARGET: Final = re.compile(r"(^|[_.])(target|targ|tgt|ema|slow)([_.\d\[]|$)")
+_FIXED: Final = re.compile(r"(^|[_.])(target|targ|tgt|ema|slow|frozen|ref|reference|old)([_.\d\[]|$)")
+
+
+class Networks(Check):
+    """Modules whose names say that they follow others: they are copies, are called, and no optimizer steps them."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._stepped: set[int] = set()
+        self._after_step: dict[int, tuple[Any, Tensor]] = {}
+        self._has_twin = {
+            id(parameter): trace.objects.named_modules[twin]
+            for name, twin in trace.objects.twins
+            if is_target(twin) and not is_target(name)
+            for parameter in trace.objects.named_modules[name].parameters()
+        }
+
+    @override
+    def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._stepped.add(id(parameter))
+                if id(parameter) in self._has_twin:
+                    self._after_step[id(parameter)] = (parameter, parameter.detach().clone())
+
+    @override
+    def end(self) -> None:
+        if not self.trace.backwards:
+            return
+        modules = self.trace.objects.named_modules
+        for name, module in modules.items():
+            if _FIXED.search(name.lower()) and any(True for _ in module.parameters()):
+                self._examine(name, module, modules)
+        changed = [parameter for parameter, value in self._after_step.values() if not torch.equal(parameter, value)]
+        if changed:
+            names = ", ".join(sorted(self.trace.objects.summary(changed)))
+            self._find(f"{names} was changed after its optimizer step; are the arguments of the soft update exchanged?")
+
+    def _examine(self, name: str, module: nn.Module, modules: dict[str, nn.Module]) -> None:
+        parameters = {id(parameter) for parameter in module.parameters()}
+        same = [
+            other
+            for other, twin in modules.items()
+            if not _FIXED.search(other.lower()) and parameters == {id(parameter) for parameter in twin.parameters()}
+        ]
+        if same:
+            self._find(f"{name} has the parameters of {same[0]} itself; make it a copy, as by copy.deepcopy")
+        elif parameters & self._stepped:
+            self._find(f"an optimizer steps {name}, which only follows another network")
+        elif "." not in name and is_target(name) and not any(id(m) in self.trace.called for m in module.modules()):
+            self._find(f"{name} was never called in this update; is another network used in its place?")
+
+    def _find(self, text: str) -> None:
+        self.trace.found("TB506 networks", text, place="")
+
+
+def is_target(name: str) -> bool:
+    """Return True if a name says that a network is a slow copy of another one."""
+    return _TARGET.search(name.lower()) is not None

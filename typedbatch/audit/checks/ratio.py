@@ -1,0 +1,92 @@
+"""Check that the importance ratio is 1 before the first optimizer step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from typedbatch.audit.operations import DIFFERENCES
+from typedbatch.audit.places import here
+from typedbatch.audit.roles import LOSS_MASKS, OLD_LOGP, REF_LOGP
+from typedbatch.audit.tags import Tag
+from typedbatch.audit.trace import Check, Operation, Trace, untraced
+
+_LARGEST = 1e-3
+_LARGEST_OF_HALF = 2e-2
+
+
+class Ratio(Check):
+    """The difference of log-probabilities of the trained policy and of the policy that sampled, in nats.
+
+    They are of the same weights before the first step, so it is 0 ("The 37 implementation details of PPO").
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._has_learned = False
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        if operation.name not in DIFFERENCES or len(operation.tensors) != 2:
+            return
+        (one, other), (first, second) = operation.tensors, operation.tags
+        for old, tag, new, made in ((other, second, one, first), (one, first, other, second)):
+            if not tag.is_column(OLD_LOGP) or not made.from_model or old.shape != new.shape:
+                continue
+            if made.has_any(REF_LOGP):
+                continue
+            if self.trace.steps == 0:
+                self._compare(new, old, tag)
+            elif self._has_learned:
+                self._find_renewed(new, old, tag)
+
+    @override
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        # A schedule may begin with a learning rate of 0, so that the step changes nothing.
+        self._has_learned = self._has_learned or any(float(group["lr"]) > 0 for group in optimizer.param_groups)
+
+    def _find_renewed(self, new: Tensor, old: Tensor, tag: Tag) -> None:
+        """Report log-probabilities of the sampling policy that are those of the trained one after a step."""
+        with untraced():
+            if tag.step == 0 or old.numel() < 2 or not bool((new.detach() - old.detach()).abs().max() < 1e-7):
+                return
+        assert tag.column is not None
+        self.trace.found(
+            "TB501 ratio",
+            f"after {self.trace.steps} steps |logp - {tag.column.name}| is 0 again: {tag.column.name} was computed by "
+            "the weights that are trained; compute it once, before the first step",
+        )
+
+    def _compare(self, new: Tensor, old: Tensor, tag: Tag) -> None:
+        with untraced():
+            apart = (new.detach().float() - old.detach().float()).abs()
+            mask = self._mask(tag, apart)
+            apart = apart[mask] if mask is not None else apart
+            if not apart.numel():
+                return
+            mean, most = float(apart.mean()), float(apart.max())
+        half = torch.finfo(old.dtype).bits < 32 or torch.finfo(new.dtype).bits < 32
+        limit = _LARGEST_OF_HALF if half else _LARGEST
+        if mean <= limit or not mean < float("inf"):
+            return
+        assert tag.column is not None
+        name = tag.column.name
+        text = f"before the first step |logp - {name}| is {mean:.2g} in the mean ({most:.2g} at most), expected 0"
+        if len(tag.fields) > 1:
+            text += f"; {name} has the values of {', '.join(sorted({f.name for f in tag.fields} - {name}))}"
+        if self.trace.uses_dropout:
+            text += "; a module with dropout is in training mode, so that two evaluations differ"
+        self.trace.found("TB501 ratio", text, place=here(), is_certain=not self.trace.uses_dropout)
+
+    def _mask(self, tag: Tag, apart: Tensor) -> Any:
+        mask = self.trace.origins.column(tag.rows, LOSS_MASKS)
+        if mask is None:
+            mask = self.trace.origins.column(tag.rows, frozenset({"response_mask"}))
+        if mask is None or apart.ndim < 2:
+            return None
+        if mask.shape != apart.shape and mask.shape == (apart.shape[0], apart.shape[1] + 1):
+            mask = mask[:, 1:]
+        return mask.bool() if mask.shape == apart.shape else None

@@ -1,0 +1,178 @@
+"""Checks of the targets of a value: what follows a terminal state counts nothing, and a cut-off episode goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch.audit.operations import SUMS
+from typedbatch.audit.places import here
+from typedbatch.audit.roles import ADVANTAGES, NEXT_OBS, OBS, OLD_LOGP, RETURNS, REWARDS, TERMINATED, TRUNCATED
+from typedbatch.audit.tags import Tag, listed
+from typedbatch.audit.trace import Check, Operation, Trace, untraced
+
+
+@dataclass
+class _Ends:
+    """Rows by how the episode goes on after them."""
+
+    terminated: Tensor
+    cut: Tensor
+
+    @property
+    def going(self) -> Tensor:
+        return ~self.terminated & ~self.cut
+
+
+class Targets(Check):
+    """The target ``rew + gamma * (1 - terminated) * value(obs_next)``.
+
+    The second summand is 0 in exactly those rows in which the episode terminated.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._targets: list[tuple[str, frozenset[str]]] = []
+        self._stepped: set[str] = set()
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        if operation.name not in SUMS or operation.name in ("sub", "__sub__") or len(operation.tensors) != 2:
+            return
+        (one, other), (first, second) = operation.tensors, operation.tags
+        for rew, value, tag in ((first, other, second), (second, one, first)):
+            if rew.is_column(REWARDS) and tag.from_model and tag.has_any(NEXT_OBS | OBS) and value.ndim:
+                self._examine(rew, value, tag)
+
+    @override
+    def bootstrap(self, values: Any) -> None:
+        tag = self.trace.tag_of(values)
+        if tag.from_model and tag.has_any(NEXT_OBS):
+            self._targets.append((here(), tag.models))
+
+    def _examine(self, rew: Tag, value: Tensor, tag: Tag) -> None:
+        is_masked = tag.has_any(TERMINATED)
+        if is_masked and tag.has_any(OBS):
+            seen = "obs and obs_next" if tag.has_any(NEXT_OBS) else "obs, not obs_next"
+            self.trace.found("TB508 targets", f"the value after the step, in this target, comes from {seen}")
+            return
+        if not tag.has_any(NEXT_OBS):
+            return
+        self._targets.append((here(), tag.models))
+        if not tag.is_scaled:
+            text = "the value of obs_next is not discounted in this target, not even by a gamma of 1"
+            self.trace.found("TB508 targets", text, is_certain=False)
+        ends = self._ends(rew, len(value))
+        if ends is None:
+            return
+        with untraced():
+            is_zero = (value.detach().reshape(value.shape[0], -1) == 0).all(-1).cpu()
+            wrong = int((ends.terminated & ~is_zero).sum())
+            counted = int((ends.going & ~is_zero).sum())
+            lost = int((ends.cut & is_zero).sum())
+        if wrong:
+            seen = "" if is_masked else "; terminated was not read for it"
+            text = f"the target counts the value of obs_next in {wrong} rows in which the episode has terminated{seen}"
+            self.trace.found("TB508 targets", text)
+        elif lost and counted:
+            text = (
+                f"the target leaves out the value of obs_next in {lost} truncated rows; only terminated ends an episode"
+            )
+            self.trace.found("TB508 targets", text)
+
+    def _ends(self, rew: Tag, rows: int) -> _Ends | None:
+        terminated = self.trace.origins.column(rew.rows, TERMINATED)
+        truncated = self.trace.origins.column(rew.rows, TRUNCATED)
+        if terminated is None or terminated.ndim != 1 or len(terminated) != rows:
+            return None
+        with untraced():
+            ends = torch.as_tensor(terminated).bool().cpu()
+            cut = torch.zeros_like(ends) if truncated is None else torch.as_tensor(truncated).bool().cpu() & ~ends
+        return _Ends(ends, cut)
+
+    @override
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        for group in optimizer.param_groups:
+            self._stepped.update(self.trace.objects.module_of(parameter) for parameter in group["params"])
+
+    @override
+    def end(self) -> None:
+        """Report values of a target that come from a network that is trained, although its slow copy was called."""
+        modules, twins = self.trace.objects.named_modules, self.trace.objects.twins
+        for place, models in self._targets:
+            for name in sorted(models & self._stepped):
+                slow = [other for one, other in twins if one == name and other not in self._stepped]
+                slow = [other for other in slow if any(id(m) in self.trace.called for m in modules[other].modules())]
+                if slow and not models & set(slow):
+                    text = f"the values of obs_next in this target are those of {name}, not of {slow[0]}, its slow copy"
+                    self.trace.found("TB508 targets", text, place=place)
+
+
+class Returns(Check):
+    """The returns of terminal steps: they are their rewards, possibly scaled, whatever the algorithm."""
+
+    @override
+    def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
+        fields = object.__getattribute__(batch, "__dict__")
+        if name in ADVANTAGES:
+            self._find_exchanged(fields, name, tag)
+        if name not in RETURNS or not all(other in fields for other in ("rew", "terminated")):
+            return
+        known = self.trace.tags.of(value)
+        if known is not None and known.has_any(OLD_LOGP):  # Off-policy corrections depend on the value.
+            return
+        with untraced():
+            returns, rew, ends = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "rew", "terminated"))
+        if returns.ndim != 1 or returns.shape != rew.shape or returns.shape != ends.shape:
+            return
+        spread, scale = (
+            _spread(returns[ends.astype(bool)], rew[ends.astype(bool)]),
+            float(np.abs(returns).max(initial=0)),
+        )
+        if spread > 1e-3 * max(scale, 1e-6):
+            self.trace.found(
+                "TB508 targets",
+                f"{name} of terminal steps with one and the same reward differ by {spread:.3g}; nothing follows a "
+                "terminal step, so its return is its reward",
+            )
+
+    def _find_exchanged(self, fields: dict[str, Any], name: str, tag: Tag | None) -> None:
+        if tag is None or not tag.is_column(RETURNS):
+            return
+        returns = next((fields[other] for other in RETURNS if other in fields), None)
+        twin = self.trace.tags.of(returns)
+        if twin is not None and twin.is_column(ADVANTAGES):
+            self.trace.found("TB510 values", f"{name} has the values of returns, and returns those of {name}")
+
+
+def _spread(returns: Any, rew: Any) -> float:
+    """Return the largest difference of returns among steps with the same reward."""
+    order = np.argsort(rew, kind="stable")
+    rew, returns = rew[order], returns[order].astype(float)
+    if len(rew) < 2:
+        return 0.0
+    same = np.split(returns, np.flatnonzero(np.diff(rew)) + 1)
+    return max(float(np.ptp(group)) for group in same)
+
+
+class Values(Check):
+    """The regression of a value: on returns, if there are any."""
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        if len(operation.tensors) != 2 or not (operation.name.endswith("loss") or operation.name in ("sub", "__sub__")):
+            return
+        (one, other), (first, second) = operation.tensors, operation.tags
+        for tensor, tag, rew in ((one, first, second), (other, second, first)):
+            is_value = tensor.requires_grad and tag.from_model and not tag.has_any(NEXT_OBS)
+            if not is_value or not rew.is_column(REWARDS) or tag.rows is None:
+                continue
+            if RETURNS & self.trace.origins.fields_of(tag.rows.origin):
+                text = f"a value from {listed(tag.names)} is learned from rewards, although the batch has returns"
+                self.trace.found("TB508 targets", text, is_certain=False)

@@ -1,0 +1,194 @@
+"""Objects that an update uses: modules, optimizers, random generators, and the names by which the user knows them."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from typedbatch._tree.kinds import Tree
+
+_FOREIGN = ("torch", "numpy", "builtins", "gymnasium", "collections", "typing", "types", "weakref", "logging", "re")
+_DEEPEST = 5
+
+
+class Objects:
+    """Objects found from the variables of a function, by following attributes, containers and closures.
+
+    Args:
+        roots: Objects by the name that the user gives them.
+    """
+
+    def __init__(self, roots: Mapping[str, Any]) -> None:
+        self.modules: dict[str, nn.Module] = {}
+        """Modules by name: ``"actor"``."""
+        self.tensors: dict[str, torch.Tensor] = {}
+        """Single parameters, and other tensors that are learned, by name: ``"log_alpha"``."""
+        self.optimizers: list[Optimizer] = []
+        """Optimizers."""
+        self.generators: list[Any] = []
+        """Random generators of torch, numpy and Python."""
+        self.holders: list[Any] = []
+        """Objects of the user's own classes, whose attributes may change in an update."""
+        self.stateful: list[Any] = []
+        """Objects with ``state_dict`` and ``load_state_dict`` other than modules and optimizers."""
+        self.buffers: list[Any] = []
+        """Replay buffers."""
+        self._seen: dict[int, Any] = {}
+        for name, root in roots.items():
+            self._visit(name, root, 0)
+        self._owners: dict[int, tuple[str, str]] = {}
+        for name, module in self.modules.items():
+            for path, parameter in module.named_parameters():
+                self._owners.setdefault(id(parameter), (name, path.split(".")[0]))
+        self._owners.update(
+            (id(tensor), (name, "")) for name, tensor in self.tensors.items() if id(tensor) not in self._owners
+        )
+
+    def module_of(self, parameter: Any) -> str:
+        """Return the name of the module that a parameter belongs to: ``"actor"``, or ``"agent.actor"``.
+
+        A module of the user's own class is named with the part that holds the parameter.
+        """
+        module, part = self._owners.get(id(parameter), ("", ""))
+        if not module:
+            return f"a parameter {list(parameter.shape)}"
+        if module == "self":
+            return part
+        return f"{module}.{part}" if part and is_own(self.modules[module]) else module
+
+    def summary(self, parameters: Iterable[Any]) -> set[str]:
+        """Return the names of modules, or of parts of modules, that have parameters among these."""
+        ids = {id(parameter) for parameter in parameters}
+        out = {self.module_of(parameter) for parameter in parameters if id(parameter) not in self._owners}
+        for name, parts in self.parts.items():
+            there = {part for part, members in parts.items() if any(id(member) in ids for member in members)}
+            is_whole = all(id(member) in ids for members in parts.values() for member in members)
+            if there:
+                out |= there if name == "self" else {name} if is_whole else {f"{name}.{part}" for part in there}
+        return out
+
+    @cached_property
+    def parts(self) -> dict[str, dict[str, list[Any]]]:
+        """Parameters by the names of their modules, and of the modules' parts."""
+        out: dict[str, dict[str, list[Any]]] = {}
+        for name, module in self.modules.items():
+            for path, parameter in module.named_parameters():
+                if self._owners[id(parameter)] == (name, part := path.split(".")[0]):
+                    out.setdefault(name, {}).setdefault(part, []).append(parameter)
+        for name, tensor in self.tensors.items():
+            if self._owners[id(tensor)] == (name, ""):
+                out[name] = {"": [tensor]}
+        return out
+
+    @cached_property
+    def named_modules(self) -> dict[str, nn.Module]:
+        """Modules, and modules that are attributes of the user's own, by name."""
+        out: dict[str, nn.Module] = {}
+        for name, module in self.modules.items():
+            out[name] = module
+            if is_own(module):
+                for child, part in module.named_children():
+                    out[child if name == "self" else f"{name}.{child}"] = part
+        return out
+
+    @cached_property
+    def twins(self) -> list[tuple[str, str]]:
+        """Names of two modules whose parameters have the same names and shapes, in both orders."""
+        named = self.named_modules
+        shapes = {
+            name: tuple((path, tuple(parameter.shape)) for path, parameter in module.named_parameters())
+            for name, module in named.items()
+        }
+        return [(one, other) for one in named for other in named if one != other and shapes[one] == shapes[other] != ()]
+
+    def _visit(self, name: str, value: Any, depth: int) -> None:
+        if depth > _DEEPEST or id(value) in self._seen or isinstance(value, (str, bytes, int, float, type(None))):
+            return
+        if isinstance(value, torch.Tensor):
+            if value.requires_grad and value.is_leaf:
+                self.tensors.setdefault(name, value)
+            return
+        if isinstance(value, (np.ndarray, Tree, type)):
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, nn.Module):
+            self._visit_module(name, value, depth)
+        elif isinstance(value, Optimizer):
+            self.optimizers.append(value)
+        elif isinstance(value, (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)):
+            self.generators.append(value)
+        elif isinstance(value, Mapping):
+            for key, part in [*value.items()]:
+                self._visit(str(key), part, depth + 1)
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            for number, part in enumerate(value):
+                self._visit(f"{name}[{number}]", part, depth + 1)
+        elif isinstance(value, (FunctionType, MethodType, functools.partial)):
+            if str(getattr(value, "__module__", "")).split(".")[0] in (*_FOREIGN, "typedbatch"):
+                return
+            for key, part in variables_of(value).items():
+                self._visit(key, part, depth + 1)
+        else:
+            self._visit_object(value, depth)
+
+    def _visit_module(self, name: str, module: nn.Module, depth: int) -> None:
+        self.modules.setdefault(name, module)
+        if is_own(module):
+            hidden = {"_parameters", "_buffers", "_modules"}
+            self.holders.append(module)
+            for key, part in vars(module).items():
+                if key not in hidden and not key.endswith("_hooks"):
+                    self._visit(key, part, depth + 1)
+
+    def _visit_object(self, value: Any, depth: int) -> None:
+        from typedbatch.buffers import ReplayBuffer
+
+        if isinstance(value, ReplayBuffer):
+            self.buffers.append(value)
+            return
+        owner = type(value).__module__.split(".")[0]
+        if owner in _FOREIGN or not hasattr(value, "__dict__"):
+            if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+                self.stateful.append(value)
+            return
+        if owner != "typedbatch":
+            self.holders.append(value)
+        for key, part in [*vars(value).items()]:
+            self._visit(key.lstrip("_") if key.lstrip("_") else key, part, depth + 1)
+
+
+def variables_of(function: Any) -> dict[str, Any]:
+    """Return the objects that a function can use: its owner, closure, defaults and the globals that it names."""
+    if isinstance(function, functools.partial):
+        named = {f"argument {number}": value for number, value in enumerate(function.args)}
+        return {**named, **function.keywords, **variables_of(function.func)}
+    if isinstance(function, MethodType):
+        return {"self": function.__self__, **variables_of(function.__func__)}
+    if not isinstance(function, FunctionType):
+        return {"self": function} if hasattr(function, "__dict__") else {}
+    out: dict[str, Any] = {}
+    wrapped = vars(function).get("__wrapped__")
+    if wrapped is not None:
+        out.update(variables_of(wrapped))
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            out[name] = cell.cell_contents
+        except ValueError:  # The variable has no value yet.
+            continue
+    names = function.__code__.co_names
+    out.update((name, function.__globals__[name]) for name in names if name in function.__globals__)
+    return {**out, **(function.__kwdefaults__ or {})}
+
+
+def is_own(module: nn.Module) -> bool:
+    """Return True if the class of a module is not one of torch."""
+    return type(module).__module__.split(".")[0] != "torch"

@@ -1,0 +1,313 @@
+"""Origins of batches: which fields of which batch are read, and which rows they hold."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
+from typedbatch.audit.places import function_here, here
+from typedbatch.audit.tags import Columns, Field, Rows, Tag, Tags
+from typedbatch.batch import Batch
+from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer
+from typedbatch.training import targets
+
+
+@dataclass(slots=True)
+class _Known:
+    """A batch that has been used."""
+
+    reference: weakref.ref[Any]
+    origin: int
+    prefix: str
+    leaves: tuple[int, ...]
+
+
+class Origins:
+    """The batches that an update reads.
+
+    A batch of which no leaf is known yet begins an origin: its rows are numbered. Batches made from its leaves, by any
+    operation that torch runs, belong to the same origin.
+
+    Args:
+        tags: Tags of the leaves.
+        read: Function that is told of each read: the batch, the name, the value and the tag that it had before.
+        tell: Function that is told of priorities that are written to a buffer, and of values that are bootstrapped.
+    """
+
+    def __init__(
+        self, tags: Tags, read: Callable[[Any, str, Any, Tag | None], None], tell: Callable[[str, Any], None]
+    ) -> None:
+        self._tags, self._tell_read, self._tell = tags, read, tell
+        self._known: dict[int, _Known] = {}
+        self._columns: dict[tuple[int, str], list[weakref.ref[Any]]] = {}
+        self._reads: dict[tuple[str, str], set[str]] = {}
+        self.count: int = 0
+        """Number of origins so far."""
+        self.read: dict[int, set[str]] = {}
+        """Names of the fields read, by origin."""
+        self.pairs: list[tuple[str, str, dict[str, Rows], dict[str, Any]]] = []
+        """Batches whose fields are of different rows: class, place, rows and identifiers of prompts by path."""
+        self.classes: dict[int, list[type]] = {}
+        """Classes of the batches of each origin, in the order in which they were read."""
+
+    def table(self) -> dict[str, set[str]]:
+        """Return the names of the fields read, by class of batch and function."""
+        return {f"{owner} in {function}": names for (owner, function), names in self._reads.items()}
+
+    def fields_of(self, origin: int) -> set[str]:
+        """Return the names of all fields that batches of an origin have had."""
+        return {name for number, name in self._columns if number == origin}
+
+    def column(self, rows: Rows | None, names: frozenset[str]) -> Any:
+        """Return the values of a field at these rows, or None if no batch of the origin has them."""
+        if rows is None:
+            return None
+        for name in sorted(names):
+            for reference in reversed(self._columns.get((rows.origin, name), [])):
+                value: Any = reference()
+                tag = None if value is None else self._tags.of(value)
+                taken = _at(value, tag.rows, rows) if tag is not None and tag.rows is not None else None
+                if taken is not None:
+                    return taken
+        return None
+
+    def register(self, batch: Any) -> int:
+        """Tag the leaves of a batch that are not known yet, and return the number of its origin."""
+        known = self._known.get(id(batch))
+        if known is not None and known.reference() is batch:
+            ids = _ids(batch)
+            if ids != known.leaves:
+                known.leaves = ids
+                self._tag_new(batch, known.origin, known.prefix)
+            return known.origin
+        leaves = dict(_leaves(batch, ""))
+        tagged = [tag for leaf in leaves.values() if (tag := self._tags.of(leaf)) is not None and tag.rows is not None]
+        different = self._unequal(leaves)
+        if different:
+            return self._begin_pairs(batch, leaves, different)
+        numbers = [tag.rows.origin for tag in tagged if tag.rows is not None]
+        if numbers:
+            origin = max(set(numbers), key=numbers.count)
+        else:
+            computed = [field.origin for leaf in leaves.values() for field in (self._tags.of(leaf) or _NONE).fields]
+            origin = computed[0] if computed and len(set(computed)) == 1 and tagged else self.count
+            self.count = max(self.count, origin + 1)
+        self._remember(batch, origin, "")
+        self._tag_new(batch, origin, "")
+        return origin
+
+    def _unequal(self, leaves: dict[str, Any]) -> dict[str, Rows]:
+        """Return the rows of the leaves by path if they are of one origin, but not all the same; else an empty dict."""
+        rows = {
+            path: tag.rows for path, leaf in leaves.items() if (tag := self._tags.of(leaf)) and tag.rows is not None
+        }
+        known = [*rows.values()]
+        if not known or all(known[0].same(other) for other in known[1:]):
+            return {}
+        is_one = len({(other.origin, len(other.ids)) for other in known}) == 1
+        return rows if is_one else {}
+
+    def _begin_pairs(self, batch: Any, leaves: dict[str, Any], rows: dict[str, Rows]) -> int:
+        """Register a batch whose fields are of different rows, as pairs are, under an origin of its own."""
+        origin = self.count
+        self.count += 1
+        self.pairs.append((type(batch).__name__, here(), rows, self._groups_of(rows)))
+        self._remember(batch, origin, "")
+        numbered = Rows(origin, np.arange(len(next(iter(rows.values())).ids)))
+        for path, leaf in leaves.items():
+            tag = self._tags.of(leaf) or _NONE
+            field = Field(origin, path)
+            own = numbered if leaf.shape and leaf.shape[0] == len(numbered.ids) else None
+            self._tags.put(leaf, replace(tag, fields=frozenset({field}), rows=own, column=field))
+            self._columns.setdefault((origin, path), []).append(weakref.ref(leaf))
+        return origin
+
+    def _groups_of(self, rows: dict[str, Rows]) -> dict[str, Any]:
+        """Return the identifiers of the prompts of rows, by path of the field."""
+        groups = {path: self.column(known, frozenset({"uid"})) for path, known in rows.items()}
+        return {path: uid for path, uid in groups.items() if uid is not None}
+
+    def _remember(self, batch: Any, origin: int, prefix: str) -> None:
+        key, known = id(batch), self._known
+        known[key] = _Known(weakref.ref(batch, lambda _: known.pop(key, None)), origin, prefix, _ids(batch))
+
+    def _tag_new(self, batch: Any, origin: int, prefix: str) -> None:
+        """Tag the leaves that have no tag, and remember the columns."""
+        leaves = dict(_leaves(batch, prefix))
+        rows = next((tag.rows for leaf in leaves.values() if (tag := self._tags.of(leaf)) and tag.rows), None)
+        for path, leaf in leaves.items():
+            tag = self._tags.of(leaf)
+            if tag is None:
+                shape = leaf.shape
+                if rows is None and shape:
+                    rows = Rows(origin, np.arange(shape[0]))
+                own = rows if rows is not None and shape and len(rows.ids) == shape[0] else None
+                field = Field(origin, path)
+                columns = Columns((origin, shape[1]), 0) if len(shape) > 1 else None
+                self._tags.put(leaf, Tag(frozenset({field}), own, field, columns=columns))
+            known = self._columns.setdefault((origin, path), [])
+            if all(reference() is not leaf for reference in known[-4:]):
+                known.append(weakref.ref(leaf))
+
+    def on_read(self, batch: Any, name: str, value: Any) -> None:
+        """Record that a field was read."""
+        before = self._tags.of(value)
+        origin = self.register(batch)
+        prefix = self._known[id(batch)].prefix
+        path = f"{prefix}{name}"
+        if KINDS[type(value)] is BATCH:
+            self._remember(value, origin, f"{path}.")
+        elif (tag := self._tags.of(value)) is not None and (tag.column is None or tag.column.name != path):
+            # A tensor may be in several fields, as a mask of responses that is the mask of the loss too.
+            field = Field(origin, path)
+            self._tags.put(value, tag.read_as(field))
+        self.read.setdefault(origin, set()).add(path.split(".")[0])
+        classes = self.classes.setdefault(origin, [])
+        if not prefix and type(batch) not in classes:
+            classes.append(type(batch))
+        self._reads.setdefault((type(batch).__name__, function_here()), set()).add(name)
+        self._tell_read(batch, name, value, before)
+
+    @contextmanager
+    def reading(self, thread: int) -> Generator[None]:
+        """Record the fields that a thread reads in a block."""
+
+        def on_read(*read: Any) -> None:
+            if threading.get_ident() == thread:
+                self.on_read(*read)
+
+        def on_use(batch: Any) -> None:
+            if threading.get_ident() == thread:
+                self.register(batch)
+
+        with ExitStack() as stack:
+            for name, function in _readers(on_read, on_use).items():
+                stack.enter_context(_replaced(Batch, name, function))
+            stack.enter_context(_replaced(torch, "from_numpy", self._tagging(torch.from_numpy)))
+            for owner, name, function in self._watching():
+                stack.enter_context(_replaced(owner, name, function))
+            yield
+
+    def _watching(self) -> Iterator[tuple[Any, str, Any]]:
+        """Yield functions of the library that are replaced by ones that report what they are given or return."""
+        update_weight, per_row = PrioritizedReplayBuffer.update_weight, targets._per_row  # noqa: SLF001
+        get = ReplayBuffer.get
+
+        def writing(buffer: Any, slots: Any, priorities: Any) -> Any:
+            self._tell("priorities", priorities)
+            return update_weight(buffer, slots, priorities)
+
+        def bootstrapping(values: Any, rew: Any, who: str) -> Any:
+            self._tell("bootstrap", values)
+            return per_row(values, rew, who)
+
+        def getting(buffer: Any, index: Any, key: str, *args: Any, **kwargs: Any) -> Any:
+            value = get(buffer, index, key, *args, **kwargs)
+            self.on_get(key, value)
+            return value
+
+        yield PrioritizedReplayBuffer, "update_weight", writing
+        yield targets, "_per_row", bootstrapping
+        yield ReplayBuffer, "get", getting
+
+    def on_get(self, key: str, value: Any) -> None:
+        """Record that a field of some rows of a buffer was read."""
+        self.read.setdefault(-1, set()).add(key)
+        if KINDS[type(value)] in (ARRAY, TENSOR) and self._tags.of(value) is None:
+            field = Field(-1, key)
+            self._tags.put(value, Tag(frozenset({field}), None, field))
+
+    def _tagging(self, from_numpy: Callable[[Any], Any]) -> Any:
+        def tagging(array: Any) -> Any:
+            out, tag = from_numpy(array), self._tags.of(array)
+            if tag is not None:
+                self._tags.put(out, tag)
+            return out
+
+        return tagging
+
+
+_NONE = Tag()
+_ABSENT = object()
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, member: Any) -> Generator[None]:
+    """Replace an attribute of a class or module in a block."""
+    before = vars(owner).get(name, _ABSENT)
+    try:
+        setattr(owner, name, member)
+        yield
+    finally:
+        if before is _ABSENT:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+def _leaves(batch: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays and tensors of a batch and its nested ones, with their paths."""
+    for name, value in object.__getattribute__(batch, "__dict__").items():
+        kind = KINDS[type(value)]
+        if kind is ARRAY or kind is TENSOR:
+            yield f"{prefix}{name}", value
+        elif kind is BATCH:
+            yield from _leaves(value, f"{prefix}{name}.")
+
+
+def _at(value: Any, known: Rows, wanted: Rows) -> Any:
+    """Return the values at some of the rows that a column has, or None if it does not have all."""
+    if known.same(wanted):
+        return value
+    if len(known.ids) <= len(wanted.ids) or not known.is_range():
+        return None
+    at = wanted.ids - known.ids[0]
+    if at.min() < 0 or at.max() >= len(value):
+        return None
+    return value[torch.from_numpy(at).to(value.device)] if KINDS[type(value)] is TENSOR else value[at]
+
+
+def _ids(batch: Any) -> tuple[int, ...]:
+    """Return the ids of the values of a batch, by which a change is seen."""
+    return tuple(map(id, object.__getattribute__(batch, "__dict__").values()))
+
+
+def _readers(on_read: Callable[[Any, str, Any], None], on_use: Callable[[Any], None]) -> dict[str, Any]:
+    """Return methods of ``Batch`` that report each field they return, and each batch that an operation uses."""
+    get_item, get, items = Batch.__getitem__, Batch.get, Batch.items
+
+    def attribute(self: Any, name: str) -> Any:
+        value = object.__getattribute__(self, name)
+        if name == "__dict__":
+            if value:
+                on_use(self)
+        elif name[:1] != "_" and name in object.__getattribute__(self, "__dict__"):
+            on_read(self, name, value)
+        return value
+
+    def item(self: Any, index: Any) -> Any:
+        value = get_item(self, index)
+        if type(index) is str:
+            on_read(self, index, value)
+        return value
+
+    def got(self: Any, key: str, default: Any = None) -> Any:
+        value = get(self, key, default)
+        if key in object.__getattribute__(self, "__dict__"):
+            on_read(self, key, value)
+        return value
+
+    def all_items(self: Any) -> Any:
+        for name, value in items(self):
+            on_read(self, name, value)
+        return items(self)
+
+    return {"__getattribute__": attribute, "__getitem__": item, "get": got, "items": all_items}

@@ -1,0 +1,111 @@
+"""The report of an audit: findings, notes, and tables of what was read and what was learned from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from typedbatch._report import page_address
+
+AuditCode: TypeAlias = Literal[
+    "TB501 ratio",
+    "TB502 all-rows",
+    "TB503 rows",
+    "TB504 graph",
+    "TB505 reads",
+    "TB506 networks",
+    "TB507 weights",
+    "TB508 targets",
+    "TB509 gradients",
+    "TB510 values",
+    "TB511 replay",
+    "TB512 stage",
+]
+"""Code of a finding; docs/errors has a page for each."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A law of an update that does not hold.
+
+    Attributes:
+        code: Stable code with its name; ``typedbatch explain TB501`` prints its page.
+        place: File and line of the user's code, ``"ppo.py:147"``; empty if there is no single one.
+        text: Description of what was seen, what was expected and what to look at.
+        is_certain: Whether no right program does so. Findings that are not certain are notes.
+    """
+
+    code: AuditCode
+    place: str
+    text: str
+    is_certain: bool = True
+
+    @property
+    def page(self) -> str:
+        """Address of the page that explains the code."""
+        return page_address(self.code)
+
+    def __str__(self) -> str:
+        place = f"{self.place} " if self.place else ""
+        return f"[{self.code}] {place}{self.text}"
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """A summand of a loss.
+
+    Attributes:
+        fields: Names of the fields that it was computed from.
+        parameters: Names of the modules and parameters that it has gradients for.
+    """
+
+    fields: frozenset[str]
+    parameters: frozenset[str]
+
+
+@dataclass
+class Report:
+    """The results of an audit. ``str(report)`` is readable; ``assert not report.findings`` is a test.
+
+    Attributes:
+        findings: Laws that do not hold.
+        notes: Observations that a right program may have too.
+        reads: Names of the fields read, by class of batch and function: ``reads["Rollout in process"]``.
+        loss_reads: Names of the fields that each loss was computed from, by the place of its ``backward``.
+        loss_terms: Summands of each loss, by the place of its ``backward``.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+    reads: dict[str, set[str]] = field(default_factory=dict)
+    loss_reads: dict[str, set[str]] = field(default_factory=dict)
+    loss_terms: dict[str, list[LossTerm]] = field(default_factory=dict)
+
+    def add(self, finding: Finding) -> None:
+        """Add a finding or note, unless there is one of the same code at the same place."""
+        known = self.findings if finding.is_certain else self.notes
+        if all((other.code, other.place) != (finding.code, finding.place) for other in known) or (
+            not finding.place and finding not in known
+        ):
+            known.append(finding)
+
+    def merge(self, other: Report) -> None:
+        """Add the findings, notes and tables of another report."""
+        for finding in (*other.findings, *other.notes):
+            self.add(finding)
+        for mine, others in ((self.reads, other.reads), (self.loss_reads, other.loss_reads)):
+            for place, names in others.items():
+                mine.setdefault(place, set()).update(names)
+        for place, terms in other.loss_terms.items():
+            self.loss_terms.setdefault(place, terms)
+
+    def __str__(self) -> str:
+        lines = [str(finding) for finding in self.findings] or ["no findings"]
+        lines += [f"note: {note}" for note in self.notes]
+        for place, terms in self.loss_terms.items():
+            lines.append(f"loss at {place}")
+            for term in terms:
+                fields, parameters = ", ".join(sorted(term.fields)), ", ".join(sorted(term.parameters))
+                lines.append(f"  reads {fields or 'no field'}, has gradients for {parameters or 'nothing'}")
+        lines += [f"{place} reads {', '.join(sorted(names))}" for place, names in self.reads.items()]
+        return "\n".join(lines)

@@ -1,0 +1,174 @@
+"""``Audit``: the trace of a block, and how its findings are reported."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Final, Literal, TypeVar, get_args
+
+from typedbatch._tree.kinds import BATCH, kind_of
+from typedbatch._tree.lengths import require_at_least
+from typedbatch.audit.checks import CHECKS
+from typedbatch.audit.objects import Objects, variables_of
+from typedbatch.audit.report import AuditCode, Report
+from typedbatch.audit.trace import Trace
+from typedbatch.errors import SettingError, TypedBatchError
+
+T = TypeVar("T")
+
+OnFinding = Literal["warn", "raise", "keep"]
+_NAMES: Final = frozenset(part for code in get_args(AuditCode) for part in (*code.split(), code))
+
+
+class AuditError(TypedBatchError, AssertionError):
+    """A law of an update does not hold; :attr:`report` has the findings.
+
+    Args:
+        report: Report of the audit.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report: Report = report
+        super().__init__("\n".join(map(str, report.findings)))
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.report,)
+
+
+class AuditWarning(UserWarning):
+    """Findings of an audit."""
+
+
+class Audit:
+    """An audit of the updates in a block: ``with Audit() as audit: step()``.
+
+    Only the thread of the block is traced, with its operations of torch, reads of batches, backward passes and steps of
+    optimizers. The results of the block are those that it has without an audit. Nothing is patched after it. Operations
+    of numpy and in compiled functions are not seen.
+
+    Args:
+        updates: Number of blocks that are traced; further ones run without a trace. Some mistakes show only in the
+            second update, as the first one begins with fresh networks.
+        on_finding: ``"warn"`` warns at the end of a block, ``"raise"`` raises an :class:`AuditError`, ``"keep"`` does
+            neither.
+        skip: Codes, or names of codes, that are not reported: ``["TB501"]`` or ``["ratio"]``.
+        allow: Places that are not reported: ``["algo.py:77"]``.
+
+    Raises:
+        SettingError: ``updates`` is below 1, or ``on_finding`` or ``skip`` has another value.
+    """
+
+    def __init__(
+        self,
+        *,
+        updates: int = 2,
+        on_finding: OnFinding = "warn",
+        skip: Collection[str] = (),
+        allow: Collection[str] = (),
+    ) -> None:
+        if on_finding not in get_args(OnFinding):
+            raise SettingError(f"on_finding must be one of {', '.join(get_args(OnFinding))}, got {on_finding!r}")
+        for name in (skip,) if isinstance(skip, str) else skip:
+            if name not in _NAMES:
+                raise SettingError(f"skip takes codes such as 'TB501' or 'ratio', got {name!r}")
+        self.updates: int = require_at_least(1, updates, "updates")
+        self.on_finding: OnFinding = on_finding
+        self.report: Report = Report()
+        """Report of all blocks so far."""
+        self._skip = frozenset((skip,) if isinstance(skip, str) else skip)
+        self._allow = frozenset((allow,) if isinstance(allow, str) else allow)
+        self.compares_ids: bool = False
+        """Whether a block compared ids of tokens with something, as to find padding."""
+        self._done = 0
+        self._block: AbstractContextManager[None] | None = None
+        self._trace: Trace | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether further blocks run without a trace."""
+        return self._done >= self.updates
+
+    def __enter__(self) -> Audit:
+        """Begin to trace.
+
+        Raises:
+            SettingError: A block of an audit runs in this thread already.
+        """
+        frame = sys._getframe(1)
+        self._begin({**frame.f_locals, **_named_globals(frame)})
+        return self
+
+    def call(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function in a block of the audit, and return its result.
+
+        Modules and optimizers are named by the variables of the function.
+
+        Raises:
+            SettingError: A block of an audit runs already.
+            AuditError: There are findings, and ``on_finding`` is ``"raise"``.
+        """
+        self._begin(variables_in_call(function, args))
+        try:
+            result = function(*args)
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        self.__exit__(None, None, None)
+        return result
+
+    def _begin(self, variables: dict[str, Any]) -> None:
+        if _ACTIVE:
+            raise SettingError("an audit runs already; one update cannot be audited twice at once")
+        if self.is_done:
+            return
+        trace = Trace(CHECKS, Objects(variables), skip=self._skip, allow=self._allow)
+        for value in variables.values():
+            if kind_of(value) is BATCH:
+                trace.origins.register(value)
+        block = trace.recording()
+        block.__enter__()
+        self._trace, self._block = trace, block
+        _ACTIVE.append(self)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the trace, and warn of findings or raise them.
+
+        Raises:
+            AuditError: There are findings, and ``on_finding`` is ``"raise"``.
+        """
+        block, self._block = self._block, None
+        if block is None or self._trace is None:
+            return
+        _ACTIVE.clear()
+        self._done += 1
+        traced, self._trace = self._trace, None
+        block.__exit__(kind, error, trace)
+        before = len(self.report.findings)
+        self.report.merge(traced.report)
+        self.compares_ids = self.compares_ids or traced.compares_ids
+        new = self.report.findings[before:]
+        if error is not None or not new or self.on_finding == "keep":
+            return
+        if self.on_finding == "raise":
+            raise AuditError(self.report)
+        warnings.warn("\n".join(map(str, new)), AuditWarning, stacklevel=2)
+
+
+_ACTIVE: Final[list[Audit]] = []
+
+
+def _named_globals(frame: Any) -> dict[str, Any]:
+    return {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
+
+
+def variables_in_call(function: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the objects that a call can use, by name."""
+    names = getattr(getattr(function, "__code__", None), "co_varnames", ())
+    offset = 1 if hasattr(function, "__self__") else 0
+    given = {(names[n + offset] if n + offset < len(names) else f"argument {n}"): arg for n, arg in enumerate(args)}
+    return {**variables_of(function), **given}

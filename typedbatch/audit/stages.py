@@ -1,0 +1,311 @@
+"""Audits of stages of post-training by what must hold for all: log-probabilities, rewards, samples and pairs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._tree.kinds import BATCH, TENSOR, describe, kind_of
+from typedbatch.audit.objects import Objects
+from typedbatch.audit.replays import other_padding
+from typedbatch.audit.report import Finding, Report
+from typedbatch.audit.snapshot import snapshot
+from typedbatch.batch import Batch
+from typedbatch.errors import MissingFieldError, SettingError
+
+_CLOSE = 1e-4
+_PER_CALL = 512
+
+
+def audit_logp(
+    function: Callable[[Any, Any], Tensor], model: nn.Module, rollouts: Any, *, vocabulary: int | None = None
+) -> Report:
+    """Audit a function that returns the log-probability of each token of the responses.
+
+    The probabilities of all tokens at a position sum to 1, whatever follows has no effect on what is before, and other
+    rows and padding have none at all. Each law is tried: the function is called about as often as the vocabulary has
+    blocks of 512 tokens. The model is in evaluation mode meanwhile, and has no gradients.
+
+    Args:
+        function: Function of the model and the rollouts that returns log-probabilities, ``(N, R)``, in nats.
+        model: Model with an ``nn.Embedding`` of the tokens.
+        rollouts: Batch with the fields of :class:`~typedbatch.posttraining.Rollouts`; not modified.
+        vocabulary: Number of tokens; None for the size of the embedding that the tokens are given to.
+
+    Returns:
+        A report with a finding for each law that does not hold.
+
+    Raises:
+        MissingFieldError: A field of rollouts is missing.
+        SettingError: The size of the vocabulary is not known, or no response has two tokens.
+    """
+    mask = _field(rollouts, "response_mask").bool()
+    rows = (mask.sum(1) > 1).nonzero()[:, 0].tolist()
+    if not rows:
+        raise SettingError("no response has two tokens, so that nothing can be said of them")
+    row = rows[0]
+    position = int(mask[row].nonzero()[1, 0])
+    report = Report()
+
+    def found(text: str) -> None:
+        report.add(Finding("TB512 stage", "", text))
+
+    with _evaluating(model):
+        base, found_size = _called(function, model, rollouts, row)
+        size = vocabulary or found_size
+        if not size:
+            raise SettingError("no nn.Embedding of the model is given the tokens; pass vocabulary, their number")
+        if base.shape != mask.shape:
+            found(
+                f"the log-probabilities are {describe(base)}, expected one per token of the responses, {[*mask.shape]}"
+            )
+            return report
+        if base.dtype in (torch.bfloat16, torch.float16):
+            found(f"the log-probabilities are {base.dtype}, which is exact to about 1 %; compute them in float32")
+        tries = _with_each_token(rollouts, row, position, size)
+        each = torch.cat([function(model, part)[:, : position + 1].float() for part in tries])
+        total, before = float(each[:, position].exp().sum()), each[:, :position]
+        if abs(total - 1) > 0.02:
+            found(
+                f"the probabilities of all tokens at a position sum to {total:.3g}, expected 1; the logits for a token "
+                "are those at the position before it"
+            )
+        if bool(((before - before[:1]).abs() > 10 * _CLOSE).any()):
+            found("the log-probability of a token depends on the tokens after it")
+        _find_other_rows(function, model, rollouts, base, found)
+        padded = other_padding(rollouts)
+        if padded is not None and bool(((function(model, padded) - base)[mask].abs() > 10 * _CLOSE).any()):
+            found("the log-probabilities depend on the tokens of padding; give the masks to the model")
+    return report
+
+
+def _called(function: Any, model: nn.Module, rollouts: Any, row: int) -> tuple[Any, int]:
+    """Return the result of a call, and the size of the embedding that is given the tokens; 0 if none is."""
+    mask = _field(rollouts, "response_mask")[row].bool()
+    tokens = "," + ",".join(map(str, _field(rollouts, "response_ids")[row][mask].tolist())) + ","
+    sizes: list[int] = []
+
+    def look(module: nn.Embedding, args: Any) -> None:
+        if args and tokens in "," + ",".join(map(str, args[0].flatten().tolist())) + ",":
+            sizes.append(module.num_embeddings)
+
+    embeddings = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    handles = [embedding.register_forward_pre_hook(look) for embedding in embeddings]
+    try:
+        return function(model, rollouts), max(sizes, default=0)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _find_other_rows(
+    function: Callable[[Any, Any], Tensor], model: Any, rollouts: Any, base: Tensor, found: Callable[[str], None]
+) -> None:
+    """Report a row that has an effect on others, as in a packed forward pass without a mask between sequences."""
+    if len(rollouts) < 2:
+        return
+    changed = copy.deepcopy(rollouts)
+    ids = changed["response_ids"]
+    ids[0] = torch.where(ids[0] == ids.min(), ids.max(), ids.min())
+    mask = _field(rollouts, "response_mask")[1:].bool()
+    if bool(((function(model, changed) - base)[1:][mask].abs() > 10 * _CLOSE).any()):
+        found("the log-probabilities of a row depend on the tokens of another row")
+
+
+def _with_each_token(rollouts: Any, row: int, position: int, size: int) -> Iterator[Any]:
+    """Yield copies of a row with each token of the vocabulary at a position, in parts."""
+    for begin in range(0, size, _PER_CALL):
+        tokens = torch.arange(begin, min(begin + _PER_CALL, size))
+        part = copy.deepcopy(rollouts[[row] * len(tokens)])
+        part["response_ids"][:, position] = tokens.to(part["response_ids"])
+        yield part
+
+
+def audit_reward(function: Callable[[Any], Any], rollouts: Any) -> Report:
+    """Audit a function that scores rollouts.
+
+    Tokens of tools, which ``loss_mask`` leaves out, and padding have no effect on rewards, and the rewards of a group
+    of samples go with the group.
+
+    Args:
+        function: Function of the rollouts that returns rewards, ``(N,)``, or a batch with a field ``rewards``.
+        rollouts: Batch with the fields of :class:`~typedbatch.posttraining.Rollouts`; not modified.
+
+    Returns:
+        A report with a finding for each law that does not hold.
+
+    Raises:
+        MissingFieldError: A field of rollouts is missing.
+    """
+    report = Report()
+    ids, mask = _field(rollouts, "response_ids"), _field(rollouts, "response_mask").bool()
+    loss_mask = _field(rollouts, "loss_mask").bool()
+    restore = snapshot(Objects({"function": function}))
+
+    def rewards(batch: Any) -> Any:
+        restore()
+        out = function(copy.deepcopy(batch))
+        values = out["rewards"] if kind_of(out) is BATCH else out
+        return np.asarray(leaf_to_numpy(values), dtype=np.float64)
+
+    base = rewards(rollouts)
+    of_tools = mask & ~loss_mask
+    if bool(of_tools.any()):
+        for token in (ids.min(), ids.max()):
+            changed = copy.deepcopy(rollouts)
+            changed["response_ids"] = torch.where(of_tools, token, ids)
+            _compare(
+                report, base, rewards(changed), "the tokens of tools, outside loss_mask, have an effect on rewards"
+            )
+    if (padded := other_padding(rollouts)) is not None:
+        _compare(report, base, rewards(padded), "the tokens of padding have an effect on rewards")
+    order = _other_order(rollouts)
+    _compare(
+        report, base[order], rewards(rollouts[order]), "rewards do not go with their rows when groups change places"
+    )
+    restore()
+    return report
+
+
+def audit_stage(function: Callable[[Any], Any], batch: Any, *, by: str = "uid") -> Report:
+    """Audit a function that returns several rows for each row that it is given, as a sampler does.
+
+    What a row carries stays with its identifier: in each row of the result, the fields of the argument have the values
+    that they had in the row with the same identifier.
+
+    Args:
+        function: Function of the batch that returns a batch.
+        batch: Batch with the field ``by``, which is different in each row; not modified.
+        by: Name of the field that identifies rows.
+
+    Returns:
+        A report with a finding for each field that was mixed up.
+
+    Raises:
+        MissingFieldError: ``batch``, or the result, has no field ``by``.
+    """
+    report = Report()
+    keys = [*np.asarray(leaf_to_numpy(_field(batch, by))).tolist()]
+    out = function(copy.deepcopy(batch))
+    found = [*np.asarray(leaf_to_numpy(_field(out, by))).tolist()]
+    rows = {key: row for row, key in reversed([*enumerate(keys)])}
+    if strange := [key for key in found if key not in rows]:
+        report.add(Finding("TB512 stage", "", f"{by} {strange[0]!r} of the result is not in what was given"))
+        return report
+    source = np.asarray([rows[key] for key in found])
+    for name, value in Batch.items(batch):
+        mine, other = _array(value), _array(out.get(name))
+        if mine is None or other is None or mine.shape[1:] != other.shape[1:] or len(other) != len(source):
+            continue
+        wrong = [row for row in range(len(source)) if not np.array_equal(other[row], mine[source[row]])]
+        if wrong:
+            text = (
+                f"{name} of row {wrong[0]} is not that of {by} {found[wrong[0]]!r}; are rows repeated in another order?"
+            )
+            report.add(Finding("TB512 stage", "", text))
+    counts = {key: found.count(key) for key in keys}
+    if len(set(counts.values())) > 1:
+        text = f"{by} {min(counts, key=lambda key: counts[key])!r} has fewer rows than others"
+        report.add(Finding("TB512 stage", "", text, is_certain=False))
+    return report
+
+
+def audit_pairs(
+    function: Callable[[Any], Any], scored: Any, *, sides: tuple[str, str] = ("chosen", "rejected")
+) -> Report:
+    """Audit a function that makes pairs of a better and a worse response.
+
+    Both sides of a pair are responses to its prompt, and the better one has the larger reward.
+
+    Args:
+        function: Function of scored rollouts that returns pairs.
+        scored: Batch with the fields of :class:`~typedbatch.posttraining.Scored`; not modified.
+        sides: Prefixes of the better and the worse response in the pairs.
+
+    Returns:
+        A report with a finding for each law that does not hold.
+
+    Raises:
+        MissingFieldError: A field of the rollouts or of the pairs is missing.
+    """
+    report = Report()
+    rewards = np.asarray(leaf_to_numpy(_field(scored, "rewards")), dtype=np.float64)
+    known: dict[Any, list[float]] = {}
+    prompts, responses = _texts(scored, "prompt"), _texts(scored, "response")
+    for prompt, response, reward in zip(prompts, responses, rewards.tolist(), strict=True):
+        known.setdefault((prompt, response), []).append(reward)
+    pairs = function(copy.deepcopy(scored))
+    prompts = _texts(pairs, "prompt")
+    better, worse = (_texts(pairs, side) for side in sides)
+    for row, prompt in enumerate(prompts):
+        of_sides = [known.get((prompt, texts[row])) for texts in (better, worse)]
+        for side, found in zip(sides, of_sides, strict=True):
+            if found is None:
+                text = f"{side} of pair {row} is not a response to its prompt; are rows of other prompts taken?"
+                report.add(Finding("TB512 stage", "", text))
+                return report
+        first, second = of_sides
+        if first is not None and second is not None and max(first) < min(second):
+            text = f"{sides[0]} of pair {row} has reward {max(first):g}, and {sides[1]} has {min(second):g}"
+            report.add(Finding("TB512 stage", "", text))
+            return report
+    return report
+
+
+def _texts(batch: Any, name: str) -> list[tuple[int, ...]]:
+    """Return the tokens of each row that are not padding."""
+    ids, mask = _field(batch, f"{name}_ids"), _field(batch, f"{name}_mask").bool()
+    return [tuple(row[keep].tolist()) for row, keep in zip(ids, mask, strict=True)]
+
+
+def _other_order(batch: Any) -> Any:
+    """Return the rows with the first group, or the first half of the rows, at the end."""
+    uid = batch.get("uid")
+    if uid is None:
+        half = len(batch) // 2
+        return np.roll(np.arange(len(batch)), -half)
+    keys = np.asarray(leaf_to_numpy(uid))
+    return np.concatenate([np.flatnonzero(keys != keys[0]), np.flatnonzero(keys == keys[0])])
+
+
+def _compare(report: Report, expected: Any, got: Any, text: str) -> None:
+    if expected.shape != got.shape or not np.allclose(expected, got, rtol=1e-4, atol=1e-6, equal_nan=True):
+        report.add(Finding("TB512 stage", "", text))
+
+
+def _array(value: Any) -> Any:
+    if kind_of(value) is TENSOR:
+        return leaf_to_numpy(value)
+    return value if isinstance(value, np.ndarray) else None
+
+
+def _field(batch: Any, name: str) -> Any:
+    """Return a field.
+
+    Raises:
+        MissingFieldError: The batch does not have it.
+    """
+    if kind_of(batch) is not BATCH or batch.get(name) is None:
+        names = Batch.keys(batch) if kind_of(batch) is BATCH else ()
+        raise MissingFieldError(type(batch).__name__, name, names)
+    return batch[name]
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Generator[None]:
+    """Put a model into evaluation mode, without gradients, in a block."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, training in modes:
+            part.training = training

@@ -1,0 +1,287 @@
+"""Tracing: operations of torch, reads of batches, backward passes and optimizer steps, as events for the checks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.overrides import TorchFunctionMode
+
+from typedbatch.audit.objects import Objects
+from typedbatch.audit.operations import IGNORED
+from typedbatch.audit.origins import Origins
+from typedbatch.audit.passing import part_of, tag_after
+from typedbatch.audit.places import here
+from typedbatch.audit.report import AuditCode, Finding, Report
+from typedbatch.audit.roles import TOKENS
+from typedbatch.audit.tags import UNKNOWN, Tag, Tags
+
+_OF_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "real"})
+
+
+@dataclass(slots=True)
+class Operation:
+    """An operation of torch on tagged tensors.
+
+    Attributes:
+        name: Name of the function or method.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        tensors: Tensors among the arguments, in order.
+        tags: Their tags.
+        out: Its result.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tensors: list[Any]
+    tags: list[Tag]
+    out: Any
+
+
+@contextmanager
+def untraced() -> Generator[None]:
+    """Compute without a trace and without gradients, in a check."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():  # noqa: SLF001  # torch has no public name for it
+        yield
+
+
+class Check:
+    """A law of an update, which is told of each event. Methods of events that it does not need do nothing."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace: Trace = trace
+
+    def operation(self, operation: Operation) -> None:
+        """Examine an operation after it has run."""
+
+    def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
+        """Examine a field of a batch as it is read; ``tag`` is the one that its values had before."""
+
+    def priorities(self, values: Any) -> None:
+        """Examine priorities that are written to a buffer."""
+
+    def bootstrap(self, values: Any) -> None:
+        """Examine values that the library's own functions add to rewards."""
+
+    def backward(self, loss: Tensor) -> None:
+        """Examine a loss before its gradients are computed."""
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Examine the gradients before an optimizer makes a step."""
+
+    def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look at what is left after an optimizer has made a step."""
+
+    def end(self) -> None:
+        """Report what is known at the end of the update."""
+
+
+class Trace:
+    """The state that the checks of one update share.
+
+    Args:
+        checks: Classes of the checks.
+        objects: Objects that the update uses.
+        skip: Names of codes that are not reported: ``"ratio"``.
+        allow: Places that are not reported: ``"algo.py:77"``.
+    """
+
+    def __init__(
+        self, checks: Sequence[type[Check]], objects: Objects, *, skip: frozenset[str], allow: frozenset[str]
+    ) -> None:
+        self.objects: Objects = objects
+        self.tags: Tags = Tags()
+        self.origins: Origins = Origins(self.tags, self._read, self._tell)
+        self.report: Report = Report()
+        self.is_stepping: bool = False
+        """Whether an optimizer makes a step, whose operations do not matter."""
+        self.steps: int = 0
+        """Number of optimizer steps so far."""
+        self.backwards: int = 0
+        """Number of backward passes so far."""
+        self.called: set[int] = set()
+        """Ids of the modules that were called."""
+        self.uses_dropout: bool = False
+        """Whether a dropout was active."""
+        self.compares_ids: bool = False
+        """Whether ids of tokens were compared with something, as to find padding."""
+        self._skip, self._allow = skip, allow
+        self._thread = threading.get_ident()
+        self._parameters: dict[int, Tag] = {}
+        self.checks: list[Check] = [check(self) for check in checks]
+        self._of_reads = [check for check in self.checks if type(check).read is not Check.read]
+        self._of_operations = [check for check in self.checks if type(check).operation is not Check.operation]
+
+    def found(self, code: AuditCode, text: str, *, place: str | None = None, is_certain: bool = True) -> None:
+        """Add a finding, or a note if it is not certain."""
+        at = here() if place is None else place
+        if code.split()[1] not in self._skip and code.split()[0] not in self._skip and at not in self._allow:
+            self.report.add(Finding(code, at, text, is_certain))
+
+    def tag_of(self, value: Any) -> Tag:
+        """Return the tag of a value; an empty one if nothing is known."""
+        return self.tags.of(value) or UNKNOWN
+
+    @contextmanager
+    def recording(self) -> Generator[None]:
+        """Record the events of a block."""
+        with ExitStack() as stack:
+            stack.enter_context(self.origins.reading(self._thread))
+            handles = [
+                register_optimizer_step_pre_hook(self._before_step),
+                register_optimizer_step_post_hook(self._after_step),
+                register_module_forward_pre_hook(self._before_call),
+            ]
+            for handle in handles:
+                stack.callback(handle.remove)
+            stack.enter_context(_Mode(self))
+            yield
+        for check in self.checks:
+            check.end()
+        self.report.reads.update(self.origins.table())
+
+    def _read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
+        for check in self._of_reads:
+            check.read(batch, name, value, tag)
+
+    def _tell(self, event: str, values: Any) -> None:
+        for check in self.checks:
+            getattr(check, event)(values)
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if threading.get_ident() == self._thread:
+            for check in self.checks:
+                check.step(optimizer)
+            self.is_stepping = True
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self.steps += 1
+            self.is_stepping = False
+            for check in self.checks:
+                check.stepped(optimizer)
+
+    def _before_call(self, module: nn.Module, _: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self.called.add(id(module))
+            self.is_stepping = False
+            dropout = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0  # noqa: SLF001  # the base of all
+            self.uses_dropout = self.uses_dropout or (dropout and module.training)
+
+    def before_backward(self, loss: Any) -> None:
+        """Tell the checks of one or several losses."""
+        for part in loss if isinstance(loss, (list, tuple)) else [loss]:
+            if isinstance(part, Tensor) and part.grad_fn is not None:
+                for check in self.checks:
+                    check.backward(part)
+        self.backwards += 1
+
+    def ran(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Tag the result of an operation, and tell the checks of it."""
+        tensors = _tensors(args, kwargs)
+        entries = self.tags.entries
+        tags, is_known = [], False
+        for tensor in tensors:
+            entry = entries.get(id(tensor))
+            if entry is not None and entry[0]() is tensor:
+                tag, is_known = entry[1], True
+            elif type(tensor) is nn.Parameter:
+                tag, is_known = self._tag_of_parameter(tensor), True
+            else:
+                tag = UNKNOWN
+            tags.append(tag)
+        if not is_known:
+            return
+        call = (name, args, kwargs)
+        if isinstance(out, (Tensor, np.ndarray)):
+            self._put(out, tag_after(call, tags, tensors, out, self.steps))
+        elif isinstance(out, (tuple, list)):
+            self._tag_parts(call, tags, tensors, out)
+        if name in ("eq", "ne", "__eq__", "__ne__") and any(tag.is_column(TOKENS) for tag in tags):
+            self.compares_ids = True
+        operation = Operation(name, args, kwargs, tensors, tags, out)
+        for check in self._of_operations:
+            check.operation(operation)
+
+    def _tag_parts(self, call: Any, tags: list[Tag], tensors: list[Any], out: Any) -> None:
+        """Tag the tensors of a tuple: the parts of a split, or several results."""
+        name, args, kwargs = call
+        dim = kwargs.get("dim", args[2] if len(args) > 2 else 0) if name in ("split", "chunk", "tensor_split") else None
+        begin = 0
+        for part in out:
+            if not isinstance(part, (Tensor, np.ndarray)):
+                continue
+            if isinstance(dim, int) and part.ndim:
+                self._put(part, part_of(tags[0], dim % part.ndim, begin, begin + part.shape[dim]))
+                begin += part.shape[dim]
+            else:
+                self._put(part, tag_after(call, tags, tensors, part, self.steps))
+
+    def _put(self, out: Any, tag: Tag) -> None:
+        self.tags.put(out, tag)
+        if isinstance(out, Tensor) and out.grad_fn is not None:
+            metadata: Any = out.grad_fn.metadata
+            metadata["typedbatch"] = tag
+
+    def _tag_of_parameter(self, parameter: Any) -> Tag:
+        tag = self._parameters.get(id(parameter))
+        if tag is None:
+            tag = self._parameters[id(parameter)] = Tag(models=frozenset({self.objects.module_of(parameter)}))
+        return tag
+
+
+class _Mode(TorchFunctionMode):
+    """Interceptor of the functions of torch in a block."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        self._trace = trace
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kwargs is None:
+            kwargs = {}
+        if self._trace.is_stepping:
+            return func(*args, **kwargs)
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(func.__self__, "__name__", "")
+            if name not in _OF_ATTRIBUTES:
+                return func(*args, **kwargs)
+        elif name in IGNORED:
+            return func(*args, **kwargs)
+        elif name == "backward" or name == "grad":
+            self._trace.before_backward(args[0] if args else kwargs.get("tensors", kwargs.get("outputs")))
+            return func(*args, **kwargs)
+        elif name == "dropout" and (args[2] if len(args) > 2 else kwargs.get("training", True)):
+            self._trace.uses_dropout = True
+        out = func(*args, **kwargs)
+        self._trace.ran(name, args, kwargs, out)
+        return out
+
+
+def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the tensors and arrays among the arguments, and in lists and tuples among them."""
+    out = []
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(value)
+        if kind in _PLAIN:
+            continue
+        if kind is Tensor or isinstance(value, _ARRAYS):
+            out.append(value)
+        elif kind is list or kind is tuple:
+            out.extend(part for part in value if isinstance(part, _ARRAYS))
+    return out
+
+
+_PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device, torch.Size, slice})
+_ARRAYS = (Tensor, np.ndarray)
