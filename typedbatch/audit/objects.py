@@ -90,6 +90,11 @@ class Objects:
         return out
 
     @cached_property
+    def all_parameters(self) -> list[Any]:
+        """All parameters, and other tensors that are learned."""
+        return [member for parts in self.parts.values() for members in parts.values() for member in members]
+
+    @cached_property
     def named_modules(self) -> dict[str, nn.Module]:
         """Modules, and modules that are attributes of the user's own, by name."""
         out: dict[str, nn.Module] = {}
@@ -111,6 +116,8 @@ class Objects:
         return [(one, other) for one in named for other in named if one != other and shapes[one] == shapes[other] != ()]
 
     def _visit(self, name: str, value: Any, depth: int) -> None:
+        if isinstance(value, nn.Module) and id(value) in self._seen:
+            self.modules.setdefault(name, value)
         if depth > _DEEPEST or id(value) in self._seen or isinstance(value, (str, bytes, int, float, type(None))):
             return
         if isinstance(value, torch.Tensor):

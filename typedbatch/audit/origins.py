@@ -14,9 +14,12 @@ import torch
 
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.audit.places import function_here, here
+from typedbatch.audit.roles import MUST_READ
 from typedbatch.audit.tags import Columns, Field, Rows, Tag, Tags
+from typedbatch.audit.untraced import untraced
 from typedbatch.batch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer
+from typedbatch.rows import grouping
 from typedbatch.training import targets
 
 
@@ -43,7 +46,7 @@ class Origins:
     """
 
     def __init__(
-        self, tags: Tags, read: Callable[[Any, str, Any, Tag | None], None], tell: Callable[[str, Any], None]
+        self, tags: Tags, read: Callable[[Any, str, Any, Tag | None], None], tell: Callable[..., None]
     ) -> None:
         self._tags, self._tell_read, self._tell = tags, read, tell
         self._known: dict[int, _Known] = {}
@@ -51,6 +54,10 @@ class Origins:
         self._reads: dict[tuple[str, str], set[str]] = {}
         self.count: int = 0
         """Number of origins so far."""
+        self.blank: set[str] = set()
+        """Names of fields of losses whose values are all the same, as those of a required field that is not used."""
+        self.computed: set[str] = set()
+        """Names of fields that a model computed in the update, as new priorities are."""
         self.read: dict[int, set[str]] = {}
         """Names of the fields read, by origin."""
         self.pairs: list[tuple[str, str, dict[str, Rows], dict[str, Any]]] = []
@@ -65,6 +72,11 @@ class Origins:
     def fields_of(self, origin: int) -> set[str]:
         """Return the names of all fields that batches of an origin have had."""
         return {name for number, name in self._columns if number == origin}
+
+    def whole(self, origin: int, name: str) -> Any:
+        """Return the longest column that a field of an origin has had."""
+        values = [reference() for reference in self._columns.get((origin, name), [])]
+        return max((value for value in values if value is not None), key=len, default=None)
 
     def column(self, rows: Rows | None, names: frozenset[str]) -> Any:
         """Return the values of a field at these rows, or None if no batch of the origin has them."""
@@ -153,7 +165,13 @@ class Origins:
                 field = Field(origin, path)
                 columns = Columns((origin, shape[1]), 0) if len(shape) > 1 else None
                 self._tags.put(leaf, Tag(frozenset({field}), own, field, columns=columns))
+            elif tag.from_model:
+                self.computed.add(path)
             known = self._columns.setdefault((origin, path), [])
+            if not known and path in MUST_READ and leaf.shape:
+                with untraced():
+                    if bool((leaf == leaf.flatten()[:1]).all()):
+                        self.blank.add(path)
             if all(reference() is not leaf for reference in known[-4:]):
                 known.append(weakref.ref(leaf))
 
@@ -188,9 +206,14 @@ class Origins:
             if threading.get_ident() == thread:
                 self.register(batch)
 
+        def on_write(batch: Any, name: str) -> None:
+            if threading.get_ident() == thread:
+                self._tell("written", batch, name)
+
         with ExitStack() as stack:
             for name, function in _readers(on_read, on_use).items():
                 stack.enter_context(_replaced(Batch, name, function))
+            stack.enter_context(_replaced(Batch, "__setattr__", _writer(on_write)))
             stack.enter_context(_replaced(torch, "from_numpy", self._tagging(torch.from_numpy)))
             for owner, name, function in self._watching():
                 stack.enter_context(_replaced(owner, name, function))
@@ -199,7 +222,7 @@ class Origins:
     def _watching(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield functions of the library that are replaced by ones that report what they are given or return."""
         update_weight, per_row = PrioritizedReplayBuffer.update_weight, targets._per_row  # noqa: SLF001
-        get = ReplayBuffer.get
+        get, values_of, nstep = ReplayBuffer.get, vars(grouping)["values_of"], vars(targets)["compute_nstep_return"]
 
         def writing(buffer: Any, slots: Any, priorities: Any) -> Any:
             self._tell("priorities", priorities)
@@ -214,6 +237,16 @@ class Origins:
             self.on_get(key, value)
             return value
 
+        def grouped(fields: Any, name: str, *args: Any) -> Any:
+            self._tell("grouped", name, fields.get(name))
+            return values_of(fields, name, *args)
+
+        def returning(batch: Any, buffer: Any, slots: Any, *args: Any, **kwargs: Any) -> Any:
+            self._tell("sampled", batch, buffer, slots)
+            return nstep(batch, buffer, slots, *args, **kwargs)
+
+        yield grouping, "values_of", grouped
+        yield targets, "compute_nstep_return", returning
         yield PrioritizedReplayBuffer, "update_weight", writing
         yield targets, "_per_row", bootstrapping
         yield ReplayBuffer, "get", getting
@@ -278,6 +311,17 @@ def _at(value: Any, known: Rows, wanted: Rows) -> Any:
 def _ids(batch: Any) -> tuple[int, ...]:
     """Return the ids of the values of a batch, by which a change is seen."""
     return tuple(map(id, object.__getattribute__(batch, "__dict__").values()))
+
+
+def _writer(on_write: Callable[[Any, str], None]) -> Any:
+    """Return a ``Batch.__setattr__`` that reports each name."""
+    set_attribute = Batch.__setattr__
+
+    def attribute(self: Any, name: str, value: Any) -> None:
+        set_attribute(self, name, value)
+        on_write(self, name)
+
+    return attribute
 
 
 def _readers(on_read: Callable[[Any, str, Any], None], on_use: Callable[[Any], None]) -> dict[str, Any]:

@@ -65,6 +65,7 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
         step=max(step if models else 0, *(tag.step for tag in tags)) if step else 0,
         is_scaled=is_scaled,
         is_of_labels=is_of_labels,
+        of_rows=not out.ndim and (first.of_rows or (name in REDUCING and first.rows is not None)),
     )
 
 

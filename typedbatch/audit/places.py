@@ -22,7 +22,7 @@ def user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((*_LIBRARIES, "<")) and not file.endswith(_STDLIB):
+        if not file.startswith((*_LIBRARIES, "<frozen", "<string>")) and not file.endswith(_STDLIB):
             return frame
         frame = frame.f_back
     return None

@@ -29,9 +29,13 @@ class Replays:
         args: Its arguments. Batches among them are copied for each replay.
         restore: Function that sets the state back to that before the update.
         report: Report that findings are added to.
+        parameters: Parameters that the update may change.
     """
 
-    def __init__(self, update: Callable[..., Any], args: Sequence[Any], restore: Restore, report: Report) -> None:
+    def __init__(
+        self, update: Callable[..., Any], args: Sequence[Any], restore: Restore, report: Report, parameters: list[Any]
+    ) -> None:
+        self._parameters = parameters
         self._update, self._args, self._restore, self._report = update, args, restore, report
         self.compares_ids: bool = False
         """Whether the update looks for tokens by their ids, as for that of the padding."""
@@ -47,7 +51,7 @@ class Replays:
         for position, batch in enumerate(self._args):
             if kind_of(batch) is BATCH:
                 self._vary_tokens(base, position, batch)
-                self._vary_ends(base, position, batch)
+                self._vary_ends(position, batch)
         for name, values in vary.items():
             self._vary_argument(name, values)
 
@@ -58,9 +62,9 @@ class Replays:
                 continue
             text, is_certain = _TOKEN_TEXTS[name]
             is_certain = is_certain and not (name == "padding" and self.compares_ids)
-            self._report.add(Finding("TB511 replay", "", text, is_certain))
+            self._report.add(Finding("TB511 replay-differs", "", text, is_certain))
 
-    def _vary_ends(self, base: Gradients, position: int, batch: Any) -> None:
+    def _vary_ends(self, position: int, batch: Any) -> None:
         """Compare the effects of ``obs_next`` in truncated rows and in rows after which the episode goes on."""
         fields = Batch.to_dict(batch, recursive=False)
         needed = [fields.get(name) for name in ("obs_next", "terminated", "truncated")]
@@ -72,25 +76,27 @@ class Replays:
         cut, going = truncated.bool() & ~terminated.bool(), ~truncated.bool() & ~terminated.bool()
         if not bool(cut.any()) or not bool(going.any()):
             return
-        effects = []
+        final, effects = self._learned({}), []
         for rows in (cut, going):
             changed = copy.deepcopy(batch)
             index = rows.nonzero()[:, 0].cpu().numpy()
             changed["obs_next"][index] = changed["obs_next"][index] + 1
-            effects.append(not _equal(base, self._gradients({position: changed}), tolerance=0.0))
+            effects.append(not _equal(final, self._learned({position: changed}), tolerance=0.0))
         if effects == [False, True]:
             text = (
                 f"obs_next has no effect in the {int(cut.sum())} rows that are truncated, but has one in others; a "
                 "cut-off episode goes on, so use terminated alone in targets"
             )
-            self._report.add(Finding("TB511 replay", "", text))
+            self._report.add(Finding("TB511 replay-differs", "", text))
 
     def _vary_argument(self, name: str, values: Sequence[Any]) -> None:
         first = self._gradients({}, {name: values[0]})
         for value in values[1:]:
             if not _equal(first, self._gradients({}, {name: value})):
                 text = f"the gradients of a step with {name}={value} are not those with {name}={values[0]}"
-                self._report.add(Finding("TB511 replay", "", f"{text}; divide by the counts of the whole minibatch"))
+                self._report.add(
+                    Finding("TB511 replay-differs", "", f"{text}; divide by the counts of the whole minibatch")
+                )
 
     def _gradients(self, changed: Mapping[int, Any], keywords: Mapping[str, Any] | None = None) -> Gradients:
         """Return the gradients of the first step of each optimizer; an empty list if the update fails."""
@@ -115,8 +121,13 @@ class Replays:
             handle.remove()
         return [gradient for gradients in taken.values() for gradient in gradients]
 
+    def _learned(self, changed: Mapping[int, Any]) -> list[Tensor]:
+        """Return the parameters after a replay."""
+        self._gradients(changed)
+        return [parameter.detach().clone() for parameter in self._parameters]
+
     def _note(self, text: str) -> None:
-        self._report.add(Finding("TB511 replay", "", text, is_certain=False))
+        self._report.add(Finding("TB511 replay-differs", "", text, is_certain=False))
 
 
 _TOKEN_TEXTS = {
@@ -125,6 +136,10 @@ _TOKEN_TEXTS = {
         True,
     ),
     "padding": ("the tokens of padding have an effect on the gradients; use the masks", True),
+    "shifted": (
+        "padding on the left of prompts has an effect on the gradients; do positions count it, or does an index?",
+        False,
+    ),
     "wider": (
         "columns of padding have an effect on gradients; is something divided by the width, or read from the right?",
         False,
@@ -144,6 +159,12 @@ def token_changes(batch: Any) -> Iterator[tuple[str, Any]]:
         yield "masked", changed
     if (padded := other_padding(batch)) is not None:
         yield "padding", padded
+    if "prompt" in _sides(fields):
+        shifted = copy.deepcopy(batch)
+        for name in ("prompt_ids", "prompt_mask"):
+            more = fields[name][:, :1].expand(-1, _WIDER)
+            shifted[name] = torch.cat([torch.zeros_like(more) if name == "prompt_mask" else more, fields[name]], 1)
+        yield "shifted", shifted
     sides = [name for name in _sides(fields) if name != "prompt"]
     if sides:
         widened = copy.deepcopy(batch)

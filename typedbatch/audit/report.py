@@ -8,18 +8,18 @@ from typing import Literal, TypeAlias
 from typedbatch._report import page_address
 
 AuditCode: TypeAlias = Literal[
-    "TB501 ratio",
+    "TB501 wrong-ratio",
     "TB502 all-rows",
-    "TB503 rows",
-    "TB504 graph",
-    "TB505 reads",
-    "TB506 networks",
-    "TB507 weights",
-    "TB508 targets",
-    "TB509 gradients",
-    "TB510 values",
-    "TB511 replay",
-    "TB512 stage",
+    "TB503 other-rows",
+    "TB504 wrong-gradient",
+    "TB505 unread-field",
+    "TB506 wrong-network",
+    "TB507 wrong-weight",
+    "TB508 wrong-target",
+    "TB509 stale-gradient",
+    "TB510 suspect-values",
+    "TB511 replay-differs",
+    "TB512 broken-stage",
 ]
 """Code of a finding; docs/errors has a page for each."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -54,7 +55,7 @@ class Audit:
             second update, as the first one begins with fresh networks.
         on_finding: ``"warn"`` warns at the end of a block, ``"raise"`` raises an :class:`AuditError`, ``"keep"`` does
             neither.
-        skip: Codes, or names of codes, that are not reported: ``["TB501"]`` or ``["ratio"]``.
+        skip: Codes, or names of codes, that are not reported: ``["TB501"]`` or ``["wrong-ratio"]``.
         allow: Places that are not reported: ``["algo.py:77"]``.
 
     Raises:
@@ -73,7 +74,7 @@ class Audit:
             raise SettingError(f"on_finding must be one of {', '.join(get_args(OnFinding))}, got {on_finding!r}")
         for name in (skip,) if isinstance(skip, str) else skip:
             if name not in _NAMES:
-                raise SettingError(f"skip takes codes such as 'TB501' or 'ratio', got {name!r}")
+                raise SettingError(f"skip takes codes such as 'TB501' or 'wrong-ratio', got {name!r}")
         self.updates: int = require_at_least(1, updates, "updates")
         self.on_finding: OnFinding = on_finding
         self.report: Report = Report()
@@ -128,6 +129,7 @@ class Audit:
         for value in variables.values():
             if kind_of(value) is BATCH:
                 trace.origins.register(value)
+                trace.is_replayed = trace.is_replayed or _is_known(value)
         block = trace.recording()
         block.__enter__()
         self._trace, self._block = trace, block
@@ -157,6 +159,22 @@ class Audit:
         if self.on_finding == "raise":
             raise AuditError(self.report)
         warnings.warn("\n".join(map(str, new)), AuditWarning, stacklevel=2)
+
+
+_GIVEN: Final[dict[int, weakref.ref[Any]]] = {}
+"""Batches that updates were given, by their ids."""
+
+
+def _forget(key: int) -> None:
+    _GIVEN.pop(key, None)
+
+
+def _is_known(batch: Any) -> bool:
+    """Return True if an update was given this batch before, and remember it."""
+    key = id(batch)
+    before = _GIVEN.get(key)
+    _GIVEN[key] = weakref.ref(batch, lambda _: _forget(key))
+    return before is not None and before() is batch
 
 
 _ACTIVE: Final[list[Audit]] = []

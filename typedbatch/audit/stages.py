@@ -17,6 +17,7 @@ from typedbatch.audit.objects import Objects
 from typedbatch.audit.replays import other_padding
 from typedbatch.audit.report import Finding, Report
 from typedbatch.audit.snapshot import snapshot
+from typedbatch.audit.trace import Trace
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError
 
@@ -29,9 +30,10 @@ def audit_logp(
 ) -> Report:
     """Audit a function that returns the log-probability of each token of the responses.
 
-    The probabilities of all tokens at a position sum to 1, whatever follows has no effect on what is before, and other
-    rows and padding have none at all. Each law is tried: the function is called about as often as the vocabulary has
-    blocks of 512 tokens. The model is in evaluation mode meanwhile, and has no gradients.
+    The probabilities of all tokens at a position sum to 1. A token has no effect on the logits that it is compared
+    with, nor on what is before it, and other rows and padding have none at all. Each law is tried: the function is
+    called about ten times, and once for each 512 tokens of the vocabulary. The model is in evaluation mode meanwhile,
+    and has no gradients.
 
     Args:
         function: Function of the model and the rollouts that returns log-probabilities, ``(N, R)``, in nats.
@@ -52,57 +54,91 @@ def audit_logp(
         raise SettingError("no response has two tokens, so that nothing can be said of them")
     row = rows[0]
     position = int(mask[row].nonzero()[1, 0])
+    tokens = _field(rollouts, "response_ids")[row][mask[row]].tolist()
     report = Report()
 
-    def found(text: str) -> None:
-        report.add(Finding("TB512 stage", "", text))
+    def found(text: str, *, is_certain: bool = True) -> None:
+        report.add(Finding("TB512 broken-stage", "", text, is_certain))
 
     with _evaluating(model):
-        base, found_size = _called(function, model, rollouts, row)
-        size = vocabulary or found_size
-        if not size:
-            raise SettingError("no nn.Embedding of the model is given the tokens; pass vocabulary, their number")
+        trace = Trace([], Objects({}))
+        with trace.recording():
+            base, embedding = _called(function, model, rollouts, tokens)
         if base.shape != mask.shape:
-            found(
-                f"the log-probabilities are {describe(base)}, expected one per token of the responses, {[*mask.shape]}"
-            )
+            found(f"the log-probabilities are {describe(base)}, expected one for each token, {[*mask.shape]}")
             return report
         if base.dtype in (torch.bfloat16, torch.float16):
             found(f"the log-probabilities are {base.dtype}, which is exact to about 1 %; compute them in float32")
+        size = vocabulary or (embedding.num_embeddings if embedding is not None else 0)
+        if not size:
+            raise SettingError("no nn.Embedding of the model is given the tokens; pass vocabulary, their number")
         tries = _with_each_token(rollouts, row, position, size)
         each = torch.cat([function(model, part)[:, : position + 1].float() for part in tries])
         total, before = float(each[:, position].exp().sum()), each[:, :position]
-        if abs(total - 1) > 0.02:
+        effects = [_effect(function, model, rollouts, embedding, tokens, n)[row, position] for n in (1, 0)]
+        if abs(total - 1) > 0.02 or bool(effects[0] > _CLOSE):
             found(
-                f"the probabilities of all tokens at a position sum to {total:.3g}, expected 1; the logits for a token "
-                "are those at the position before it"
+                "the log-probability of a token depends on the logits at that token, or the probabilities of all "
+                f"tokens do not sum to 1 (but to {total:.3g}); the logits for a token are those at the one before it"
             )
+        elif embedding is not None and not bool(effects[1] > 0):
+            found("the log-probability of a token does not depend on the token before it", is_certain=False)
         if bool(((before - before[:1]).abs() > 10 * _CLOSE).any()):
             found("the log-probability of a token depends on the tokens after it")
         _find_other_rows(function, model, rollouts, base, found)
         padded = other_padding(rollouts)
         if padded is not None and bool(((function(model, padded) - base)[mask].abs() > 10 * _CLOSE).any()):
-            found("the log-probabilities depend on the tokens of padding; give the masks to the model")
+            text = "the log-probabilities depend on the tokens of padding; give the masks to the model"
+            found(text, is_certain=not trace.compares_ids)
     return report
 
 
-def _called(function: Any, model: nn.Module, rollouts: Any, row: int) -> tuple[Any, int]:
-    """Return the result of a call, and the size of the embedding that is given the tokens; 0 if none is."""
-    mask = _field(rollouts, "response_mask")[row].bool()
-    tokens = "," + ",".join(map(str, _field(rollouts, "response_ids")[row][mask].tolist())) + ","
-    sizes: list[int] = []
+def _called(function: Any, model: nn.Module, rollouts: Any, tokens: list[int]) -> tuple[Any, nn.Embedding | None]:
+    """Return the result of a call, and the embedding that is given the tokens, or None."""
+    found: list[nn.Embedding] = []
 
     def look(module: nn.Embedding, args: Any) -> None:
-        if args and tokens in "," + ",".join(map(str, args[0].flatten().tolist())) + ",":
-            sizes.append(module.num_embeddings)
+        if args and _starts(args[0], tokens):
+            found.append(module)
 
     embeddings = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     handles = [embedding.register_forward_pre_hook(look) for embedding in embeddings]
     try:
-        return function(model, rollouts), max(sizes, default=0)
+        return function(model, rollouts), found[0] if found else None
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _effect(
+    function: Any, model: nn.Module, rollouts: Any, embedding: nn.Embedding | None, tokens: list[int], number: int
+) -> Tensor:
+    """Return by how much log-probabilities change with the embedding of one token, whose id stays the same."""
+    if embedding is None:
+        return torch.zeros(_field(rollouts, "response_mask").shape)
+
+    def change(_module: nn.Module, args: Any, out: Tensor) -> Tensor:
+        starts = _starts(args[0], tokens)
+        changed = out.clone()
+        changed.flatten(0, args[0].ndim - 1)[[start + number for start in starts]] += 1
+        return changed
+
+    base = function(model, rollouts)
+    handle = embedding.register_forward_hook(change)
+    try:
+        effect: Tensor = (function(model, rollouts) - base).abs()
+        return effect
+    finally:
+        handle.remove()
+
+
+def _starts(ids: Tensor, tokens: list[int]) -> list[int]:
+    """Return the positions, in all ids end to end, at which these tokens begin."""
+    flat = ids.flatten()
+    if len(flat) < len(tokens):
+        return []
+    windows = flat.unfold(0, len(tokens), 1)
+    return (windows == torch.tensor(tokens).to(flat)).all(1).nonzero()[:, 0].tolist()
 
 
 def _find_other_rows(
@@ -165,7 +201,8 @@ def audit_reward(function: Callable[[Any], Any], rollouts: Any) -> Report:
                 report, base, rewards(changed), "the tokens of tools, outside loss_mask, have an effect on rewards"
             )
     if (padded := other_padding(rollouts)) is not None:
-        _compare(report, base, rewards(padded), "the tokens of padding have an effect on rewards")
+        text = "the tokens of padding have an effect on rewards"  # Padding may be told from tokens by its id.
+        _compare(report, base, rewards(padded), text, is_certain=False)
     order = _other_order(rollouts)
     _compare(
         report, base[order], rewards(rollouts[order]), "rewards do not go with their rows when groups change places"
@@ -197,7 +234,7 @@ def audit_stage(function: Callable[[Any], Any], batch: Any, *, by: str = "uid") 
     found = [*np.asarray(leaf_to_numpy(_field(out, by))).tolist()]
     rows = {key: row for row, key in reversed([*enumerate(keys)])}
     if strange := [key for key in found if key not in rows]:
-        report.add(Finding("TB512 stage", "", f"{by} {strange[0]!r} of the result is not in what was given"))
+        report.add(Finding("TB512 broken-stage", "", f"{by} {strange[0]!r} of the result is not in what was given"))
         return report
     source = np.asarray([rows[key] for key in found])
     for name, value in Batch.items(batch):
@@ -209,11 +246,11 @@ def audit_stage(function: Callable[[Any], Any], batch: Any, *, by: str = "uid") 
             text = (
                 f"{name} of row {wrong[0]} is not that of {by} {found[wrong[0]]!r}; are rows repeated in another order?"
             )
-            report.add(Finding("TB512 stage", "", text))
+            report.add(Finding("TB512 broken-stage", "", text))
     counts = {key: found.count(key) for key in keys}
     if len(set(counts.values())) > 1:
         text = f"{by} {min(counts, key=lambda key: counts[key])!r} has fewer rows than others"
-        report.add(Finding("TB512 stage", "", text, is_certain=False))
+        report.add(Finding("TB512 broken-stage", "", text, is_certain=False))
     return report
 
 
@@ -249,12 +286,12 @@ def audit_pairs(
         for side, found in zip(sides, of_sides, strict=True):
             if found is None:
                 text = f"{side} of pair {row} is not a response to its prompt; are rows of other prompts taken?"
-                report.add(Finding("TB512 stage", "", text))
+                report.add(Finding("TB512 broken-stage", "", text))
                 return report
         first, second = of_sides
         if first is not None and second is not None and max(first) < min(second):
             text = f"{sides[0]} of pair {row} has reward {max(first):g}, and {sides[1]} has {min(second):g}"
-            report.add(Finding("TB512 stage", "", text))
+            report.add(Finding("TB512 broken-stage", "", text))
             return report
     return report
 
@@ -275,9 +312,9 @@ def _other_order(batch: Any) -> Any:
     return np.concatenate([np.flatnonzero(keys != keys[0]), np.flatnonzero(keys == keys[0])])
 
 
-def _compare(report: Report, expected: Any, got: Any, text: str) -> None:
+def _compare(report: Report, expected: Any, got: Any, text: str, *, is_certain: bool = True) -> None:
     if expected.shape != got.shape or not np.allclose(expected, got, rtol=1e-4, atol=1e-6, equal_nan=True):
-        report.add(Finding("TB512 stage", "", text))
+        report.add(Finding("TB512 broken-stage", "", text, is_certain))
 
 
 def _array(value: Any) -> Any:

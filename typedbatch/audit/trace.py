@@ -48,13 +48,6 @@ class Operation:
     out: Any
 
 
-@contextmanager
-def untraced() -> Generator[None]:
-    """Compute without a trace and without gradients, in a check."""
-    with torch._C.DisableTorchFunction(), torch.no_grad():  # noqa: SLF001  # torch has no public name for it
-        yield
-
-
 class Check:
     """A law of an update, which is told of each event. Methods of events that it does not need do nothing."""
 
@@ -66,6 +59,15 @@ class Check:
 
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         """Examine a field of a batch as it is read; ``tag`` is the one that its values had before."""
+
+    def written(self, batch: Any, name: str) -> None:
+        """Look at a field that is set by its name."""
+
+    def grouped(self, name: str, values: Any) -> None:
+        """Examine the values of a field by which rows are grouped."""
+
+    def sampled(self, batch: Any, buffer: Any, slots: Any) -> None:
+        """Examine rows that are said to be those of a buffer at these slots."""
 
     def priorities(self, values: Any) -> None:
         """Examine priorities that are written to a buffer."""
@@ -92,12 +94,17 @@ class Trace:
     Args:
         checks: Classes of the checks.
         objects: Objects that the update uses.
-        skip: Names of codes that are not reported: ``"ratio"``.
+        skip: Names of codes that are not reported: ``"wrong-ratio"``.
         allow: Places that are not reported: ``"algo.py:77"``.
     """
 
     def __init__(
-        self, checks: Sequence[type[Check]], objects: Objects, *, skip: frozenset[str], allow: frozenset[str]
+        self,
+        checks: Sequence[type[Check]],
+        objects: Objects,
+        *,
+        skip: frozenset[str] = frozenset(),
+        allow: frozenset[str] = frozenset(),
     ) -> None:
         self.objects: Objects = objects
         self.tags: Tags = Tags()
@@ -111,6 +118,8 @@ class Trace:
         """Number of backward passes so far."""
         self.called: set[int] = set()
         """Ids of the modules that were called."""
+        self.is_replayed: bool = False
+        """Whether the update was given a batch that an earlier one was given, so that the policy has changed since."""
         self.uses_dropout: bool = False
         """Whether a dropout was active."""
         self.compares_ids: bool = False
@@ -154,9 +163,9 @@ class Trace:
         for check in self._of_reads:
             check.read(batch, name, value, tag)
 
-    def _tell(self, event: str, values: Any) -> None:
+    def _tell(self, event: str, *values: Any) -> None:
         for check in self.checks:
-            getattr(check, event)(values)
+            getattr(check, event)(*values)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if threading.get_ident() == self._thread:
@@ -259,8 +268,8 @@ class _Mode(TorchFunctionMode):
                 return func(*args, **kwargs)
         elif name in IGNORED:
             return func(*args, **kwargs)
-        elif name == "backward" or name == "grad":
-            self._trace.before_backward(args[0] if args else kwargs.get("tensors", kwargs.get("outputs")))
+        elif name == "backward":
+            self._trace.before_backward(args[0] if args else kwargs.get("tensors"))
             return func(*args, **kwargs)
         elif name == "dropout" and (args[2] if len(args) > 2 else kwargs.get("training", True)):
             self._trace.uses_dropout = True

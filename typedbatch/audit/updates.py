@@ -33,7 +33,7 @@ def audit(
         replay: Whether to replay the update, about ten times.
         vary: Keyword arguments of the update that must not have an effect on a step, with the values to try, as in
             ``{"micro_batch": [2, 8]}``.
-        skip: Codes, or names of codes, that are not reported: ``["ratio"]``.
+        skip: Codes, or names of codes, that are not reported: ``["wrong-ratio"]``.
         allow: Places that are not reported: ``["algo.py:77"]``.
 
     Returns:
@@ -49,7 +49,7 @@ def audit(
     report = session.report
     if before is not None:
         after = snapshot(objects)
-        replays = Replays(update, args, before, report)
+        replays = Replays(update, args, before, report, objects.all_parameters)
         replays.compares_ids = session.compares_ids
         try:
             replays.run(vary or {})

@@ -408,6 +408,6 @@ def off_policy(
         for _ in range(int(count)):
             training.update(update, *buffer.sample(batch_size))
 
-    auditing = _audit_of(audit, skip=("ratio",))  # The rows of a buffer are of older policies.
+    auditing = _audit_of(audit, skip=("wrong-ratio",))  # The rows of a buffer are of older policies.
     random = Random(collector if isinstance(collector, Collector) else None, buffer)
     return Training(settings, once, **steps, parts=random, log=log, progress=progress, audit=auditing)

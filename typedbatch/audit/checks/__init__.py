@@ -1,7 +1,7 @@
 """The checks of a traced update, a law or a few of one kind in each module."""
 
-from typedbatch.audit.checks.broadcasts import AllRows, Priorities, SameColumns, SameRows
-from typedbatch.audit.checks.fields import Dtypes, Reads
+from typedbatch.audit.checks.broadcasts import AllRows, Priorities, SameColumns, SameRows, SampledRows
+from typedbatch.audit.checks.fields import Changes, Dtypes, Reads
 from typedbatch.audit.checks.formulas import Formulas
 from typedbatch.audit.checks.gradients import Gradients
 from typedbatch.audit.checks.grouping import Grouping
@@ -18,9 +18,11 @@ CHECKS = (
     SameRows,
     SameColumns,
     Priorities,
+    SampledRows,
     Grouping,
     Reads,
     Dtypes,
+    Changes,
     Gradients,
     Learning,
     Networks,

@@ -5,13 +5,17 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 from typing_extensions import override
 
+from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.operations import ELEMENTWISE, PRODUCTS
 from typedbatch.audit.roles import MASKS
 from typedbatch.audit.tags import Rows, Tag, listed
 from typedbatch.audit.trace import Check, Operation
+from typedbatch.audit.untraced import untraced
+from typedbatch.batch import Batch
 
 
 class AllRows(Check):
@@ -63,9 +67,9 @@ class SameRows(Check):
         for (first, rows), (second, others) in pairwise(known):
             if rows.origin != others.origin or rows.same(others) or first.fields == second.fields:
                 continue
-            if len(rows.ids) == len(others.ids) and not (rows.is_range() and others.is_range()):
+            if len(rows.ids) == len(others.ids) and not _is_shifted(rows, others):
                 self.trace.found(
-                    "TB503 rows",
+                    "TB503 other-rows",
                     f"{listed(first.names)} of rows {_some(rows)} meets {listed(second.names)} of rows {_some(others)}",
                 )
 
@@ -89,7 +93,7 @@ class SameColumns(Check):
             one, two = mask.columns, other.columns
             if one is not None and two is not None and one.frame == two.frame and one.offset != two.offset:
                 self.trace.found(
-                    "TB503 rows",
+                    "TB503 other-rows",
                     f"{listed(mask.names)} from position {one.offset} on meets values of tokens from position "
                     f"{two.offset} on; cut both alike",
                 )
@@ -103,9 +107,30 @@ class Priorities(Check):
         rows = self.trace.tag_of(values).rows
         if rows is not None and len(rows.ids) > 1 and not rows.is_range():
             self.trace.found(
-                "TB503 rows",
+                "TB503 other-rows",
                 f"priorities of rows {_some(rows)} are written to the slots of rows 0, 1, 2..; are rows shuffled?",
             )
+
+
+class SampledRows(Check):
+    """Rows that are looked up in the buffer that they were sampled from."""
+
+    @override
+    def sampled(self, batch: Any, buffer: Any, slots: Any) -> None:
+        with untraced():
+            mine = np.asarray(leaf_to_numpy(Batch.get(batch, "act")))
+            theirs = np.asarray(leaf_to_numpy(buffer[slots].get("act")))
+            is_same = mine.shape == theirs.shape and np.array_equal(mine, theirs.astype(mine.dtype))
+        if mine.dtype != object and not is_same:
+            self.trace.found(
+                "TB503 other-rows", "the rows are not those of the buffer at these slots; is it another buffer?"
+            )
+
+
+def _is_shifted(rows: Rows, others: Rows) -> bool:
+    """Return True if most rows are as far apart as each other, as steps of time and the steps after them are."""
+    apart, counts = np.unique(others.ids - rows.ids, return_counts=True)
+    return bool(len(apart) and counts.max() * 2 > len(rows.ids))
 
 
 def _some(rows: Rows) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 from typing_extensions import override
 
 from typedbatch.audit.operations import DIFFERENCES
+from typedbatch.audit.places import here
 from typedbatch.audit.roles import LOSS_MASKS, MUST_READ, NEXT_OBS, OLD_LOGP, TERMINATED
 from typedbatch.audit.tags import Tag, listed
-from typedbatch.audit.trace import Check, Operation, Trace, untraced
+from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.untraced import untraced
 
 
 class Reads(Check):
@@ -33,19 +36,21 @@ class Reads(Check):
     def end(self) -> None:
         origins = self.trace.origins
         read = set().union(*origins.read.values())
-        for origin, names in origins.read.items():
+        for origin, names in sorted(origins.read.items()):
             if origin < 0:
                 continue
             there = {name for name in origins.fields_of(origin) if "." not in name}
-            unread = (there & MUST_READ) - read
+            unread = (there & MUST_READ) - read - origins.computed
+            unread -= origins.blank
+            read |= unread  # It is reported once, for the batch that the others were made of.
             if unread:
                 owner = origins.classes[origin][0].__name__
                 text = f"the update reads {listed(names)} of {owner}, but never {listed(unread)}"
-                self.trace.found("TB505 reads", text, place="", is_certain=origin in self._learns_from)
+                self.trace.found("TB505 unread-field", text, place="", is_certain=origin in self._learns_from)
             self._find_next_obs(origin, names, there)
         if "response_mask" in self._in_losses and not LOSS_MASKS & read and self._masks_differ:
             text = "the loss reads response_mask, which includes tokens of tools, but never loss_mask"
-            self.trace.found("TB505 reads", text, place="")
+            self.trace.found("TB505 unread-field", text, place="")
 
     @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
@@ -59,7 +64,7 @@ class Reads(Check):
             return
         if TERMINATED & names and TERMINATED & self._in_losses:
             text = f"the update reads {listed(names)}, but never {listed(NEXT_OBS & there)}"
-            self.trace.found("TB505 reads", text, place="", is_certain=False)
+            self.trace.found("TB505 unread-field", text, place="", is_certain=False)
 
 
 class Dtypes(Check):
@@ -73,7 +78,7 @@ class Dtypes(Check):
             if tag.is_column(OLD_LOGP) and isinstance(tensor, Tensor) and tensor.dtype in _COARSE:
                 assert tag.column is not None
                 self.trace.found(
-                    "TB510 values",
+                    "TB510 suspect-values",
                     f"{tag.column.name} is {str(tensor.dtype).removeprefix('torch.')}, which is exact to about 1 %; "
                     "keep log-probabilities in float32, as the ratio is off by as much",
                     place="",
@@ -81,3 +86,52 @@ class Dtypes(Check):
 
 
 _COARSE: Any = (torch.bfloat16, torch.float16)
+
+
+class Changes(Check):
+    """Fields that an update changes: none twice in place, and none that is set for a loss but never read."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._set: dict[tuple[int, str], str] = {}
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        name, tensor, tag = operation.name, operation.tensors[0], operation.tags[0]
+        if (
+            not (name in _IN_PLACE or (name[-1:] == "_" and name[:1] != "_"))
+            or tag.column is None
+            or tag.from_model
+            or not isinstance(tensor, Tensor)
+        ):
+            return
+        base = tensor if tensor._base is None else tensor._base  # torch has no public name for it
+        key = (id(base), here(), f"{tensor.storage_offset()} {tuple(tensor.shape)}")
+        before = _CHANGED.get(key)
+        if before is not None and before() is base:
+            self.trace.found(
+                "TB510 suspect-values",
+                f"{tag.column.name} is changed in place again, by {name.strip('_')}; compute new values instead",
+            )
+        _CHANGED[key] = weakref.ref(base, lambda _: _CHANGED.pop(key, None))
+
+    @override
+    def written(self, batch: Any, name: str) -> None:
+        if name in _OF_LOSSES:
+            self._set[id(batch), name] = here()
+
+    @override
+    def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
+        self._set = {key: place for key, place in self._set.items() if key[1] != name}
+
+    @override
+    def end(self) -> None:
+        for (_, name), place in self._set.items():
+            text = f"{name} is set here, and never read afterwards; is it set too late?"
+            self.trace.found("TB505 unread-field", text, place=place)
+
+
+_CHANGED: Final[dict[tuple[int, str, str], Any]] = {}
+"""References to tensors that were changed in place, by any audited update, by id and place."""
+_IN_PLACE: Final = frozenset({"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"})
+_OF_LOSSES: Final = frozenset({"rew", "rewards", "adv", "advantages", "returns"})

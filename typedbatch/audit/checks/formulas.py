@@ -7,15 +7,19 @@ from typing import Any, Final
 from torch import Tensor
 from typing_extensions import override
 
-from typedbatch.audit.operations import PRODUCTS, dim_of
+from typedbatch.audit.operations import ELEMENTWISE, PRODUCTS, dim_of
 from typedbatch.audit.roles import ADVANTAGES, LOSS_MASKS
-from typedbatch.audit.tags import Tag
+from typedbatch.audit.tags import Tag, listed
 from typedbatch.audit.trace import Check, Operation
+from typedbatch.audit.untraced import untraced
 
 _PER_ROW: Final = ADVANTAGES | LOSS_MASKS | frozenset({"weight", "is_weights"})
 _TAKES_LOGITS: Final = frozenset({"softmax", "log_softmax", "logsumexp", "cross_entropy"})
 _TAKES_LOG: Final = frozenset({"nll_loss"})
 _OVER: Final = frozenset({"softmax", "log_softmax", "logsumexp", "argmax"})
+_CLAMPS: Final = frozenset({"clamp", "clip", "clamp_min", "clamp_max"})
+_FEWEST: Final = 16
+_INVERSES: Final = frozenset({"__rtruediv__", "__rdiv__", "reciprocal", "div", "__truediv__", "neg"})
 _QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})
 
 
@@ -31,15 +35,52 @@ class Formulas(Check):
             self._found(f"{name} takes log-probabilities, and is given the output of {tag.made_by}; use log_softmax")
         elif name == "binary_cross_entropy_with_logits" and tag.made_by == "sigmoid":
             self._found(f"{name} takes logits, and is given the probabilities of a sigmoid; remove one of the two")
+        if name in ELEMENTWISE and len(operation.tensors) == 2:
+            self._find_statistic(operation)
+        if name in _CLAMPS:
+            self._find_clamp(operation)
         if name in _OVER:
             self._find_over_rows(operation)
         elif name in PRODUCTS and len(operation.tensors) == 2:
+            self._find_scale(operation)
             self._find_weighted_mean(operation)
         elif name in _QUOTIENTS and len(operation.tensors) == 2:
             self._find_other_count(operation)
 
     def _found(self, text: str) -> None:
-        self.trace.found("TB507 weights", text)
+        self.trace.found("TB507 wrong-weight", text)
+
+    def _find_statistic(self, operation: Operation) -> None:
+        """Find a number of all rows, with a gradient, that meets the values of each."""
+        (one, other), (first, second) = operation.tensors, operation.tags
+        for number, tag, rows, made in ((one, first, other, second), (other, second, one, first)):
+            is_number = not number.ndim and getattr(number, "requires_grad", False) and tag.of_rows
+            if is_number and rows.ndim and rows.requires_grad and made.from_model and made.rows is not None:
+                self._found(
+                    f"a {tag.made_by} over all rows, from {listed(tag.names)}, has a gradient and meets the values of "
+                    "each row, so that each row learns from all others; detach it, or reduce the right dimension"
+                )
+
+    def _find_scale(self, operation: Operation) -> None:
+        """Find a quotient of a mean over all rows, with a gradient, that scales another mean."""
+        for number, tag in zip(operation.tensors, operation.tags, strict=True):
+            is_scale = tag.of_rows and tag.made_by in _INVERSES and getattr(number, "requires_grad", False)
+            if is_scale and all(other.requires_grad and not other.ndim for other in operation.tensors):
+                text = f"a scale, from {listed(tag.names)}, has a gradient and changes to lower the loss; detach it"
+                self._found(text)
+
+    def _find_clamp(self, operation: Operation) -> None:
+        """Note a clamp that makes different values equal."""
+        out, tensor = operation.out, operation.tensors[0]
+        if not isinstance(out, Tensor) or out.numel() < _FEWEST or not operation.tags[0].from_model:
+            return
+        with untraced():
+            is_constant = bool(out.min() == out.max()) and bool(tensor.max() - tensor.min() > 1e-3)
+        if is_constant:
+            text = (
+                f"{operation.name} makes all {out.numel()} values {out.detach().min().item():g}; is min= or max= meant?"
+            )
+            self.trace.found("TB507 wrong-weight", text, is_certain=False)
 
     def _find_over_rows(self, operation: Operation) -> None:
         tensor, tag = operation.tensors[0], operation.tags[0]

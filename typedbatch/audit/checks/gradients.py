@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from typedbatch.audit.places import here
 from typedbatch.audit.trace import Check, Trace
 
 
@@ -18,11 +19,13 @@ class Gradients(Check):
         super().__init__(trace)
         self._left: dict[int, tuple[Any, Any, int]] = {}
         self._kept: set[int] = set()
+        self._waiting: list[str] = []
 
     @override
     def backward(self, loss: Tensor) -> None:
         if not bool(loss.detach().isfinite().all()):
-            self.trace.found("TB509 gradients", f"the loss is {loss.detach().flatten()[0].item()}")
+            self.trace.found("TB510 suspect-values", f"the loss is {loss.detach().flatten()[0].item()}")
+        self._waiting.append(here())
         for key, (parameter, gradient, version) in self._left.items():
             now = parameter.grad
             if now is None or (key in self._kept and not bool(now.any())):
@@ -37,16 +40,28 @@ class Gradients(Check):
         if kept and len(kept) == len([parameter for parameter in parameters if parameter.grad is not None]):
             names = self.trace.objects.summary(kept)
             self.trace.found(
-                "TB509 gradients",
+                "TB509 stale-gradient",
                 f"the gradients of {', '.join(sorted(names))} include those of the step before; zero_grad() is missing",
             )
 
     @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        self._waiting = []
         for parameter in _parameters(optimizer):
             self._kept.discard(id(parameter))
             if parameter.grad is not None:
                 self._left[id(parameter)] = (parameter, parameter.grad, parameter.grad._version)  # noqa: SLF001
+
+    @override
+    def end(self) -> None:
+        if self.trace.steps and self._waiting:
+            count = len(self._waiting)
+            self.trace.found(
+                "TB509 stale-gradient",
+                f"no step uses the gradients of the last {'loss' if count == 1 else f'{count} losses'} of the update; "
+                "they are lost, or get into the next one",
+                place=self._waiting[0],
+            )
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:

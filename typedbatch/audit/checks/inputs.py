@@ -11,7 +11,8 @@ from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.places import here
 from typedbatch.audit.roles import NEXT_OBS, OBS
 from typedbatch.audit.tags import Tag
-from typedbatch.audit.trace import Check, Operation, Trace, untraced
+from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.untraced import untraced
 
 _FEWEST = 16
 
@@ -43,7 +44,7 @@ class Inputs(Check):
         if path[-1] != other[-1]:
             return
         self.trace.found(
-            "TB503 rows",
+            "TB503 other-rows",
             f"{network} takes {_shown('obs_next', other)}, but obs goes through {_shown('obs', path)}",
             place=place,
         )
@@ -68,6 +69,7 @@ class Observations(Check):
             self._seen.add(tag.rows.origin)
         fields = object.__getattribute__(batch, "__dict__")
         other = fields.get("obs_next")
+        self._find_constant(value)
         if other is None or not hasattr(value, "shape"):
             return
         if getattr(other, "shape", None) != value.shape or value.ndim < 2 or len(value) < _FEWEST:
@@ -76,7 +78,21 @@ class Observations(Check):
             now, after = _distinct(value), _distinct(other)
         if 2 * now < after:
             text = f"obs has {now} different rows of {len(value)}, but obs_next has {after}; is obs kept up to date?"
-            self.trace.found("TB510 values", text)
+            self.trace.found("TB510 suspect-values", text)
+
+    def _find_constant(self, value: Any) -> None:
+        if not hasattr(value, "shape") or value.ndim < 2 or len(value) < _FEWEST // 2:
+            return
+        with untraced():
+            if _is_constant(value):
+                text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
+                self.trace.found("TB510 suspect-values", text)
+
+
+def _is_constant(value: Any) -> bool:
+    """Return True if all steps are the same, and not of integers, of which a constant observation may be."""
+    array = np.asarray(leaf_to_numpy(value))
+    return bool(array.dtype.kind == "f" and (array == array[:1]).all() and (array % 1 != 0).any())
 
 
 def _distinct(value: Any) -> int:

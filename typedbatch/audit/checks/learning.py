@@ -81,7 +81,7 @@ class Learning(Check):
         for known in self._losses:
             if not known.is_stepped and known.graph.parameters and known.is_cleared():
                 text = "the gradients of this loss were removed before a step; is zero_grad() in the wrong place?"
-                self.trace.found("TB509 gradients", text, place=known.place)
+                self.trace.found("TB509 stale-gradient", text, place=known.place)
             for parameter in known.graph.parameters:
                 if parameter.grad is None or (parameter.grad.numel() and not bool(parameter.grad.any())):
                     known.cleared.add(id(parameter))
@@ -105,7 +105,7 @@ class Learning(Check):
             if constant is not None:
                 where, names = constant
                 self.trace.found(
-                    "TB504 graph",
+                    "TB504 wrong-gradient",
                     f"a summand of the loss, from {names}, has no gradient, so that nothing learns from it; is it "
                     "detached, under no_grad, or does it begin with sample() in place of rsample()?",
                     place=where,
@@ -133,7 +133,7 @@ class Learning(Check):
             others = known.graph.others(ids)
             if own and others and known.graph.covers(parameters) and known.place != own[0].place:
                 self.trace.found(
-                    "TB504 graph",
+                    "TB504 wrong-gradient",
                     f"the gradients of {listed(self.trace.objects.summary(parameters))} include those of the loss at "
                     f"{known.place}, which teaches {listed(self.trace.objects.summary(others))} through it; step, or "
                     "zero_grad(), before that backward()",
@@ -157,7 +157,7 @@ class Learning(Check):
             lost = [member for member in members if id(member) in self._reached and id(member) not in owned]
             if lost and len(lost) < len(members) and any(id(member) in owned for member in members):
                 text = f"losses have gradients for {listed(self.trace.objects.summary(lost))}, which no optimizer steps"
-                self.trace.found("TB504 graph", f"{text}, although it steps the rest of {name}", place="")
+                self.trace.found("TB504 wrong-gradient", f"{text}, although it steps the rest of {name}", place="")
 
     def _find_without_gradient(self, name: str, parameters: list[Any]) -> None:
         """Report a module that an optimizer steps although no loss has a gradient for it."""
@@ -166,7 +166,7 @@ class Learning(Check):
         module = self.trace.objects.named_modules.get(name)
         was_called = module is None or any(id(part) in self.trace.called for part in module.modules())
         text = f"an optimizer steps {name}, but no loss has a gradient for it"
-        self.trace.found("TB504 graph", text if was_called else f"{text}; it was never called", place="")
+        self.trace.found("TB504 wrong-gradient", text if was_called else f"{text}; it was never called", place="")
 
     def _judge(self) -> None:
         """Report the losses that have been stepped for."""
@@ -200,7 +200,7 @@ class Learning(Check):
     def _report_wasted(self, known: _Loss, node: Node) -> None:
         names = self.trace.objects.summary(known.graph.parameters_in(node.mask))
         self.trace.found(
-            "TB504 graph",
+            "TB504 wrong-gradient",
             f"a part of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)} alone, which no "
             "optimizer steps; is no_grad or detach forgotten, or the wrong value used?",
             place=known.place,
@@ -213,8 +213,14 @@ class Learning(Check):
         if node.mask & stepped and len(node.children) == 1 and not node.tag.names & {"obs", "act"}:
             names = self.trace.objects.summary(known.graph.parameters_in(node.mask & stepped))
             self.trace.found(
-                "TB504 graph",
+                "TB504 wrong-gradient",
                 f"the target of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)}; "
                 "compute it under no_grad, or detach it",
                 place=known.place,
+                is_certain=self._has_slow_copy(node.tag.models),
             )
+
+    def _has_slow_copy(self, models: frozenset[str]) -> bool:
+        """Return True if there is a copy of a model that no optimizer steps, so that no residual gradient is meant."""
+        stepped = {self.trace.objects.module_of(parameter) for parameter in self._stepped.values()}
+        return any(one in models and other not in stepped for one, other in self._twins)

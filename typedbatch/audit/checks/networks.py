@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from typedbatch.audit.trace import Check, Trace
 
+_WITH_MODES: Final = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # noqa: SLF001  # bases of all
 _TARGET: Final = re.compile(r"(^|[_.])(target|targ|tgt|ema|slow)([_.\d\[]|$)")
 _FIXED: Final = re.compile(r"(^|[_.])(target|targ|tgt|ema|slow|frozen|ref|reference|old)([_.\d\[]|$)")
 
@@ -37,10 +38,20 @@ class Networks(Check):
                 if id(parameter) in self._has_twin:
                     self._after_step[id(parameter)] = (parameter, parameter.detach().clone())
 
+    def _find_evaluating(self) -> None:
+        """Note modules in evaluation mode that are trained, and that have parts for which the mode matters."""
+        for name, module in self.trace.objects.named_modules.items():
+            parts = [part for part in module.modules() if isinstance(part, _WITH_MODES) and not part.training]
+            trained = any(id(parameter) in self._stepped for parameter in module.parameters())
+            if "." not in name and trained and any(id(part) in self.trace.called for part in parts):
+                text = f"{name} is trained in evaluation mode, in which {type(parts[0]).__name__} does something else"
+                self.trace.found("TB506 wrong-network", f"{text}; is train() forgotten?", place="", is_certain=False)
+
     @override
     def end(self) -> None:
         if not self.trace.backwards:
             return
+        self._find_evaluating()
         modules = self.trace.objects.named_modules
         for name, module in modules.items():
             if _FIXED.search(name.lower()) and any(True for _ in module.parameters()):
@@ -62,10 +73,11 @@ class Networks(Check):
         elif parameters & self._stepped:
             self._find(f"an optimizer steps {name}, which only follows another network")
         elif "." not in name and is_target(name) and not any(id(m) in self.trace.called for m in module.modules()):
-            self._find(f"{name} was never called in this update; is another network used in its place?")
+            text = f"{name} was never called in this update; is another network used in its place?"
+            self.trace.found("TB506 wrong-network", text, place="", is_certain="[" not in name)
 
     def _find(self, text: str) -> None:
-        self.trace.found("TB506 networks", text, place="")
+        self.trace.found("TB506 wrong-network", text, place="")
 
 
 def is_target(name: str) -> bool:

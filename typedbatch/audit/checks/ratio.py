@@ -12,7 +12,8 @@ from typedbatch.audit.operations import DIFFERENCES
 from typedbatch.audit.places import here
 from typedbatch.audit.roles import LOSS_MASKS, OLD_LOGP, REF_LOGP
 from typedbatch.audit.tags import Tag
-from typedbatch.audit.trace import Check, Operation, Trace, untraced
+from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.untraced import untraced
 
 _LARGEST = 1e-3
 _LARGEST_OF_HALF = 2e-2
@@ -27,6 +28,8 @@ class Ratio(Check):
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._has_learned = False
+        self._parameters = [p for module in trace.objects.modules.values() for p in module.parameters()]
+        self._sums = self._sum_parameters()
 
     @override
     def operation(self, operation: Operation) -> None:
@@ -34,13 +37,11 @@ class Ratio(Check):
             return
         (one, other), (first, second) = operation.tensors, operation.tags
         for old, tag, new, made in ((other, second, one, first), (one, first, other, second)):
-            if not tag.is_column(OLD_LOGP) or not made.from_model or old.shape != new.shape:
+            if not made.from_model or old.shape != new.shape or made.has_any(REF_LOGP):
                 continue
-            if made.has_any(REF_LOGP):
-                continue
-            if self.trace.steps == 0:
+            if tag.is_column(OLD_LOGP) and self.trace.steps == 0:
                 self._compare(new, old, tag)
-            elif self._has_learned:
+            elif self._has_learned and self._is_old(new, made, old, tag):
                 self._find_renewed(new, old, tag)
 
     @override
@@ -48,16 +49,23 @@ class Ratio(Check):
         # A schedule may begin with a learning rate of 0, so that the step changes nothing.
         self._has_learned = self._has_learned or any(float(group["lr"]) > 0 for group in optimizer.param_groups)
 
+    def _is_old(self, new: Tensor, made: Tag, old: Tensor, tag: Tag) -> bool:
+        """Return True for log-probabilities beside those of the policy that were computed on their own."""
+        if tag.is_column(OLD_LOGP):
+            return tag.step > 0
+        is_own = new.requires_grad and not old.requires_grad and new.data_ptr() != old.data_ptr()
+        return is_own and made.is_of_labels and tag.is_of_labels and tag.from_model
+
     def _find_renewed(self, new: Tensor, old: Tensor, tag: Tag) -> None:
         """Report log-probabilities of the sampling policy that are those of the trained one after a step."""
         with untraced():
-            if tag.step == 0 or old.numel() < 2 or not bool((new.detach() - old.detach()).abs().max() < 1e-7):
+            if old.numel() < 2 or not bool((new.detach() - old.detach()).abs().max() < 1e-7):
                 return
-        assert tag.column is not None
+        name = tag.column.name if tag.column is not None else "the old one"
         self.trace.found(
-            "TB501 ratio",
-            f"after {self.trace.steps} steps |logp - {tag.column.name}| is 0 again: {tag.column.name} was computed by "
-            "the weights that are trained; compute it once, before the first step",
+            "TB501 wrong-ratio",
+            f"after {self.trace.steps} steps |logp - {name}| is 0 again: {name} was computed by the weights that are "
+            "trained; compute it once, before the first step, or copy the weights",
         )
 
     def _compare(self, new: Tensor, old: Tensor, tag: Tag) -> None:
@@ -70,7 +78,9 @@ class Ratio(Check):
             mean, most = float(apart.mean()), float(apart.max())
         half = torch.finfo(old.dtype).bits < 32 or torch.finfo(new.dtype).bits < 32
         limit = _LARGEST_OF_HALF if half else _LARGEST
-        if mean <= limit or not mean < float("inf"):
+        if mean <= limit or not mean < float("inf") or self._sum_parameters() != self._sums:
+            return
+        if self.trace.is_replayed:
             return
         assert tag.column is not None
         name = tag.column.name
@@ -79,7 +89,14 @@ class Ratio(Check):
             text += f"; {name} has the values of {', '.join(sorted({f.name for f in tag.fields} - {name}))}"
         if self.trace.uses_dropout:
             text += "; a module with dropout is in training mode, so that two evaluations differ"
-        self.trace.found("TB501 ratio", text, place=here(), is_certain=not self.trace.uses_dropout)
+        self.trace.found(
+            "TB501 wrong-ratio", text, place=here(), is_certain=not self.trace.uses_dropout and new.requires_grad
+        )
+
+    def _sum_parameters(self) -> list[float]:
+        """Return the sum of each parameter, which changes if the update writes weights without an optimizer."""
+        with untraced():
+            return [float(parameter.sum(dtype=torch.float64)) for parameter in self._parameters]
 
     def _mask(self, tag: Tag, apart: Tensor) -> Any:
         mask = self.trace.origins.column(tag.rows, LOSS_MASKS)

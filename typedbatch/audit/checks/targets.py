@@ -15,7 +15,8 @@ from typedbatch.audit.operations import SUMS
 from typedbatch.audit.places import here
 from typedbatch.audit.roles import ADVANTAGES, NEXT_OBS, OBS, OLD_LOGP, RETURNS, REWARDS, TERMINATED, TRUNCATED
 from typedbatch.audit.tags import Tag, listed
-from typedbatch.audit.trace import Check, Operation, Trace, untraced
+from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.untraced import untraced
 
 
 @dataclass
@@ -40,15 +41,27 @@ class Targets(Check):
         super().__init__(trace)
         self._targets: list[tuple[str, frozenset[str]]] = []
         self._stepped: set[str] = set()
+        self._wrong: list[tuple[str, str, frozenset[str], bool]] = []
 
     @override
     def operation(self, operation: Operation) -> None:
+        if operation.name in ("cat", "concat"):
+            self._find_mixed(operation)
         if operation.name not in SUMS or operation.name in ("sub", "__sub__") or len(operation.tensors) != 2:
             return
         (one, other), (first, second) = operation.tensors, operation.tags
         for rew, value, tag in ((first, other, second), (second, one, first)):
             if rew.is_column(REWARDS) and tag.from_model and tag.has_any(NEXT_OBS | OBS) and value.ndim:
                 self._examine(rew, value, tag)
+
+    def _find_mixed(self, operation: Operation) -> None:
+        """Find the next observation joined with an action that a model drew for the observation before."""
+        tags = operation.tags
+        for tag in tags:
+            is_before = tag.from_model and tag.has_any(OBS) and not tag.has_any(NEXT_OBS)
+            if is_before and any(other.is_column(NEXT_OBS) for other in tags):
+                text = f"obs_next is joined with values of {listed(tag.models)} for obs; take those for obs_next"
+                self.trace.found("TB508 wrong-target", text)
 
     @override
     def bootstrap(self, values: Any) -> None:
@@ -60,14 +73,15 @@ class Targets(Check):
         is_masked = tag.has_any(TERMINATED)
         if is_masked and tag.has_any(OBS):
             seen = "obs and obs_next" if tag.has_any(NEXT_OBS) else "obs, not obs_next"
-            self.trace.found("TB508 targets", f"the value after the step, in this target, comes from {seen}")
+            text = f"the value after the step, in this target, comes from {seen}"
+            self.trace.found("TB508 wrong-target", text, is_certain=False)
             return
         if not tag.has_any(NEXT_OBS):
             return
         self._targets.append((here(), tag.models))
         if not tag.is_scaled:
             text = "the value of obs_next is not discounted in this target, not even by a gamma of 1"
-            self.trace.found("TB508 targets", text, is_certain=False)
+            self.trace.found("TB508 wrong-target", text, is_certain=False)
         ends = self._ends(rew, len(value))
         if ends is None:
             return
@@ -79,12 +93,15 @@ class Targets(Check):
         if wrong:
             seen = "" if is_masked else "; terminated was not read for it"
             text = f"the target counts the value of obs_next in {wrong} rows in which the episode has terminated{seen}"
-            self.trace.found("TB508 targets", text)
+            self._wrong.append((here(), text, tag.models, is_masked))
         elif lost and counted:
             text = (
                 f"the target leaves out the value of obs_next in {lost} truncated rows; only terminated ends an episode"
             )
-            self.trace.found("TB508 targets", text)
+            self.trace.found("TB508 wrong-target", text)
+
+    def _twins_of(self, name: str) -> set[str]:
+        return {other for one, other in self.trace.objects.twins if one == name}
 
     def _ends(self, rew: Tag, rows: int) -> _Ends | None:
         terminated = self.trace.origins.column(rew.rows, TERMINATED)
@@ -104,14 +121,25 @@ class Targets(Check):
     @override
     def end(self) -> None:
         """Report values of a target that come from a network that is trained, although its slow copy was called."""
+        for place, text, models, is_masked in self._wrong:
+            # A bonus for new observations is added to rewards, too. It is not a value of the copy of a network alone.
+            slow = {name for name in models - self._stepped if self._twins_of(name) & self._stepped}
+            is_bonus = any(self._twins_of(name) & models & self._stepped for name in slow)
+            self.trace.found(
+                "TB508 wrong-target", text, place=place, is_certain=is_masked or (bool(slow) and not is_bonus)
+            )
         modules, twins = self.trace.objects.named_modules, self.trace.objects.twins
         for place, models in self._targets:
             for name in sorted(models & self._stepped):
-                slow = [other for one, other in twins if one == name and other not in self._stepped]
-                slow = [other for other in slow if any(id(m) in self.trace.called for m in modules[other].modules())]
-                if slow and not models & set(slow):
-                    text = f"the values of obs_next in this target are those of {name}, not of {slow[0]}, its slow copy"
-                    self.trace.found("TB508 targets", text, place=place)
+                copies = [other for one, other in twins if one == name and other not in self._stepped]
+                copies = [
+                    other for other in copies if any(id(m) in self.trace.called for m in modules[other].modules())
+                ]
+                if copies and not models & set(copies):
+                    text = (
+                        f"the values of obs_next in this target are those of {name}, not of {copies[0]}, its slow copy"
+                    )
+                    self.trace.found("TB508 wrong-target", text, place=place)
 
 
 class Returns(Check):
@@ -137,7 +165,7 @@ class Returns(Check):
         )
         if spread > 1e-3 * max(scale, 1e-6):
             self.trace.found(
-                "TB508 targets",
+                "TB508 wrong-target",
                 f"{name} of terminal steps with one and the same reward differ by {spread:.3g}; nothing follows a "
                 "terminal step, so its return is its reward",
             )
@@ -148,7 +176,7 @@ class Returns(Check):
         returns = next((fields[other] for other in RETURNS if other in fields), None)
         twin = self.trace.tags.of(returns)
         if twin is not None and twin.is_column(ADVANTAGES):
-            self.trace.found("TB510 values", f"{name} has the values of returns, and returns those of {name}")
+            self.trace.found("TB510 suspect-values", f"{name} has the values of returns, and returns those of {name}")
 
 
 def _spread(returns: Any, rew: Any) -> float:
@@ -175,4 +203,4 @@ class Values(Check):
                 continue
             if RETURNS & self.trace.origins.fields_of(tag.rows.origin):
                 text = f"a value from {listed(tag.names)} is learned from rewards, although the batch has returns"
-                self.trace.found("TB508 targets", text, is_certain=False)
+                self.trace.found("TB508 wrong-target", text, is_certain=False)

@@ -13,7 +13,8 @@ from typedbatch.audit.operations import DIFFERENCES, LARGER, PRODUCTS, SMALLER
 from typedbatch.audit.places import here
 from typedbatch.audit.roles import ADVANTAGES, LOSS_MASKS, OLD_LOGP, REF_LOGP, RETURNS, REWARDS
 from typedbatch.audit.tags import Tag, listed
-from typedbatch.audit.trace import Check, Operation, Trace, untraced
+from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.untraced import untraced
 
 _FEWEST = 4
 _OUTCOMES = ADVANTAGES | RETURNS | REWARDS
@@ -57,7 +58,8 @@ class Weights(Check):
     def _find_ratio(self, operation: Operation) -> None:
         (one, other), (first, second) = operation.tensors, operation.tags
         for new, made, tag in ((one, first, second), (other, second, first)):
-            if tag.is_column(OLD_LOGP) and made.from_model and new.requires_grad and new.grad_fn is not None:
+            is_policy = made.from_model and new.requires_grad and new.grad_fn is not None
+            if tag.is_column(OLD_LOGP) and is_policy and not self.trace.is_replayed:
                 self._watch(new, made, tag)
 
     def _find_product(self, operation: Operation) -> None:
@@ -74,7 +76,7 @@ class Weights(Check):
                 and logp.shape == adv.shape
             ):
                 self.trace.found(
-                    "TB504 graph",
+                    "TB504 wrong-gradient",
                     f"the weight of a log-probability, from {listed(tag.names)}, has a gradient for "
                     f"{listed(tag.models)}; detach it, as the loss of the policy must not train the critic",
                 )
@@ -110,7 +112,7 @@ class Weights(Check):
             if is_wrong:
                 which = "smaller" if is_smaller else "larger"
                 trace.found(
-                    "TB507 weights",
+                    "TB507 wrong-weight",
                     f"the loss {'grows' if is_smaller else 'falls'} with the {which} of the clipped and the unclipped "
                     "objective; PPO takes the smaller objective, or the larger of the negated ones",
                     place=place,
@@ -127,7 +129,7 @@ class Weights(Check):
             weights = [weight for weighed in known if (weight := self._examine(weighed)) is not None]
         if len(weights) > 1 and not self._has_reference and max(weights) > 1.01 * min(weights) > 0:
             self.trace.found(
-                "TB507 weights",
+                "TB507 wrong-weight",
                 f"a token of one micro-batch weighs {max(weights) / min(weights):.2f} times as much as one of another; "
                 "divide the sum of each by the number in the whole minibatch",
                 place=known[0].place,
@@ -154,14 +156,14 @@ class Weights(Check):
         name = "advantage"
         if correlation > 0.3:
             self.trace.found(
-                "TB507 weights",
+                "TB507 wrong-weight",
                 f"the loss grows with the log-probability of actions of high {name} (the correlation of its derivative "
                 f"and {name} is {correlation:.2f}, expected -1); is a sign wrong?",
                 place=weighed.place,
             )
         elif correlation > -0.3 and not self._has_reference and len(values) >= 16:
             self.trace.found(
-                "TB507 weights",
+                "TB507 wrong-weight",
                 f"the weight of a log-probability does not go with its {name} (the correlation of the derivative and "
                 f"{name} is {correlation:.2f}, expected -1); is it that of another row, or another value?",
                 place=weighed.place,
@@ -181,7 +183,7 @@ class Weights(Check):
         outside = int((gradient[~mask] != 0).sum())
         if outside:
             self.trace.found(
-                "TB507 weights",
+                "TB507 wrong-weight",
                 f"{outside} tokens outside loss_mask have an effect on the loss; padding, prompts and tokens of tools "
                 "were not sampled by the policy",
                 place=weighed.place,
@@ -190,7 +192,7 @@ class Weights(Check):
             unused = int(((gradient == 0) & mask & (adv != 0)).sum())
             if unused:
                 self.trace.found(
-                    "TB507 weights",
+                    "TB507 wrong-weight",
                     f"{unused} of {int(mask.sum())} tokens in loss_mask have no effect on the loss; is a mask shifted?",
                     place=weighed.place,
                 )

@@ -1,0 +1,15 @@
+"""Computations of the audit itself, which are not a part of what it traces."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def untraced() -> Generator[None]:
+    """Compute without a trace and without gradients in a block."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():  # noqa: SLF001  # torch has no public name for it
+        yield
