@@ -228,6 +228,86 @@ def test_goals_may_be_tensors(tensors):
     assert buffer[1].rew == -2.0
 
 
+# ---- terminated of another goal --------------------------------------------------------------------------------------
+
+
+def reaches(achieved: Any, desired: Any) -> Any:
+    return (achieved == desired)[:, 0]
+
+
+def test_rows_that_reach_another_goal_are_terminated_and_others_are_not():
+    buffer = walked(5, compute_terminated_fn=reaches)
+    for _ in range(20):
+        batch, slots = buffer.sample(4)
+        expected = (slots + 1 == batch.obs.desired_goal[:, 0]).tolist()
+        assert batch.terminated.tolist() == expected
+        assert buffer.terminated[slots].tolist() == expected
+        assert buffer.get(slots, "done").tolist() == (np.array(expected) | (slots == 4)).tolist()
+    assert stored_rows(buffer).terminated.tolist() == [False] * 4 + [True]
+    buffer.add(goal_transitions([9]), buffer_ids=[0])
+    assert buffer[:].terminated.tolist() == [False] * 4 + [True, False]
+
+
+def test_flags_stay_as_they_are_without_the_function():
+    buffer = walked(5)
+    buffer.sample(4)
+    assert buffer[:].terminated.tolist() == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+def test_returns_over_n_steps_stop_where_another_goal_is_reached(tensors):
+    buffer = HERReplayBuffer(20, distance, 30, future_k=ALWAYS, compute_terminated_fn=reaches)
+    for i in range(6):
+        row = goal_transitions([i], terminated=i == 5)[0]
+        row["terminated"] = torch.tensor(i == 5) if tensors else row.terminated
+        buffer.add(row)
+    seen = set()
+    for _ in range(30):
+        batch, slots = buffer.sample(3)
+        out = compute_nstep_return(batch, buffer, slots, lambda _, ahead: np.full(len(ahead), 1000.0), 0.5, 3)
+        for slot, goal, returns in zip(slots.tolist(), goal_of(batch), out.returns.tolist(), strict=True):
+            expected = factor = 0.0
+            for step, at in enumerate(range(slot, min(slot + 3, 6))):
+                expected, factor = expected + 0.5**step * -abs(at + 1 - goal), 0.5 ** (step + 1)
+                if at + 1 == goal:
+                    factor = 0.0
+                    break
+            assert returns == pytest.approx(expected + factor * 1000)
+            seen.add(factor)
+    assert seen == {0.0, 0.125} | (seen & {0.25, 0.5})
+
+
+@pytest.mark.parametrize("wrong", [lambda a, d: np.zeros(len(a)), lambda a, d: a == d, lambda a, d: True])
+def test_a_function_of_flags_gives_one_bool_for_each_row(wrong):
+    buffer = walked(4, compute_terminated_fn=wrong)
+    with pytest.raises(
+        RowAssignmentError, match=r"'terminated': compute_terminated_fn must return flags \(bool\) of shape"
+    ):
+        buffer.sample(4)
+    assert goal_of(buffer[:]) == [OWN] * 4
+    with pytest.raises(
+        errors.LeafError, match="compute_terminated_fn is a function of achieved and desired goals, got int"
+    ):
+        walked(4, compute_terminated_fn=3)
+
+
+@pytest.mark.parametrize("how", ["folder", "file", "copy"])
+def test_the_function_is_given_again_where_the_buffer_is_opened(how, tmp_path):
+    path = tmp_path / "buffer"
+    buffer = walked(4, compute_terminated_fn=reaches, **({"path": path} if how == "folder" else {}))
+    functions: Any = {"compute_reward_fn": distance, "compute_terminated_fn": reaches}
+    if how == "folder":
+        buffer.close()
+        again = HERReplayBuffer.open(path, **functions)
+    elif how == "file":
+        buffer.save_hdf5(path)
+        again = HERReplayBuffer.load_hdf5(path, **functions)
+    else:
+        again = copy.deepcopy(buffer)
+    batch, slots = again.sample(10)
+    assert batch.terminated.tolist() == (slots + 1 == batch.obs.desired_goal[:, 0]).tolist()
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, Any] = {

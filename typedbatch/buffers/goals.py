@@ -20,12 +20,13 @@ from typedbatch.errors import LeafError, MissingFieldError, SizeError
 
 
 class Relabelled(NamedTuple):
-    """Rows that are read with a goal and reward other than those stored."""
+    """Rows that are read with a goal and other values than those stored."""
 
     slots: Slots
     """Slots of the rows, sorted and unique."""
     goal: Array
-    rew: Array
+    fields: dict[str, Array]
+    """Other values of the rows by the names of their fields: ``rew``, and ``terminated`` and ``done`` if computed."""
 
 
 class GoalState(State):
@@ -99,22 +100,30 @@ class GoalState(State):
 
     def read(self, name: str, column: Any, slots: Any) -> Any:
         rows = super().read(name, column, slots)
-        if self.relabelled is None or name not in ("obs", "obs_next", "rew"):
+        if self.relabelled is None or name not in ("obs", "obs_next", *self.relabelled.fields):
             return rows
         relabelled = self.relabelled.slots
         position = np.minimum(relabelled.searchsorted(slots), len(relabelled) - 1)
         changed = relabelled[position] == slots
-        if name == "rew":
-            return _merged(rows, self.relabelled.rew, position, changed)
+        if name in self.relabelled.fields:
+            return _merged(rows, self.relabelled.fields[name], position, changed)
         goal = rows.__dict__["desired_goal"]
         rows.__dict__["desired_goal"] = _merged(goal, self.relabelled.goal, position, changed)
         return rows
 
     def shown(self, name: str) -> Any:
         column = self.column(name)
-        if self.relabelled is None or name not in ("obs", "obs_next", "rew"):
+        if self.relabelled is None or name not in ("obs", "obs_next", *self.relabelled.fields):
             return column
         return self.read(name, column, np.arange(self.rings.size))
+
+    def ends(self) -> NDArray[np.bool_]:
+        flags = super().ends()
+        if self.relabelled is None or "done" not in self.relabelled.fields:
+            return flags
+        flags = flags.copy()
+        flags[self.relabelled.slots] = self.relabelled.fields["done"]
+        return flags
 
     def on_rows_written(self, slots: Slots) -> None:
         self.relabelled = None

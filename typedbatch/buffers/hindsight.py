@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from typedbatch._ops.casting import fitted
-from typedbatch._ops.conversion import to_numpy
+from typedbatch._ops.conversion import leaf_to_numpy, to_numpy
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._tree.kinds import describe
 from typedbatch._typing import Array
@@ -27,6 +28,8 @@ from typedbatch.errors import LeafError, RowAssignmentError
 
 RewardFn = Callable[[Array, Array], Array]
 """Function that takes achieved and desired goals, ``(N, *goal)`` each, and returns rewards, ``(N,)``."""
+TerminatedFn = Callable[[Array, Array], NDArray[np.bool_]]
+"""Function that takes achieved and desired goals, ``(N, *goal)`` each, and returns flags, ``(N,)``, bool."""
 
 
 class HERReplayBuffer(ReplayBuffer[R, S]):
@@ -43,11 +46,15 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             ``(N,)``.
         horizon: Maximum number of steps of an episode; a new goal is achieved fewer than ``horizon`` steps later.
         future_k: Average number of relabeled episodes for each one that keeps its goal.
+        compute_terminated_fn: Function that takes achieved and desired goals, ``(N, *goal)`` each, and returns
+            ``terminated`` of rows with another goal, bool ``(N,)``, for environments in which reaching the goal ends an
+            episode. n-step returns stop there. With None, rows keep the ``terminated`` of the goal they were stored
+            with.
         **options: Options of :class:`ReplayBuffer`.
 
     Raises:
         SizeError: ``horizon`` or ``future_k`` is below 1.
-        LeafError: ``compute_reward_fn`` is not a function.
+        LeafError: ``compute_reward_fn`` or ``compute_terminated_fn`` is not a function.
 
     Like Tianshou's ``HERReplayBuffer``, except that Tianshou's overwrites the stored rows.
     """
@@ -58,13 +65,21 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         compute_reward_fn: RewardFn,
         horizon: int,
         future_k: float = 8.0,
+        *,
+        compute_terminated_fn: TerminatedFn | None = None,
         **options: Unpack[BufferOptions],
     ) -> None:
-        self.compute_reward_fn: RewardFn = _function(compute_reward_fn)
+        self._use_functions(compute_reward_fn, compute_terminated_fn)
         self._begin(GoalState(type(self), [count_of(size, "size")], options, horizon, future_k))
 
     if TYPE_CHECKING:
         _state: GoalState  # pyright: ignore[reportIncompatibleVariableOverride]  # set once, by _begin
+
+    def _use_functions(self, compute_reward_fn: RewardFn, compute_terminated_fn: TerminatedFn | None) -> None:
+        self.compute_reward_fn: RewardFn = _function(compute_reward_fn, "compute_reward_fn")
+        self.compute_terminated_fn: TerminatedFn | None = None
+        if compute_terminated_fn is not None:
+            self.compute_terminated_fn = _function(compute_terminated_fn, "compute_terminated_fn")
 
     @property
     def horizon(self) -> int:
@@ -105,7 +120,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         Raises:
             RowIndexError: A slot does not exist, or holds no row.
             RowAssignmentError: Achieved goals do not fit desired goals, or ``compute_reward_fn`` does not return one
-                reward for each row.
+                reward for each row, or ``compute_terminated_fn`` one bool.
         """
         self._state.relabelled = None
         slots = self._in_order(np.atleast_1d(as_slots(self._state.rings, indices)))
@@ -163,13 +178,31 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
                 f"achieved goals must have the shape of desired goals {describe(desired)}, got {describe(goal)}", "obs"
             )
         goal = fitted(desired, goal)
-        rew = np.array(to_numpy(self.compute_reward_fn(self._achieved_next(slots), deep_leaf(goal, {}))))
-        wanted = (len(slots), *columns["rew"].shape[1:])
-        if rew.shape != wanted or rew.dtype.kind not in "biuf":
-            raise RowAssignmentError(
-                f"compute_reward_fn must return rewards of shape {list(wanted)}, got {describe(rew)}", "rew"
-            )
-        self._state.relabelled = Relabelled(slots, goal, fitted(columns["rew"], rew))
+        fields = {"rew": self._computed("compute_reward_fn", "rew", slots, goal, "biuf")}
+        if self.compute_terminated_fn is not None:
+            terminated = self._computed("compute_terminated_fn", "terminated", slots, goal, "b")
+            # A stored end remains the end of the rows, even if the new goal is not reached there.
+            done = leaf_to_numpy(terminated) | take_slots(columns["done"], slots)
+            fields |= {"terminated": terminated, "done": done}
+        self._state.relabelled = Relabelled(slots, goal, fields)
+
+    def _computed(self, function: str, name: str, slots: Slots, goal: Array, kinds: str) -> Any:
+        """Return a field of rows with another goal, in the dtype of its column.
+
+        Args:
+            function: Name of the attribute with the function of the achieved and desired goals.
+            name: Name of the field.
+            slots: Slots of the rows.
+            goal: The desired goal of each row.
+            kinds: Kinds of dtypes that the function may return.
+        """
+        column = self._state.columns.__dict__[name]
+        value = np.array(to_numpy(getattr(self, function)(self._achieved_next(slots), deep_leaf(goal, {}))))
+        wanted = (len(slots), *column.shape[1:])
+        if value.shape != wanted or value.dtype.kind not in kinds:
+            what = f"{'flags (bool)' if kinds == 'b' else 'rewards'} of shape {list(wanted)}"
+            raise RowAssignmentError(f"{function} must return {what}, got {describe(value)}", name)
+        return fitted(column, value)
 
     def _achieved_next(self, slots: Slots) -> Array:
         """Return the goal that each row achieved in its ``obs_next``."""
@@ -190,12 +223,15 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         *,
         trusted: bool = False,
         compute_reward_fn: RewardFn | None = None,
+        compute_terminated_fn: TerminatedFn | None = None,
     ) -> Self:
-        """Load a buffer as :meth:`ReplayBuffer.load_hdf5` does, with ``compute_reward_fn``, which is not saved."""
+        """Load a buffer as :meth:`ReplayBuffer.load_hdf5` does, with its functions, which are not saved."""
         from typedbatch.buffers import hdf5
 
         reward = _required(compute_reward_fn, "load_hdf5")
-        return hdf5.load(cls, path, device, trusted=trusted, compute_reward_fn=reward)
+        return hdf5.load(
+            cls, path, device, trusted=trusted, compute_reward_fn=reward, compute_terminated_fn=compute_terminated_fn
+        )
 
     @classmethod
     def open(
@@ -204,9 +240,13 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         mode: Literal["r", "r+"] = "r+",
         *,
         compute_reward_fn: RewardFn | None = None,
+        compute_terminated_fn: TerminatedFn | None = None,
     ) -> Self:
-        """Open a buffer as :meth:`ReplayBuffer.open` does, with ``compute_reward_fn``, which is not in the folder."""
-        return restore.open_folder(cls, path, mode, compute_reward_fn=_required(compute_reward_fn, "open"))
+        """Open a buffer as :meth:`ReplayBuffer.open` does, with its functions, which are not in the folder."""
+        reward = _required(compute_reward_fn, "open")
+        return restore.open_folder(
+            cls, path, mode, compute_reward_fn=reward, compute_terminated_fn=compute_terminated_fn
+        )
 
 
 class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
@@ -218,6 +258,7 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         compute_reward_fn: Reward function, as for :class:`HERReplayBuffer`.
         horizon: Maximum number of steps of an episode, as for :class:`HERReplayBuffer`.
         future_k: Ratio of relabeled episodes, as for :class:`HERReplayBuffer`.
+        compute_terminated_fn: Function for ``terminated``, as for :class:`HERReplayBuffer`.
         **options: Options of :class:`ReplayBuffer`.
     """
 
@@ -228,19 +269,20 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         compute_reward_fn: RewardFn,
         horizon: int,
         future_k: float = 8.0,
+        *,
+        compute_terminated_fn: TerminatedFn | None = None,
         **options: Unpack[BufferOptions],
     ) -> None:
-        self.compute_reward_fn: RewardFn = _function(compute_reward_fn)
+        self._use_functions(compute_reward_fn, compute_terminated_fn)
         sizes = capacities(total_size, buffer_num)
         self._begin(GoalState(type(self), sizes, options, horizon, future_k, many=True))
 
 
-def _function(compute_reward_fn: Any) -> Any:
-    """Return a reward function, or raise an error if it is not callable."""
-    if not callable(compute_reward_fn):
-        got = describe(compute_reward_fn)
-        raise LeafError(f"compute_reward_fn is a function of achieved and desired goals, got {got}")
-    return compute_reward_fn
+def _function(function: Any, name: str) -> Any:
+    """Return a function of goals, or raise an error if it is not callable; ``name`` is its name in the error."""
+    if not callable(function):
+        raise LeafError(f"{name} is a function of achieved and desired goals, got {describe(function)}")
+    return function
 
 
 def _required(compute_reward_fn: RewardFn | None, caller: str) -> RewardFn:

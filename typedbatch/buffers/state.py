@@ -289,6 +289,14 @@ class State:
         flags: NDArray[np.bool_] = self.done
         return flags
 
+    def ends(self) -> NDArray[np.bool_]:
+        """Return where episodes end as rows are read, which is not always where they end as rows are stored.
+
+        Raises:
+            EmptyBufferError: Nothing has been added yet.
+        """
+        return self.flags()
+
     def empty(self) -> EmptyBufferError:
         """Return the error for a call that needs a row in an empty buffer."""
         return EmptyBufferError(f"this {self.name} of {self.rings.size} rows is empty; add() transitions first")
