@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from minari.data_collector import EpisodeBuffer
+
 class EpisodeData:
     id: int
     observations: Any
@@ -14,3 +16,7 @@ class EpisodeData:
 
 class MinariDataset:
     def __iter__(self) -> Iterator[EpisodeData]: ...
+
+def create_dataset_from_buffers(
+    dataset_id: str, buffer: list[EpisodeBuffer], env: Any = ..., **options: Any
+) -> MinariDataset: ...

@@ -15,8 +15,11 @@ from minari.data_collector import EpisodeBuffer
 
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, validate
 from typedbatch._tree.lengths import leaves
-from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari
-from typedbatch.errors import LeafError, NoLengthError, StructureError
+from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari, write_minari
+from typedbatch.buffers import ReplayBuffer
+from typedbatch.episodes import episode_lengths
+from typedbatch.errors import LeafError, MissingFieldError, NoLengthError, StructureError
+from typedbatch.training import Collector, random_policy
 
 # Minari says so wherever no second environment for evaluation is given
 pytestmark = [
@@ -214,6 +217,49 @@ def test_tensors_become_arrays():
 def test_numbers_that_are_none_are_no_reason_to_refuse():
     n = np.array([0, np.nan, 2, 3])
     assert len(to_minari(rollout(3, obs=n[:-1], obs_next=n[1:])).observations) == 4
+
+
+@every_format
+def test_a_rollout_is_written_in_episodes(tmp_path, monkeypatch, data_format):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    envs = gym.make_vec("CartPole-v1", 4)
+    collector = Collector(envs, random_policy(envs, seed=1))
+    collector.reset(seed=1)
+    batch = collector.rollout(400)
+    written = write_minari(batch, "mine/cartpole-v0", "CartPole-v1", **SAID, data_format=data_format)
+    assert written.total_steps == len(batch)
+    assert written.total_episodes == (batch.terminated | batch.truncated).sum() == len(episode_lengths(batch))
+    loaded = minari.load_dataset("mine/cartpole-v0")
+    assert Batch.cat(list(from_minari_dataset(loaded))) == batch
+    assert loaded.recover_environment(eval_env=True).spec.id == "CartPole-v1"
+
+
+def test_rows_of_a_buffer_are_written_and_the_last_episode_gets_an_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    buffer = ReplayBuffer(20)
+    for row in [*rollout(4), *rollout(3)[:2]]:
+        buffer.add(row)
+    rows = buffer[:]
+    spaces_ = {name: spaces.Box(-9, 9, (), np.float64) for name in ("observation_space", "action_space")}
+    written = write_minari(rows, "mine/short-v0", **spaces_, **SAID)
+    ends = [(len(one), bool(one.terminations[-1]), bool(one.truncations[-1])) for one in written]
+    assert ends == [(4, True, False), (2, False, True)]
+    assert not rows.truncated.any()
+
+
+def test_rows_of_two_episodes_without_an_end_between_them_are_not_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    two = Batch.cat([rollout(), rollout(3)[:2], rollout(3)])
+    with pytest.raises(StructureError, match=r"'obs_next': differs .*; this is episode 1, of 5 steps"):
+        write_minari(two, "mine/two-v0", "CartPole-v1", **SAID)
+    with pytest.raises(StructureError, match="a dataset must have at least one step"):
+        write_minari(rollout()[:0], "mine/two-v0", "CartPole-v1", **SAID)
+    with pytest.raises(LeafError, match=r"write_minari\(\) takes a Batch, got "):
+        write_minari(None, "mine/two-v0", "CartPole-v1", **SAID)
+    del two["act"]
+    with pytest.raises(MissingFieldError, match="no field 'act'"):
+        write_minari(two, "mine/two-v0", "CartPole-v1", **SAID)
+    assert not list(tmp_path.iterdir())
 
 
 # ---- refused ---------------------------------------------------------------------------------------------------------

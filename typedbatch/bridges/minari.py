@@ -1,10 +1,11 @@
-"""Conversion of Minari's episodes to rollouts, and of rollouts to episodes. Needs the extra ``minari``."""
+"""Conversion of Minari's episodes and datasets to rollouts and back. Needs the extra ``minari``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+import minari
 import numpy as np
 from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
@@ -14,6 +15,7 @@ from typedbatch._space_values import nested, unnested
 from typedbatch._tree.kinds import ARRAY, BATCH, describe, is_placeholder, kind_of
 from typedbatch._tree.lengths import count_rows, equal_rows, leaves, require_bounded
 from typedbatch.batch import Batch
+from typedbatch.episodes import split_by_episode
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import RolloutBatch
@@ -78,8 +80,7 @@ def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBu
             ``obs_next`` is not the ``obs`` of the next step, infos are not a nested batch, or batches are nested more
             than 100 deep.
     """
-    arrays = Batch(require_bounded(batch, "to_minari()")).to_numpy()
-    tree = Batch({name: arrays[name] for name in _FIELDS})
+    tree = _rollout_fields(batch, "to_minari()")
     for path, leaf in leaves(tree.__dict__):
         if not is_placeholder(leaf) and (kind_of(leaf) is not ARRAY or isinstance(leaf, np.ma.MaskedArray)):
             raise LeafError(f"Minari stores only plain arrays, got {describe(leaf)}", path)
@@ -105,6 +106,51 @@ def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBu
         truncations=tree["truncated"],
         infos=_to_lists(unnested(after_zeros(infos, 1, len(obs)))) if len(infos.keys()) else None,
     )
+
+
+def write_minari(batch: RolloutBatchProtocol, dataset_id: str, env: Any = None, **options: Any) -> MinariDataset:
+    """Write a rollout as a new Minari dataset, cut into its episodes.
+
+    An episode ends where ``terminated`` or ``truncated`` is True. The last row is stored as truncated if it is neither,
+    since episodes in a dataset have an end. Fields that are not of a rollout are left out, and data is copied, as by
+    :func:`to_minari`. Nothing is written if an episode is refused.
+
+    Args:
+        batch: Steps of any number of episodes, one after another, such as a rollout or all rows of a buffer.
+        dataset_id: Name of the new dataset, as ``"cartpole/random-v0"``.
+        env: Id of the environment, or a single environment. Minari stores it, and also uses it as ``eval_env``. If it
+            is None, pass ``observation_space=`` and ``action_space=``.
+        **options: Other options of ``minari.create_dataset_from_buffers``, as ``author=``, ``description=``. Minari
+            warns if they are missing.
+
+    Raises:
+        LeafError: ``batch`` is not a Batch, or a field is not an array or has a mask.
+        MissingFieldError: it lacks a field of a rollout.
+        StructureError: the rows between two ends are not the steps of one episode, or infos are not a nested batch; or
+            there are no rows.
+        ValueError: Minari refuses the dataset, for example because its name is already in use.
+    """
+    rows = _rollout_fields(batch, "write_minari()")
+    episodes: list[Any] = split_by_episode(rows)
+    if not episodes:
+        raise StructureError("a dataset must have at least one step")
+    last = episodes[-1]
+    last["truncated"] = np.append(last["truncated"][:-1], not last["terminated"][-1])
+    buffers = []
+    for number, episode in enumerate(episodes):
+        try:
+            buffers.append(to_minari(episode))
+        except StructureError as error:
+            raise StructureError(
+                f"{error.reason}; this is episode {number}, of {len(episode)} steps", error.path
+            ) from None
+    return minari.create_dataset_from_buffers(dataset_id, buffers, env, **{"eval_env": env, **options})
+
+
+def _rollout_fields(batch: Any, who: str) -> Batch:
+    """Return the fields of a rollout as arrays, in a new Batch."""
+    arrays = Batch(require_bounded(batch, who)).to_numpy()
+    return Batch({name: arrays[name] for name in _FIELDS})
 
 
 def _to_lists(value: Any) -> Any:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from typedbatch import Batch, ObsBatch, RolloutBatch, RolloutBatchProtocol
 from typedbatch.bridges.dlpack import from_dlpack
 from typedbatch.bridges.gymnasium import observations, transitions
-from typedbatch.bridges.minari import to_minari
+from typedbatch.bridges.minari import to_minari, write_minari
 from typedbatch.bridges.tianshou import buffer_to_tianshou, from_tianshou
 from typedbatch.bridges.torch_data import BatchDataset, collate
 from typedbatch.bridges.trl import from_trl
@@ -35,6 +35,7 @@ def wrong(rollout: RolloutBatch, obs: ObsBatch, open_: Batch, step: tuple[Array,
     transitions(np.zeros(3), 0, step).rew_next  # E: misspelt-read-of-step: rew_next
     transitions(np.zeros(3), 0)  # E: no-step
     to_minari(obs)  # E: obs-for-rollout
+    write_minari(obs, "mine-v0")  # E: obs-for-rollout
     to_minari(open_)  # E: open-batch-for-rollout
     from_tianshou(rollout)  # E: ours-for-theirs
     buffer_to_tianshou(rollout)  # E: batch-for-buffer

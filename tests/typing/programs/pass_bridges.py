@@ -20,7 +20,7 @@ from typedbatch.bridges.arrow import read_parquet, write_parquet
 from typedbatch.bridges.collate_tokens import CollateTokens
 from typedbatch.bridges.dlpack import from_dlpack, to_dlpack
 from typedbatch.bridges.gymnasium import observations, transitions
-from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari
+from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari, write_minari
 from typedbatch.bridges.tianshou import buffer_from_tianshou, buffer_to_tianshou, from_tianshou, to_tianshou
 from typedbatch.bridges.torch_data import BatchDataset, collate
 from typedbatch.bridges.trl import from_trl, to_trl
@@ -55,6 +55,7 @@ def episodes(dataset: Any, one: Any, typed: RolloutBatchProtocol) -> None:
     assert_type(from_minari_dataset(dataset), Iterator[RolloutBatch])
     assert_type(from_minari(one).obs_next, Array)
     to_minari(typed, seed=3)
+    write_minari(typed, "cartpole/mine-v0", "CartPole-v1", author="me")
 
 
 def loaders(rollout: RolloutBatch, typed: RolloutBatchProtocol) -> None:
