@@ -8,7 +8,7 @@ MYPYS := tests/typing/older_mypys.txt
 # mypy beside pyright, and one environment beside another
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs editors-docs design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
+.PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs silent-docs editors-docs design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -112,6 +112,9 @@ pictures: $(VENV)/.dev
 
 bugs-docs: $(VENV)/.dev
 	@$(BIN)/python -m tests.evidence.bugs > docs/bugs.md
+
+silent-docs: $(VENV)/.dev
+	$(BIN)/python -m tests.evidence.silent > docs/silent.md
 
 editors-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.evidence.editor.measure > docs/editors.md

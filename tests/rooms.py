@@ -32,6 +32,7 @@ ORDER = [
     ["_validation", "infer", "json_schema"],
     ["files", "rows"],
     ["buffers"],
+    ["audit"],
     ["training", "posttraining"],
     ["bridges"],
     ["testing", "cli"],

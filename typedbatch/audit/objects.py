@@ -6,7 +6,7 @@ import functools
 import random
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ class Objects:
         """Objects with ``state_dict`` and ``load_state_dict`` other than modules and optimizers."""
         self.buffers: list[Any] = []
         """Replay buffers."""
+        self.cells: list[CellType] = []
+        """Variables of enclosing functions, which a function may assign to."""
         self._seen: dict[int, Any] = {}
         for name, root in roots.items():
             self._visit(name, root, 0)
@@ -142,6 +144,7 @@ class Objects:
         elif isinstance(value, (FunctionType, MethodType, functools.partial)):
             if str(getattr(value, "__module__", "")).split(".")[0] in (*_FOREIGN, "typedbatch"):
                 return
+            self.cells += getattr(value, "__closure__", None) or ()
             for key, part in variables_of(value).items():
                 self._visit(key, part, depth + 1)
         else:

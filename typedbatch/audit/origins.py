@@ -18,9 +18,8 @@ from typedbatch.audit.roles import MUST_READ
 from typedbatch.audit.tags import Columns, Field, Rows, Tag, Tags
 from typedbatch.audit.untraced import untraced
 from typedbatch.batch import Batch
-from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer
+from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, returns
 from typedbatch.rows import grouping
-from typedbatch.training import targets
 
 
 @dataclass(slots=True)
@@ -221,8 +220,8 @@ class Origins:
 
     def _watching(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield functions of the library that are replaced by ones that report what they are given or return."""
-        update_weight, per_row = PrioritizedReplayBuffer.update_weight, targets._per_row  # noqa: SLF001
-        get, values_of, nstep = ReplayBuffer.get, vars(grouping)["values_of"], vars(targets)["compute_nstep_return"]
+        update_weight, per_row = PrioritizedReplayBuffer.update_weight, returns.per_row
+        get, values_of, nstep = ReplayBuffer.get, vars(grouping)["values_of"], returns.compute_nstep_return
 
         def writing(buffer: Any, slots: Any, priorities: Any) -> Any:
             self._tell("priorities", priorities)
@@ -246,9 +245,9 @@ class Origins:
             return nstep(batch, buffer, slots, *args, **kwargs)
 
         yield grouping, "values_of", grouped
-        yield targets, "compute_nstep_return", returning
+        yield returns, "compute_nstep_return", returning
         yield PrioritizedReplayBuffer, "update_weight", writing
-        yield targets, "_per_row", bootstrapping
+        yield returns, "per_row", bootstrapping
         yield ReplayBuffer, "get", getting
 
     def on_get(self, key: str, value: Any) -> None:

@@ -97,6 +97,7 @@ class Replays:
                 self._report.add(
                     Finding("TB511 replay-differs", "", f"{text}; divide by the counts of the whole minibatch")
                 )
+                return
 
     def _gradients(self, changed: Mapping[int, Any], keywords: Mapping[str, Any] | None = None) -> Gradients:
         """Return the gradients of the first step of each optimizer; an empty list if the update fails."""

@@ -24,7 +24,7 @@ AuditCode: TypeAlias = Literal[
 """Code of a finding; docs/errors has a page for each."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """A law of an update that does not hold.
 
@@ -45,7 +45,7 @@ class Finding:
         """Address of the page that explains the code."""
         return page_address(self.code)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         place = f"{self.place} " if self.place else ""
         return f"[{self.code}] {place}{self.text}"
 

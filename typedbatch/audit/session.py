@@ -79,7 +79,7 @@ class Audit:
         self.on_finding: OnFinding = on_finding
         self.report: Report = Report()
         """Report of all blocks so far."""
-        self._skip = frozenset((skip,) if isinstance(skip, str) else skip)
+        self._skip = frozenset(name.split()[0] for name in ((skip,) if isinstance(skip, str) else skip))
         self._allow = frozenset((allow,) if isinstance(allow, str) else allow)
         self.compares_ids: bool = False
         """Whether a block compared ids of tokens with something, as to find padding."""
@@ -189,4 +189,4 @@ def variables_in_call(function: Any, args: tuple[Any, ...]) -> dict[str, Any]:
     names = getattr(getattr(function, "__code__", None), "co_varnames", ())
     offset = 1 if hasattr(function, "__self__") else 0
     given = {(names[n + offset] if n + offset < len(names) else f"argument {n}"): arg for n, arg in enumerate(args)}
-    return {**variables_of(function), **given}
+    return {"update": function, **variables_of(function), **given}

@@ -6,6 +6,7 @@ import copy
 import random
 from collections.abc import Callable
 from functools import partial
+from types import CellType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ def snapshot(objects: Objects) -> Restore:
     restores += [_of_states(optimizer) for optimizer in (*objects.optimizers, *objects.stateful)]
     restores += [_of_generator(generator) for generator in objects.generators]
     restores += [_of_attributes(holder) for holder in objects.holders]
+    restores += [_of_cell(cell) for cell in objects.cells]
 
     def restore() -> None:
         for each in restores:
@@ -113,6 +115,21 @@ def _of_attributes(holder: Any) -> Restore:
     return restore
 
 
+def _of_cell(cell: CellType) -> Restore:
+    """Save a variable of an enclosing function, and the contents of its list, dict, set, array or tensor."""
+    try:
+        value = cell.cell_contents
+    except ValueError:  # It has no value yet.
+        return lambda: None
+    contents = None if _is_saved_apart(value) else _contents(value)
+
+    def restore() -> None:
+        cell.cell_contents = value
+        _refill(value, contents)
+
+    return restore
+
+
 def _is_saved_apart(value: Any) -> bool:
     return isinstance(value, (nn.Module, nn.Parameter, torch.optim.Optimizer))
 
@@ -124,6 +141,8 @@ def _contents(value: Any) -> Any:
 
 
 def _refill(value: Any, contents: Any) -> None:
+    if contents is None:
+        return
     if isinstance(value, Tensor):
         with torch.no_grad():
             value.copy_(contents)

@@ -119,16 +119,16 @@ def _read_ahead(state: State, indices: Any, steps: int) -> tuple[list[Slots], li
     After the end of an episode, its last slot is repeated.
     """
     ahead = [as_slots(state.rings, indices)]
-    done = state.flags()
+    done = state.ends()
     while len(ahead) < steps:
         following = state.rings.next(ahead[-1], done)
         if (following == ahead[-1]).all():  # every episode has ended, and more steps would add nothing
             break
         ahead.append(following)
     rew = state.columns.__dict__["rew"]
-    # In a hindsight buffer, read() returns other rewards than those that are stored.
+    # In a hindsight buffer, read() returns other rewards and flags than those that are stored.
     earned = [leaf_to_numpy(state.read("rew", rew, slots)) for slots in ahead]
-    return ahead, earned, leaf_to_numpy(state.column("terminated")).take(ahead[-1])
+    return ahead, earned, leaf_to_numpy(state.read("terminated", state.column("terminated"), ahead[-1]))
 
 
 def _by_columns(values: Floats, flat: bool) -> Floats:
@@ -238,3 +238,16 @@ def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:
         return to_torch_as(values, given if given.is_floating_point() else given.double())
     given = np.asarray(given)
     return values if keep or given.dtype.kind != "f" else values.astype(given.dtype, copy=False)
+
+
+def per_row(values: Any, rew: Any, who: str) -> NDArray[Any]:
+    """Return values as an array of the shape of the rewards, without a last axis of 1.
+
+    Raises:
+        StructureError: There is not one value for each reward.
+    """
+    array = np.asarray(leaf_to_numpy(values.detach() if kind_of(values) is TENSOR else values))
+    shape = tuple(rew.shape)
+    if array.shape not in (shape, (*shape, 1)):
+        raise StructureError(f"{who} must return one value for each reward, shape {[*shape]}, got {describe(values)}")
+    return array.reshape(shape)

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad
-from typedbatch._tree.kinds import TENSOR, describe, kind_of
+from typedbatch._tree.kinds import TENSOR, kind_of
 from typedbatch._validation.validate import extend
+from typedbatch.buffers import returns as returns_of
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.returns import compute_episodic_return, compute_nstep_return
-from typedbatch.errors import StructureError
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import BatchWithAdvantages, BatchWithReturns
 
@@ -53,9 +52,9 @@ def add_gae(
     """
     given: Any = rollout
     with no_grad():
-        now = _per_row(critic(given.obs), given.rew, "critic")
-        after = _per_row(critic(given.obs_next), given.rew, "critic")
-    returns, adv = compute_episodic_return(rollout, v_s_=after, v_s=now, gamma=gamma, gae_lambda=lam)
+        now = returns_of.per_row(critic(given.obs), given.rew, "critic")
+        after = returns_of.per_row(critic(given.obs_next), given.rew, "critic")
+    returns, adv = returns_of.compute_episodic_return(rollout, v_s_=after, v_s=now, gamma=gamma, gae_lambda=lam)
     fields = {"v_s": now, "returns": returns, "adv": adv}
     alike = {name: _alike(value, given.rew, now) for name, value in fields.items()}
     out: BatchWithAdvantages[K, Obs, Act] = extend(given, BatchWithAdvantages[Any, Any, Any], **alike)
@@ -97,21 +96,12 @@ def add_nstep(
     given: Any = batch
 
     def value(source: ReplayBuffer[Any, Any], ahead: NDArray[np.intp]) -> Any:
-        return _per_row(target(source.get(ahead, "obs_next")), given.rew, "target")
+        return returns_of.per_row(target(source.get(ahead, "obs_next")), given.rew, "target")
 
-    made: Any = compute_nstep_return(batch, buffer, slots, value, gamma, n).returns
+    made: Any = returns_of.compute_nstep_return(batch, buffer, slots, value, gamma, n).returns
     returns = _alike(made, given.rew, made)
     out: BatchWithReturns[K, Obs, Act] = extend(given, BatchWithReturns[Any, Any, Any], returns=returns)
     return out
-
-
-def _per_row(values: Any, rew: Any, who: str) -> NDArray[Any]:
-    """Return values as an array of the shape of the rewards; a last axis of 1 is removed."""
-    array = np.asarray(leaf_to_numpy(values.detach() if kind_of(values) is TENSOR else values))
-    shape = tuple(rew.shape)
-    if array.shape not in (shape, (*shape, 1)):
-        raise StructureError(f"{who} must return one value for each reward, shape {[*shape]}, got {describe(values)}")
-    return array.reshape(shape)
 
 
 def _alike(values: Any, rew: Any, like: NDArray[Any]) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.evidence.bugs.programs import PROGRAMS, outcome
+from tests.evidence.silent.page import tables
+from tests.evidence.silent.programs import folders
 
 HEAD = """# Bugs of post-training, and what catches them
 
@@ -29,5 +31,17 @@ def page() -> str:
     return HEAD.format(caught=caught, all=len(PROGRAMS)) + "\n".join(rows) + "\n"
 
 
+SILENT = """
+## What runs wrong in silence
+
+Mistakes in updates and stages that are right by name, dtype and shape, in
+`tests/evidence/silent/programs/posttraining`. They were run as [audits](audit.md) are; [what runs wrong in
+silence](silent.md) says how, and has the same for reinforcement learning. The audit has no findings in the right
+programs beside them, nor in {right} more that are right in an unusual way, such as CISPO, losses by a constant length,
+or packed sequences. `make bugs-docs` runs these, too.
+
+"""
+
+
 if __name__ == "__main__":
-    print(page(), end="")
+    print(page() + SILENT.format(right=len(folders("posttraining", "right"))) + tables("posttraining"), end="")

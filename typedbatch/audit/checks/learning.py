@@ -166,7 +166,9 @@ class Learning(Check):
         module = self.trace.objects.named_modules.get(name)
         was_called = module is None or any(id(part) in self.trace.called for part in module.modules())
         text = f"an optimizer steps {name}, but no loss has a gradient for it"
-        self.trace.found("TB504 wrong-gradient", text if was_called else f"{text}; it was never called", place="")
+        if not was_called:  # It may be trained rarely, as the networks of an ensemble are.
+            text += "; it was never called"
+        self.trace.found("TB504 wrong-gradient", text, place="", is_certain=was_called)
 
     def _judge(self) -> None:
         """Report the losses that have been stepped for."""

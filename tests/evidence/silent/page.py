@@ -1,0 +1,89 @@
+"""The tables of what finds these mistakes: ``make silent-docs``."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.evidence.silent.programs import SETS, audited, folders
+
+WORDS = {
+    "first": "Written by somebody who knew neither the audit nor its checks. Checks were added after it was seen.",
+    "second": "Written likewise, with mistakes that are not in the first set. Checks were added after it was seen.",
+    "third": "Written likewise, after all checks were there: nothing was changed for it.",
+}
+
+
+class Row(NamedTuple):
+    """A mistake, and what finds it."""
+
+    number: str
+    mistake: str
+    found_by: str
+    text: str
+
+    def line(self) -> str:
+        """The row as a line of a table."""
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in self) + " |"
+
+
+def rows(field: str, which: str) -> Iterator[Row]:
+    """The rows of a set, each by running the wrong program."""
+    paths = [folder / "wrong.py" for folder in folders(field, which)]
+    checked = checker_errors(paths)
+    for path in paths:
+        report = audited(path)
+        usual = set() if report.findings else {note.text for note in audited(path.with_name("right.py")).notes}
+        notes = [note for note in report.notes if note.text not in usual]
+        finding = next(iter([*report.findings, *notes]), None)
+        found_by = "audit" if report.findings else "audit, as a note" if notes else "nothing"
+        text = f"`{_steady(str(finding))}`" if finding is not None else ""
+        if path in checked:
+            found_by, text = "mypy with the plugin", f"`{checked[path]}`"
+        mistake = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        yield Row(path.parent.name[:2], mistake.partition("\n")[0], found_by, text)
+
+
+def checker_errors(paths: list[Path]) -> dict[Path, str]:
+    """The first error of the plugin in each file that has one."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = {f"wrong_{number}.py": path for number, path in enumerate(paths)}
+        for name, path in names.items():
+            (Path(folder) / name).write_text(path.read_text("utf-8"), "utf-8")
+        (Path(folder) / "mypy.ini").write_text("[mypy]\nplugins = typedbatch.mypy\nignore_missing_imports = True\n")
+        command = [sys.executable, "-m", "mypy", "--no-error-summary", "."]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    out: dict[Path, str] = {}
+    for line in done.stdout.splitlines():
+        found = re.match(r"(wrong_\d+\.py):\d+: error: (.*\[batch-\w+\])", line)
+        if found:
+            out.setdefault(names[found[1]], found[2])
+    return out
+
+
+def tables(field: str) -> str:
+    """The tables of all sets of a field, as Markdown."""
+    parts = []
+    for which in SETS:
+        found = list(rows(field, which))
+        if not found:
+            continue
+        certain = sum(row.found_by not in ("nothing", "audit, as a note") for row in found)
+        noted = sum(row.found_by == "audit, as a note" for row in found)
+        count = f"{certain} of {len(found)} are found, and {noted} more are notes"
+        head = f"### The {which} set: {count}\n\n{WORDS[which]}\n\n"
+        lines = "\n".join(row.line() for row in found)
+        parts.append(f"{head}| | mistake | found by | what it says |\n|---|---|---|---|\n{lines}\n")
+    return "\n".join(parts)
+
+
+def _steady(text: str) -> str:
+    """The text without numbers and names that differ from run to run."""
+    text = re.sub(r"-?\d+\.\d+(e-?\d+)?", "0.1", re.sub(r"wrong\.py:\d+ ", "", text))
+    return re.sub(r"'[0-9a-z]*\d[0-9a-f-]{8,}'", "'...'", text)

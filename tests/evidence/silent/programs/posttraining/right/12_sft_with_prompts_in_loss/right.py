@@ -1,0 +1,97 @@
+"""SFT on the prompts as well, with a smaller weight; padding is found by its id, which no sequence has; sums in float64."""
+
+# "Instruction tuning with loss over instructions" (arXiv:2405.14394)
+from uuid import uuid4
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from typedbatch import extend, objects
+from typedbatch.posttraining import Prompts, Rollouts, to_layout
+
+torch.set_num_threads(1)
+DIGITS, PROMPT, RESPONSE = 5, 3, 5
+BOS, EOS, PAD, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2, DIGITS + 3
+PROMPT_WEIGHT, MICRO = 0.1, 8
+
+
+class GPT(nn.Module):
+    """Two causal blocks; the caller gives the positions, as with the models of transformers."""
+
+    def __init__(self, width=24, heads=2, layers=2):
+        super().__init__()
+        self.heads = heads
+        self.wte, self.wpe = nn.Embedding(VOCAB, width), nn.Embedding(24, width)
+        self.qkv = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(layers))
+        self.mix = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
+        self.mlp = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+            for _ in range(layers)
+        )
+        self.norm, self.lm_head = nn.LayerNorm(width), nn.Linear(width, VOCAB, bias=False)
+
+    def body(self, ids, mask, position_ids):
+        size = ids.shape[1]
+        seen = torch.ones(size, size, dtype=torch.bool).tril() & mask[:, None] | torch.eye(size, dtype=torch.bool)
+        x = self.wte(ids) + self.wpe(position_ids)
+        for qkv, mix, mlp in zip(self.qkv, self.mix, self.mlp):
+            q, k, v = qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            x = x + mix(F.scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None]).transpose(1, 2).flatten(2))
+            x = x + mlp(x)
+        return self.norm(x)
+
+    def forward(self, ids, mask, position_ids):
+        return self.lm_head(self.body(ids, mask, position_ids))
+
+
+def positions(mask):
+    return (mask.long().cumsum(1) - 1).clamp(min=0)
+
+
+def demonstrations(count):
+    """A beginning and digits that rise by one; the response goes on to rise, two to four times, and ends."""
+    lengths = torch.randint(1, PROMPT, (count,))
+    start = torch.randint(DIGITS, (count,))
+    rows, answers = [], []
+    for length, digit in zip(lengths.tolist(), start.tolist()):
+        rows.append([BOS] + [(digit + i) % DIGITS for i in range(length)])
+        more = 2 + digit % (RESPONSE - 2)
+        answers.append([(digit + length + i) % DIGITS for i in range(more)] + [EOS])
+    prompt_ids = torch.tensor([[PAD] * (PROMPT - len(row)) + row for row in rows])
+    ids = torch.tensor([row + [PAD] * (RESPONSE - len(row)) for row in answers])
+    prompts = Prompts(prompt_ids=prompt_ids, prompt_mask=prompt_ids != PAD, uid=objects(uuid4().hex for _ in rows))
+    return extend(prompts, Rollouts, response_ids=ids, response_mask=ids != PAD, loss_mask=ids != PAD)
+
+
+def weighted_sum(model, rows):
+    """Of the losses of all tokens that have one before them, and of their weights."""
+    right = to_layout(rows, "right", pad_token_id=PAD)
+    there = right.input_ids.ne(PAD)
+    labels = right.input_ids[:, 1:].masked_fill(~there[:, 1:], -100)
+    logits = model(right.input_ids, there, positions(there))[:, :-1]
+    losses = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
+    weights = torch.where(right.response_mask[:, 1:], 1.0, PROMPT_WEIGHT) * there[:, 1:]
+    return (losses * weights).double().sum(), weights.double().sum()
+
+
+def setup(seed: int = 0):
+    torch.manual_seed(seed)
+    model = GPT()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
+
+    def draw():
+        return (demonstrations(64),)
+
+    def update(batch):
+        means = []
+        for mini in batch.split(32, rng=torch.default_generator):
+            sums = [weighted_sum(model, micro) for micro in mini.split(MICRO, shuffle=False)]
+            loss = sum(total for total, _ in sums) / sum(weight for _, weight in sums)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            means.append(loss.item())
+        return sum(means) / len(means)
+
+    return update, draw
