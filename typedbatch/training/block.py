@@ -15,6 +15,7 @@ from typedbatch.errors import TypedBatchError
 from typedbatch.records import RolloutBatch
 from typedbatch.training.env_vector import Mask, Step, copied
 from typedbatch.training.infos import Infos
+from typedbatch.training.optional_columns import RolloutClass
 from typedbatch.training.step_columns import StepColumns
 
 _STORED = ("obs", "act", "obs_next", "rew", "terminated", "truncated")
@@ -40,10 +41,11 @@ class Block:
         envs: Number of environments.
         steps: Largest number of steps per environment.
         infos: Names in the info that are stored.
+        rollout: Class of the rows, with its optional columns.
         store_output: Whether the whole policy output is stored.
     """
 
-    def __init__(self, envs: int, steps: int, infos: Infos, *, store_output: bool) -> None:
+    def __init__(self, envs: int, steps: int, infos: Infos, rollout: RolloutClass, *, store_output: bool) -> None:
         self.count: int = 0
         """Number of complete steps so far."""
         self.steps: int = steps
@@ -52,12 +54,14 @@ class Block:
         self._before = 0
         self._envs = envs
         self._infos = infos
+        self._rollout = rollout
         self._store_output = store_output
-        self._columns = {name: StepColumns(envs, steps) for name in (*_STORED, _OUT)}
+        self._columns = {name: StepColumns(envs, steps) for name in (*_STORED, *rollout.optional, _OUT)}
         self._info_columns = {name: StepColumns(envs, steps, late=True) for name in infos.names}
         self._columns |= {f"info.{name}": column for name, column in self._info_columns.items()}
         self._included: NDArray[np.bool_] | None = None
         self._numbers: NDArray[np.intp] = np.repeat(np.arange(envs), steps)
+        self._env_id: NDArray[np.int64] = np.arange(envs, dtype=np.int64)
 
     def begin(self, before: int = 0) -> None:
         """Discard the steps so far, which new steps will overwrite.
@@ -66,6 +70,18 @@ class Block:
             before: Number of steps of the same call in earlier blocks.
         """
         self.count, self._before, self._included = 0, before, None
+
+    def before_policy(self, t: NDArray[np.int64], state: Any) -> None:
+        """Store the optional columns of the next step.
+
+        This must happen before the policy is called, since it may write into its state.
+
+        Args:
+            t: Number of steps so far in the episode of each environment.
+            state: State that the policy gets, with a row for each environment; None if it has no state.
+        """
+        values = {"env_id": self._env_id, "t": t, "state_in": state}
+        self._write({name: values[name] for name in self._rollout.optional})
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
         """Store the observation, action and policy output of the next step.
@@ -123,7 +139,7 @@ class Block:
             return Rows(None, None, self._numbers[:0])
         live = None if self._included is None else self._included[:, : self.count]
         kept = None if live is None else np.flatnonzero(live.reshape(-1))
-        fields = {name: self._columns[name].flat(self.count, kept) for name in _STORED}
+        fields = {name: self._columns[name].flat(self.count, kept) for name in (*_STORED, *self._rollout.optional)}
         envs = self._numbers if self.count == self.steps else np.repeat(np.arange(self._envs), self.count)
         envs = envs if kept is None else envs[kept]
         if cut and len(envs):
@@ -133,7 +149,7 @@ class Block:
         if cut:
             info |= {name: np.zeros(len(envs)) for name in self._info_columns.keys() - info.keys()}
         # The values need no conversion by the constructor.
-        rollout: RolloutBatch = new_tree(RolloutBatch, {"info": new_tree(Batch, info), **fields})
+        rollout: RolloutBatch = new_tree(self._rollout.cls, {"info": new_tree(Batch, info), **fields})
         return Rows(rollout, self._columns[_OUT].flat(self.count, kept) if self._store_output else None, envs)
 
 

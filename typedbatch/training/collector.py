@@ -1,4 +1,4 @@
-"""``Collector``, which steps environments with a policy and returns or stores the rows, and ``evaluate``."""
+"""``Collector``, which steps environments with a policy and returns or stores the rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
 from typedbatch._space_values import nested, unnested
 from typedbatch._tree.kinds import describe, new_tree
-from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most
+from typedbatch._tree.lengths import MOST_ROWS, require_at_least
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
@@ -30,8 +30,10 @@ from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.add_rollout import add_rollout, require_rings
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.continuity import ContinuityToken
+from typedbatch.training.counts import count_of, episode_quotas, require_one_of
 from typedbatch.training.env_vector import Envs, Vector, copied
 from typedbatch.training.infos import Infos
+from typedbatch.training.optional_columns import RolloutClass, rollout_class
 from typedbatch.training.policy import A, ArrayPolicy, Obs, ObsStateBatch, Policy, RecurrentPolicy, random_policy
 from typedbatch.training.space_checks import in_dtypes, kind_of_actions, require_fit, require_rows
 from typedbatch.training.stats import CollectStats, Episodes
@@ -39,6 +41,7 @@ from typedbatch.training.stats import CollectStats, Episodes
 AS = TypeVar("AS", bound=ActStateBatchProtocol[Any, Any])
 R = TypeVar("R", bound=BatchProtocol)
 R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
+B = TypeVar("B", bound=RolloutBatch[Any, Any, Any])
 
 _BLOCK = 128
 """Number of steps per environment that are added to a buffer at once."""
@@ -64,6 +67,9 @@ class Collector(Generic[R_co]):
         record: Function that is called as ``record(rollout, out)``, once per collected block of rows, with the whole
             output of the policy. Its result is returned or stored in place of ``rollout``.
         state: Initial state of a recurrent policy in each episode, without a row dimension.
+        rollout: Subclass of ``RolloutBatch`` for the rows. It may declare three columns: ``env_id``, the index of the
+            environment, int64 ``(N,)``; ``t``, the step within the episode, from 0, int64 ``(N,)``; and ``state_in``,
+            the state that a recurrent policy got, ``(N, ...)``. ``record`` is called with these rows.
         infos: Names in the info of the environments to store in ``batch.info``; zero for an environment that does not
             report a name. Rows in a buffer have the names that were reported so far. The policy gets the infos of the
             previous step or of the reset.
@@ -71,7 +77,8 @@ class Collector(Generic[R_co]):
 
     Raises:
         SettingError: ``envs`` is a single environment, or does not declare its autoreset mode or its spaces, or has
-            observations that cannot be stored as arrays; or ``policy`` is not callable; or ``timeout`` is not above 0.
+            observations that cannot be stored as arrays; or ``policy`` is not callable; or ``rollout`` declares other
+            fields, or ``state_in`` without ``state``; or ``timeout`` is not above 0.
     """
 
     @overload
@@ -123,6 +130,50 @@ class Collector(Generic[R_co]):
         infos: Sequence[str] = ...,
         timeout: float | None = ...,
     ) -> None: ...
+    @overload
+    def __init__(
+        self: Collector[B],
+        envs: Envs | Callable[[], Envs],
+        policy: Policy[ActBatchProtocol[Any, Any]],
+        *,
+        rollout: type[B],
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        envs: Envs | Callable[[], Envs],
+        policy: Policy[A],
+        record: Callable[[B, A], R_co],
+        *,
+        rollout: type[B],
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Collector[B],
+        envs: Envs | Callable[[], Envs],
+        policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]],
+        *,
+        state: Any,
+        rollout: type[B],
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        envs: Envs | Callable[[], Envs],
+        policy: RecurrentPolicy[AS],
+        record: Callable[[B, AS], R_co],
+        *,
+        state: Any,
+        rollout: type[B],
+        infos: Sequence[str] = ...,
+        timeout: float | None = ...,
+    ) -> None: ...
     def __init__(
         self,
         envs: Any,
@@ -130,6 +181,7 @@ class Collector(Generic[R_co]):
         record: Any = None,
         *,
         state: Any = None,
+        rollout: Any = RolloutBatch,
         infos: Sequence[str] = (),
         timeout: float | None = None,
     ) -> None:
@@ -139,6 +191,7 @@ class Collector(Generic[R_co]):
         require_rows(self._vector.envs.single_observation_space)
         self._policy = policy
         self._record: Callable[[Any, Any], Any] | None = record
+        self._rollout: RolloutClass = rollout_class(rollout, recurrent=state is not None)
         self._infos = Infos(infos)
         self._info: Any = None
         self._initial_state: Any = None
@@ -350,7 +403,7 @@ class Collector(Generic[R_co]):
             count = min(steps - before, _BLOCK)
             block = self._spare if reuse else None
             if block is None or block.steps != count:
-                one = reuse and count == 1 and not self._infos.names
+                one = reuse and count == 1 and not self._infos.names and self._rollout.cls is RolloutBatch
                 block = OneStep(self.num_envs) if one else self._block(count)
             if reuse:
                 self._spare = block
@@ -370,7 +423,7 @@ class Collector(Generic[R_co]):
         return self._random
 
     def _block(self, steps: int) -> Block:
-        return Block(self.num_envs, steps, self._infos, store_output=self._record is not None)
+        return Block(self.num_envs, steps, self._infos, self._rollout, store_output=self._record is not None)
 
     def _gather(
         self, block: Block | OneStep | None, steps: int, policy: Any, quota: NDArray[np.intp] | None = None
@@ -378,12 +431,15 @@ class Collector(Generic[R_co]):
         """Make at most ``steps`` steps, fewer if each environment has ended as many episodes as ``quota`` says."""
         vector, episodes = self._vector, self._episodes
         values, has_infos = current_level() == "values", bool(self._infos.names)
+        optional = block if isinstance(block, Block) and self._rollout.optional else None
         if not vector.goes_on:
             self.reset()
         if block is not None:
             block.position = vector.position
         with no_grad():
             for _ in range(steps):
+                if optional is not None:
+                    optional.before_policy(episodes.lengths(), self._state)
                 out = policy(self._policy_input(vector.obs))
                 act = self._action(out)
                 if block is not None:
@@ -461,33 +517,6 @@ class Collector(Generic[R_co]):
         self.last_stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
 
 
-def evaluate(
-    envs: Envs | Callable[[], Envs],
-    policy: Policy[ActBatchProtocol[Any, Any]],
-    n_episode: int,
-    *,
-    seed: int | None = None,
-    infos: Sequence[str] = (),
-) -> CollectStats:
-    """Reset environments, run ``n_episode`` whole episodes and return their returns and lengths.
-
-    Each environment contributes an equal share, so short episodes are not overrepresented. A Collector of the same
-    environments begins new episodes at its next call.
-
-    Args:
-        envs: Vector of environments, or a function that creates one.
-        policy: Policy that chooses the actions; it is called without gradients.
-        n_episode: Number of episodes.
-        seed: Seed of the first environment; the others get ``seed + 1`` and so on.
-        infos: Names in the info of the environments that the policy gets in ``batch.info``.
-
-    Raises:
-        SizeError: ``n_episode`` is below 1.
-        EnvironmentFailedError: an environment has raised an error.
-    """
-    return Collector(envs, policy, infos=infos).evaluate(n_episode, seed)
-
-
 def warn_of_stats() -> None:
     """Warn that ``stats`` of a collector has been renamed."""
     warnings.warn(
@@ -516,26 +545,6 @@ def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
         raise StructureError(
             f"environment {env} gave {rew[env]} for step {episodes.length(env) + 1} of its episode", "rew"
         )
-
-
-def count_of(value: object, name: str) -> int:
-    """Return the number of steps or episodes to collect, after checking it.
-
-    Raises:
-        SizeError: ``value`` is not a whole number, or is below 1 or above the number of rows that an array can hold.
-    """
-    return require_at_most(MOST_ROWS, require_at_least(1, value, name), name)
-
-
-def require_one_of(n_step: int | None, n_episode: int | None) -> None:
-    """Raise an error unless exactly one of ``n_step`` and ``n_episode`` is given."""
-    if (n_step is None) == (n_episode is None):
-        raise SettingError("pass either n_step or n_episode: the number of steps or of episodes to collect")
-
-
-def episode_quotas(count: int, envs: int) -> NDArray[np.intp]:
-    """Return the number of episodes for each environment, distributed as evenly as possible."""
-    return (count + np.arange(envs)[::-1]) // envs
 
 
 def _next_state(out: Any, first: Any, begins: Any) -> Any:

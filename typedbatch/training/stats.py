@@ -70,6 +70,10 @@ class Episodes:
         """Return the number of steps so far in the current episode of an environment."""
         return self._steps - self._began[env]
 
+    def lengths(self) -> NDArray[np.int64]:
+        """Return the number of steps so far in the current episode of each environment."""
+        return self._steps - np.array(self._began, np.int64)
+
     def add(
         self, rew: NDArray[np.float64], left_out: NDArray[np.bool_] | None, ended: NDArray[np.bool_] | None
     ) -> None:

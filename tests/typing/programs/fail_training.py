@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from typedbatch import ActBatch, BatchWithReturns, LogpOldBatch, ObsBatch, PrioBatch, RolloutBatch, convert, extend
-from typedbatch.buffers import VectorReplayBuffer
-from typedbatch.training import Collector, Losses, evaluate, off_policy, on_policy
+from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
+from typedbatch.training import Collector, Losses, ParallelCollector, ParallelEnv, by_env, evaluate, off_policy, on_policy
 
 Envs = VectorEnv[Any, Any, Any]
 Slots = NDArray[np.intp]
@@ -104,10 +104,18 @@ def policies(envs: Envs, env: Env[Any, Any], actor: Actor) -> None:
     Collector(envs, actor)  # E: module-for-policy
     Collector(env, actor.greedy)  # E: one-environment
     Collector(envs, actor.greedy, record)  # E: policy-lacks-what-record-takes
+    Collector(envs, actor.sample, record, rollout=Rollout)  # E: record-of-another-rollout
+    Collector(envs, actor.reads_rewards, rollout=RolloutBatch)  # E: policy-reads-rewards
+    by_env(Collector(envs, actor.greedy).rollout(10))  # E: rollout-without-env-id
     Collector(envs, "greedy")  # E: text-for-policy
     evaluate(envs, actor.reads_rewards, 10)  # E: policy-reads-rewards
     evaluate(envs, actor.greedy)  # E: no-episodes
     evaluate(envs, actor.greedy, 10).maen  # E: misspelt-statistic: maen
+
+
+def several(env: ParallelEnv, actor: Actor) -> None:
+    ParallelCollector(env, {"cat": actor.reads_rewards}).collect({}, 5)  # E: policy-reads-rewards
+    ParallelCollector(env, {"cat": actor.greedy}).collect({"cat": ReplayBuffer[GoalRollout](9)}, 5)  # E: buffer-of-goals
 
 
 def collecting(envs: Envs, actor: Actor) -> None:

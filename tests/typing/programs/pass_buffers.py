@@ -133,7 +133,7 @@ def reward(achieved: Array, desired: Array) -> Array:
 
 
 HERReplayBuffer[GoalRollout](20, reward, horizon=5, future_k=4, stack_num=1)
-HERVectorReplayBuffer[GoalRollout](20, 2, compute_reward_fn=reward, horizon=5)
+HERVectorReplayBuffer[GoalRollout](20, 2, compute_reward_fn=reward, horizon=5, compute_terminated_fn=np.greater)
 
 batch, indices = buffer.sample(3)
 returns = compute_nstep_return(batch, buffer, indices, array_value, gamma=0.9, n_step=3)

@@ -30,7 +30,10 @@ from typedbatch.training import (
     CollectStats,
     Losses,
     ObsStateBatch,
+    ParallelCollector,
+    ParallelEnv,
     Source,
+    by_env,
     compute_action,
     evaluate,
     off_policy,
@@ -140,6 +143,36 @@ def recurrent(envs: Envs) -> None:
     print(act, state)
 
 
+class Steps(RolloutBatch):
+    env_id: Array
+    state_in: Array
+
+
+class Recurrent(RolloutBatch):
+    state_in: Array
+    state_out: Any
+
+
+def with_columns(envs: Envs, actor: Actor) -> None:
+    def policy(batch: ObsStateBatch) -> ActStateBatch:
+        return ActStateBatch(act=batch.obs, state=batch.obs)
+
+    def keep(rollout: Steps, out: ActStateBatch) -> Recurrent:
+        return extend(rollout, Recurrent, state_out=out.state)
+
+    assert_type(Collector(envs, actor.greedy, rollout=Steps).rollout(10), Steps)
+    assert_type(Collector(envs, policy, state=np.zeros(8), rollout=Steps).rollout(10), Steps)
+    assert_type(Collector(envs, policy, keep, state=np.zeros(8), rollout=Steps).rollout(10), Recurrent)
+    rollout = Collector(envs, actor.greedy, rollout=Steps).rollout(10)
+    assert_type(by_env(rollout).batch, Steps)
+    assert_type(by_env(rollout).flat(torch.zeros(2, 5)), Tensor)
+
+
+def several(env: ParallelEnv, actor: Actor) -> None:
+    stats = ParallelCollector(env, {"cat": actor.greedy}).collect({"cat": ReplayBuffer[RolloutBatch](9)}, 5)
+    assert_type(stats["cat"], CollectStats)
+
+
 class Sight(BatchRecord):
     cam: Array
     pos: Array
@@ -165,6 +198,7 @@ def nested(envs: Envs) -> None:
 
     assert_type(Collector(envs, from_record).rollout(10).obs, Sight)
     print(Collector(envs, from_protocol).rollout(10).obs.pos)
+    print(Collector(envs, from_protocol, rollout=RolloutBatch[Array, Sight]).rollout(10).obs.pos)
     assert_type(Collector(envs, from_protocol, keep).rollout(10), SightRollout)
     collector: Collector[RolloutBatch[Array, Sight]] = Collector(envs, from_record)
     collector.collect(VectorReplayBuffer[RolloutBatch[Array, Sight]](100, 8), 100, random=True)
