@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from typedbatch import pytree as pytree
 from typedbatch._active import mypy_plugin_active
 from typedbatch._declaration import SeparateSizes
+from typedbatch._gradient import NoGradient
 from typedbatch._level import checking
 from typedbatch._renamed import former
 from typedbatch._steps import Flag, PerStep, StepsFirst
@@ -85,6 +86,7 @@ __all__ = [
     "ModelOutputBatch",
     "ModelOutputBatchProtocol",
     "MultiAgentBatch",
+    "NoGradient",
     "ObsBatch",
     "ObsBatchProtocol",
     "Obs_co",

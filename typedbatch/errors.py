@@ -156,6 +156,7 @@ Code = Literal[
     "TB201 wrong-dtype",
     "TB202 wrong-kind",
     "TB203 wrong-choice",
+    "TB204 unwanted-gradient",
     "TB301 no-rows",
     "TB302 dimension-conflict",
     "TB303 wrong-shape",

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_origin, overload
 
 from typedbatch._declaration import declare, pydantic_schema
+from typedbatch._gradient import NoGradient
 from typedbatch._ops.splitting import Rng
 from typedbatch._steps import Flag, PerStep, StepsFirst
 from typedbatch._typing import Act_co, Array, ArrayOrTensor, Distribution, Index, K_co, Obs_co, with_defaults
@@ -302,7 +303,7 @@ class BatchWithReturnsProtocol(RolloutBatchProtocol[K_co, Obs_co, Act_co], Proto
     """Transitions with their returns."""
 
     @property
-    def returns(self) -> Annotated[K_co, PerStep]:
+    def returns(self) -> Annotated[K_co, PerStep, NoGradient]:
         """Discounted return from each step on, ``(N,)``."""
         ...
 
@@ -311,7 +312,7 @@ class BatchWithAdvantagesProtocol(BatchWithReturnsProtocol[K_co, Obs_co, Act_co]
     """Transitions with returns, advantages and state values."""
 
     @property
-    def adv(self) -> Annotated[K_co, PerStep]:
+    def adv(self) -> Annotated[K_co, PerStep, NoGradient]:
         """Advantage of each action, ``(N,)``."""
         ...
 
@@ -325,6 +326,6 @@ class LogpOldProtocol(BatchWithAdvantagesProtocol[K_co, Obs_co, Act_co], Protoco
     """Transitions for PPO, with the log-probability of the actions under the policy that collected them."""
 
     @property
-    def logp_old(self) -> Annotated[K_co, PerStep]:
+    def logp_old(self) -> Annotated[K_co, PerStep, NoGradient]:
         """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""
         ...

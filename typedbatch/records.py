@@ -17,6 +17,7 @@ from typing_extensions import Format, dataclass_transform, get_annotations
 
 from typedbatch._closed import ClosedBatch
 from typedbatch._declaration import declare, number_fields, object_fields
+from typedbatch._gradient import NoGradient
 from typedbatch._names import nearest
 from typedbatch._ops import construct, copying
 from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows, lists_to_arrays
@@ -305,14 +306,14 @@ class PrioBatch(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co
 class BatchWithReturns(RolloutBatch[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions with their returns."""
 
-    returns: Annotated[K_co, PerStep]
+    returns: Annotated[K_co, PerStep, NoGradient]
     """Discounted return from each step on, ``(N,)``."""
 
 
 class BatchWithAdvantages(BatchWithReturns[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions with returns, advantages and state values."""
 
-    adv: Annotated[K_co, PerStep]
+    adv: Annotated[K_co, PerStep, NoGradient]
     """Advantage of each action, ``(N,)``."""
     v_s: Annotated[K_co, PerStep]
     """Value estimate of ``obs``, ``(N,)``."""
@@ -321,5 +322,5 @@ class BatchWithAdvantages(BatchWithReturns[K_co, Obs_co, Act_co], Generic[K_co, 
 class LogpOldBatch(BatchWithAdvantages[K_co, Obs_co, Act_co], Generic[K_co, Obs_co, Act_co]):
     """Transitions for PPO, with the log-probability of the actions under the policy that collected them."""
 
-    logp_old: Annotated[K_co, PerStep]
+    logp_old: Annotated[K_co, PerStep, NoGradient]
     """Log-probability of ``act`` under the collecting policy, in nats, ``(N,)``."""

@@ -280,3 +280,24 @@ def test_audit_is_a_number_or_an_audit(learner, value, error):
     collector = Collector(gym.make_vec("CartPole-v1", 2, vectorization_mode="sync"), policy)
     with pytest.raises(error, match="audit"):
         on_policy(collector, learner, n_step=8, epoch_steps=8, epochs=1, audit=value)
+
+
+def test_an_error_in_a_check_is_a_note_and_not_one_of_the_update(monkeypatch):
+    from typedbatch.audit.checks.broadcasts import AllRows
+
+    def fail(self: Any, operation: Any) -> None:
+        raise RuntimeError("unsupported")
+
+    monkeypatch.setattr(AllRows, "operation", fail)
+    ppo = ActorCritic()
+    report = audit(ppo.update, ppo.batch(), replay=False)
+    assert report.findings == []
+    assert [str(note) for note in report.notes] == [
+        "[TB513 check-failed] the check AllRows failed by RuntimeError: unsupported"
+    ]
+
+
+def test_modules_without_memory_are_left_alone():
+    ppo = ActorCritic()
+    ppo.skeleton = torch.nn.Linear(2, 2, device="meta")  # type: ignore[attr-defined]
+    assert audit(ppo.update, ppo.batch()).notes == []

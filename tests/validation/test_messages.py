@@ -20,6 +20,7 @@ from typedbatch import (
     Batch,
     BatchRecord,
     Finite,
+    NoGradient,
     RolloutBatch,
     RolloutBatchProtocol,
     SchemaError,
@@ -30,6 +31,11 @@ from typedbatch import (
 from typedbatch._names import nearest
 from typedbatch.errors import Code
 from typedbatch.naming import NAMES, rename
+
+
+class Target(BatchRecord):
+    obs: Tensor
+    returns: Annotated[Tensor, NoGradient]
 
 
 class Camera(BatchRecord):
@@ -138,6 +144,16 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         Step,
         "structure",
         ["batch.obs.mode  str of another value, expected one of 'day', 'night'  [TB203 wrong-choice]"],
+    ),
+    "gradient": (
+        Target(obs=torch.zeros(4), returns=torch.zeros(4, requires_grad=True)),
+        Target,
+        "structure",
+        [
+            "batch.returns  torch f32[4] that requires a gradient, expected a tensor without a gradient",
+            "               [TB204 unwanted-gradient]",
+            "               detach() it, or compute it under torch.no_grad(), since a loss must not change it",
+        ],
     ),
     "no rows": (
         step(rew=np.array(1, np.float32)),

@@ -20,6 +20,7 @@ AuditCode: TypeAlias = Literal[
     "TB510 suspect-values",
     "TB511 replay-differs",
     "TB512 broken-stage",
+    "TB513 check-failed",
 ]
 """Code of a finding; docs/errors has a page for each."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -155,30 +155,35 @@ class Trace:
                 stack.callback(handle.remove)
             stack.enter_context(_Mode(self))
             yield
-        for check in self.checks:
-            check.end()
+        self._tell("end")
         self.report.reads.update(self.origins.table())
 
     def _read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         for check in self._of_reads:
-            check.read(batch, name, value, tag)
+            self._run(check, check.read, batch, name, value, tag)
 
     def _tell(self, event: str, *values: Any) -> None:
         for check in self.checks:
-            getattr(check, event)(*values)
+            self._run(check, getattr(check, event), *values)
+
+    def _run(self, check: Check, examine: Callable[..., None], *values: Any) -> None:
+        """Call a check. An error in it must not become one of the update, and is noted."""
+        try:
+            examine(*values)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
+            text = f"the check {type(check).__name__} failed by {type(error).__name__}: {error}"
+            self.found("TB513 check-failed", text, place="", is_certain=False)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if threading.get_ident() == self._thread:
-            for check in self.checks:
-                check.step(optimizer)
+            self._tell("step", optimizer)
             self.is_stepping = True
 
     def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if threading.get_ident() == self._thread:
             self.steps += 1
             self.is_stepping = False
-            for check in self.checks:
-                check.stepped(optimizer)
+            self._tell("stepped", optimizer)
 
     def _before_call(self, module: nn.Module, _: Any) -> None:
         if threading.get_ident() == self._thread:
@@ -191,8 +196,7 @@ class Trace:
         """Tell the checks of one or several losses."""
         for part in loss if isinstance(loss, (list, tuple)) else [loss]:
             if isinstance(part, Tensor) and part.grad_fn is not None:
-                for check in self.checks:
-                    check.backward(part)
+                self._tell("backward", part)
         self.backwards += 1
 
     def ran(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
@@ -220,7 +224,10 @@ class Trace:
             self.compares_ids = True
         operation = Operation(name, args, kwargs, tensors, tags, out)
         for check in self._of_operations:
-            check.operation(operation)
+            try:
+                check.operation(operation)
+            except Exception:  # noqa: BLE001  # It is called again, to say what failed.
+                self._run(check, check.operation, operation)
 
     def _tag_parts(self, call: Any, tags: list[Tag], tensors: list[Any], out: Any) -> None:
         """Tag the tensors of a tuple: the parts of a split, or several results."""

@@ -11,7 +11,7 @@ from typing import Protocol
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from typedbatch.posttraining.records import Ids, Mask, Objects, PerToken, Row
+from typedbatch.posttraining.records import FixedPerToken, Ids, Mask, Objects, PerToken, Row
 from typedbatch.protocols import BatchProtocol
 
 
@@ -65,12 +65,12 @@ class PolicyLossProtocol(BatchProtocol, Protocol):
     """
 
     @property
-    def old_logp(self) -> PerToken:
+    def old_logp(self) -> FixedPerToken:
         """Log-probability of each token under the trainer's weights before the first update."""
         ...
 
     @property
-    def advantages(self) -> PerToken:
+    def advantages(self) -> FixedPerToken:
         """Advantage of each token."""
         ...
 
@@ -84,7 +84,7 @@ class ReferenceProtocol(PolicyLossProtocol, Protocol):
     """Fields of a policy loss with a penalty for the distance to a reference model."""
 
     @property
-    def ref_logp(self) -> PerToken:
+    def ref_logp(self) -> FixedPerToken:
         """Log-probability of each token under the reference model."""
         ...
 
@@ -98,7 +98,7 @@ class ValueLossProtocol(BatchProtocol, Protocol):
         ...
 
     @property
-    def returns(self) -> PerToken:
+    def returns(self) -> FixedPerToken:
         """Value target at each token."""
         ...
 

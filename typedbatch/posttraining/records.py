@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from typedbatch._gradient import NoGradient
 from typedbatch.records import BatchRecord
 from typedbatch.rules import Finite
 
@@ -23,6 +24,7 @@ Row: TypeAlias = Float[Tensor, "N"]
 Ids: TypeAlias = Int[Tensor, "N R"]
 Mask: TypeAlias = Bool[Tensor, "N R"]
 PerToken: TypeAlias = Annotated[Float[Tensor, "N R"], Finite]
+FixedPerToken: TypeAlias = Annotated[Float[Tensor, "N R"], Finite, NoGradient]
 
 
 class Prompts(BatchRecord):
@@ -45,7 +47,7 @@ class Rollouts(Prompts):
     """True where there is a token."""
     loss_mask: Mask
     """True where a token counts in the loss, as it was sampled by the policy and is not part of a tool's output."""
-    rollout_logp: PerToken | None = None
+    rollout_logp: FixedPerToken | None = None
     """Log-probability of each token under the sampler that drew it, in nats."""
     response_length: Int[Tensor, "N"] | None = None
     """Number of tokens of each response."""
@@ -58,24 +60,24 @@ class Rollouts(Prompts):
 class Scored(Rollouts):
     """Rollouts with rewards."""
 
-    rewards: Annotated[Row, Finite]
+    rewards: Annotated[Row, Finite, NoGradient]
     """Reward of each sample."""
 
 
 class Ready(Scored):
     """Scored rollouts with every field that a policy-gradient loss may read."""
 
-    old_logp: PerToken
+    old_logp: FixedPerToken
     """Log-probability of each token under the trainer's weights before the first update, in nats."""
-    advantages: PerToken
+    advantages: FixedPerToken
     """Advantage of each token. An advantage per sample is repeated at each token of the sample."""
-    ref_logp: PerToken | None = None
+    ref_logp: FixedPerToken | None = None
     """Log-probability of each token under the reference model, in nats."""
     values: PerToken | None = None
     """Predicted values of the critic."""
-    returns: PerToken | None = None
+    returns: FixedPerToken | None = None
     """Value targets for the critic."""
-    is_weights: Annotated[Float[Tensor, "N R"], Ge(0)] | None = None
+    is_weights: Annotated[Float[Tensor, "N R"], Ge(0), NoGradient] | None = None
     """Importance weight of each token, for samples from older weights or a different engine."""
 
 

@@ -44,6 +44,7 @@ from typedbatch.schema.size_conflicts import Size, Votes, conflicts, key_in, sho
 _ABSENT, _UNREADABLE = object(), object()
 _ODD_CLASS = "its class does not act as it should; does its __init__ call super().__init__()?"
 _IN_META = "meta goes with the batch as a whole: batch.meta[...] = ..., or meta= of the constructor"
+_DETACH = "detach() it, or compute it under torch.no_grad(), since a loss must not change it"
 _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
 
 _ONE_ROW = "one row keeps its rows as batch[i:i+1]"
@@ -296,6 +297,9 @@ class Explainer:
             if option.dtypes is not None and not option.dtypes[value.dtype]:
                 has = f"dtype {names_of(value.dtype)[-1]}"
                 self.report(path, "TB201 wrong-dtype", option.dtypes.words, has, self.proposals.cast(option, path))
+            if option.no_gradient and value.requires_grad:
+                got = f"{describe(value)} that requires a gradient"
+                self.report(path, "TB204 unwanted-gradient", "a tensor without a gradient", got, _DETACH)
             self.shape(option, value, path, computed)
 
     def batch(self, option: Option, value: Any, path: Path) -> None:

@@ -37,6 +37,7 @@ class Option:
         own_sizes: Whether named sizes in a nested batch, other than the rows, are local to it.
         choices: Values of a ``Literal``; empty for any value.
         rules: Rules on the values, checked at the level ``"values"`` only.
+        no_gradient: Whether a tensor that requires a gradient is refused.
     """
 
     kind: Kind
@@ -48,6 +49,7 @@ class Option:
     own_sizes: bool = False
     choices: tuple[object, ...] = ()
     rules: tuple[Rule, ...] = ()
+    no_gradient: bool = False
 
     def __str__(self) -> str:
         if self.choices:

@@ -346,6 +346,8 @@ class Body:
         if option.kind in (ARRAY, TENSOR):
             if option.dtypes is not None:
                 self.dtype(option, option.dtypes, value)
+            if option.no_gradient:
+                self.refuse(f"{value}.requires_grad")
             self.shape(option, f"{value}.shape")
         elif option.kind is DISTRIBUTION:
             self.shape(option, f"{value}.batch_shape")

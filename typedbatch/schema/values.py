@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from typedbatch._declaration import SeparateSizes
+from typedbatch._gradient import has_no_gradient
 from typedbatch._report import cut
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, RAGGED, TENSOR, Kind
 from typedbatch._typing import ArrayOrTensor, Distribution
@@ -37,7 +38,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
         DeclarationError: the annotation cannot be checked, or is never true of a field.
     """
     hint, metadata = bare(hint)
-    shared, own_sizes = tuple(rules_in(metadata)), SeparateSizes in metadata
+    shared, own_sizes, no_gradient = tuple(rules_in(metadata)), SeparateSizes in metadata, has_no_gradient(metadata)
     if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # an array or tensor of any shape
         return Option(ARRAY, shape=shape_of_text("..."), rules=shared), Option(TENSOR, shape=shape_of_text("..."))
     out: list[Option] = []
@@ -49,7 +50,11 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
         anything |= kind is Any or kind is object or kind is Final
         if anything and rules:
             raise DeclarationError("rules need a kind of value that they apply to, as in Annotated[Array, Finite]")
-        out += (replace(option, rules=rules) if rules else option for option in _options(kind, nested))
+        refuses = no_gradient or has_no_gradient(metadata)
+        out += (
+            replace(option, rules=rules, no_gradient=refuses and option.kind is TENSOR) if rules or refuses else option
+            for option in _options(kind, nested)
+        )
         own_sizes |= SeparateSizes in metadata
     if own_sizes:
         out = [replace(option, own_sizes=option.schema is not None) for option in out]

@@ -28,7 +28,8 @@ class Ratio(Check):
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._has_learned = False
-        self._parameters = [p for module in trace.objects.modules.values() for p in module.parameters()]
+        parameters = (p for module in trace.objects.modules.values() for p in module.parameters())
+        self._parameters = [parameter for parameter in parameters if not parameter.is_meta]
         self._sums = self._sum_parameters()
 
     @override
