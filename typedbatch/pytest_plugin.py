@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from typedbatch._level import current_level, set_default
+from typedbatch._level import default_level, set_default
 from typedbatch._ops.differences import differences
 from typedbatch._tree.kinds import Tree
 from typedbatch.errors import SettingError
@@ -21,7 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("typedbatch").addoption(
         "--typedbatch",
         metavar="LEVEL",
-        help="level of validate() and @checked in this run: off, structure or values (default: TYPEDBATCH_CHECK)",
+        help="level of validate() and @checked in this run: off, structure, values or values:first=256 "
+        "(default: TYPEDBATCH_CHECK)",
     )
 
 
@@ -44,7 +45,7 @@ def _set_level(config: pytest.Config) -> None:
     level = getattr(config.known_args_namespace, "typedbatch", None) or config.getoption("typedbatch", None)
     if level is None or _previous_level in config.stash:
         return
-    config.stash[_previous_level] = current_level()
+    config.stash[_previous_level] = default_level()
     try:
         set_default(level, "--typedbatch")
     except SettingError as error:
@@ -52,7 +53,7 @@ def _set_level(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str | None:
-    level = current_level()
+    level = default_level()
     return None if level == "structure" else f"typedbatch: {level}"
 
 

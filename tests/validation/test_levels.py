@@ -11,9 +11,22 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.validation.helpers import Array
-from typedbatch import Batch, BatchRecord, Finite, SchemaError, checked, checking, conforms, convert, extend, validate
+from typedbatch import (
+    Batch,
+    BatchRecord,
+    Finite,
+    SchemaError,
+    checked,
+    checking,
+    conforms,
+    convert,
+    extend,
+    rule,
+    validate,
+)
 from typedbatch.errors import SettingError
 
 
@@ -184,3 +197,78 @@ def test_a_mistake_in_the_environment_is_not_passed_over():
     env = {**os.environ, "TYPEDBATCH_CHECK": "vlaues"}
     run = subprocess.run([sys.executable, "-c", "import typedbatch"], env=env, capture_output=True, text=True)
     assert "TYPEDBATCH_CHECK is 'vlaues'; the levels are 'off', 'structure', 'values'" in run.stderr
+
+
+# ---- the first rows ------------------------------------------------------------------------------------------------
+
+
+class Weighted(BatchRecord):
+    rew: Annotated[NDArray[np.float64], Finite]
+    weight: NDArray[np.float64]
+
+    @rule("weights are not negative")
+    def not_negative(self) -> Any:
+        return self.weight >= 0
+
+    @rule("weights sum to 1")
+    def sum_to_one(self) -> Any:
+        return bool(abs(self.weight.sum() - 1) < 1e-6)
+
+
+def weighted(rows: int, *, wrong: int | None = None) -> Weighted:
+    rew, weight = np.ones(rows), np.full(rows, 1 / rows)
+    if wrong is not None:
+        rew[wrong], weight[wrong] = np.nan, -1.0
+    return Weighted(rew=rew, weight=weight)
+
+
+def test_values_of_the_first_rows_alone_are_read():
+    with checking("values", first=4):
+        validate(weighted(8), Weighted)
+        validate(weighted(8, wrong=6), Weighted)
+        with pytest.raises(SchemaError) as caught:
+            validate(weighted(8, wrong=2), Weighted)
+    assert [(problem.path, problem.code) for problem in caught.value.problems] == [
+        ("rew", "TB401 wrong-values"),
+        ("", "TB402 broken-rule"),
+    ]
+    assert "not so in 1 of 4 rows" in caught.value.problems[1].got
+
+
+def test_a_rule_for_the_whole_batch_is_tried_if_there_are_no_more_rows():
+    batch = weighted(4)
+    batch.weight = batch.weight * 2
+    with checking("values", first=4), pytest.raises(SchemaError, match="weights sum to 1"):
+        validate(batch, Weighted)
+    with checking("values", first=3):
+        validate(batch, Weighted)
+
+
+def test_the_first_rows_in_an_inner_block():
+    with checking("values", first=2):
+        with checking("values"), pytest.raises(SchemaError):
+            validate(weighted(8, wrong=6), Weighted)
+        validate(weighted(8, wrong=6), Weighted)
+
+
+@pytest.mark.parametrize("first", [0, -1, 2.5, True, "4"])
+def test_a_number_of_rows(first):
+    with pytest.raises(SettingError, match="first= must be a number of rows from 1"), checking("values", first=first):
+        pass
+
+
+def test_first_is_for_values():
+    with pytest.raises(SettingError, match="first= is for the level 'values'"), checking("structure", first=4):
+        pass
+
+
+def test_the_variable_of_the_environment_takes_a_number_of_rows():
+    code = "from typedbatch._level import current_level, rows_to_check; print(current_level(), rows_to_check())"
+    for text, expected in (("values:first=16", "values 16"), ("values", "values None")):
+        environment = {**os.environ, "TYPEDBATCH_CHECK": text}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == expected
+    for text, words in (("values:first=x", "must be a whole number"), ("off:first=4", "is for the level 'values'")):
+        environment = {**os.environ, "TYPEDBATCH_CHECK": text}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+        assert words in run.stderr

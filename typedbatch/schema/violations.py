@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from typedbatch._level import rows_to_check
+from typedbatch._ops.indexing import take_basic
 from typedbatch._report import cut
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NUMBER, RAGGED, SCALAR, TENSOR
-from typedbatch._tree.lengths import leaves
-from typedbatch.errors import Problem
+from typedbatch._tree.lengths import count_rows, leaves
+from typedbatch.errors import Problem, TypedBatchError
 from typedbatch.records import view
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.explain import alternatives_taken, distance
@@ -35,6 +38,7 @@ class _Rules:
     def __init__(self, batch: Any, root: Schema) -> None:
         self.root: str = root.name
         self.taken = alternatives_taken(batch, root)
+        self.first: int | None = rows_to_check()
         self.seen: set[tuple[int, int]] = set()
         """The batches already checked, by the ids of fields and schema: a batch may occur several times."""
 
@@ -49,7 +53,7 @@ class _Rules:
                 yield from self.in_field(fields[field.name], field, child(path, field.name))
         for rule in schema.rules:
             hint = f"the rule {schema.name}.{rule.name}"
-            wrong = _failures(rule, view(batch, schema.target))
+            wrong = self.failures(rule, view(batch, schema.target))
             if isinstance(wrong, str):
                 yield Problem(path, "TB403 rule-raised", rule.words, wrong, self.root, hint)
             elif wrong is not None:
@@ -59,6 +63,16 @@ class _Rules:
                     got = f"not so in {wrong.count} of {wrong.total} {unit}: {rule.words}{wrong.where}"
                 hint += f"  {wrong.rows}" if wrong.rows else ""
                 yield Problem(path, "TB402 broken-rule", rule.words, got, self.root, hint)
+
+    def failures(self, rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
+        """Evaluate a rule, for the first rows alone if there are more than the level says.
+
+        A single answer is not used then, since it is for all rows.
+        """
+        cut_values = values if self.first is None else _first_rows(values, self.first)
+        wrong = _failures(rule, cut_values)
+        is_whole = isinstance(wrong, _Wrong) and wrong.total is None
+        return None if cut_values is not values and (is_whole or isinstance(wrong, str)) else wrong
 
     def in_field(self, value: Any, field: Field, path: str) -> Iterator[Problem]:
         kind = KINDS[type(value)]
@@ -80,7 +94,7 @@ class _Rules:
                 found = ((f"{path}.{name}", leaf) for name, leaf in leaves(value.__dict__))
                 values = [(where, leaf) for where, leaf in found if KINDS[type(leaf)] in (ARRAY, TENSOR, SCALAR)]
             for where, leaf in values:
-                wrong = _failures(rule, leaf)
+                wrong = self.failures(rule, leaf)
                 if isinstance(wrong, str):
                     yield Problem(where, "TB403 rule-raised", rule.words, wrong, self.root)
                 elif wrong is not None:
@@ -108,6 +122,18 @@ class _Wrong:
     where: str = ""
     dims: int = 0
     rows: str = ""
+
+
+def _first_rows(values: Any, first: int) -> Any:
+    """Return the first rows of an array, a tensor or a batch, or the value itself if it has no more."""
+    kind = KINDS[type(values)]
+    if kind is BATCH:
+        with suppress(TypedBatchError):  # A batch with a scalar has no rows.
+            if (count_rows(values.__dict__) or 0) > first:
+                return take_basic(values, slice(first))
+        return values
+    has_more = kind in (ARRAY, TENSOR) and values.ndim > 0 and values.shape[0] > first
+    return values[:first] if has_more else values
 
 
 def _failures(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
