@@ -6,6 +6,7 @@ import argparse
 
 import torch
 
+from .audits import measure_audits
 from .branches import measure_branches
 from .buffers import buffer_memory, measure_buffers
 from .checking import measure_checking
@@ -35,7 +36,7 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "branches",
-    "growth", "ragged", "meta", "posttraining",
+    "growth", "ragged", "meta", "posttraining", "audit",
 )  # fmt: skip
 
 
@@ -104,6 +105,8 @@ def main() -> int:
     if arguments.only in "posttraining":
         for size, rows in measure_posttraining():
             report.posttraining(size, rows)
+    if arguments.only in "audit":
+        report.audits([*measure_audits()])
     report.summary()
     return int(wrong)
 

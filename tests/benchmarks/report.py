@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .audits import BAR as AUDIT_BAR
+from .audits import Audited
 from .branches import COUNTS, GROWTH_BAR, Branches
 from .buffers import ENVS, MEMORY_BAR, Row
 from .checking import BAR as CHECKING_BAR
@@ -124,6 +126,17 @@ class Report:
         title = f"collectors: {STEPS} steps of each environment; the floor is a loop that writes arrays"
         table = self._table(title, "operation", "floor, us", "typedbatch", "bar", "tianshou")
         self._add_rows(table, "training", rows)
+        self._print(table)
+
+    def audits(self, rows: list[Audited]) -> None:
+        table = self._table(
+            "updates under an audit; the floor is a plain update", "update", "floor, ms", "traced", "bar"
+        )
+        for row in rows:
+            missed = row.ratio.median > AUDIT_BAR
+            if missed:
+                self.missed.setdefault("audit", []).append(row.name)
+            table.add_row(row.name, f"{row.floor * 1e3:.1f}", _own(row.ratio, missed), f"{AUDIT_BAR:.2f}")
         self._print(table)
 
     def trained(self, title: str, rows: list[Trained]) -> None:

@@ -273,7 +273,7 @@ class _Mode(TorchFunctionMode):
             name = getattr(func.__self__, "__name__", "")
             if name not in _OF_ATTRIBUTES:
                 return func(*args, **kwargs)
-        elif name in IGNORED:
+        elif name in IGNORED or (name[-1:] == "_" and args and type(args[0]) is nn.Parameter):
             return func(*args, **kwargs)
         elif name == "backward":
             self._trace.before_backward(args[0] if args else kwargs.get("tensors"))

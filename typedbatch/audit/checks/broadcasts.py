@@ -119,7 +119,7 @@ class SampledRows(Check):
     def sampled(self, batch: Any, buffer: Any, slots: Any) -> None:
         with untraced():
             mine = np.asarray(leaf_to_numpy(Batch.get(batch, "act")))
-            theirs = np.asarray(leaf_to_numpy(buffer[slots].get("act")))
+            theirs = np.asarray(leaf_to_numpy(buffer.get(slots, "act", stack_num=1)))
             is_same = mine.shape == theirs.shape and np.array_equal(mine, theirs.astype(mine.dtype))
         if mine.dtype != object and not is_same:
             self.trace.found(
