@@ -40,8 +40,6 @@ class Objects:
         """Objects of the user's own classes, whose attributes may change in an update."""
         self.stateful: list[Any] = []
         """Objects with ``state_dict`` and ``load_state_dict`` other than modules and optimizers."""
-        self.buffers: list[Any] = []
-        """Replay buffers."""
         self.cells: list[CellType] = []
         """Variables of enclosing functions, which a function may assign to."""
         self._seen: dict[int, Any] = {}
@@ -162,8 +160,7 @@ class Objects:
     def _visit_object(self, value: Any, depth: int) -> None:
         from typedbatch.buffers import ReplayBuffer
 
-        if isinstance(value, ReplayBuffer):
-            self.buffers.append(value)
+        if isinstance(value, ReplayBuffer):  # Its columns are large, and are not restored.
             return
         owner = type(value).__module__.split(".")[0]
         if owner in _FOREIGN or not hasattr(value, "__dict__"):

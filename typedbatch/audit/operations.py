@@ -46,7 +46,6 @@ ELEMENTWISE: Final = frozenset(
 DIFFERENCES: Final = frozenset({"sub", "__sub__", "rsub", "__rsub__", "subtract"})
 PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
 SUMS: Final = frozenset({"add", "__add__", "__radd__", "sub", "__sub__", "rsub", "__rsub__", "__iadd__", "add_"})
-REGRESSIONS: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 SMALLER: Final = frozenset({"min", "minimum", "fmin"})
 LARGER: Final = frozenset({"max", "maximum", "fmax"})
 
@@ -73,8 +72,6 @@ PICKING: Final = frozenset({"gather", "__getitem__", "index_select", "take_along
 """Operations whose second tensor says which values are taken."""
 LABELLING: Final = frozenset({"gather", "cross_entropy", "nll_loss", "take_along_dim"})
 """Operations that take or compare the values of given labels."""
-NORMALIZING: Final = frozenset({"softmax", "log_softmax", "logsumexp"})
-SOFTMAXES: Final = frozenset({"softmax"})
 
 
 def dim_of(args: tuple[Any, ...], kwargs: dict[str, Any], default: Any = None) -> Any:

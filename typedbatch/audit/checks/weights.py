@@ -63,28 +63,27 @@ class Weights(Check):
                 self._watch(new, made, tag)
 
     def _find_product(self, operation: Operation) -> None:
-        """Find ``logp * adv``, in a loss without a ratio."""
+        """Find ``logp * adv``: in a loss without a ratio, and with advantages that have a gradient."""
         (one, other), (first, second) = operation.tensors, operation.tags
-        for logp, adv, made, tag in ((one, other, first, second), (other, one, second, first)):
-            is_policy = made.from_model and logp.requires_grad and ("act" in made.names or made.is_of_labels)
-            is_policy = is_policy and not made.has_any(_OUTCOMES)
-            if (
-                is_policy
-                and adv.requires_grad
-                and tag.from_model
-                and tag.has_any(_OUTCOMES)
-                and logp.shape == adv.shape
-            ):
-                self.trace.found(
-                    "TB504 wrong-gradient",
-                    f"the weight of a log-probability, from {listed(tag.names)}, has a gradient for "
-                    f"{listed(tag.models)}; detach it, as the loss of the policy must not train the critic",
-                )
-        for new, made, adv, tag in ((one, first, other, second), (other, second, one, first)):
-            if not tag.is_column(ADVANTAGES) or adv.requires_grad or made.has_any(OLD_LOGP) or new.shape != adv.shape:
+        if one.shape != other.shape:
+            return
+        for logp, made, adv, tag in ((one, first, other, second), (other, second, one, first)):
+            if not made.from_model or not logp.requires_grad or logp.grad_fn is None:
                 continue
-            if made.from_model and new.requires_grad and new.grad_fn is not None:
-                self._watch(new, made, tag)
+            if adv.requires_grad:
+                self._find_gradient(made, tag)
+            elif tag.is_column(ADVANTAGES) and not made.has_any(OLD_LOGP):
+                self._watch(logp, made, tag)
+
+    def _find_gradient(self, made: Tag, tag: Tag) -> None:
+        """Report a gradient of what weighs a log-probability."""
+        is_policy = ("act" in made.names or made.is_of_labels) and not made.has_any(_OUTCOMES)
+        if is_policy and tag.from_model and tag.has_any(_OUTCOMES):
+            self.trace.found(
+                "TB504 wrong-gradient",
+                f"the weight of a log-probability, from {listed(tag.names)}, has a gradient for {listed(tag.models)}; "
+                "detach it, as the loss of the policy must not train the critic",
+            )
 
     def _watch(self, new: Tensor, made: Tag, tag: Tag) -> None:
         weighed = _Weighed(here(), made, tag)
