@@ -14,7 +14,7 @@ from torch.nn import functional
 from tests.audit.programs import ActorCritic, Q, Speaker, Step, Tokens, put
 from typedbatch import Batch, BatchRecord, RolloutBatch, objects
 from typedbatch.audit import Report, audit
-from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer
+from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, compute_episodic_return
 from typedbatch.rows import groups
 from typedbatch.training import add_nstep
 
@@ -458,6 +458,52 @@ def test_a_bonus_for_new_observations_is_no_value():
     for parameter in fixed.parameters():
         parameter.requires_grad_(False)
     assert audit(update, learner.batch()).findings == []
+
+
+def test_the_value_after_a_step_is_that_of_the_next_observation():
+    def bootstrap(self: Any, batch: Any) -> Any:
+        with torch.no_grad():
+            return 0.99 * ~batch.terminated * self.target(batch.obs).max(-1).values
+
+    learner = put(Q(), "bootstrap", bootstrap)
+    says(audit(learner.update, learner.batch()), "TB508 wrong-target", "comes from obs, not obs_next")
+
+
+def test_values_after_the_steps_are_not_those_before_them():
+    learner, rollout = Q(), Q().batch().to_numpy()
+
+    def update(batch: Any, nxt: str) -> None:
+        with torch.no_grad():
+            now, after = (learner.net(torch.as_tensor(batch[name]))[:, 0].numpy() for name in ("obs", nxt))
+        returns, _ = compute_episodic_return(batch, v_s_=after, v_s=now)
+        learner.optim.zero_grad()
+        functional.mse_loss(learner.net(torch.as_tensor(batch.obs))[:, 0], torch.as_tensor(returns).float()).backward()
+        learner.optim.step()
+
+    assert audit(update, rollout, "obs_next", skip=["wrong-network"]).findings == []
+    report = audit(update, rollout, "obs", skip=["wrong-network"])
+    says(report, "TB508 wrong-target", "given as v_s_, are those of obs")
+
+
+def test_an_update_reads_the_batch_that_it_is_given():
+    ppo = ActorCritic()
+    first = ppo.batch()
+
+    def update(batch: Step) -> None:
+        ppo.update(first)
+
+    says(audit(update, ppo.batch()), "TB505 unread-field", "never reads the batch that it is given")
+
+
+def test_an_update_may_put_its_batch_into_a_buffer():
+    learner = Q()
+    buffer: Any = ReplayBuffer(64, random_seed=0)
+
+    def update(batch: Any) -> None:
+        buffer.extend(batch)
+        learner.update(buffer.sample(32)[0])
+
+    assert audit(update, learner.batch(), replay=False).findings == []
 
 
 def test_the_values_of_a_target_are_those_of_the_slow_copy():

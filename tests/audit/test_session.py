@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 from tests.audit.programs import ActorCritic, Q, put
+from tests.interruptions import Interruption, interrupted
 from typedbatch import ActBatch, Batch, ObsBatch, RolloutBatch
 from typedbatch.audit import Audit, AuditError, AuditWarning, Finding, Report, audit
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer, returns
@@ -23,7 +25,7 @@ from typedbatch.training import Collector, off_policy, on_policy
 PATCHED = [
     (Batch, "__getattribute__"), (Batch, "__getitem__"), (Batch, "__setattr__"), (Batch, "get"), (Batch, "items"),
     (torch, "from_numpy"), (PrioritizedReplayBuffer, "update_weight"), (ReplayBuffer, "get"),
-    (returns, "per_row"), (returns, "compute_nstep_return"),
+    (returns, "per_row"), (returns, "compute_nstep_return"), (returns, "_values"),
 ]  # fmt: skip
 
 
@@ -301,3 +303,17 @@ def test_modules_without_memory_are_left_alone():
     ppo = ActorCritic()
     ppo.skeleton = torch.nn.Linear(2, 2, device="meta")  # type: ignore[attr-defined]
     assert audit(ppo.update, ppo.batch()).notes == []
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_any_line_leaves_nothing_behind():
+    ppo = ActorCritic()
+    batch = ppo.batch()
+    moments = interrupted(lambda: audit(ppo.update, batch, replay=False), 10**9)
+    patched = [(owner, name, vars(owner).get(name)) for owner, name in PATCHED]
+    for moment in {*range(0, 200, 3), *range(200, moments, moments // 60), *range(moments - 200, moments, 3)}:
+        with suppress(Interruption):  # It is lost in the callback of a weak reference.
+            interrupted(lambda: audit(ppo.update, batch, replay=False), moment)
+        assert all(vars(owner).get(name) is value for owner, name, value in patched), moment
+        assert torch.overrides._len_torch_function_stack() == 0, moment  # noqa: SLF001  # torch has no public name
+    assert audit(ppo.update, ppo.batch(), replay=False).findings == []

@@ -53,6 +53,8 @@ class Origins:
         self._reads: dict[tuple[str, str], set[str]] = {}
         self.count: int = 0
         """Number of origins so far."""
+        self.used: set[int] = set()
+        """Numbers of the origins of batches that an operation took."""
         self.blank: set[str] = set()
         """Names of fields of losses whose values are all the same, as those of a required field that is not used."""
         self.computed: set[str] = set()
@@ -203,7 +205,7 @@ class Origins:
 
         def on_use(batch: Any) -> None:
             if threading.get_ident() == thread:
-                self.register(batch)
+                self.used.add(self.register(batch))
 
         def on_write(batch: Any, name: str) -> None:
             if threading.get_ident() == thread:
@@ -221,6 +223,7 @@ class Origins:
     def _watching(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield functions of the library that are replaced by ones that report what they are given or return."""
         update_weight, per_row = PrioritizedReplayBuffer.update_weight, returns.per_row
+        values = vars(returns)["_values"]
         get, values_of, nstep = ReplayBuffer.get, vars(grouping)["values_of"], returns.compute_nstep_return
 
         def writing(buffer: Any, slots: Any, priorities: Any) -> Any:
@@ -230,6 +233,11 @@ class Origins:
         def bootstrapping(values: Any, rew: Any, who: str) -> Any:
             self._tell("bootstrap", values)
             return per_row(values, rew, who)
+
+        def valuing(given: Any, name: str, rew: Any) -> Any:
+            out = values(given, name, rew)
+            self._tell("valued", name, out)
+            return out
 
         def getting(buffer: Any, index: Any, key: str, *args: Any, **kwargs: Any) -> Any:
             value = get(buffer, index, key, *args, **kwargs)
@@ -246,6 +254,7 @@ class Origins:
 
         yield grouping, "values_of", grouped
         yield returns, "compute_nstep_return", returning
+        yield returns, "_values", valuing
         yield PrioritizedReplayBuffer, "update_weight", writing
         yield returns, "per_row", bootstrapping
         yield ReplayBuffer, "get", getting

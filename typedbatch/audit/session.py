@@ -111,16 +111,18 @@ class Audit:
             SettingError: A block of an audit runs already.
             AuditError: There are findings, and ``on_finding`` is ``"raise"``.
         """
-        self._begin(variables_in_call(function, args))
+        before = self._block
         try:
+            self._begin(variables_in_call(function, args), args)
             result = function(*args)
+            self.__exit__(None, None, None)
         except BaseException as error:
-            self.__exit__(type(error), error, error.__traceback__)
+            if self._block is not before:  # An interrupt may come before or after the block, or while it ends.
+                self.__exit__(type(error), error, error.__traceback__)
             raise
-        self.__exit__(None, None, None)
         return result
 
-    def _begin(self, variables: dict[str, Any]) -> None:
+    def _begin(self, variables: dict[str, Any], given: tuple[Any, ...] = ()) -> None:
         if _ACTIVE:
             raise SettingError("an audit runs already; one update cannot be audited twice at once")
         if self.is_done:
@@ -130,10 +132,17 @@ class Audit:
             if kind_of(value) is BATCH:
                 trace.origins.register(value)
                 trace.is_replayed = trace.is_replayed or _is_known(value)
+        trace.given.update(trace.origins.register(value) for value in given if kind_of(value) is BATCH)
         block = trace.recording()
-        block.__enter__()
-        self._trace, self._block = trace, block
-        _ACTIVE.append(self)
+        try:
+            self._trace, self._block = trace, block
+            _ACTIVE.append(self)
+            block.__enter__()
+        except BaseException:
+            self._trace = self._block = None
+            _ACTIVE.clear()
+            block.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -143,13 +152,15 @@ class Audit:
         Raises:
             AuditError: There are findings, and ``on_finding`` is ``"raise"``.
         """
-        block, self._block = self._block, None
-        if block is None or self._trace is None:
+        block, traced = self._block, self._trace
+        if block is None or traced is None:
             return
-        _ACTIVE.clear()
-        self._done += 1
-        traced, self._trace = self._trace, None
-        block.__exit__(kind, error, trace)
+        try:
+            block.__exit__(kind, error, trace)
+        finally:
+            self._block = self._trace = None
+            _ACTIVE.clear()
+            self._done += 1
         before = len(self.report.findings)
         self.report.merge(traced.report)
         self.compares_ids = self.compares_ids or traced.compares_ids

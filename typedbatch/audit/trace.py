@@ -72,6 +72,9 @@ class Check:
     def priorities(self, values: Any) -> None:
         """Examine priorities that are written to a buffer."""
 
+    def valued(self, name: str, values: Any) -> None:
+        """Examine values that generalized advantages are computed from: ``v_s_``, and then ``v_s``."""
+
     def bootstrap(self, values: Any) -> None:
         """Examine values that the library's own functions add to rewards."""
 
@@ -118,6 +121,8 @@ class Trace:
         """Number of backward passes so far."""
         self.called: set[int] = set()
         """Ids of the modules that were called."""
+        self.given: set[int] = set()
+        """Numbers of the origins of the batches that the update was given."""
         self.is_replayed: bool = False
         """Whether the update was given a batch that an earlier one was given, so that the policy has changed since."""
         self.uses_dropout: bool = False

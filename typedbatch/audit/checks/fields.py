@@ -48,6 +48,10 @@ class Reads(Check):
                 text = f"the update reads {listed(names)} of {owner}, but never {listed(unread)}"
                 self.trace.found("TB505 unread-field", text, place="", is_certain=origin in self._learns_from)
             self._find_next_obs(origin, names, there)
+        ignored = self.trace.given - origins.used - set(origins.read)
+        if ignored and self._learns_from - ignored and not self.trace.given - ignored:
+            text = "the update never reads the batch that it is given, and learns from another one"
+            self.trace.found("TB505 unread-field", text, place="")
         if "response_mask" in self._in_losses and not LOSS_MASKS & read and self._masks_differ:
             text = "the loss reads response_mask, which includes tokens of tools, but never loss_mask"
             self.trace.found("TB505 unread-field", text, place="")

@@ -41,6 +41,7 @@ class Targets(Check):
         super().__init__(trace)
         self._targets: list[tuple[str, frozenset[str]]] = []
         self._stepped: set[str] = set()
+        self._after: Any = None
         self._wrong: list[tuple[str, str, frozenset[str], bool]] = []
 
     @override
@@ -64,6 +65,14 @@ class Targets(Check):
                 self.trace.found("TB508 wrong-target", text)
 
     @override
+    def valued(self, name: str, values: Any) -> None:
+        if name == "v_s_":
+            self._after = values
+        elif self._after is not None and len(values) > 1 and np.ptp(values) > 0 and np.array_equal(values, self._after):
+            text = "the values of obs_next, given as v_s_, are those of obs, given as v_s"
+            self.trace.found("TB508 wrong-target", text)
+
+    @override
     def bootstrap(self, values: Any) -> None:
         tag = self.trace.tag_of(values)
         if tag.from_model and tag.has_any(NEXT_OBS):
@@ -74,7 +83,9 @@ class Targets(Check):
         if is_masked and tag.has_any(OBS):
             seen = "obs and obs_next" if tag.has_any(NEXT_OBS) else "obs, not obs_next"
             text = f"the value after the step, in this target, comes from {seen}"
-            self.trace.found("TB508 wrong-target", text, is_certain=False)
+            # The observation of the row after may stand for obs_next; that of the same row may not.
+            is_same = tag.rows is not None and rew.rows is not None and tag.rows.same(rew.rows)
+            self.trace.found("TB508 wrong-target", text, is_certain=is_same and not tag.has_any(NEXT_OBS))
             return
         if not tag.has_any(NEXT_OBS):
             return
