@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 import warnings
+import weakref
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 
 from tests.audit.programs import ActorCritic, Q, put
 from tests.interruptions import Interruption, interrupted
-from typedbatch import ActBatch, Batch, ObsBatch, RolloutBatch
+from typedbatch import ActBatch, Batch, ObsBatch, RolloutBatch, objects
 from typedbatch.audit import Audit, AuditError, AuditWarning, Finding, Report, audit
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer, returns
 from typedbatch.errors import LeafError, SettingError, SizeError
@@ -214,8 +215,72 @@ def test_a_batch_of_arrays_is_followed_into_torch():
 
 def test_a_compiled_function_runs():
     ppo = ActorCritic()
-    ppo.actor = torch.vmap(ppo.actor)  # type: ignore[assignment]
-    assert audit(ppo.update, ppo.batch(), replay=False).findings == []
+    ppo.logp = torch.compile(ppo.logp, backend="eager")  # type: ignore[method-assign]
+    ppo.update(ppo.batch())
+    assert audit(ppo.update, ppo.batch()).findings == []
+    assert "TB502 all-rows" in str(audit(put(ppo, "value", lambda self, obs: self.critic(obs)).update, ppo.batch()))
+
+
+def test_an_update_leaves_the_state_of_one_call():
+    ppo = ActorCritic()
+    calls: list[int] = []
+    batch = ppo.batch()
+
+    def update() -> None:
+        calls.append(len(calls))
+        batch.returns *= 0.5
+        ppo.update(batch)
+
+    before = batch.returns.clone()
+    audit(update)
+    assert calls == [0]
+    assert torch.equal(batch.returns, before * 0.5)
+
+
+@pytest.mark.parametrize("kind", ["async", "generator"])
+def test_an_update_that_does_nothing_when_called_is_refused(kind):
+    async def waits(batch: Any) -> None: ...
+
+    def yields(batch: Any) -> Any:
+        yield
+
+    with pytest.raises(SettingError, match="does nothing when it is called"):
+        audit(waits if kind == "async" else yields, ActorCritic().batch())
+
+
+def test_vary_has_values():
+    ppo = ActorCritic()
+    with pytest.raises(SettingError, match="none for 'micro'"):
+        audit(ppo.update, ppo.batch(), vary={"micro": []})
+
+
+def test_a_batch_that_cannot_be_copied_is_not_changed():
+    ppo = ActorCritic()
+    batch = ppo.batch()
+    batch["locks"] = objects([threading.Lock() for _ in range(32)])
+    batch["response_mask"] = torch.zeros(32, 2, dtype=torch.bool)
+    report = audit(ppo.update, batch)
+    assert report.findings == []
+    assert "cannot be copied" in str(report.notes)
+
+
+def test_a_finished_audit_may_be_inside_another():
+    ppo = ActorCritic()
+    done = Audit(updates=1, on_finding="keep")
+    done.call(ppo.update, ppo.batch())
+    with Audit(on_finding="keep"):
+        done.call(ppo.update, ppo.batch())
+
+
+def test_nothing_is_kept_alive():
+    ppo = ActorCritic()
+    batch = ppo.batch()
+    audit(ppo.update, batch)
+    gone = weakref.ref(batch)
+    model = weakref.ref(ppo.actor)
+    del batch, ppo
+    assert gone() is None
+    assert model() is None
 
 
 def test_an_empty_batch_and_one_row_run():
@@ -306,6 +371,7 @@ def test_modules_without_memory_are_left_alone():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_line_leaves_nothing_behind():
     ppo = ActorCritic()
     batch = ppo.batch()

@@ -1,23 +1,26 @@
-"""Objects that an update uses: modules, optimizers, random generators, and the names by which the user knows them."""
+"""Objects that an update uses: modules and optimizers, and the names by which the user knows them."""
 
 from __future__ import annotations
 
 import functools
-import random
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from types import CellType, FunctionType, MethodType
+from itertools import islice
+from types import CodeType, FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from typedbatch._tree.kinds import Tree
 
 _FOREIGN = ("torch", "numpy", "builtins", "gymnasium", "collections", "typing", "types", "weakref", "logging", "re")
 _DEEPEST = 5
+_MOST = 1000
+"""Largest number of members of a container that are looked at."""
 
 
 class Objects:
@@ -34,14 +37,6 @@ class Objects:
         """Single parameters, and other tensors that are learned, by name: ``"log_alpha"``."""
         self.optimizers: list[Optimizer] = []
         """Optimizers."""
-        self.generators: list[Any] = []
-        """Random generators of torch, numpy and Python."""
-        self.holders: list[Any] = []
-        """Objects of the user's own classes, whose attributes may change in an update."""
-        self.stateful: list[Any] = []
-        """Objects with ``state_dict`` and ``load_state_dict`` other than modules and optimizers."""
-        self.cells: list[CellType] = []
-        """Variables of enclosing functions, which a function may assign to."""
         self._seen: dict[int, Any] = {}
         for name, root in roots.items():
             self._visit(name, root, 0)
@@ -82,10 +77,10 @@ class Objects:
         out: dict[str, dict[str, list[Any]]] = {}
         for name, module in self.modules.items():
             for path, parameter in module.named_parameters():
-                if self._owners[id(parameter)] == (name, part := path.split(".")[0]):
+                if self._owners.get(id(parameter)) == (name, part := path.split(".")[0]):
                     out.setdefault(name, {}).setdefault(part, []).append(parameter)
         for name, tensor in self.tensors.items():
-            if self._owners[id(tensor)] == (name, ""):
+            if self._owners.get(id(tensor)) == (name, ""):
                 out[name] = {"": [tensor]}
         return out
 
@@ -110,7 +105,7 @@ class Objects:
         """Names of two modules whose parameters have the same names and shapes, in both orders."""
         named = self.named_modules
         shapes = {
-            name: tuple((path, tuple(parameter.shape)) for path, parameter in module.named_parameters())
+            name: tuple((path, shape_of(parameter)) for path, parameter in module.named_parameters())
             for name, module in named.items()
         }
         return [(one, other) for one in named for other in named if one != other and shapes[one] == shapes[other] != ()]
@@ -131,18 +126,15 @@ class Objects:
             self._visit_module(name, value, depth)
         elif isinstance(value, Optimizer):
             self.optimizers.append(value)
-        elif isinstance(value, (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)):
-            self.generators.append(value)
         elif isinstance(value, Mapping):
             for key, part in [*value.items()]:
                 self._visit(str(key), part, depth + 1)
         elif isinstance(value, (list, tuple, set, frozenset)):
-            for number, part in enumerate(value):
+            for number, part in enumerate(islice(value, _MOST)):
                 self._visit(f"{name}[{number}]", part, depth + 1)
         elif isinstance(value, (FunctionType, MethodType, functools.partial)):
             if str(getattr(value, "__module__", "")).split(".")[0] in (*_FOREIGN, "typedbatch"):
                 return
-            self.cells += getattr(value, "__closure__", None) or ()
             for key, part in variables_of(value).items():
                 self._visit(key, part, depth + 1)
         else:
@@ -152,7 +144,6 @@ class Objects:
         self.modules.setdefault(name, module)
         if is_own(module):
             hidden = {"_parameters", "_buffers", "_modules"}
-            self.holders.append(module)
             for key, part in vars(module).items():
                 if key not in hidden and not key.endswith("_hooks"):
                     self._visit(key, part, depth + 1)
@@ -160,15 +151,10 @@ class Objects:
     def _visit_object(self, value: Any, depth: int) -> None:
         from typedbatch.buffers import ReplayBuffer
 
-        if isinstance(value, ReplayBuffer):  # Its columns are large, and are not restored.
-            return
         owner = type(value).__module__.split(".")[0]
-        if owner in _FOREIGN or not hasattr(value, "__dict__"):
-            if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
-                self.stateful.append(value)
+        is_foreign = owner in _FOREIGN and not isinstance(value, SimpleNamespace)
+        if is_foreign or isinstance(value, ReplayBuffer) or not hasattr(value, "__dict__"):
             return
-        if owner != "typedbatch":
-            self.holders.append(value)
         for key, part in [*vars(value).items()]:
             self._visit(key.lstrip("_") if key.lstrip("_") else key, part, depth + 1)
 
@@ -191,9 +177,23 @@ def variables_of(function: Any) -> dict[str, Any]:
             out[name] = cell.cell_contents
         except ValueError:  # The variable has no value yet.
             continue
-    names = function.__code__.co_names
+    names = _names_in(function.__code__)
     out.update((name, function.__globals__[name]) for name in names if name in function.__globals__)
+    defaults = function.__defaults__ or ()
+    arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
+    out.update(zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True))
     return {**out, **(function.__kwdefaults__ or {})}
+
+
+def _names_in(code: CodeType) -> list[str]:
+    """Return the global names in a function, and in functions and comprehensions inside of it."""
+    inner = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names_in(part)]
+    return [*code.co_names, *inner]
+
+
+def shape_of(parameter: Any) -> tuple[int, ...]:
+    """Return the shape of a parameter; an empty one for one that gets it at the first call of its module."""
+    return () if is_lazy(parameter) else tuple(parameter.shape)
 
 
 def is_own(module: nn.Module) -> bool:

@@ -68,6 +68,10 @@ MOVING: Final = frozenset(
 """Operations whose result has other rows, or in another order."""
 
 
+SCATTERING: Final = frozenset(
+    {"take", "scatter", "scatter_add", "index_copy", "index_add", "index_put", "masked_scatter", "put"}
+)
+"""Operations that write or take rows at any position."""
 PICKING: Final = frozenset({"gather", "__getitem__", "index_select", "take_along_dim"})
 """Operations whose second tensor says which values are taken."""
 LABELLING: Final = frozenset({"gather", "cross_entropy", "nll_loss", "take_along_dim"})

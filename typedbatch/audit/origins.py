@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,6 +65,10 @@ class Origins:
         """Batches whose fields are of different rows: class, place, rows and identifiers of prompts by path."""
         self.classes: dict[int, list[type]] = {}
         """Classes of the batches of each origin, in the order in which they were read."""
+
+    def close(self) -> None:
+        """Forget the functions that are told of events, which hold what holds this object."""
+        self._tell_read = self._tell = _do_nothing
 
     def table(self) -> dict[str, set[str]]:
         """Return the names of the fields read, by class of batch and function."""
@@ -201,11 +205,13 @@ class Origins:
 
         def on_read(*read: Any) -> None:
             if threading.get_ident() == thread:
-                self.on_read(*read)
+                with suppress(Exception):  # What cannot be followed is not followed; the update goes on.
+                    self.on_read(*read)
 
         def on_use(batch: Any) -> None:
             if threading.get_ident() == thread:
-                self.used.add(self.register(batch))
+                with suppress(Exception):
+                    self.used.add(self.register(batch))
 
         def on_write(batch: Any, name: str) -> None:
             if threading.get_ident() == thread:
@@ -274,6 +280,10 @@ class Origins:
             return out
 
         return tagging
+
+
+def _do_nothing(*_: Any) -> None:
+    """Do nothing."""
 
 
 _NONE = Tag()

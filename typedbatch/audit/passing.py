@@ -14,6 +14,7 @@ from typedbatch.audit.operations import (
     PICKING,
     PRODUCTS,
     REDUCING,
+    SCATTERING,
     dim_of,
 )
 from typedbatch.audit.tags import Columns, Rows, Tag
@@ -60,13 +61,23 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
         models=models,
         columns=_columns_after(call, tags, tensors, out),
         table=_table_after(name, first, tensors[0], out),
-        made_by=first.made_by if is_copy else name,
+        made_by=first.made_by if is_copy or name in ("neg", "__neg__") else name,
         path=path,
         step=max(step if models else 0, *(tag.step for tag in tags)) if step else 0,
         is_scaled=is_scaled,
         is_of_labels=is_of_labels,
+        is_negated=first.is_negated != _negates(call),
         of_rows=not out.ndim and (first.of_rows or (name in REDUCING and first.rows is not None)),
     )
+
+
+def _negates(call: _CALL) -> bool:
+    """Return True if an operation changes the sign of its first tensor."""
+    name, args, _ = call
+    if name in ("neg", "__neg__", "cross_entropy", "nll_loss"):
+        return True
+    numbers = [value for value in args if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    return name in PRODUCTS and any(number < 0 for number in numbers)
 
 
 def part_of(tag: Tag, dim: int, begin: int, end: int) -> Tag:
@@ -87,6 +98,8 @@ def _rows_after(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: A
     if name in ("__getitem__", "index_select"):
         index = args[1] if name == "__getitem__" else _selected(args, kwargs)
         return _indexed(first, index, out) if tags[0].rows is not None else None
+    if name.rstrip("_") in SCATTERING or (name == "gather" and dim_of(args, kwargs) in (0, -args[0].ndim)):
+        return None
     if (name in MOVING and not _keeps_first(name, args, kwargs)) or (
         name in REDUCING and dim_of(args, kwargs) in (0, -args[0].ndim)
     ):
@@ -98,7 +111,7 @@ def _rows_after(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: A
 
 def _keeps_first(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return True if an operation that moves dimensions or values leaves the first dimension as it is."""
-    dims = [value for value in (*args[1:], *kwargs.values()) if isinstance(value, int)]
+    dims = [value for value in (*args[1:], *kwargs.values()) if type(value) is int]
     if name in ("transpose", "swapaxes", "swapdims"):
         return 0 not in dims and -args[0].ndim not in dims
     if name == "permute":

@@ -3,132 +3,175 @@
 from __future__ import annotations
 
 import copy
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from typedbatch._tree.kinds import BATCH, TENSOR, kind_of
-from typedbatch.audit.report import Finding, Report
-from typedbatch.audit.snapshot import Restore
+from typedbatch.audit.child import can_fork, in_child
+from typedbatch.audit.report import Finding
+from typedbatch.audit.roles import ADVANTAGES
 from typedbatch.batch import Batch
 
 _TOLERANCE = 1e-3
 _WIDER = 3
 
-Gradients = list[Tensor]
+
+class Learned(NamedTuple):
+    """The gradients of the first step of each optimizer, and the parameters after the update."""
+
+    gradients: list[Tensor]
+    parameters: list[Tensor]
+
+
+class Same(NamedTuple):
+    """The comparison of a replay with the one of the batch itself."""
+
+    gradients: bool
+    """Whether the gradients are the same, but for rounding."""
+    parameters: bool
+    """Whether the parameters are the same, bit for bit."""
 
 
 class Replays:
-    """Replays of an update from one state. The gradients of the first step of each optimizer are compared.
+    """Replays of an update, each in a copy of this process, so that nothing has to be restored.
 
     Args:
         update: The update.
-        args: Its arguments. Batches among them are copied for each replay.
-        restore: Function that sets the state back to that before the update.
-        report: Report that findings are added to.
-        parameters: Parameters that the update may change.
+        args: Its arguments.
     """
 
-    def __init__(
-        self, update: Callable[..., Any], args: Sequence[Any], restore: Restore, report: Report, parameters: list[Any]
-    ) -> None:
-        self._parameters = parameters
-        self._update, self._args, self._restore, self._report = update, args, restore, report
-        self.compares_ids: bool = False
-        """Whether the update looks for tokens by their ids, as for that of the padding."""
+    def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
+        self._update, self._args = update, args
+        self._base: Learned | None = None
+        self.findings: list[Finding] = []
+        """Findings and notes so far."""
 
     def run(self, vary: Mapping[str, Sequence[Any]]) -> None:
         """Run all replays that the batches allow, and report those whose gradients are not as they should be."""
-        base = self._gradients({})
-        again = self._gradients({})
-        if not base or not _equal(base, again):
-            why = "two replays of one batch differ" if base else "no optimizer made a step"
+        if not can_fork():
+            self._note("replays need Linux, and an update that does not use a GPU")
+            return
+        self._base = self._first()
+        again = self._replay({}) if self._base is not None else None
+        if again is None or not again.gradients:
+            why = "no optimizer made a step" if self._base is None else "two replays of one batch differ"
             self._note(f"{why}, so that the update was not replayed on other batches")
             return
         for position, batch in enumerate(self._args):
             if kind_of(batch) is BATCH:
-                self._vary_tokens(base, position, batch)
-                self._vary_ends(position, batch)
+                try:
+                    self._vary_tokens(position, batch)
+                    self._vary_ends(position, batch)
+                except TypeError as error:  # A field cannot be copied.
+                    self._note(f"the batch cannot be copied, so that it was not changed for replays: {error}")
         for name, values in vary.items():
             self._vary_argument(name, values)
 
-    def _vary_tokens(self, base: Gradients, position: int, batch: Any) -> None:
+    def _vary_tokens(self, position: int, batch: Any) -> None:
         for name, changed in token_changes(batch):
-            other = self._gradients({position: changed})
-            if not other or _equal(base, other):
-                continue
-            text, is_certain = _TOKEN_TEXTS[name]
-            is_certain = is_certain and not (name == "padding" and self.compares_ids)
-            self._report.add(Finding("TB511 replay-differs", "", text, is_certain))
+            other = self._replay({position: changed})
+            if other is not None and not other.gradients:
+                text, is_certain = _TOKEN_TEXTS[name]
+                self._add(text, is_certain=is_certain)
 
     def _vary_ends(self, position: int, batch: Any) -> None:
         """Compare the effects of ``obs_next`` in truncated rows and in rows after which the episode goes on."""
         fields = Batch.to_dict(batch, recursive=False)
-        needed = [fields.get(name) for name in ("obs_next", "terminated", "truncated")]
-        if any(kind_of(value) is not TENSOR and not hasattr(value, "dtype") for value in needed):
+        needed = [fields.get(name) for name in ("obs_next", "rew", "terminated", "truncated")]
+        if any(not hasattr(value, "dtype") or not getattr(value, "ndim", 0) for value in needed):
             return
-        obs_next, terminated, truncated = (torch.as_tensor(value) for value in needed)
-        if terminated.ndim != 1 or not obs_next.is_floating_point():
+        obs_next, rew, terminated, truncated = (torch.as_tensor(value) for value in needed)
+        if terminated.ndim != 1 or not obs_next.is_floating_point() or not rew.is_floating_point():
             return
         cut, going = truncated.bool() & ~terminated.bool(), ~truncated.bool() & ~terminated.bool()
         if not bool(cut.any()) or not bool(going.any()):
             return
-        final, effects = self._learned({}), []
-        for rows in (cut, going):
-            changed = copy.deepcopy(batch)
-            index = rows.nonzero()[:, 0].cpu().numpy()
-            changed["obs_next"][index] = changed["obs_next"][index] + 1
-            effects.append(not _equal(final, self._learned({position: changed}), tolerance=0.0))
-        if effects == [False, True]:
-            text = (
+        # Their rewards tell whether the rows are in a minibatch at all.
+        if not self._has_effect(position, batch, "rew", cut) or self._has_effect(position, batch, "obs_next", cut):
+            return
+        if self._has_effect(position, batch, "obs_next", going):
+            self._add(
                 f"obs_next has no effect in the {int(cut.sum())} rows that are truncated, but has one in others; a "
                 "cut-off episode goes on, so use terminated alone in targets"
             )
-            self._report.add(Finding("TB511 replay-differs", "", text))
+
+    def _has_effect(self, position: int, batch: Any, name: str, rows: Tensor) -> bool:
+        """Return whether the update learns something else if a field is changed in these rows."""
+        changed = copy.deepcopy(batch)
+        index = rows.nonzero()[:, 0].cpu().numpy()
+        changed[name][index] = changed[name][index] + 1
+        other = self._replay({position: changed})
+        return other is not None and not other.parameters
 
     def _vary_argument(self, name: str, values: Sequence[Any]) -> None:
-        first = self._gradients({}, {name: values[0]})
-        for value in values[1:]:
-            if not _equal(first, self._gradients({}, {name: value})):
-                text = f"the gradients of a step with {name}={value} are not those with {name}={values[0]}"
-                self._report.add(
-                    Finding("TB511 replay-differs", "", f"{text}; divide by the counts of the whole minibatch")
-                )
-                return
+        base = self._base
+        try:
+            self._base = self._first({name: values[0]})
+            for value in values[1:]:
+                other = self._replay({}, {name: value})
+                if other is not None and not other.gradients:
+                    text = f"the gradients of a step with {name}={value} are not those with {name}={values[0]}"
+                    self._add(f"{text}; divide by the counts of the whole minibatch")
+                    return
+        finally:
+            self._base = base
 
-    def _gradients(self, changed: Mapping[int, Any], keywords: Mapping[str, Any] | None = None) -> Gradients:
-        """Return the gradients of the first step of each optimizer; an empty list if the update fails."""
-        given = [changed.get(n, arg) for n, arg in enumerate(self._args)]
-        given = [copy.deepcopy(arg) if kind_of(arg) is BATCH else arg for arg in given]
-        taken: dict[int, Gradients] = {}
+    def _first(self, keywords: Mapping[str, Any] | None = None) -> Learned | None:
+        """Return what the update learns from its own arguments, or None if it makes no step."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "learned.pt")
+
+            def save() -> bool:
+                learned = self._learn({}, keywords or {})
+                torch.save({"gradients": learned.gradients, "parameters": learned.parameters}, path)
+                return bool(learned.gradients)
+
+            if not in_child(save):
+                return None
+            return Learned(**torch.load(path, weights_only=True))
+
+    def _replay(self, changed: Mapping[int, Any], keywords: Mapping[str, Any] | None = None) -> Same | None:
+        """Compare what the update learns from changed arguments; None if it refuses them."""
+        base = self._base
+        assert base is not None
+
+        def compare() -> list[bool]:
+            other = self._learn(changed, keywords or {})
+            return [_equal(base.gradients, other.gradients), _equal(base.parameters, other.parameters, tolerance=0.0)]
+
+        same = in_child(compare)
+        return None if same is None else Same(*same)
+
+    def _learn(self, changed: Mapping[int, Any], keywords: Mapping[str, Any]) -> Learned:
+        """Run the update, in a child, and return what it learns."""
+        gradients: dict[int, list[Tensor]] = {}
+        stepped: dict[int, Any] = {}
 
         def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
             parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            gradients = [p.grad.detach().clone() for p in parameters if p.grad is not None]
-            taken.setdefault(id(optimizer), gradients)
+            stepped.update((id(parameter), parameter) for parameter in parameters)
+            found = [p.grad.detach().clone() for p in parameters if p.grad is not None]
+            gradients.setdefault(id(optimizer), found)
 
-        self._restore()
         handle = register_optimizer_step_pre_hook(take)
         try:
-            self._update(*given, **(keywords or {}))
-        except Exception:  # The update may refuse a batch of another width; what it said of its own is in the trace.
-            if keywords:
-                raise
-            return []
+            self._update(*(changed.get(number, arg) for number, arg in enumerate(self._args)), **keywords)
         finally:
             handle.remove()
-        return [gradient for gradients in taken.values() for gradient in gradients]
+        flat = [gradient for found in gradients.values() for gradient in found]
+        return Learned(flat, [parameter.detach().clone() for parameter in stepped.values()])
 
-    def _learned(self, changed: Mapping[int, Any]) -> list[Tensor]:
-        """Return the parameters after a replay."""
-        self._gradients(changed)
-        return [parameter.detach().clone() for parameter in self._parameters]
+    def _add(self, text: str, *, is_certain: bool = True) -> None:
+        self.findings.append(Finding("TB511 replay-differs", "", text, is_certain))
 
     def _note(self, text: str) -> None:
-        self._report.add(Finding("TB511 replay-differs", "", text, is_certain=False))
+        self._add(text, is_certain=False)
 
 
 _TOKEN_TEXTS = {
@@ -151,14 +194,17 @@ _TOKEN_TEXTS = {
 def token_changes(batch: Any) -> Iterator[tuple[str, Any]]:
     """Yield copies of a batch of tokens with other values outside of masks, other padding, and more padding."""
     fields = {name: value for name, value in Batch.items(batch) if kind_of(value) is TENSOR}
-    mask = fields.get("loss_mask", fields.get("response_mask"))
+    there = fields.get("response_mask")
+    mask = fields.get("loss_mask", there)
     if mask is not None and not bool(mask.all()):
         changed = copy.deepcopy(batch)
         for name, value in fields.items():
             if value.shape == mask.shape and value.is_floating_point():
-                changed[name] = torch.where(mask.bool(), value, value + 1)
+                # A critic and a penalty may be of all tokens that exist, the policy is of its own.
+                counts = mask if name in ADVANTAGES or there is None or there.shape != mask.shape else there
+                changed[name] = torch.where(counts.bool(), value, value + 1)
         yield "masked", changed
-    if (padded := other_padding(batch)) is not None:
+    if "attention_mask" not in fields and (padded := other_padding(batch)) is not None:
         yield "padding", padded
     if "prompt" in _sides(fields):
         shifted = copy.deepcopy(batch)
@@ -202,7 +248,10 @@ def other_padding(batch: Any) -> Any:
     return changed if is_changed else None
 
 
-def _equal(one: Gradients, other: Gradients, tolerance: float = _TOLERANCE) -> bool:
+PADDING = _TOKEN_TEXTS["padding"][0]
+
+
+def _equal(one: list[Tensor], other: list[Tensor], tolerance: float = _TOLERANCE) -> bool:
     """Return True if gradients differ by no more than rounding."""
     if len(one) != len(other) or any(a.shape != b.shape for a, b in zip(one, other, strict=True)):
         return False

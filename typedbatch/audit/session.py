@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 import weakref
@@ -14,7 +15,7 @@ from typedbatch._tree.kinds import BATCH, kind_of
 from typedbatch._tree.lengths import require_at_least
 from typedbatch.audit.checks import CHECKS
 from typedbatch.audit.objects import Objects, variables_of
-from typedbatch.audit.report import AuditCode, Report
+from typedbatch.audit.report import AuditCode, Finding, Report
 from typedbatch.audit.trace import Trace
 from typedbatch.errors import SettingError, TypedBatchError
 
@@ -83,6 +84,7 @@ class Audit:
         self._allow = frozenset((allow,) if isinstance(allow, str) else allow)
         self.compares_ids: bool = False
         """Whether a block compared ids of tokens with something, as to find padding."""
+        self._had_right_ratio = False
         self._done = 0
         self._block: AbstractContextManager[None] | None = None
         self._trace: Trace | None = None
@@ -108,9 +110,11 @@ class Audit:
         Modules and optimizers are named by the variables of the function.
 
         Raises:
-            SettingError: A block of an audit runs already.
+            SettingError: A block of an audit runs already, or the function is async or a generator.
             AuditError: There are findings, and ``on_finding`` is ``"raise"``.
         """
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise SettingError("an update that is async or a generator does nothing when it is called; pass a function")
         before = self._block
         try:
             self._begin(variables_in_call(function, args), args)
@@ -122,16 +126,22 @@ class Audit:
             raise
         return result
 
+    def add(self, finding: Finding) -> None:
+        """Add a finding to the report, unless it is skipped."""
+        if not self._skip & set(finding.code.split()):
+            self.report.add(finding)
+
     def _begin(self, variables: dict[str, Any], given: tuple[Any, ...] = ()) -> None:
-        if _ACTIVE:
-            raise SettingError("an audit runs already; one update cannot be audited twice at once")
         if self.is_done:
             return
+        if _ACTIVE:
+            raise SettingError("an audit runs already; one update cannot be audited twice at once")
         trace = Trace(CHECKS, Objects(variables), skip=self._skip, allow=self._allow)
         for value in variables.values():
             if kind_of(value) is BATCH:
                 trace.origins.register(value)
                 trace.is_replayed = trace.is_replayed or _is_known(value)
+        trace.follows = self._had_right_ratio
         trace.given.update(trace.origins.register(value) for value in given if kind_of(value) is BATCH)
         block = trace.recording()
         try:
@@ -164,6 +174,7 @@ class Audit:
         before = len(self.report.findings)
         self.report.merge(traced.report)
         self.compares_ids = self.compares_ids or traced.compares_ids
+        self._had_right_ratio = self._had_right_ratio or traced.has_right_ratio
         new = self.report.findings[before:]
         if error is not None or not new or self.on_finding == "keep":
             return

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.kinds import BATCH, TENSOR, describe, kind_of
 from typedbatch.audit.objects import Objects
+from typedbatch.audit.random_state import RandomState
 from typedbatch.audit.replays import other_padding
 from typedbatch.audit.report import Finding, Report
-from typedbatch.audit.snapshot import snapshot
 from typedbatch.audit.trace import Trace
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError
@@ -183,10 +183,10 @@ def audit_reward(function: Callable[[Any], Any], rollouts: Any) -> Report:
     report = Report()
     ids, mask = _field(rollouts, "response_ids"), _field(rollouts, "response_mask").bool()
     loss_mask = _field(rollouts, "loss_mask").bool()
-    restore = snapshot(Objects({"function": function}))
+    random = RandomState()
 
     def rewards(batch: Any) -> Any:
-        restore()
+        random.restore()
         out = function(copy.deepcopy(batch))
         values = out["rewards"] if kind_of(out) is BATCH else out
         return np.asarray(leaf_to_numpy(values), dtype=np.float64)
@@ -207,7 +207,6 @@ def audit_reward(function: Callable[[Any], Any], rollouts: Any) -> Report:
     _compare(
         report, base[order], rewards(rollouts[order]), "rewards do not go with their rows when groups change places"
     )
-    restore()
     return report
 
 

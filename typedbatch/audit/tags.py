@@ -58,6 +58,7 @@ class Tag:
         path: Names of the operations from a field to here, as long as no model was used.
         step: Number of optimizer steps before the values were computed.
         is_scaled: Whether the values were multiplied by a number, such as a discount.
+        is_negated: Whether the values are those of a log-probability with another sign.
         of_rows: Whether this is one number for all rows: their mean, or the like.
         is_of_labels: Whether the values are those of certain tokens, such as log-probabilities.
     """
@@ -74,6 +75,7 @@ class Tag:
     is_scaled: bool = False
     is_of_labels: bool = False
     of_rows: bool = False
+    is_negated: bool = False
 
     @property
     def from_model(self) -> bool:

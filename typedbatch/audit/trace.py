@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
 
@@ -119,10 +120,16 @@ class Trace:
         """Number of optimizer steps so far."""
         self.backwards: int = 0
         """Number of backward passes so far."""
+        self.depth: int = 0
+        """Number of modules whose ``forward`` runs now."""
         self.called: set[int] = set()
         """Ids of the modules that were called."""
         self.given: set[int] = set()
         """Numbers of the origins of the batches that the update was given."""
+        self.follows: bool = False
+        """Whether an earlier block of the audit had a ratio of 1, so that this one may go on with the same rollout."""
+        self.has_right_ratio: bool = False
+        """Whether a ratio was 1 before the first step."""
         self.is_replayed: bool = False
         """Whether the update was given a batch that an earlier one was given, so that the policy has changed since."""
         self.uses_dropout: bool = False
@@ -155,13 +162,25 @@ class Trace:
                 register_optimizer_step_pre_hook(self._before_step),
                 register_optimizer_step_post_hook(self._after_step),
                 register_module_forward_pre_hook(self._before_call),
+                register_module_forward_hook(self._after_call, always_call=True),
             ]
             for handle in handles:
                 stack.callback(handle.remove)
+            if "torch._dynamo" in sys.modules:  # Compiled functions run as they are written, and are seen.
+                stack.enter_context(torch.compiler.set_stance("force_eager"))
+            gradients = torch.is_grad_enabled()
             stack.enter_context(_Mode(self))
-            yield
+            try:
+                yield
+            except BaseException:  # An interrupt may come while a check has switched gradients off.
+                torch.set_grad_enabled(gradients)
+                raise
         self._tell("end")
         self.report.reads.update(self.origins.table())
+        self.origins.close()
+        self.checks.clear()  # They and the trace hold each other, and with them the modules.
+        self._of_operations.clear()
+        self._of_reads.clear()
 
     def _read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         for check in self._of_reads:
@@ -194,8 +213,14 @@ class Trace:
         if threading.get_ident() == self._thread:
             self.called.add(id(module))
             self.is_stepping = False
+            self.depth += 1
             dropout = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0  # noqa: SLF001  # the base of all
-            self.uses_dropout = self.uses_dropout or (dropout and module.training)
+            differs = dropout or isinstance(module, nn.modules.batchnorm._BatchNorm)  # noqa: SLF001
+            self.uses_dropout = self.uses_dropout or (differs and module.training)
+
+    def _after_call(self, *_: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self.depth -= 1
 
     def before_backward(self, loss: Any) -> None:
         """Tell the checks of one or several losses."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from torch import Tensor
@@ -11,11 +11,13 @@ from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.operations import ELEMENTWISE, PRODUCTS
-from typedbatch.audit.roles import MASKS
+from typedbatch.audit.roles import ADVANTAGES, MASKS, OLD_LOGP, RETURNS, REWARDS
 from typedbatch.audit.tags import Rows, Tag, listed
 from typedbatch.audit.trace import Check, Operation
 from typedbatch.audit.untraced import untraced
 from typedbatch.batch import Batch
+
+_OF_LOSSES: Final = ADVANTAGES | RETURNS | OLD_LOGP | MASKS | frozenset({"weight"})
 
 
 class AllRows(Check):
@@ -31,7 +33,7 @@ class AllRows(Check):
                 flat, wide = (
                     ((one, first), (other, second)) if one.ndim < other.ndim else ((other, second), (one, first))
                 )
-                if _is_crossed(flat, wide):
+                if _is_crossed(flat, wide) or _is_table(flat, wide) or _is_table(wide, flat):
                     size = f"{flat[0].shape[0]} x {flat[0].shape[0]}"
                     self.trace.found(
                         "TB502 all-rows",
@@ -46,6 +48,15 @@ def _is_crossed(flat: tuple[Any, Tag], wide: tuple[Any, Tag]) -> bool:
         return False
     rows = one.shape[0]
     return bool(rows > 1 and other.shape[0] == rows and other.shape[1] in (1, rows))
+
+
+def _is_table(column: tuple[Any, Tag], row: tuple[Any, Tag]) -> bool:
+    """Return True for ``(N, 1)`` of a model with ``(1, N)`` of a target."""
+    (one, first), (other, second) = column, row
+    if one.ndim != 2 or other.ndim != 2 or first.rows is None or not first.from_model:
+        return False
+    is_target = second.is_column(ADVANTAGES | RETURNS | REWARDS | OLD_LOGP)
+    return bool(is_target and one.shape[1] == 1 and other.shape == (1, one.shape[0]) and one.shape[0] > 1)
 
 
 def _of(value: tuple[Any, Tag]) -> str:
@@ -71,6 +82,7 @@ class SameRows(Check):
                 self.trace.found(
                     "TB503 other-rows",
                     f"{listed(first.names)} of rows {_some(rows)} meets {listed(second.names)} of rows {_some(others)}",
+                    is_certain=_is_weighed(first, second) or _is_weighed(second, first),
                 )
 
 
@@ -96,6 +108,7 @@ class SameColumns(Check):
                     "TB503 other-rows",
                     f"{listed(mask.names)} from position {one.offset} on meets values of tokens from position "
                     f"{two.offset} on; cut both alike",
+                    is_certain=False,  # A mask may be that of the predictions.
                 )
 
 
@@ -125,6 +138,11 @@ class SampledRows(Check):
             self.trace.found(
                 "TB503 other-rows", "the rows are not those of the buffer at these slots; is it another buffer?"
             )
+
+
+def _is_weighed(weight: Tag, values: Tag) -> bool:
+    """Return True for a weight or target of a loss beside values of a model, whose rows no algorithm exchanges."""
+    return not weight.from_model and weight.has_any(_OF_LOSSES) and values.from_model
 
 
 def _is_shifted(rows: Rows, others: Rows) -> bool:

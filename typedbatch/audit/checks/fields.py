@@ -46,7 +46,9 @@ class Reads(Check):
             if unread:
                 owner = origins.classes[origin][0].__name__
                 text = f"the update reads {listed(names)} of {owner}, but never {listed(unread)}"
-                self.trace.found("TB505 unread-field", text, place="", is_certain=origin in self._learns_from)
+                self.trace.found(
+                    "TB505 unread-field", text, place="", is_certain=origin in self._learns_from and "weight" in unread
+                )
             self._find_next_obs(origin, names, there)
         ignored = self.trace.given - origins.used - set(origins.read)
         if ignored and self._learns_from - ignored and not self.trace.given - ignored:
@@ -103,7 +105,8 @@ class Changes(Check):
     def operation(self, operation: Operation) -> None:
         name, tensor, tag = operation.name, operation.tensors[0], operation.tags[0]
         if (
-            not (name in _IN_PLACE or (name[-1:] == "_" and name[:1] != "_"))
+            name in _REPEATABLE
+            or not (name in _IN_PLACE or (name[-1:] == "_" and name[:1] != "_"))
             or tag.column is None
             or tag.from_model
             or not isinstance(tensor, Tensor)
@@ -130,12 +133,16 @@ class Changes(Check):
 
     @override
     def end(self) -> None:
-        for (_, name), place in self._set.items():
+        for (_, name), place in self._set.items() if self.trace.backwards else ():
             text = f"{name} is set here, and never read afterwards; is it set too late?"
             self.trace.found("TB505 unread-field", text, place=place)
 
 
 _CHANGED: Final[dict[tuple[int, str, str], Any]] = {}
 """References to tensors that were changed in place, by any audited update, by id and place."""
+_REPEATABLE: Final = frozenset(
+    {"clamp_", "clip_", "abs_", "relu_", "nan_to_num_", "fill_", "zero_", "copy_", "clamp_min_", "clamp_max_"}
+)
+"""Changes that are the same when they are made again."""
 _IN_PLACE: Final = frozenset({"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"})
 _OF_LOSSES: Final = frozenset({"rew", "rewards", "adv", "advantages", "returns"})

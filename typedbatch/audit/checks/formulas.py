@@ -19,7 +19,7 @@ _TAKES_LOG: Final = frozenset({"nll_loss"})
 _OVER: Final = frozenset({"softmax", "log_softmax", "logsumexp", "argmax"})
 _CLAMPS: Final = frozenset({"clamp", "clip", "clamp_min", "clamp_max"})
 _FEWEST: Final = 16
-_INVERSES: Final = frozenset({"__rtruediv__", "__rdiv__", "reciprocal", "div", "__truediv__", "neg"})
+_INVERSES: Final = frozenset({"__rtruediv__", "__rdiv__", "reciprocal"})
 _QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})
 
 
@@ -47,6 +47,9 @@ class Formulas(Check):
         elif name in _QUOTIENTS and len(operation.tensors) == 2:
             self._find_other_count(operation)
 
+    def _note(self, is_certain: bool, text: str) -> None:
+        self.trace.found("TB507 wrong-weight", text, is_certain=is_certain)
+
     def _found(self, text: str) -> None:
         self.trace.found("TB507 wrong-weight", text)
 
@@ -56,16 +59,17 @@ class Formulas(Check):
         for number, tag, rows, made in ((one, first, other, second), (other, second, one, first)):
             is_number = not number.ndim and getattr(number, "requires_grad", False) and tag.of_rows
             if is_number and rows.ndim and rows.requires_grad and made.from_model and made.rows is not None:
-                self._found(
+                self._note(  # Inside of a model no row may depend on others; a loss may be a variance.
+                    self.trace.depth > 0,
                     f"a {tag.made_by} over all rows, from {listed(tag.names)}, has a gradient and meets the values of "
-                    "each row, so that each row learns from all others; detach it, or reduce the right dimension"
+                    "each row, so that each row learns from all others; detach it, or reduce the right dimension",
                 )
 
     def _find_scale(self, operation: Operation) -> None:
         """Find a quotient of a mean over all rows, with a gradient, that scales another mean."""
         for number, tag in zip(operation.tensors, operation.tags, strict=True):
             is_scale = tag.of_rows and tag.made_by in _INVERSES and getattr(number, "requires_grad", False)
-            if is_scale and all(other.requires_grad and not other.ndim for other in operation.tensors):
+            if is_scale and all(t.of_rows and t.models & tag.models for t in operation.tags):
                 text = f"a scale, from {listed(tag.names)}, has a gradient and changes to lower the loss; detach it"
                 self._found(text)
 
@@ -89,7 +93,10 @@ class Formulas(Check):
             return
         if tensor.shape[0] == len(tag.rows.ids) > 1 and tensor.shape[1] not in (1, tensor.shape[0]):
             text = f"{operation.name} runs over the {tensor.shape[0]} rows, so that each row depends on all others"
-            self._found(f"{text}; is dim 0 meant?")
+            self._note(
+                self.trace.depth == 0 and tensor.requires_grad and operation.name == "logsumexp",
+                f"{text}; is dim 0 meant?",
+            )
 
     def _find_weighted_mean(self, operation: Operation) -> None:
         (one, other), (first, second) = operation.tensors, operation.tags

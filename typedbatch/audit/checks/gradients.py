@@ -20,6 +20,7 @@ class Gradients(Check):
         self._left: dict[int, tuple[Any, Any, int]] = {}
         self._kept: set[int] = set()
         self._waiting: list[str] = []
+        self._used: set[str] = set()
 
     @override
     def backward(self, loss: Tensor) -> None:
@@ -46,6 +47,7 @@ class Gradients(Check):
 
     @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        self._used.update(self._waiting)
         self._waiting = []
         for parameter in _parameters(optimizer):
             self._kept.discard(id(parameter))
@@ -61,6 +63,7 @@ class Gradients(Check):
                 f"no step uses the gradients of the last {'loss' if count == 1 else f'{count} losses'} of the update; "
                 "they are lost, or get into the next one",
                 place=self._waiting[0],
+                is_certain=self._waiting[0] in self._used,  # Others may be summed over several updates.
             )
 
 

@@ -92,6 +92,7 @@ class Graph:
         self.parameters: list[Any] = []
         """Parameters in the order of the bits of :attr:`Node.mask`."""
         self._bits: dict[int, int] = {}
+        self.nodes: list[Node] = []
         self.root: Node = self._read(root)
         self.root.tag = tag
 
@@ -105,6 +106,17 @@ class Graph:
     def others(self, ids: set[int]) -> list[Any]:
         """Return the parameters that the loss leads to and that are not among those with these ids."""
         return [parameter for parameter in self.parameters if id(parameter) not in ids]
+
+    def leads_through(self, ids: set[int]) -> bool:
+        """Return True if other parameters come before these, as those of an actor do before those of its critic."""
+        own = 0
+        for key in ids:
+            own |= self._bits.get(key, 0)
+        for node in self.nodes:
+            direct = [child for child in node.children if child.mask & own and not child.children]
+            if direct and any(child.mask & ~own for child in node.children):
+                return True
+        return False
 
     def covers(self, parameters: list[Any]) -> bool:
         """Return True if the loss leads to all of the parameters."""
@@ -130,6 +142,7 @@ class Graph:
             made[function] = Node(_tag(function), self._leaf(function), type(function).__name__, function)
             waiting.append((function, True))
             waiting.extend((child, False) for child, _ in function.next_functions if child is not None)
+        self.nodes = [*made.values()]
         return made[root]
 
     def _leaf(self, function: Any) -> int:

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.operations import REDUCING, dim_of
+from typedbatch.audit.roles import NEXT_OBS
 from typedbatch.audit.tags import listed
 from typedbatch.audit.trace import Check, Operation
 
@@ -67,10 +68,12 @@ class Grouping(Check):
                     text = f"row {row} of {owner} has {first[0]} of prompt {first[1][row]!r} and {path} of {uid[row]!r}"
                     self.trace.found("TB503 other-rows", text, place=place)
                     break
-            if not known and "act" in rows and "obs" in rows:
-                self.trace.found(
-                    "TB503 other-rows", f"the fields of {owner} are of different rows: {listed(set(rows))}", place=place
-                )
+            others = [
+                path for path in rows if path not in NEXT_OBS and not rows[path].same(rows.get("obs", rows[path]))
+            ]
+            if not known and others:
+                text = f"obs of {owner} is of other rows than {listed(set(others))}"
+                self.trace.found("TB503 other-rows", text, place=place)
 
     def _same(self, one: Any, other: Any) -> bool:
         return one.shape == other.shape and bool((one == other).all())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
@@ -70,7 +71,7 @@ class Observations(Check):
         fields = object.__getattribute__(batch, "__dict__")
         other = fields.get("obs_next")
         self._find_constant(value)
-        if other is None or not hasattr(value, "shape"):
+        if not isinstance(value, (Tensor, np.ndarray)) or not isinstance(other, (Tensor, np.ndarray)):
             return
         if getattr(other, "shape", None) != value.shape or value.ndim < 2 or len(value) < _FEWEST:
             return
@@ -81,12 +82,12 @@ class Observations(Check):
             self.trace.found("TB510 suspect-values", text)
 
     def _find_constant(self, value: Any) -> None:
-        if not hasattr(value, "shape") or value.ndim < 2 or len(value) < _FEWEST // 2:
+        if not isinstance(value, (Tensor, np.ndarray)) or value.ndim < 2 or len(value) < _FEWEST // 2:
             return
         with untraced():
             if _is_constant(value):
                 text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
-                self.trace.found("TB510 suspect-values", text)
+                self.trace.found("TB510 suspect-values", text, is_certain=False)
 
 
 def _is_constant(value: Any) -> bool:

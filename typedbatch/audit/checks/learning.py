@@ -55,6 +55,8 @@ class Learning(Check):
         self._losses: list[_Loss] = []
         self._twins = set(trace.objects.twins)
         self._without_gradient: dict[int, bool] = {}
+        self._is_shared: dict[int, bool] = {}
+        """Whether the optimizer of a parameter has had gradients for others."""
         self._stepped: dict[int, Any] = {}
         self._reached: set[int] = set()
 
@@ -71,7 +73,9 @@ class Learning(Check):
             return
         for (one, tag), (other, learned) in _both_ways(operation):
             is_constant = not one.requires_grad and tag.from_model and tag.fields and one.shape == other.shape
-            is_term = not out.ndim or not self._are_twins(tag.models, learned.models)
+            # A constant that comes from the trained network, through another one, was meant to have a gradient.
+            passes = bool(tag.models & learned.models) and not self._are_twins(tag.models, learned.models)
+            is_term = not out.ndim or passes
             if other.requires_grad and is_constant and is_term:
                 metadata: Any = out.grad_fn.metadata
                 metadata["typedbatch constant"] = (here(), listed(tag.names))
@@ -81,7 +85,7 @@ class Learning(Check):
         for known in self._losses:
             if not known.is_stepped and known.graph.parameters and known.is_cleared():
                 text = "the gradients of this loss were removed before a step; is zero_grad() in the wrong place?"
-                self.trace.found("TB509 stale-gradient", text, place=known.place)
+                self.trace.found("TB509 stale-gradient", text, place=known.place, is_certain=False)
             for parameter in known.graph.parameters:
                 if parameter.grad is None or (parameter.grad.numel() and not bool(parameter.grad.any())):
                     known.cleared.add(id(parameter))
@@ -117,11 +121,18 @@ class Learning(Check):
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         for parameter in parameters:
             self._stepped[id(parameter)] = parameter
-            has = parameter.grad is not None
-            self._without_gradient[id(parameter)] = self._without_gradient.get(id(parameter), True) and not has
         for known in self._losses:
             known.stepped.update((id(parameter), parameter) for parameter in parameters)
             known.is_stepped = True
+
+    @override
+    def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+        is_idle = all(parameter.grad is None for parameter in parameters)
+        for parameter in parameters:
+            before = self._without_gradient.get(id(parameter), True)
+            self._without_gradient[id(parameter)] = before and parameter.grad is None
+            self._is_shared[id(parameter)] = self._is_shared.get(id(parameter), False) or not is_idle
 
     def _find_foreign(self, optimizer: torch.optim.Optimizer) -> None:
         """Report gradients of a loss that teaches another optimizer's parameters through all of this one's."""
@@ -131,7 +142,8 @@ class Learning(Check):
         own = [known for known in added if not known.graph.others(ids)]
         for known in added:
             others = known.graph.others(ids)
-            if own and others and known.graph.covers(parameters) and known.place != own[0].place:
+            is_through = known.graph.leads_through(ids)
+            if own and others and is_through and known.graph.covers(parameters) and known.place != own[0].place:
                 self.trace.found(
                     "TB504 wrong-gradient",
                     f"the gradients of {listed(self.trace.objects.summary(parameters))} include those of the loss at "
@@ -157,7 +169,10 @@ class Learning(Check):
             lost = [member for member in members if id(member) in self._reached and id(member) not in owned]
             if lost and len(lost) < len(members) and any(id(member) in owned for member in members):
                 text = f"losses have gradients for {listed(self.trace.objects.summary(lost))}, which no optimizer steps"
-                self.trace.found("TB504 wrong-gradient", f"{text}, although it steps the rest of {name}", place="")
+                text += f", although it steps the rest of {name}"
+                # Of a network that was trained before, the last layers alone may be stepped.
+                is_certain = lost[-1] is members[-1] and lost[0] is not members[0]
+                self.trace.found("TB504 wrong-gradient", text, place="", is_certain=is_certain)
 
     def _find_without_gradient(self, name: str, parameters: list[Any]) -> None:
         """Report a module that an optimizer steps although no loss has a gradient for it."""
@@ -168,7 +183,8 @@ class Learning(Check):
         text = f"an optimizer steps {name}, but no loss has a gradient for it"
         if not was_called:  # It may be trained rarely, as the networks of an ensemble are.
             text += "; it was never called"
-        self.trace.found("TB504 wrong-gradient", text, place="", is_certain=was_called)
+        is_shared = any(self._is_shared.get(id(parameter), False) for parameter in parameters)
+        self.trace.found("TB504 wrong-gradient", text, place="", is_certain=was_called and not is_shared)
 
     def _judge(self) -> None:
         """Report the losses that have been stepped for."""

@@ -12,7 +12,7 @@ from typing_extensions import override
 from typedbatch.audit.trace import Check, Trace
 
 _WITH_MODES: Final = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # noqa: SLF001  # bases of all
-_TARGET: Final = re.compile(r"(^|[_.])(target|targ|tgt|ema|slow)([_.\d\[]|$)")
+_TARGET: Final = re.compile(r"(^|[_.])(target|targ|tgt|slow)([_.\d\[]|$)")
 _FIXED: Final = re.compile(r"(^|[_.])(target|targ|tgt|ema|slow|frozen|ref|reference|old)([_.\d\[]|$)")
 
 
@@ -23,11 +23,12 @@ class Networks(Check):
         super().__init__(trace)
         self._stepped: set[int] = set()
         self._after_step: dict[int, tuple[Any, Tensor]] = {}
-        self._has_twin = {
-            id(parameter): trace.objects.named_modules[twin]
-            for name, twin in trace.objects.twins
-            if is_target(twin) and not is_target(name)
-            for parameter in trace.objects.named_modules[name].parameters()
+        modules = trace.objects.named_modules
+        pairs = [(name, twin) for name, twin in trace.objects.twins if is_target(twin) and not is_target(name)]
+        self._slow: dict[int, Any] = {
+            id(parameter): copy
+            for name, twin in pairs
+            for parameter, copy in zip(modules[name].parameters(), modules[twin].parameters(), strict=True)
         }
 
     @override
@@ -35,7 +36,7 @@ class Networks(Check):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._stepped.add(id(parameter))
-                if id(parameter) in self._has_twin:
+                if id(parameter) in self._slow:
                     self._after_step[id(parameter)] = (parameter, parameter.detach().clone())
 
     def _find_evaluating(self) -> None:
@@ -56,10 +57,20 @@ class Networks(Check):
         for name, module in modules.items():
             if _FIXED.search(name.lower()) and any(True for _ in module.parameters()):
                 self._examine(name, module, modules)
-        changed = [parameter for parameter, value in self._after_step.values() if not torch.equal(parameter, value)]
+        changed = [parameter for parameter, value in self._after_step.values() if self._is_pulled(parameter, value)]
         if changed:
             names = ", ".join(sorted(self.trace.objects.summary(changed)))
             self._find(f"{names} was changed after its optimizer step; are the arguments of the soft update exchanged?")
+
+    def _is_pulled(self, parameter: Tensor, after_step: Tensor) -> bool:
+        """Return True if a parameter was moved towards its slow copy after its step."""
+        slow = self._slow.get(id(parameter))
+        if slow is None or torch.equal(parameter, after_step):
+            return False
+        moved = (parameter.detach() - after_step).flatten().double()
+        towards = (slow.detach() - after_step).flatten().double()
+        size = float(moved.norm() * towards.norm())
+        return size > 0 and float(moved @ towards) > 0.99 * size
 
     def _examine(self, name: str, module: nn.Module, modules: dict[str, nn.Module]) -> None:
         parameters = {id(parameter) for parameter in module.parameters()}
@@ -70,14 +81,20 @@ class Networks(Check):
         ]
         if same:
             self._find(f"{name} has the parameters of {same[0]} itself; make it a copy, as by copy.deepcopy")
-        elif parameters & self._stepped:
-            self._find(f"an optimizer steps {name}, which only follows another network")
+        elif parameters & self._stepped and any(twin == name for _, twin in self.trace.objects.twins):
+            text = f"an optimizer steps {name}, which only follows another network"
+            self.trace.found("TB506 wrong-network", text, place="", is_certain=is_target(name))
         elif "." not in name and is_target(name) and not any(id(m) in self.trace.called for m in module.modules()):
             text = f"{name} was never called in this update; is another network used in its place?"
             self.trace.found("TB506 wrong-network", text, place="", is_certain="[" not in name)
 
     def _find(self, text: str) -> None:
         self.trace.found("TB506 wrong-network", text, place="")
+
+
+def is_fixed(name: str) -> bool:
+    """Return True if a name says that no optimizer steps a network, as a target or a reference."""
+    return _FIXED.search(name.lower()) is not None
 
 
 def is_target(name: str) -> bool:

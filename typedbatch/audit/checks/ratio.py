@@ -40,6 +40,8 @@ class Ratio(Check):
         for old, tag, new, made in ((other, second, one, first), (one, first, other, second)):
             if not made.from_model or old.shape != new.shape or made.has_any(REF_LOGP):
                 continue
+            if new.ndim > 1 and not made.is_of_labels:  # A table of log-probabilities, as of a teacher.
+                continue
             if tag.is_column(OLD_LOGP) and self.trace.steps == 0:
                 self._compare(new, old, tag)
             elif self._has_learned and self._is_old(new, made, old, tag):
@@ -79,20 +81,21 @@ class Ratio(Check):
             mean, most = float(apart.mean()), float(apart.max())
         half = torch.finfo(old.dtype).bits < 32 or torch.finfo(new.dtype).bits < 32
         limit = _LARGEST_OF_HALF if half else _LARGEST
+        if mean <= limit:
+            self.trace.has_right_ratio = True
         if mean <= limit or not mean < float("inf") or self._sum_parameters() != self._sums:
             return
         if self.trace.is_replayed:
             return
+        is_certain = not self.trace.uses_dropout and new.requires_grad and not self.trace.follows
         assert tag.column is not None
         name = tag.column.name
         text = f"before the first step |logp - {name}| is {mean:.2g} in the mean ({most:.2g} at most), expected 0"
         if len(tag.fields) > 1:
             text += f"; {name} has the values of {', '.join(sorted({f.name for f in tag.fields} - {name}))}"
         if self.trace.uses_dropout:
-            text += "; a module with dropout is in training mode, so that two evaluations differ"
-        self.trace.found(
-            "TB501 wrong-ratio", text, place=here(), is_certain=not self.trace.uses_dropout and new.requires_grad
-        )
+            text += "; dropout or batch normalization is in training mode, so that two evaluations differ"
+        self.trace.found("TB501 wrong-ratio", text, place=here(), is_certain=is_certain)
 
     def _sum_parameters(self) -> list[float]:
         """Return the sum of each parameter, which changes if the update writes weights without an optimizer."""
@@ -100,11 +103,11 @@ class Ratio(Check):
             return [float(parameter.sum(dtype=torch.float64)) for parameter in self._parameters]
 
     def _mask(self, tag: Tag, apart: Tensor) -> Any:
-        mask = self.trace.origins.column(tag.rows, LOSS_MASKS)
+        names = (LOSS_MASKS, frozenset({"response_mask"}), frozenset({"mask", "valid", "valid_mask"}))
+        found = (self.trace.origins.column(tag.rows, some) for some in names)
+        mask = next((mask for mask in found if mask is not None), None)
         if mask is None:
-            mask = self.trace.origins.column(tag.rows, frozenset({"response_mask"}))
-        if mask is None or apart.ndim < 2:
             return None
-        if mask.shape != apart.shape and mask.shape == (apart.shape[0], apart.shape[1] + 1):
+        if apart.ndim > 1 and mask.shape == (apart.shape[0], apart.shape[1] + 1):
             mask = mask[:, 1:]
         return mask.bool() if mask.shape == apart.shape else None

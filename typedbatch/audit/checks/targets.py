@@ -11,12 +11,15 @@ from torch import Tensor
 from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch.audit.checks.networks import is_fixed
 from typedbatch.audit.operations import SUMS
 from typedbatch.audit.places import here
 from typedbatch.audit.roles import ADVANTAGES, NEXT_OBS, OBS, OLD_LOGP, RETURNS, REWARDS, TERMINATED, TRUNCATED
 from typedbatch.audit.tags import Tag, listed
 from typedbatch.audit.trace import Check, Operation, Trace
 from typedbatch.audit.untraced import untraced
+
+_MASKING = frozenset({"where", "masked_fill", "masked_fill_", "__setitem__", "index_put_"})
 
 
 @dataclass
@@ -48,6 +51,9 @@ class Targets(Check):
     def operation(self, operation: Operation) -> None:
         if operation.name in ("cat", "concat"):
             self._find_mixed(operation)
+        if operation.name in _MASKING and any(tag.has_any(TERMINATED) for tag in operation.tags):
+            # The values of terminal steps are replaced after the sum.
+            self._wrong = [found for found in self._wrong if found[-1]]
         if operation.name not in SUMS or operation.name in ("sub", "__sub__") or len(operation.tensors) != 2:
             return
         (one, other), (first, second) = operation.tensors, operation.tags
@@ -94,7 +100,7 @@ class Targets(Check):
             text = "the value of obs_next is not discounted in this target, not even by a gamma of 1"
             self.trace.found("TB508 wrong-target", text, is_certain=False)
         ends = self._ends(rew, len(value))
-        if ends is None:
+        if ends is None or not value.numel():
             return
         with untraced():
             is_zero = (value.detach().reshape(value.shape[0], -1) == 0).all(-1).cpu()
@@ -105,7 +111,7 @@ class Targets(Check):
             seen = "" if is_masked else "; terminated was not read for it"
             text = f"the target counts the value of obs_next in {wrong} rows in which the episode has terminated{seen}"
             self._wrong.append((here(), text, tag.models, is_masked))
-        elif lost and counted:
+        elif lost == int(ends.cut.sum()) > 0 and counted == int(ends.going.sum()) > 0:
             text = (
                 f"the target leaves out the value of obs_next in {lost} truncated rows; only terminated ends an episode"
             )
@@ -142,7 +148,9 @@ class Targets(Check):
         modules, twins = self.trace.objects.named_modules, self.trace.objects.twins
         for place, models in self._targets:
             for name in sorted(models & self._stepped):
-                copies = [other for one, other in twins if one == name and other not in self._stepped]
+                copies = [
+                    other for one, other in twins if one == name and other not in self._stepped and is_fixed(other)
+                ]
                 copies = [
                     other for other in copies if any(id(m) in self.trace.called for m in modules[other].modules())
                 ]
@@ -170,6 +178,8 @@ class Returns(Check):
             returns, rew, ends = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "rew", "terminated"))
         if returns.ndim != 1 or returns.shape != rew.shape or returns.shape != ends.shape:
             return
+        if _is_of_episodes(returns, ends.astype(bool)):
+            return
         spread, scale = (
             _spread(returns[ends.astype(bool)], rew[ends.astype(bool)]),
             float(np.abs(returns).max(initial=0)),
@@ -188,6 +198,12 @@ class Returns(Check):
         twin = self.trace.tags.of(returns)
         if twin is not None and twin.is_column(ADVANTAGES):
             self.trace.found("TB510 suspect-values", f"{name} has the values of returns, and returns those of {name}")
+
+
+def _is_of_episodes(returns: Any, ends: Any) -> bool:
+    """Return True if returns are those of whole episodes, the same at each step of one."""
+    inside = ~ends[:-1]
+    return bool(inside.any()) and bool((np.diff(returns)[inside] == 0).mean() > 0.5)
 
 
 def _spread(returns: Any, rew: Any) -> float:

@@ -27,6 +27,7 @@ class _Weighed:
     place: str
     tag: Tag
     old: Tag
+    adv: Tensor | None = None
     gradient: Tensor | None = None
 
 
@@ -42,6 +43,8 @@ class Weights(Check):
         super().__init__(trace)
         self._weighed: list[_Weighed] = []
         self._has_reference = False
+        self._maximizes = False
+        self._bounds: list[tuple[str, bool, bool]] = []
 
     @override
     def operation(self, operation: Operation) -> None:
@@ -72,8 +75,8 @@ class Weights(Check):
                 continue
             if adv.requires_grad:
                 self._find_gradient(made, tag)
-            elif tag.is_column(ADVANTAGES) and not made.has_any(OLD_LOGP):
-                self._watch(logp, made, tag)
+            elif tag.has_any(ADVANTAGES) and not tag.from_model and not made.has_any(OLD_LOGP | ADVANTAGES):
+                self._watch(logp, made, tag, adv.detach())
 
     def _find_gradient(self, made: Tag, tag: Tag) -> None:
         """Report a gradient of what weighs a log-probability."""
@@ -85,8 +88,8 @@ class Weights(Check):
                 "detach it, as the loss of the policy must not train the critic",
             )
 
-    def _watch(self, new: Tensor, made: Tag, tag: Tag) -> None:
-        weighed = _Weighed(here(), made, tag)
+    def _watch(self, new: Tensor, made: Tag, tag: Tag, adv: Tensor | None = None) -> None:
+        weighed = _Weighed(here(), made, tag, adv)
         self._weighed.append(weighed)
 
         def add(gradient: Tensor) -> None:
@@ -102,20 +105,13 @@ class Weights(Check):
         if not all(tensor.requires_grad and tag.has_any(OLD_LOGP) and tag.has_any(ADVANTAGES) and tag.from_model
                    for tensor, tag in zip(operation.tensors, operation.tags, strict=True)):  # fmt: skip
             return
-        is_smaller, place, trace = operation.name in SMALLER, here(), self.trace
+        is_smaller, place = operation.name in SMALLER, here()
 
         def look(gradient: Tensor) -> None:
             with untraced():
-                wrong = (gradient > 0) if is_smaller else (gradient < 0)
-                is_wrong = bool(wrong.any())
-            if is_wrong:
-                which = "smaller" if is_smaller else "larger"
-                trace.found(
-                    "TB507 wrong-weight",
-                    f"the loss {'grows' if is_smaller else 'falls'} with the {which} of the clipped and the unclipped "
-                    "objective; PPO takes the smaller objective, or the larger of the negated ones",
-                    place=place,
-                )
+                for grows, found in ((True, gradient > 0), (False, gradient < 0)):
+                    if bool(found.any()):
+                        self._bounds.append((place, is_smaller, grows))
 
         operation.out.register_hook(look)  # type: ignore[no-untyped-call]  # torch does not say what it takes
 
@@ -124,8 +120,10 @@ class Weights(Check):
         known = [weighed for weighed in self._weighed if weighed.gradient is not None]
         if self.trace.steps or not known:
             return
+        self._maximizes = any(group.get("maximize", False) for group in optimizer.param_groups)
         with untraced():
-            weights = [weight for weighed in known if (weight := self._examine(weighed)) is not None]
+            found = [(weighed, weight) for weighed in known if (weight := self._examine(weighed)) is not None]
+        weights = [weight for weighed, weight in found if weighed.tag.models == found[0][0].tag.models]
         if len(weights) > 1 and not self._has_reference and max(weights) > 1.01 * min(weights) > 0:
             self.trace.found(
                 "TB507 wrong-weight",
@@ -134,12 +132,23 @@ class Weights(Check):
                 place=known[0].place,
             )
         self._weighed = []
+        for place, is_smaller, grows in self._bounds:
+            if (grows == is_smaller) == self._maximizes:
+                continue
+            which = "smaller" if is_smaller else "larger"
+            self.trace.found(
+                "TB507 wrong-weight",
+                f"the loss {'grows' if grows else 'falls'} with the {which} of the clipped and the unclipped "
+                "objective; PPO takes the smaller objective, or the larger of the negated ones",
+                place=place,
+            )
+        self._bounds = []
 
     def _examine(self, weighed: _Weighed) -> float | None:
         """Report a derivative that does not fit, and return its size per advantage if it is the same for all."""
         gradient, rows = weighed.gradient, weighed.old.rows
         assert gradient is not None
-        adv: Any = self.trace.origins.column(rows, ADVANTAGES)
+        adv: Any = weighed.adv if weighed.adv is not None else self.trace.origins.column(rows, ADVANTAGES)
         mask: Any = self.trace.origins.column(rows, LOSS_MASKS)
         if mask is not None and mask.shape == gradient.shape:
             mask = mask.bool()
@@ -148,7 +157,8 @@ class Weights(Check):
             mask = torch.ones_like(gradient, dtype=torch.bool)
         if not isinstance(adv, Tensor) or adv.shape != gradient.shape or int(mask.sum()) < _FEWEST:
             return None
-        slopes, values = gradient[mask].double(), adv[mask].double()
+        sign = -1 if weighed.tag.is_negated != self._maximizes else 1
+        slopes, values = sign * gradient[mask].double(), adv[mask].double()
         if float(values.std()) < 1e-8 or float(slopes.std()) == 0 or not bool(slopes.isfinite().all()):
             return self._slope(slopes, values)
         correlation = float(torch.corrcoef(torch.stack([slopes, values]))[0, 1])
@@ -166,8 +176,11 @@ class Weights(Check):
                 f"the weight of a log-probability does not go with its {name} (the correlation of the derivative and "
                 f"{name} is {correlation:.2f}, expected -1); is it that of another row, or another value?",
                 place=weighed.place,
+                is_certain=False,
             )
-        return self._slope(slopes, values)
+        # A micro-batch of one sequence does not tell whether tokens or sequences weigh the same.
+        is_alone = gradient.ndim == 2 and int(mask.any(1).sum()) < 2
+        return None if is_alone else self._slope(slopes, values)
 
     def _slope(self, slopes: Tensor, values: Tensor) -> float | None:
         """Return ``c`` if the derivative is ``-c * adv`` everywhere, else None."""
@@ -186,6 +199,7 @@ class Weights(Check):
                 f"{outside} tokens outside loss_mask have an effect on the loss; padding, prompts and tokens of tools "
                 "were not sampled by the policy",
                 place=weighed.place,
+                is_certain=not self._has_reference,  # A penalty may be of all tokens.
             )
         if isinstance(adv, Tensor) and adv.shape == gradient.shape:
             unused = int(((gradient == 0) & mask & (adv != 0)).sum())
@@ -194,4 +208,12 @@ class Weights(Check):
                     "TB507 wrong-weight",
                     f"{unused} of {int(mask.sum())} tokens in loss_mask have no effect on the loss; is a mask shifted?",
                     place=weighed.place,
+                    is_certain=_is_shifted(gradient != 0, mask),  # Tokens may be left out on purpose.
                 )
+
+
+def _is_shifted(used: Tensor, mask: Tensor) -> bool:
+    """Return True if the tokens used are those of the mask that are also in the mask one position aside."""
+    rows = used.any(1)
+    used, mask = used[rows][:, 1:-1], mask[rows]
+    return any(bool((used == (mask & mask.roll(by, 1))[:, 1:-1]).all()) for by in (1, -1)) and bool(rows.any())
