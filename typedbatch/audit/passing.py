@@ -66,15 +66,20 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
         step=max(step if models else 0, *(tag.step for tag in tags)) if step else 0,
         is_scaled=is_scaled,
         is_of_labels=is_of_labels,
-        is_negated=first.is_negated != _negates(call),
+        is_negated=name in _LOSSES_OF_LABELS if name in LABELLING else first.is_negated != _negates(call, first),
         of_rows=not out.ndim and (first.of_rows or (name in REDUCING and first.rows is not None)),
     )
 
 
-def _negates(call: _CALL) -> bool:
-    """Return True if an operation changes the sign of its first tensor."""
+_LOSSES_OF_LABELS = frozenset({"cross_entropy", "nll_loss"})
+
+
+def _negates(call: _CALL, first: Tag) -> bool:
+    """Return True if an operation changes the sign of log-probabilities of labels."""
     name, args, _ = call
-    if name in ("neg", "__neg__", "cross_entropy", "nll_loss"):
+    if not first.is_of_labels:
+        return False
+    if name in ("neg", "__neg__"):
         return True
     numbers = [value for value in args if isinstance(value, (int, float)) and not isinstance(value, bool)]
     return name in PRODUCTS and any(number < 0 for number in numbers)

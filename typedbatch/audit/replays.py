@@ -78,7 +78,8 @@ class Replays:
             other = self._replay({position: changed})
             if other is not None and not other.gradients:
                 text, is_certain = _TOKEN_TEXTS[name]
-                self._add(text, is_certain=is_certain)
+                # Without a mask of responses, that of the loss may be one of predictions.
+                self._add(text, is_certain=is_certain and "response_mask" in Batch.keys(batch))
 
     def _vary_ends(self, position: int, batch: Any) -> None:
         """Compare the effects of ``obs_next`` in truncated rows and in rows after which the episode goes on."""

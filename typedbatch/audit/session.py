@@ -94,6 +94,11 @@ class Audit:
         """Whether further blocks run without a trace."""
         return self._done >= self.updates
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a block is traced now."""
+        return self._block is not None
+
     def __enter__(self) -> Audit:
         """Begin to trace.
 
@@ -134,7 +139,7 @@ class Audit:
     def _begin(self, variables: dict[str, Any], given: tuple[Any, ...] = ()) -> None:
         if self.is_done:
             return
-        if _ACTIVE:
+        if any(session.is_running for session in _ACTIVE):
             raise SettingError("an audit runs already; one update cannot be audited twice at once")
         trace = Trace(CHECKS, Objects(variables), skip=self._skip, allow=self._allow)
         for value in variables.values():
@@ -145,12 +150,11 @@ class Audit:
         trace.given.update(trace.origins.register(value) for value in given if kind_of(value) is BATCH)
         block = trace.recording()
         try:
+            _ACTIVE[:] = [self]
             self._trace, self._block = trace, block
-            _ACTIVE.append(self)
             block.__enter__()
         except BaseException:
             self._trace = self._block = None
-            _ACTIVE.clear()
             block.__exit__(None, None, None)
             raise
 
@@ -169,7 +173,6 @@ class Audit:
             block.__exit__(kind, error, trace)
         finally:
             self._block = self._trace = None
-            _ACTIVE.clear()
             self._done += 1
         before = len(self.report.findings)
         self.report.merge(traced.report)

@@ -58,7 +58,7 @@ class Networks(Check):
             if _FIXED.search(name.lower()) and any(True for _ in module.parameters()):
                 self._examine(name, module, modules)
         changed = [parameter for parameter, value in self._after_step.values() if self._is_pulled(parameter, value)]
-        if changed:
+        if changed and len(changed) == len(self._after_step):
             names = ", ".join(sorted(self.trace.objects.summary(changed)))
             self._find(f"{names} was changed after its optimizer step; are the arguments of the soft update exchanged?")
 

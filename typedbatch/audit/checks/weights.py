@@ -27,7 +27,8 @@ class _Weighed:
     place: str
     tag: Tag
     old: Tag
-    adv: Tensor | None = None
+    sign: int = 1
+    """Sign of the log-probabilities, or 0 if it is not known."""
     gradient: Tensor | None = None
 
 
@@ -76,7 +77,8 @@ class Weights(Check):
             if adv.requires_grad:
                 self._find_gradient(made, tag)
             elif tag.has_any(ADVANTAGES) and not tag.from_model and not made.has_any(OLD_LOGP | ADVANTAGES):
-                self._watch(logp, made, tag, adv.detach())
+                sign = 0 if not made.is_of_labels else -1 if made.is_negated else 1
+                self._watch(logp, made, tag, sign)
 
     def _find_gradient(self, made: Tag, tag: Tag) -> None:
         """Report a gradient of what weighs a log-probability."""
@@ -88,8 +90,8 @@ class Weights(Check):
                 "detach it, as the loss of the policy must not train the critic",
             )
 
-    def _watch(self, new: Tensor, made: Tag, tag: Tag, adv: Tensor | None = None) -> None:
-        weighed = _Weighed(here(), made, tag, adv)
+    def _watch(self, new: Tensor, made: Tag, tag: Tag, sign: int = 1) -> None:
+        weighed = _Weighed(here(), made, tag, sign)
         self._weighed.append(weighed)
 
         def add(gradient: Tensor) -> None:
@@ -148,7 +150,7 @@ class Weights(Check):
         """Report a derivative that does not fit, and return its size per advantage if it is the same for all."""
         gradient, rows = weighed.gradient, weighed.old.rows
         assert gradient is not None
-        adv: Any = weighed.adv if weighed.adv is not None else self.trace.origins.column(rows, ADVANTAGES)
+        adv: Any = self.trace.origins.column(rows, ADVANTAGES)
         mask: Any = self.trace.origins.column(rows, LOSS_MASKS)
         if mask is not None and mask.shape == gradient.shape:
             mask = mask.bool()
@@ -157,10 +159,12 @@ class Weights(Check):
             mask = torch.ones_like(gradient, dtype=torch.bool)
         if not isinstance(adv, Tensor) or adv.shape != gradient.shape or int(mask.sum()) < _FEWEST:
             return None
-        sign = -1 if weighed.tag.is_negated != self._maximizes else 1
+        if not weighed.sign:
+            return None
+        sign = -weighed.sign if self._maximizes else weighed.sign
         slopes, values = sign * gradient[mask].double(), adv[mask].double()
         if float(values.std()) < 1e-8 or float(slopes.std()) == 0 or not bool(slopes.isfinite().all()):
-            return self._slope(slopes, values)
+            return self._slope(slopes, values, mask)
         correlation = float(torch.corrcoef(torch.stack([slopes, values]))[0, 1])
         name = "advantage"
         if correlation > 0.3:
@@ -178,12 +182,15 @@ class Weights(Check):
                 place=weighed.place,
                 is_certain=False,
             )
-        # A micro-batch of one sequence does not tell whether tokens or sequences weigh the same.
-        is_alone = gradient.ndim == 2 and int(mask.any(1).sum()) < 2
-        return None if is_alone else self._slope(slopes, values)
+        return self._slope(slopes, values, mask)
 
-    def _slope(self, slopes: Tensor, values: Tensor) -> float | None:
-        """Return ``c`` if the derivative is ``-c * adv`` everywhere, else None."""
+    def _slope(self, slopes: Tensor, values: Tensor, mask: Tensor) -> float | None:
+        """Return ``c`` if the derivative is ``-c * adv`` everywhere, else None.
+
+        A micro-batch of one sequence does not tell whether tokens or sequences weigh the same.
+        """
+        if mask.ndim == 2 and int(mask.any(1).sum()) < 2:
+            return None
         is_used = values.abs() > 1e-6
         if not bool(is_used.any()):
             return None
@@ -215,5 +222,7 @@ class Weights(Check):
 def _is_shifted(used: Tensor, mask: Tensor) -> bool:
     """Return True if the tokens used are those of the mask that are also in the mask one position aside."""
     rows = used.any(1)
-    used, mask = used[rows][:, 1:-1], mask[rows]
-    return any(bool((used == (mask & mask.roll(by, 1))[:, 1:-1]).all()) for by in (1, -1)) and bool(rows.any())
+    used, mask = used[rows], mask[rows]
+    if used.ndim != 2 or not bool((mask & ~used).any()):
+        return False
+    return any(bool((used == (mask & mask.roll(by, 1)))[:, 1:-1].all()) for by in (1, -1))
