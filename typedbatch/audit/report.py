@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from typedbatch._report import page_address
@@ -64,23 +64,23 @@ class LossTerm:
     parameters: frozenset[str]
 
 
-@dataclass
 class Report:
-    """The results of an audit. ``str(report)`` is readable; ``assert not report.findings`` is a test.
+    """The results of an audit. ``str(report)`` is readable; ``assert not report.findings`` is a test."""
 
-    Attributes:
-        findings: Laws that do not hold.
-        notes: Observations that a right program may have too.
-        reads: Names of the fields read, by class of batch and function: ``reads["Rollout in process"]``.
-        loss_reads: Names of the fields that each loss was computed from, by the place of its ``backward``.
-        loss_terms: Summands of each loss, by the place of its ``backward``.
-    """
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        """Laws that do not hold."""
+        self.notes: list[Finding] = []
+        """Observations that a right program may have too."""
+        self.reads: dict[str, set[str]] = {}
+        """Names of the fields read, by class of batch and function, as ``reads["Rollout in process"]``."""
+        self.loss_reads: dict[str, set[str]] = {}
+        """Names of the fields that each loss was computed from, by the place of its ``backward``."""
+        self.loss_terms: dict[str, list[LossTerm]] = {}
+        """Summands of each loss, by the place of its ``backward``."""
 
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[Finding] = field(default_factory=list)
-    reads: dict[str, set[str]] = field(default_factory=dict)
-    loss_reads: dict[str, set[str]] = field(default_factory=dict)
-    loss_terms: dict[str, list[LossTerm]] = field(default_factory=dict)
+    def __repr__(self) -> str:
+        return str(self)
 
     def add(self, finding: Finding) -> None:
         """Add a finding or note, unless there is one of the same code at the same place."""

@@ -26,7 +26,7 @@ _NAMES: Final = frozenset(part for code in get_args(AuditCode) for part in (*cod
 
 
 class AuditError(TypedBatchError, AssertionError):
-    """A law of an update does not hold; :attr:`report` has the findings.
+    """A law of an update does not hold; ``report`` has the findings.
 
     Args:
         report: Report of the audit.

@@ -17,6 +17,8 @@ of them and writes this page.
 What is not found is mostly of three kinds: formulas (a sign, a power, which of two constants), data that was wrong
 before the update got it (an observation of the step before), and numbers that left torch.
 
+## Mistakes
+
 """
 
 if __name__ == "__main__":
