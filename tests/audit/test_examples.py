@@ -1,4 +1,4 @@
-"""Nothing is found in the examples of the docs, nor in Tianshou's algorithms."""
+"""The audit has no findings in the examples of the docs and in Tianshou's algorithms."""
 
 from __future__ import annotations
 

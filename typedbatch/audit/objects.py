@@ -85,11 +85,6 @@ class Objects:
         return out
 
     @cached_property
-    def all_parameters(self) -> list[Any]:
-        """All parameters, and other tensors that are learned."""
-        return [member for parts in self.parts.values() for members in parts.values() for member in members]
-
-    @cached_property
     def named_modules(self) -> dict[str, nn.Module]:
         """Modules, and modules that are attributes of the user's own, by name."""
         out: dict[str, nn.Module] = {}
@@ -199,3 +194,8 @@ def shape_of(parameter: Any) -> tuple[int, ...]:
 def is_own(module: nn.Module) -> bool:
     """Return True if the class of a module is not one of torch."""
     return type(module).__module__.split(".")[0] != "torch"
+
+
+def parameters_of(optimizer: Optimizer) -> list[Any]:
+    """Return the parameters of all groups of an optimizer."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,6 @@ def _negates(call: _CALL, first: Tag) -> bool:
 
 def part_of(tag: Tag, dim: int, begin: int, end: int) -> Tag:
     """Return the tag of a part of a value that was split along a dimension."""
-    from dataclasses import replace
-
     rows, columns = tag.rows, tag.columns
     if dim == 0:
         return replace(tag, rows=rows and Rows(rows.origin, rows.ids[begin:end]))
@@ -123,7 +122,7 @@ def _keeps_first(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
         order = args[1] if len(args) > 1 and isinstance(args[1], (tuple, list)) else args[1:]
         return bool(order) and order[0] == 0
     is_along = name in ("stack", "unbind", "flip", "roll", "sort", "argsort", "topk")
-    return name == "mT" or (is_along and bool(dims) and dims[-1] not in (0,) and dims[-1] != -_ndim(args))
+    return name == "mT" or (is_along and bool(dims) and dims[-1] not in (0, -_ndim(args)))
 
 
 def _ndim(args: tuple[Any, ...]) -> int:

@@ -14,6 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from typedbatch._tree.kinds import BATCH, TENSOR, kind_of
 from typedbatch.audit.child import can_fork, in_child
+from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import Finding
 from typedbatch.audit.roles import ADVANTAGES
 from typedbatch.batch import Batch
@@ -155,7 +156,7 @@ class Replays:
         stepped: dict[int, Any] = {}
 
         def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            parameters = parameters_of(optimizer)
             stepped.update((id(parameter), parameter) for parameter in parameters)
             found = [p.grad.detach().clone() for p in parameters if p.grad is not None]
             gradients.setdefault(id(optimizer), found)

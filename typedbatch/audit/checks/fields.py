@@ -1,4 +1,4 @@
-"""Checks of the fields of an update: those that are never read, roles that are exchanged, and coarse dtypes."""
+"""Checks of the fields of an update: those that are never read, and coarse dtypes."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.places import here
 from typedbatch.audit.trace import Check, Trace
 
@@ -36,7 +37,7 @@ class Gradients(Check):
 
     @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        parameters = _parameters(optimizer)
+        parameters = parameters_of(optimizer)
         kept = [parameter for parameter in parameters if id(parameter) in self._kept and parameter.grad is not None]
         if kept and len(kept) == len([parameter for parameter in parameters if parameter.grad is not None]):
             names = self.trace.objects.summary(kept)
@@ -49,7 +50,7 @@ class Gradients(Check):
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         self._used.update(self._waiting)
         self._waiting = []
-        for parameter in _parameters(optimizer):
+        for parameter in parameters_of(optimizer):
             self._kept.discard(id(parameter))
             if parameter.grad is not None:
                 self._left[id(parameter)] = (parameter, parameter.grad, parameter.grad._version)  # noqa: SLF001
@@ -65,7 +66,3 @@ class Gradients(Check):
                 place=self._waiting[0],
                 is_certain=self._waiting[0] in self._used,  # Others may be summed over several updates.
             )
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

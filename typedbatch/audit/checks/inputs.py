@@ -24,7 +24,6 @@ class Inputs(Check):
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._paths: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {"obs": {}, "obs_next": {}}
-        self._widths: dict[tuple[str, str], Any] = {}
 
     @override
     def operation(self, operation: Operation) -> None:

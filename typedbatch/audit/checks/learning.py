@@ -10,6 +10,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from typedbatch.audit.checks.graph import Graph, Node
+from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.operations import SUMS
 from typedbatch.audit.places import here
 from typedbatch.audit.report import LossTerm
@@ -118,7 +119,7 @@ class Learning(Check):
     @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         self._find_foreign(optimizer)
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        parameters = parameters_of(optimizer)
         for parameter in parameters:
             self._stepped[id(parameter)] = parameter
         for known in self._losses:
@@ -127,7 +128,7 @@ class Learning(Check):
 
     @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+        parameters = [parameter for parameter in parameters_of(optimizer) if parameter.requires_grad]
         is_idle = all(parameter.grad is None for parameter in parameters)
         for parameter in parameters:
             before = self._without_gradient.get(id(parameter), True)
@@ -136,7 +137,7 @@ class Learning(Check):
 
     def _find_foreign(self, optimizer: torch.optim.Optimizer) -> None:
         """Report gradients of a loss that teaches another optimizer's parameters through all of this one's."""
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        parameters = parameters_of(optimizer)
         ids = {id(parameter) for parameter in parameters}
         added = [known for known in self._losses if known.adds_to(parameters)]
         own = [known for known in added if not known.graph.others(ids)]
@@ -160,9 +161,8 @@ class Learning(Check):
 
     def _find_unowned(self) -> None:
         """Report parameters that a loss has gradients for, beside those of the same module, but no optimizer has."""
-        owned = {
-            id(p) for optimizer in self.trace.objects.optimizers for g in optimizer.param_groups for p in g["params"]
-        }
+        optimizers = self.trace.objects.optimizers
+        owned = {id(parameter) for optimizer in optimizers for parameter in parameters_of(optimizer)}
         owned |= set(self._stepped)
         for name, parts in self.trace.objects.parts.items():
             members = [member for part in parts.values() for member in part]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.trace import Check, Trace
 
 _WITH_MODES: Final = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # noqa: SLF001  # bases of all
@@ -33,11 +34,10 @@ class Networks(Check):
 
     @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                self._stepped.add(id(parameter))
-                if id(parameter) in self._slow:
-                    self._after_step[id(parameter)] = (parameter, parameter.detach().clone())
+        for parameter in parameters_of(optimizer):
+            self._stepped.add(id(parameter))
+            if id(parameter) in self._slow:
+                self._after_step[id(parameter)] = (parameter, parameter.detach().clone())
 
     def _find_evaluating(self) -> None:
         """Note modules in evaluation mode that are trained, and that have parts for which the mode matters."""
@@ -55,7 +55,7 @@ class Networks(Check):
         self._find_evaluating()
         modules = self.trace.objects.named_modules
         for name, module in modules.items():
-            if _FIXED.search(name.lower()) and any(True for _ in module.parameters()):
+            if is_fixed(name) and any(True for _ in module.parameters()):
                 self._examine(name, module, modules)
         changed = [parameter for parameter, value in self._after_step.values() if self._is_pulled(parameter, value)]
         if changed and len(changed) == len(self._after_step):
@@ -77,7 +77,7 @@ class Networks(Check):
         same = [
             other
             for other, twin in modules.items()
-            if not _FIXED.search(other.lower()) and parameters == {id(parameter) for parameter in twin.parameters()}
+            if not is_fixed(other) and parameters == {id(parameter) for parameter in twin.parameters()}
         ]
         if same:
             self._find(f"{name} has the parameters of {same[0]} itself; make it a copy, as by copy.deepcopy")

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.checks.networks import is_fixed
+from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.operations import SUMS
 from typedbatch.audit.places import here
 from typedbatch.audit.roles import ADVANTAGES, NEXT_OBS, OBS, OLD_LOGP, RETURNS, REWARDS, TERMINATED, TRUNCATED
@@ -132,8 +133,7 @@ class Targets(Check):
 
     @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        for group in optimizer.param_groups:
-            self._stepped.update(self.trace.objects.module_of(parameter) for parameter in group["params"])
+        self._stepped.update(self.trace.objects.module_of(parameter) for parameter in parameters_of(optimizer))
 
     @override
     def end(self) -> None:

@@ -18,7 +18,7 @@ GROUP, CLIP = 4, 0.2
 
 
 class CausalLM(nn.Module):
-    """One layer of attention; padding is neither seen nor counted as a position."""
+    """A layer of attention that ignores padding, also in positions."""
 
     def __init__(self, width=16):
         super().__init__()

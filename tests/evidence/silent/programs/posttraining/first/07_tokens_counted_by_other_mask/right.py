@@ -18,7 +18,7 @@ GROUP, MICRO = 4, 8
 
 
 class CausalLM(nn.Module):
-    """One layer of attention; padding is neither seen nor counted as a position."""
+    """A layer of attention that ignores padding, also in positions."""
 
     def __init__(self, width=16):
         super().__init__()
@@ -84,7 +84,7 @@ def logp(model, batch):
 
 
 def judge(rollouts):
-    """How many tokens of the answer are in the prompt."""
+    """Return the number of tokens of the answer that are in the prompt."""
     answer = rollouts.response_ids[:, CALL + 2 :]
     found = (answer[:, :, None] == rollouts.prompt_ids[:, None]) & rollouts.prompt_mask[:, None]
     found = found.any(2) & rollouts.loss_mask[:, CALL + 2 :]

@@ -18,7 +18,7 @@ SAMPLES, BETA = 4, 0.1
 
 
 class CausalLM(nn.Module):
-    """One layer of attention; padding is neither seen nor counted as a position."""
+    """A layer of attention that ignores padding, also in positions."""
 
     def __init__(self, width=16):
         super().__init__()
@@ -60,7 +60,7 @@ def sample(model, prompts):
 
 
 def score(rollouts):
-    """How many tokens are the first digit of the prompt."""
+    """Return the number of tokens that are the first digit of the prompt."""
     first = rollouts.prompt_ids.gather(1, rollouts.prompt_mask.long().argmax(1, keepdim=True))
     hits = (rollouts.response_ids == first) & rollouts.response_mask
     return extend(rollouts, Scored, rewards=hits.sum(1).float() - 0.1 * rollouts.response_mask.sum(1))

@@ -29,7 +29,7 @@ class TaskScored(Scored):
 
 
 class CausalLM(nn.Module):
-    """One layer of attention; padding is neither seen nor counted as a position."""
+    """A layer of attention that ignores padding, also in positions."""
 
     def __init__(self, width=16):
         super().__init__()

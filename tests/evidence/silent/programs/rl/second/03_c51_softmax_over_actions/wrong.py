@@ -1,4 +1,4 @@
-"""The softmax of C51 is over the actions (dim=1) and not over the atoms (dim=2): rows are no distributions of returns."""
+"""The softmax of C51 is over the actions (dim=1) and not over the atoms (dim=2), so rows are not distributions of returns."""
 
 from __future__ import annotations
 
