@@ -38,15 +38,22 @@ class Objects:
         self.optimizers: list[Optimizer] = []
         """Optimizers."""
         self._seen: dict[int, Any] = {}
+        self._named: dict[int, list[tuple[str, Any]]] = {}
         for name, root in roots.items():
             self._visit(name, root, 0)
         self._owners: dict[int, tuple[str, str]] = {}
         for name, module in self.modules.items():
-            for path, parameter in module.named_parameters():
+            for path, parameter in self.parameters_in(module):
                 self._owners.setdefault(id(parameter), (name, path.split(".")[0]))
         self._owners.update(
             (id(tensor), (name, "")) for name, tensor in self.tensors.items() if id(tensor) not in self._owners
         )
+
+    def parameters_in(self, module: nn.Module) -> list[tuple[str, Any]]:
+        """Return the named parameters of a module, as they were at the first call."""
+        if id(module) not in self._named:
+            self._named[id(module)] = list(module.named_parameters())
+        return self._named[id(module)]
 
     def module_of(self, parameter: Any) -> str:
         """Return the name of the module that a parameter belongs to: ``"actor"``, or ``"agent.actor"``.
@@ -76,7 +83,7 @@ class Objects:
         """Parameters by the names of their modules, and of the modules' parts."""
         out: dict[str, dict[str, list[Any]]] = {}
         for name, module in self.modules.items():
-            for path, parameter in module.named_parameters():
+            for path, parameter in self.parameters_in(module):
                 if self._owners.get(id(parameter)) == (name, part := path.split(".")[0]):
                     out.setdefault(name, {}).setdefault(part, []).append(parameter)
         for name, tensor in self.tensors.items():
@@ -100,7 +107,7 @@ class Objects:
         """Names of two modules whose parameters have the same names and shapes, in both orders."""
         named = self.named_modules
         shapes = {
-            name: tuple((path, shape_of(parameter)) for path, parameter in module.named_parameters())
+            name: tuple((path, shape_of(parameter)) for path, parameter in self.parameters_in(module))
             for name, module in named.items()
         }
         return [(one, other) for one in named for other in named if one != other and shapes[one] == shapes[other] != ()]

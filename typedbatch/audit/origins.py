@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch._C import DisableTorchFunction
 
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.audit.places import function_here, here
@@ -40,14 +41,12 @@ class Origins:
 
     Args:
         tags: Tags of the leaves.
-        read: Function that is told of each read: the batch, the name, the value and the tag that it had before.
-        tell: Function that is told of priorities that are written to a buffer, and of values that are bootstrapped.
+        tell: Function that is told of events: reads and writes of fields, priorities that are written to a buffer,
+            values that are bootstrapped.
     """
 
-    def __init__(
-        self, tags: Tags, read: Callable[[Any, str, Any, Tag | None], None], tell: Callable[..., None]
-    ) -> None:
-        self._tags, self._tell_read, self._tell = tags, read, tell
+    def __init__(self, tags: Tags, tell: Callable[..., None]) -> None:
+        self._tags, self._tell = tags, tell
         self._known: dict[int, _Known] = {}
         self._columns: dict[tuple[int, str], list[weakref.ref[Any]]] = {}
         self._reads: dict[tuple[str, str], set[str]] = {}
@@ -68,7 +67,7 @@ class Origins:
 
     def close(self) -> None:
         """Forget the functions that are told of events, which hold what holds this object."""
-        self._tell_read = self._tell = _do_nothing
+        self._tell = _do_nothing
 
     def table(self) -> dict[str, set[str]]:
         """Return the names of the fields read, by class of batch and function."""
@@ -197,7 +196,7 @@ class Origins:
         if not prefix and type(batch) not in classes:
             classes.append(type(batch))
         self._reads.setdefault((type(batch).__name__, function_here()), set()).add(name)
-        self._tell_read(batch, name, value, before)
+        self._tell("read", batch, name, value, before)
 
     @contextmanager
     def reading(self, thread: int) -> Generator[None]:
@@ -205,25 +204,26 @@ class Origins:
 
         def on_read(*read: Any) -> None:
             if threading.get_ident() == thread:
-                with suppress(Exception):  # What cannot be followed is not followed; the update goes on.
+                # What cannot be followed is not followed; the update goes on.
+                with suppress(Exception), DisableTorchFunction():
                     self.on_read(*read)
 
         def on_use(batch: Any) -> None:
             if threading.get_ident() == thread:
-                with suppress(Exception):
+                with suppress(Exception), DisableTorchFunction():
                     self.used.add(self.register(batch))
 
         def on_write(batch: Any, name: str) -> None:
             if threading.get_ident() == thread:
                 self._tell("written", batch, name)
 
-        with ExitStack() as stack:
-            for name, function in _readers(on_read, on_use).items():
-                stack.enter_context(_replaced(Batch, name, function))
-            stack.enter_context(_replaced(Batch, "__setattr__", _writer(on_write)))
-            stack.enter_context(_replaced(torch, "from_numpy", self._tagging(torch.from_numpy)))
-            for owner, name, function in self._watching():
-                stack.enter_context(_replaced(owner, name, function))
+        members = [
+            *((Batch, name, function) for name, function in _readers(on_read, on_use).items()),
+            (Batch, "__setattr__", _writer(on_write)),
+            (torch, "from_numpy", self._tagging(torch.from_numpy)),
+            *self._watching(),
+        ]
+        with _replaced(members):
             yield
 
     def _watching(self) -> Iterator[tuple[Any, str, Any]]:
@@ -291,17 +291,19 @@ _ABSENT = object()
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, member: Any) -> Generator[None]:
-    """Replace an attribute of a class or module in a block."""
-    before = vars(owner).get(name, _ABSENT)
+def _replaced(members: list[tuple[Any, str, Any]]) -> Generator[None]:
+    """Replace attributes of classes and modules in a block."""
+    before = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in members]
     try:
-        setattr(owner, name, member)
+        for owner, name, member in members:
+            setattr(owner, name, member)
         yield
     finally:
-        if before is _ABSENT:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
+        for owner, name, member in before:
+            if member is not _ABSENT:
+                setattr(owner, name, member)
+            elif name in vars(owner):
+                delattr(owner, name)
 
 
 def _leaves(batch: Any, prefix: str) -> Iterator[tuple[str, Any]]:

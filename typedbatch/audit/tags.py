@@ -101,6 +101,7 @@ class Tag:
 
 
 UNKNOWN = Tag()
+_FEWEST_ENTRIES = 4096
 
 
 class Tags:
@@ -109,6 +110,7 @@ class Tags:
     def __init__(self) -> None:
         self.entries: dict[int, tuple[weakref.ref[Any], Tag]] = {}
         """Reference and tag by the id of a value. A reference to another object means that an id was used again."""
+        self._most = _FEWEST_ENTRIES
 
     def of(self, value: Any) -> Tag | None:
         """Return the tag of a value, or None."""
@@ -117,8 +119,14 @@ class Tags:
 
     def put(self, value: Any, tag: Tag) -> None:
         """Set the tag of a value."""
-        key, entries = id(value), self.entries
-        entries[key] = (weakref.ref(value, lambda _: entries.pop(key, None)), tag)
+        if len(self.entries) >= self._most:
+            self._sweep()
+        self.entries[id(value)] = (weakref.ref(value), tag)
+
+    def _sweep(self) -> None:
+        """Remove the entries of values that are gone. A callback for each of them would cost more."""
+        self.entries = {key: entry for key, entry in self.entries.items() if entry[0]() is not None}
+        self._most = max(_FEWEST_ENTRIES, 2 * len(self.entries))
 
 
 def listed(names: set[str] | frozenset[str]) -> str:

@@ -7,14 +7,22 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._C import (
+    DisableTorchFunction,
+    _get_function_stack_at,
+    _len_torch_function_stack,
+    _pop_torch_function_stack,
+    _push_on_torch_function_stack,
+)
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
+from typing_extensions import override
 
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.operations import IGNORED
@@ -92,6 +100,14 @@ class Check:
         """Report what is known at the end of the update."""
 
 
+_EVENTS: Final = tuple(name for name in vars(Check) if not name.startswith("_"))
+
+
+def _hears(check: Check, event: str) -> bool:
+    """Return True if a check does something at an event."""
+    return getattr(type(check), event) is not getattr(Check, event)
+
+
 class Trace:
     """The state that the checks of one update share.
 
@@ -112,7 +128,7 @@ class Trace:
     ) -> None:
         self.objects: Objects = objects
         self.tags: Tags = Tags()
-        self.origins: Origins = Origins(self.tags, self._read, self._tell)
+        self.origins: Origins = Origins(self.tags, self._tell)
         self.report: Report = Report()
         self.is_stepping: bool = False
         """Whether an optimizer makes a step, whose operations do not matter."""
@@ -137,11 +153,11 @@ class Trace:
         self.compares_ids: bool = False
         """Whether ids of tokens were compared with something, as to find padding."""
         self._skip, self._allow = skip, allow
+        self._mode = _Mode(self)
         self._thread = threading.get_ident()
         self._parameters: dict[int, Tag] = {}
         self.checks: list[Check] = [check(self) for check in checks]
-        self._of_reads = [check for check in self.checks if type(check).read is not Check.read]
-        self._of_operations = [check for check in self.checks if type(check).operation is not Check.operation]
+        self._of_events = {event: [check for check in self.checks if _hears(check, event)] for event in _EVENTS}
 
     def found(self, code: AuditCode, text: str, *, place: str | None = None, is_certain: bool = True) -> None:
         """Add a finding, or a note if it is not certain."""
@@ -169,7 +185,7 @@ class Trace:
             if "torch._dynamo" in sys.modules:  # Compiled functions run as they are written, and are seen.
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             gradients = torch.is_grad_enabled()
-            stack.enter_context(_Mode(self))
+            stack.enter_context(self._mode)
             try:
                 yield
             except BaseException:  # An interrupt may come while a check has switched gradients off.
@@ -179,16 +195,14 @@ class Trace:
         self.report.reads.update(self.origins.table())
         self.origins.close()
         self.checks.clear()  # They and the trace hold each other, and with them the modules.
-        self._of_operations.clear()
-        self._of_reads.clear()
-
-    def _read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
-        for check in self._of_reads:
-            self._run(check, check.read, batch, name, value, tag)
+        self._of_events.clear()
+        del self._mode
 
     def _tell(self, event: str, *values: Any) -> None:
-        for check in self.checks:
-            self._run(check, getattr(check, event), *values)
+        """Tell the checks of an event. Their own computations are not a part of the update."""
+        with DisableTorchFunction():
+            for check in self._of_events[event]:
+                self._run(check, getattr(check, event), *values)
 
     def _run(self, check: Check, examine: Callable[..., None], *values: Any) -> None:
         """Call a check. An error in it must not become one of the update, and is noted."""
@@ -202,17 +216,21 @@ class Trace:
         if threading.get_ident() == self._thread:
             self._tell("step", optimizer)
             self.is_stepping = True
+            self._mode.pause()
 
     def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if threading.get_ident() == self._thread:
             self.steps += 1
             self.is_stepping = False
+            self._mode.resume()
             self._tell("stepped", optimizer)
 
     def _before_call(self, module: nn.Module, _: Any) -> None:
         if threading.get_ident() == self._thread:
             self.called.add(id(module))
-            self.is_stepping = False
+            if self.is_stepping:  # By a closure that computes the loss.
+                self.is_stepping = False
+                self._mode.resume()
             self.depth += 1
             dropout = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0  # noqa: SLF001  # the base of all
             differs = dropout or isinstance(module, nn.modules.batchnorm._BatchNorm)  # noqa: SLF001
@@ -253,7 +271,7 @@ class Trace:
         if name in ("eq", "ne", "__eq__", "__ne__") and any(tag.is_column(TOKENS) for tag in tags):
             self.compares_ids = True
         operation = Operation(name, args, kwargs, tensors, tags, out)
-        for check in self._of_operations:
+        for check in self._of_events["operation"]:
             try:
                 check.operation(operation)
             except Exception:  # noqa: BLE001  # It is called again, to say what failed.
@@ -292,7 +310,31 @@ class _Mode(TorchFunctionMode):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         self._trace = trace
+        self._depth = -1
+        """Number of modes of torch that are on without this one."""
 
+    @override
+    def __enter__(self) -> Self:
+        self._depth = _len_torch_function_stack()
+        self.resume()
+        return self
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        self.pause()
+
+    def pause(self) -> None:
+        """Intercept nothing until :meth:`resume`, if no mode of the user is on that was entered later."""
+        depth = _len_torch_function_stack()
+        if depth and _get_function_stack_at(depth - 1) is self:
+            _pop_torch_function_stack()
+
+    def resume(self) -> None:
+        """Intercept functions again, if the same modes are on as at the beginning."""
+        if _len_torch_function_stack() == self._depth:
+            _push_on_torch_function_stack(self)
+
+    @override
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kwargs is None:
             kwargs = {}

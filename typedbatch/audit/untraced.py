@@ -6,10 +6,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import torch
+from torch._C import DisableTorchFunction
 
 
 @contextmanager
 def untraced() -> Generator[None]:
     """Compute without a trace and without gradients in a block."""
-    with torch._C.DisableTorchFunction(), torch.no_grad():  # noqa: SLF001  # torch has no public name for it
+    with DisableTorchFunction(), torch.no_grad():
         yield

@@ -43,7 +43,8 @@ class Networks(Check):
         """Note modules in evaluation mode that are trained, and that have parts for which the mode matters."""
         for name, module in self.trace.objects.named_modules.items():
             parts = [part for part in module.modules() if isinstance(part, _WITH_MODES) and not part.training]
-            trained = any(id(parameter) in self._stepped for parameter in module.parameters())
+            parameters = self.trace.objects.parameters_in(module)
+            trained = any(id(parameter) in self._stepped for _, parameter in parameters)
             if "." not in name and trained and any(id(part) in self.trace.called for part in parts):
                 text = f"{name} is trained in evaluation mode, in which {type(parts[0]).__name__} does something else"
                 self.trace.found("TB506 wrong-network", f"{text}; is train() forgotten?", place="", is_certain=False)
@@ -55,7 +56,7 @@ class Networks(Check):
         self._find_evaluating()
         modules = self.trace.objects.named_modules
         for name, module in modules.items():
-            if is_fixed(name) and any(True for _ in module.parameters()):
+            if is_fixed(name) and self.trace.objects.parameters_in(module):
                 self._examine(name, module, modules)
         changed = [parameter for parameter, value in self._after_step.values() if self._is_pulled(parameter, value)]
         if changed and len(changed) == len(self._after_step):
@@ -73,12 +74,8 @@ class Networks(Check):
         return size > 0 and float(moved @ towards) > 0.99 * size
 
     def _examine(self, name: str, module: nn.Module, modules: dict[str, nn.Module]) -> None:
-        parameters = {id(parameter) for parameter in module.parameters()}
-        same = [
-            other
-            for other, twin in modules.items()
-            if not is_fixed(other) and parameters == {id(parameter) for parameter in twin.parameters()}
-        ]
+        parameters = self._ids_in(module)
+        same = [other for other, twin in modules.items() if not is_fixed(other) and parameters == self._ids_in(twin)]
         if same:
             self._find(f"{name} has the parameters of {same[0]} itself; make it a copy, as by copy.deepcopy")
         elif parameters & self._stepped and any(twin == name for _, twin in self.trace.objects.twins):
@@ -87,6 +84,9 @@ class Networks(Check):
         elif "." not in name and is_target(name) and not any(id(m) in self.trace.called for m in module.modules()):
             text = f"{name} was never called in this update; is another network used in its place?"
             self.trace.found("TB506 wrong-network", text, place="", is_certain="[" not in name)
+
+    def _ids_in(self, module: nn.Module) -> set[int]:
+        return {id(parameter) for _, parameter in self.trace.objects.parameters_in(module)}
 
     def _find(self, text: str) -> None:
         self.trace.found("TB506 wrong-network", text, place="")

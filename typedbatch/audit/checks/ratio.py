@@ -28,9 +28,10 @@ class Ratio(Check):
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._has_learned = False
-        parameters = (p for module in trace.objects.modules.values() for p in module.parameters())
-        self._parameters = [parameter for parameter in parameters if not parameter.is_meta]
-        self._sums = self._sum_parameters()
+        modules = trace.objects.modules.values()
+        parameters = (parameter for module in modules for _, parameter in trace.objects.parameters_in(module))
+        self._parameters: list[Tensor] = [parameter for parameter in parameters if not parameter.is_meta]
+        self._sizes = self._sizes_of_parameters()
 
     @override
     def operation(self, operation: Operation) -> None:
@@ -83,7 +84,7 @@ class Ratio(Check):
         limit = _LARGEST_OF_HALF if half else _LARGEST
         if mean <= limit:
             self.trace.has_right_ratio = True
-        if mean <= limit or not mean < float("inf") or self._sum_parameters() != self._sums:
+        if mean <= limit or not mean < float("inf") or self._sizes_of_parameters() != self._sizes:
             return
         if self.trace.is_replayed:
             return
@@ -97,10 +98,10 @@ class Ratio(Check):
             text += "; dropout or batch normalization is in training mode, so that two evaluations differ"
         self.trace.found("TB501 wrong-ratio", text, place=here(), is_certain=is_certain)
 
-    def _sum_parameters(self) -> list[float]:
-        """Return the sum of each parameter, which changes if the update writes weights without an optimizer."""
+    def _sizes_of_parameters(self) -> list[float]:
+        """Return the norm of each parameter, which changes if the update writes weights without an optimizer."""
         with untraced():
-            return [float(parameter.sum(dtype=torch.float64)) for parameter in self._parameters]
+            return [float(size) for size in torch._foreach_norm(self._parameters)] if self._parameters else []  # noqa: SLF001  # clip_grad_norm_ has it, too
 
     def _mask(self, tag: Tag, apart: Tensor) -> Any:
         names = (LOSS_MASKS, frozenset({"response_mask"}), frozenset({"mask", "valid", "valid_mask"}))

@@ -16,7 +16,7 @@ from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.operations import SUMS
 from typedbatch.audit.places import here
 from typedbatch.audit.roles import ADVANTAGES, NEXT_OBS, OBS, OLD_LOGP, RETURNS, REWARDS, TERMINATED, TRUNCATED
-from typedbatch.audit.tags import Tag, listed
+from typedbatch.audit.tags import Rows, Tag, listed
 from typedbatch.audit.trace import Check, Operation, Trace
 from typedbatch.audit.untraced import untraced
 
@@ -164,6 +164,11 @@ class Targets(Check):
 class Returns(Check):
     """The returns of terminal steps: they are their rewards, possibly scaled, whatever the algorithm."""
 
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._examined: dict[tuple[int, str, int], int] = {}
+        """Number of rows examined, by origin, name and the step in which the values were computed."""
+
     @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         fields = object.__getattribute__(batch, "__dict__")
@@ -173,6 +178,8 @@ class Returns(Check):
             return
         known = self.trace.tags.of(value)
         if known is not None and known.has_any(OLD_LOGP):  # Off-policy corrections depend on the value.
+            return
+        if known is not None and known.rows is not None and self._is_examined(name, known, known.rows):
             return
         with untraced():
             returns, rew, ends = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "rew", "terminated"))
@@ -190,6 +197,13 @@ class Returns(Check):
                 f"{name} of terminal steps with one and the same reward differ by {spread:.3g}; nothing follows a "
                 "terminal step, so its return is its reward",
             )
+
+    def _is_examined(self, name: str, known: Tag, rows: Rows) -> bool:
+        """Return True if as many rows of a column were examined as it has."""
+        key = (rows.origin, name, known.step)
+        before = self._examined.get(key, 0)
+        self._examined[key] = before + len(rows.ids)
+        return before > 0 and before >= len(self.trace.origins.whole(rows.origin, name))
 
     def _find_exchanged(self, fields: dict[str, Any], name: str, tag: Tag | None) -> None:
         if tag is None or not tag.is_column(RETURNS):
