@@ -13,6 +13,8 @@ _LIBRARIES = (
     dirname(torch.__file__) + sep,
     dirname(dirname(torch.__file__)) + sep + "jaxtyping" + sep,
     dirname(dirname(torch.__file__)) + sep + "numpy" + sep,
+    "<frozen",
+    "<string>",
 )
 _STDLIB = (sep + "contextlib.py", sep + "functools.py", sep + "threading.py")
 
@@ -22,7 +24,7 @@ def user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((*_LIBRARIES, "<frozen", "<string>")) and not file.endswith(_STDLIB):
+        if not file.startswith(_LIBRARIES) and not file.endswith(_STDLIB):
             return frame
         frame = frame.f_back
     return None

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
@@ -60,6 +60,13 @@ class Operation:
 class Check:
     """A law of an update, which is told of each event. Methods of events that it does not need do nothing."""
 
+    events: ClassVar[frozenset[str]] = frozenset()
+    """Names of the methods that do something."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.events = frozenset(name for name in _EVENTS if getattr(cls, name) is not getattr(Check, name))
+
     def __init__(self, trace: Trace) -> None:
         self.trace: Trace = trace
 
@@ -100,12 +107,7 @@ class Check:
         """Report what is known at the end of the update."""
 
 
-_EVENTS: Final = tuple(name for name in vars(Check) if not name.startswith("_"))
-
-
-def _hears(check: Check, event: str) -> bool:
-    """Return True if a check does something at an event."""
-    return getattr(type(check), event) is not getattr(Check, event)
+_EVENTS: Final = tuple(name for name, member in vars(Check).items() if not name.startswith("_") and callable(member))
 
 
 class Trace:
@@ -157,7 +159,7 @@ class Trace:
         self._thread = threading.get_ident()
         self._parameters: dict[int, Tag] = {}
         self.checks: list[Check] = [check(self) for check in checks]
-        self._of_events = {event: [check for check in self.checks if _hears(check, event)] for event in _EVENTS}
+        self._of_events = {event: [check for check in self.checks if event in check.events] for event in _EVENTS}
 
     def found(self, code: AuditCode, text: str, *, place: str | None = None, is_certain: bool = True) -> None:
         """Add a finding, or a note if it is not certain."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
 import torch
 from torch._C import DisableTorchFunction
 
 
-@contextmanager
-def untraced() -> Generator[None]:
-    """Compute without a trace and without gradients in a block."""
-    with DisableTorchFunction(), torch.no_grad():
-        yield
+class untraced:  # noqa: N801  # a context manager, as torch.no_grad is
+    """A block that computes without a trace and without gradients.
+
+    It is no generator, since it is entered at most reads, and a generator would cost more than what it encloses.
+    """
+
+    def __enter__(self) -> None:
+        self._guard = DisableTorchFunction()
+        self._guard.__enter__()
+        self._had_gradients = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)  # noqa: SLF001  # what torch.no_grad calls
+
+    def __exit__(self, *_: object) -> None:
+        torch._C._set_grad_enabled(self._had_gradients)  # noqa: SLF001
+        self._guard.__exit__(None, None, None)
