@@ -6,6 +6,7 @@ import copy
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from typedbatch._tree.kinds import BATCH, TENSOR, kind_of
 from typedbatch.audit.child import can_fork, in_child
+from typedbatch.audit.credit import Credit
+from typedbatch.audit.lessons import Lessons
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import Finding
 from typedbatch.audit.roles import ADVANTAGES
@@ -71,8 +74,19 @@ class Replays:
                     self._vary_ends(position, batch)
                 except TypeError as error:  # A field cannot be copied.
                     self._note(f"the batch cannot be copied, so that it was not changed for replays: {error}")
+        self._examine_credit()
         for name, values in vary.items():
             self._vary_argument(name, values)
+
+    def _examine_credit(self) -> None:
+        """Try the laws of credit on the first batch."""
+        lessons = Lessons(self._update, self._args)
+        batches = [(position, batch) for position, batch in enumerate(self._args) if kind_of(batch) is BATCH]
+        if batches and lessons.begin():
+            credit = Credit(lessons, *batches[0])
+            with suppress(TypeError):  # A field cannot be copied, as is noted.
+                credit.examine()
+            self.findings.extend(credit.findings)
 
     def _vary_tokens(self, position: int, batch: Any) -> None:
         for name, changed in token_changes(batch):

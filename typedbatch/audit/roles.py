@@ -7,6 +7,7 @@ from typing import Final
 ADVANTAGES: Final = frozenset({"adv", "advantages", "advantage", "advs"})
 RETURNS: Final = frozenset({"returns", "return_", "ret", "value_targets"})
 REWARDS: Final = frozenset({"rew", "reward", "rewards"})
+SCORES: Final = frozenset({"score", "scores"})
 TERMINATED: Final = frozenset({"terminated"})
 TRUNCATED: Final = frozenset({"truncated"})
 NEXT_OBS: Final = frozenset({"obs_next", "next_obs"})

@@ -1,0 +1,227 @@
+"""Lessons: the gradients that the outputs of networks get in an update whose steps change nothing."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from typedbatch.audit.child import in_child
+
+_MOST_OUTPUTS = 64
+_MOST_NUMBERS = 4_000_000
+_TOLERANCE = 1e-5
+
+
+class Lesson(NamedTuple):
+    """An output of a network, and the gradient of the losses by it."""
+
+    output: Tensor
+    gradient: Tensor
+
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """Return both with one row per position: all dimensions but the last are one."""
+        width = self.output.shape[-1] if self.output.ndim > 1 else 1
+        return self.output.reshape(-1, width), self.gradient.reshape(-1, width)
+
+
+class Change(NamedTuple):
+    """A change of the gradient at a position.
+
+    Attributes:
+        size: Largest change of a number.
+        sign: Sign of that change.
+        is_choice: Whether it is that of one number, or of one against all others, as for logits of a choice.
+    """
+
+    size: float
+    sign: int
+    is_choice: bool
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The differences of a replay from the update itself, for each output of a network.
+
+    Attributes:
+        outputs: Positions whose output is another one.
+        gradients: Positions whose gradient is another one, with the change.
+    """
+
+    outputs: list[set[int]]
+    gradients: list[dict[int, Change]]
+
+
+class Lessons:
+    """Replays of an update, each in a copy of this process, that say at which positions a change has an effect.
+
+    Steps of optimizers change nothing in them, so that all minibatches are seen by the same weights.
+
+    Args:
+        update: The update.
+        args: Its arguments.
+    """
+
+    def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
+        self._update, self._args = update, args
+        self._base: list[Lesson] = []
+
+    def begin(self) -> bool:
+        """Record the update itself, and return whether it has a network whose outputs have gradients."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "lessons.pt")
+
+            def save() -> bool:
+                torch.save([tuple(lesson) for lesson in self._learn({})], path)
+                return True
+
+            if in_child(save):
+                self._base = [Lesson(*pair) for pair in torch.load(path, weights_only=True)]
+        return bool(self._base) and self.effect({}) == Effect([set()] * len(self._base), [{}] * len(self._base))
+
+    def used(self, number: int) -> set[int]:
+        """Return the positions of an output at which the update has a gradient."""
+        _, gradient = self._base[number].positions()
+        return set((gradient != 0).any(-1).nonzero()[:, 0].tolist())
+
+    def width(self, number: int) -> int:
+        """Return the size of the last dimension of an output; 1 if it has one dimension."""
+        return self._base[number].positions()[0].shape[1]
+
+    def rows(self, number: int, positions: set[int]) -> set[int]:
+        """Return the indices of the first dimension of an output at these positions."""
+        shape = self._base[number].output.shape
+        per_row = max(1, shape[:-1].numel() // max(1, shape[0])) if len(shape) > 1 else 1
+        return {position // per_row for position in positions}
+
+    def effect(self, changed: Mapping[int, Any]) -> Effect | None:
+        """Return where changed arguments have an effect; None if the update refuses them, or calls other networks."""
+
+        def compare() -> list[Any]:
+            return list(_compared(self._base, self._learn(changed)))
+
+        parts = in_child(compare)
+        if parts is None:
+            return None
+        outputs = [set(positions) for positions, _ in parts]
+        return Effect(outputs, [{int(at): Change(*change) for at, change in found.items()} for _, found in parts])
+
+    def size(self, changed: Mapping[int, Any]) -> float | None:
+        """Return the norm of all gradients for changed arguments; None if the update refuses them."""
+
+        def measure() -> float:
+            return math.sqrt(sum(float(lesson.gradient.double().square().sum()) for lesson in self._learn(changed)))
+
+        size: float | None = in_child(measure)
+        return size
+
+    def _learn(self, changed: Mapping[int, Any]) -> list[Lesson]:
+        recorder = _Recorder()
+        try:
+            with recorder.recording():
+                self._update(*(changed.get(number, arg) for number, arg in enumerate(self._args)))
+        except _Enough:
+            pass
+        return recorder.lessons
+
+
+class _Enough(BaseException):
+    """Ends an update of which enough was seen."""
+
+
+class _Recorder:
+    """The outputs of outermost modules, and their gradients."""
+
+    def __init__(self) -> None:
+        self.lessons: list[Lesson] = []
+        self._depth = self._numbers = 0
+
+    @contextmanager
+    def recording(self) -> Generator[None]:
+        handles = [
+            register_module_forward_pre_hook(self._before_call),
+            register_module_forward_hook(self._after_call, always_call=True),
+            register_optimizer_step_pre_hook(self._before_step),
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], Tensor) else 0.0
+
+    def _before_call(self, *_: Any) -> None:
+        if not self._depth and (len(self.lessons) >= _MOST_OUTPUTS or self._numbers > _MOST_NUMBERS):
+            raise _Enough
+        self._depth += 1
+
+    def _after_call(self, module: Any, given: Any, out: Any) -> None:
+        self._depth -= 1
+        if not self._depth:
+            for tensor in _tensors_in(out):
+                self._record(tensor)
+
+    def _record(self, tensor: Tensor) -> None:
+        if not tensor.requires_grad or not tensor.ndim:
+            return
+        lesson = Lesson(tensor.detach().clone(), torch.zeros_like(tensor))
+        self._numbers += tensor.numel()
+        self.lessons.append(lesson)
+
+        def add(gradient: Tensor) -> None:
+            lesson.gradient.add_(gradient.detach())
+
+        tensor.register_hook(add)  # type: ignore[no-untyped-call]  # torch does not say what it takes
+
+
+def _tensors_in(out: Any) -> Iterator[Tensor]:
+    """Yield the tensors of the result of a module, and the parameters of a distribution."""
+    if isinstance(out, Tensor):
+        yield out
+    elif isinstance(out, (tuple, list)):
+        for part in out:
+            yield from _tensors_in(part)
+    elif isinstance(out, Mapping):
+        yield from _tensors_in([*out.values()])
+    else:
+        for name in ("logits", "loc"):
+            if isinstance(value := getattr(out, name, None), Tensor):
+                yield value
+
+
+def _compared(base: list[Lesson], other: list[Lesson]) -> Iterator[tuple[list[int], dict[int, Change]]]:
+    """Yield the positions at which each output and its gradient differ.
+
+    Raises:
+        ValueError: Other networks were called, or with other shapes.
+    """
+    for one, two in zip(base, other, strict=True):
+        if one.output.shape != two.output.shape:
+            raise ValueError("an output has another shape")
+        (output, gradient), (others, after) = one.positions(), two.positions()
+        apart = (others - output).abs().amax(-1) > _TOLERANCE * max(float(output.abs().max()), 1e-12)
+        moved = after - gradient
+        scale = max(float(gradient.abs().max()), float(after.abs().max()), 1e-12)
+        sizes, at = moved.abs().max(-1)
+        found = (sizes > _TOLERANCE * scale).nonzero()[:, 0].tolist()
+        changes = {position: _change(moved[position], int(at[position])) for position in found}
+        yield apart.nonzero()[:, 0].tolist(), changes
+
+
+def _change(moved: Tensor, at: int) -> Change:
+    value = float(moved[at])
+    others = torch.cat([moved[:at], moved[at + 1 :]])
+    is_against = bool((others * value <= 0).all()) and abs(float(moved.sum())) < 1e-3 * abs(value)
+    return Change(abs(value), 1 if value > 0 else -1, is_against or not bool(others.any()))
