@@ -209,7 +209,7 @@ def test_a_batch_of_arrays_is_followed_into_torch():
         loss.backward()
         learner.optim.step()
 
-    report = audit(update, batch, skip=["wrong-network"])
+    report = audit(update, batch, replay=False, skip=["wrong-network"])
     assert [finding.code for finding in report.findings] == ["TB502 all-rows"]
 
 

@@ -53,6 +53,7 @@ class Credit:
         self._examine_groups()
         self._examine_tokens()
         self._examine_references()
+        self._examine_pairs()
 
     def _first(self, names: frozenset[str]) -> str | None:
         """Return the name of the first field of these that has a floating-point value per row."""
@@ -76,12 +77,7 @@ class Credit:
             name = next((name for name in _INPUTS if name in self._fields), None)
             if name is None:
                 return None
-            changed, value = copy.deepcopy(self._batch), self._fields[name]
-            if _is_float(value):
-                changed[name][rows] = changed[name][rows] + 0.5
-            else:
-                changed[name][rows] = (changed[name][rows] + 1) % (int(value.max()) + 1)
-            effect = self._lessons.effect({self._position: changed})
+            effect = self._effect(name, rows, 0.5) if _is_float(self._fields[name]) else self._changed_ids(name, rows)
             if effect is None:
                 return None
             self._places[key] = effect.outputs
@@ -156,17 +152,20 @@ class Credit:
             own, others = _divided(known, places)
             if own or others:
                 tried.append(bool(own))
-            signs.extend(self._sign(name, known[0], places))
-        if len(tried) > 1 and not any(tried):
+            signs.extend(self._signs(name, row, known[0], places))
+        if len(tried) > 1 and not any(tried) and name not in RETURNS:
             self._found(
                 "TB508 wrong-target" if name in REWARDS else "TB503 other-rows",
                 f"{name} of a row has an effect on what other rows teach, but none on what this row does; is it that "
                 "of another step?",
+                is_certain=name
+                in ADVANTAGES,  # A reward may be kept with the step after, and a return be bootstrapped.
             )
         if len(signs) > 1 and all(sign > 0 for sign in signs):
             self._found(
                 "TB507 wrong-weight",
-                f"a larger {name} of a row pushes the output of its action down, and a smaller one up; is a sign wrong?",
+                f"a larger {name} of a row pushes the output of its action down, and a smaller one up; is a sign "
+                "wrong?",
             )
 
     def _rows_tried(self, count: int) -> list[int]:
@@ -177,16 +176,20 @@ class Credit:
             rows = rows[~ended]
         return [int(rows[(2 * part + 1) * len(rows) // (2 * _ROWS_TRIED)]) for part in range(_ROWS_TRIED)]
 
-    def _sign(self, name: str, effect: Effect, places: list[set[int]]) -> Iterator[int]:
-        """Yield the sign of the change of the gradient by outputs of the row, where it is known which is right."""
+    def _signs(self, name: str, row: int, effect: Effect, places: list[set[int]]) -> Iterator[int]:
+        """Yield the signs of the changes of the gradient by outputs of the row, where it is known which is right."""
         is_value = name in RETURNS and self._first(ADVANTAGES) is not None
+        act = self._fields.get("act")
         for number, found in enumerate(effect.gradients):
             own = [found[position] for position in found.keys() & places[number]]
             largest = max(own, key=lambda change: change.size, default=None)
-            if largest is None or (self._lessons.width(number) == 1 and not is_value):
+            if largest is None or largest.label < 0 or largest.size < max(change.size for change in found.values()):
                 continue
-            if largest.is_choice and largest.size >= max(change.size for change in found.values()):
+            width = self._lessons.width(number)
+            if width > 2 or (width == 1 and is_value):
                 yield largest.sign
+            elif width == 2 and act is not None and act.ndim == 1 and not _is_float(act):
+                yield largest.sign if int(act[row]) == largest.label else -largest.sign
 
     def _examine_columns(self) -> None:
         """Try whether each component of the actions has an effect."""
@@ -206,8 +209,8 @@ class Credit:
             if not any(effect.gradients) and not any(effect.outputs):
                 without.append(column)
         if without and len(without) < act.shape[1]:
-            text = f"act[:, {without[0]}] has no effect on the gradients, but other components have; is another one read twice?"
-            self._found("TB505 unread-field", text)
+            text = f"act[:, {without[0]}] has no effect on the gradients, but other components have"
+            self._found("TB505 unread-field", f"{text}; is another one read twice?")
 
     def _is_binary(self, value: Any) -> bool:
         return value.dtype in (torch.bool, np.dtype(bool))
@@ -275,6 +278,29 @@ class Credit:
                 f"a larger {name} makes the gradients of pairs smaller; the policy has to raise chosen responses above "
                 "the reference, so are the two references exchanged?",
             )
+
+    def _examine_pairs(self) -> None:
+        """Try whether a chosen response changes what the rejected one of the same row teaches."""
+        sides = [self._fields.get(name) for name in ("chosen_ids", "rejected_ids")]
+        if any(side is None or side.ndim != 2 or len(side) < _ROWS_TRIED for side in sides):
+            return
+        tried = []
+        for row in self._rows_tried(len(self._fields["chosen_ids"])):
+            chosen, rejected = (self._changed_ids(name, row) for name in ("chosen_ids", "rejected_ids"))
+            if chosen is None or rejected is None:
+                return
+            known = [*zip(chosen.gradients, chosen.outputs, rejected.outputs, strict=True)]
+            others = any(found.keys() - own - other for found, own, other in known)
+            if others and any(other for _, _, other in known):
+                tried.append(any(found.keys() & other - own for found, own, other in known))
+        if len(tried) > 1 and not any(tried):
+            text = "a chosen response is compared with others than the rejected one of its row; are sides interleaved?"
+            self._found("TB503 other-rows", text)
+
+    def _changed_ids(self, name: str, row: Any) -> Effect | None:
+        changed, ids = copy.deepcopy(self._batch), self._fields[name]
+        changed[name][row] = (changed[name][row] + 1) % (int(ids.max()) + 1)
+        return self._lessons.effect({self._position: changed})
 
     def _size_of_gradients(self, name: str, change: float) -> float | None:
         changed = copy.deepcopy(self._batch)

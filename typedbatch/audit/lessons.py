@@ -20,6 +20,8 @@ from typedbatch.audit.child import in_child
 _MOST_OUTPUTS = 64
 _MOST_NUMBERS = 4_000_000
 _TOLERANCE = 1e-5
+_SMALL = 0.05
+"""Share of the largest gradient below which it is that of a bonus alone, as of entropy where a ratio is clipped."""
 
 
 class Lesson(NamedTuple):
@@ -39,13 +41,14 @@ class Change(NamedTuple):
 
     Attributes:
         size: Largest change of a number.
-        sign: Sign of that change.
-        is_choice: Whether it is that of one number, or of one against all others, as for logits of a choice.
+        label: Index of the one number that changes, or that changes against all others as the logit of a choice does;
+            of two numbers the first; -1 if there is none.
+        sign: Sign of its change.
     """
 
     size: float
+    label: int
     sign: int
-    is_choice: bool
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,10 @@ class Lessons:
         return bool(self._base) and self.effect({}) == Effect([set()] * len(self._base), [{}] * len(self._base))
 
     def used(self, number: int) -> set[int]:
-        """Return the positions of an output at which the update has a gradient."""
+        """Return the positions of an output at which the update has a gradient that is not small beside others."""
         _, gradient = self._base[number].positions()
-        return set((gradient != 0).any(-1).nonzero()[:, 0].tolist())
+        sizes = gradient.abs().amax(-1)
+        return set((sizes > _SMALL * sizes.max()).nonzero()[:, 0].tolist())
 
     def width(self, number: int) -> int:
         """Return the size of the last dimension of an output; 1 if it has one dimension."""
@@ -131,7 +135,7 @@ class Lessons:
                 self._update(*(changed.get(number, arg) for number, arg in enumerate(self._args)))
         except _Enough:
             pass
-        return recorder.lessons
+        return [] if recorder.maximizes else recorder.lessons
 
 
 class _Enough(BaseException):
@@ -144,6 +148,8 @@ class _Recorder:
     def __init__(self) -> None:
         self.lessons: list[Lesson] = []
         self._depth = self._numbers = 0
+        self.maximizes: bool = False
+        """Whether an optimizer follows gradients upwards, so that signs say nothing."""
 
     @contextmanager
     def recording(self) -> Generator[None]:
@@ -160,6 +166,7 @@ class _Recorder:
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for group in optimizer.param_groups:
+            self.maximizes = self.maximizes or group.get("maximize", False)
             group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], Tensor) else 0.0
 
     def _before_call(self, *_: Any) -> None:
@@ -223,5 +230,8 @@ def _compared(base: list[Lesson], other: list[Lesson]) -> Iterator[tuple[list[in
 def _change(moved: Tensor, at: int) -> Change:
     value = float(moved[at])
     others = torch.cat([moved[:at], moved[at + 1 :]])
+    is_alone = not bool(others.any())
     is_against = bool((others * value <= 0).all()) and abs(float(moved.sum())) < 1e-3 * abs(value)
-    return Change(abs(value), 1 if value > 0 else -1, is_against or not bool(others.any()))
+    if is_against and len(moved) == 2:  # Both are as large, but for rounding.
+        return Change(abs(value), 0, 1 if float(moved[0]) > 0 else -1)
+    return Change(abs(value), at if is_alone or is_against else -1, 1 if value > 0 else -1)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import islice
-from types import CodeType, FunctionType, MethodType, SimpleNamespace
+from types import CodeType, FunctionType, GeneratorType, MethodType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Objects:
         """Single parameters, and other tensors that are learned, by name: ``"log_alpha"``."""
         self.optimizers: list[Optimizer] = []
         """Optimizers."""
+        self.iterators: dict[str, Any] = {}
+        """Iterators over parameters by name: ``"pairs"`` for ``zip(net.parameters(), target.parameters())``."""
         self._seen: dict[int, Any] = {}
         self._named: dict[int, list[tuple[str, Any]]] = {}
         for name, root in roots.items():
@@ -128,6 +130,9 @@ class Objects:
             self._visit_module(name, value, depth)
         elif isinstance(value, Optimizer):
             self.optimizers.append(value)
+        elif isinstance(value, (GeneratorType, zip)):
+            if is_used_up(value) is not None:
+                self.iterators[name] = value
         elif isinstance(value, Mapping):
             for key, part in [*value.items()]:
                 self._visit(str(key), part, depth + 1)
@@ -191,6 +196,16 @@ def _names_in(code: CodeType) -> list[str]:
     """Return the global names in a function, and in functions and comprehensions inside of it."""
     inner = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names_in(part)]
     return [*code.co_names, *inner]
+
+
+def is_used_up(iterator: Any) -> bool | None:
+    """Return whether an iterator over parameters is at its end, or None if it iterates over something else."""
+    parts = iterator.__reduce__()[1] if isinstance(iterator, zip) else (iterator,)
+    known = [part for part in parts if isinstance(part, GeneratorType) and part.gi_code in _OF_PARAMETERS]
+    return any(part.gi_frame is None for part in known) if known else None
+
+
+_OF_PARAMETERS = (nn.Module.parameters.__code__, nn.Module.named_parameters.__code__)
 
 
 def shape_of(parameter: Any) -> tuple[int, ...]:

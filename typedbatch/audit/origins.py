@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch._C import DisableTorchFunction
 
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
@@ -228,6 +229,7 @@ class Origins:
 
     def _watching(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield functions of the library that are replaced by ones that report what they are given or return."""
+        load = nn.Module.load_state_dict
         update_weight, per_row = PrioritizedReplayBuffer.update_weight, returns.per_row
         values = vars(returns)["_values"]
         get, values_of, nstep = ReplayBuffer.get, vars(grouping)["values_of"], returns.compute_nstep_return
@@ -258,6 +260,11 @@ class Origins:
             self._tell("sampled", batch, buffer, slots)
             return nstep(batch, buffer, slots, *args, **kwargs)
 
+        def loading(module: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+            self._tell("loading", module, state)
+            return load(module, state, *args, **kwargs)
+
+        yield nn.Module, "load_state_dict", loading
         yield grouping, "values_of", grouped
         yield returns, "compute_nstep_return", returning
         yield returns, "_values", valuing

@@ -15,6 +15,7 @@ OBS: Final = frozenset({"obs"})
 OLD_LOGP: Final = frozenset(
     {"logp_old", "old_logp", "logp", "old_log_probs", "log_prob", "log_probs", "logprobs", "old_logprobs"}
 )
+ROLLOUT_LOGP: Final = frozenset({"rollout_logp", "rollout_log_probs", "sampler_logp", "behavior_logp"})
 REF_LOGP: Final = frozenset({"ref_logp", "ref_log_prob", "ref_chosen_logp", "ref_rejected_logp", "teacher_logp"})
 LOSS_MASKS: Final = frozenset({"loss_mask"})
 MASKS: Final = frozenset({"loss_mask", "response_mask", "chosen_mask", "rejected_mask", "prompt_mask", "mask"})

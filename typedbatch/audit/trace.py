@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
@@ -56,12 +56,21 @@ class Operation:
     tags: list[Tag]
     out: Any
 
+    def both_ways(self) -> list[tuple[Any, Tag, Any, Tag]]:
+        """Return the values and tags of two tensors, in both orders; nothing if there are not two."""
+        if len(self.tensors) != 2:
+            return []
+        (one, other), (first, second) = self.tensors, self.tags
+        return [(one, first, other, second), (other, second, one, first)]
+
 
 class Check:
     """A law of an update, which is told of each event. Methods of events that it does not need do nothing."""
 
     events: ClassVar[frozenset[str]] = frozenset()
     """Names of the methods that do something."""
+    operations: ClassVar[frozenset[str] | None] = None
+    """Names of the operations that it is told of; None for all."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -93,6 +102,9 @@ class Check:
 
     def bootstrap(self, values: Any) -> None:
         """Examine values that the library's own functions add to rewards."""
+
+    def loading(self, module: nn.Module, state: Mapping[str, Any]) -> None:
+        """Examine a state before a module loads it."""
 
     def backward(self, loss: Tensor) -> None:
         """Examine a loss before its gradients are computed."""
@@ -160,6 +172,7 @@ class Trace:
         self._parameters: dict[int, Tag] = {}
         self.checks: list[Check] = [check(self) for check in checks]
         self._of_events = {event: [check for check in self.checks if event in check.events] for event in _EVENTS}
+        self._of_operations: dict[str, list[Check]] = {}
 
     def found(self, code: AuditCode, text: str, *, place: str | None = None, is_certain: bool = True) -> None:
         """Add a finding, or a note if it is not certain."""
@@ -198,6 +211,7 @@ class Trace:
         self.origins.close()
         self.checks.clear()  # They and the trace hold each other, and with them the modules.
         self._of_events.clear()
+        self._of_operations.clear()
         del self._mode
 
     def _tell(self, event: str, *values: Any) -> None:
@@ -273,11 +287,20 @@ class Trace:
         if name in ("eq", "ne", "__eq__", "__ne__") and any(tag.is_column(TOKENS) for tag in tags):
             self.compares_ids = True
         operation = Operation(name, args, kwargs, tensors, tags, out)
-        for check in self._of_events["operation"]:
+        checks = self._of_operations.get(name)
+        for check in self._checks_of(name) if checks is None else checks:
             try:
                 check.operation(operation)
             except Exception:  # noqa: BLE001  # It is called again, to say what failed.
                 self._run(check, check.operation, operation)
+
+    def _checks_of(self, name: str) -> list[Check]:
+        """Return the checks that are told of an operation, and keep the list for the next one of this name."""
+        checks = [
+            check for check in self._of_events["operation"] if check.operations is None or name in check.operations
+        ]
+        self._of_operations[name] = checks
+        return checks
 
     def _tag_parts(self, call: Any, tags: list[Tag], tensors: list[Any], out: Any) -> None:
         """Tag the tensors of a tuple: the parts of a split, or several results."""

@@ -50,7 +50,10 @@ def audit(
         replays.run(vary or {})  # Before the update, which changes what they begin with.
     session = Audit(updates=1, on_finding="keep", skip=skip, allow=allow)
     session.call(update, *args)
+    told = {finding.code for finding in session.report.findings}
     for finding in replays.findings:
+        if finding.code in told:  # With a place, where the trace found it.
+            continue
         is_told_by_id = finding.text == PADDING and session.compares_ids
         session.add(replace(finding, is_certain=False) if is_told_by_id else finding)
     return session.report

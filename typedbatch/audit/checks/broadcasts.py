@@ -23,10 +23,10 @@ _OF_LOSSES: Final = ADVANTAGES | RETURNS | OLD_LOGP | MASKS | frozenset({"weight
 class AllRows(Check):
     """The combination of ``(N, 1)`` or ``(N, N)`` with ``(N,)``, which pairs each row with all rows."""
 
+    operations = ELEMENTWISE
+
     @override
     def operation(self, operation: Operation) -> None:
-        if operation.name not in ELEMENTWISE:
-            return
         pairs = list(zip(operation.tensors, operation.tags, strict=True))
         for number, (one, first) in enumerate(pairs):
             for other, second in pairs[number + 1 :]:
@@ -66,9 +66,11 @@ def _of(value: tuple[Any, Tag]) -> str:
 class SameRows(Check):
     """The combination of values of the same origin row by row."""
 
+    operations = ELEMENTWISE
+
     @override
     def operation(self, operation: Operation) -> None:
-        if operation.name not in ELEMENTWISE or not isinstance(operation.out, Tensor) or not operation.out.ndim:
+        if not isinstance(operation.out, Tensor) or not operation.out.ndim:
             return
         known = [
             (tag, tag.rows)
@@ -89,11 +91,11 @@ class SameRows(Check):
 class SameColumns(Check):
     """The product of the mask of a loss with values of tokens, position by position."""
 
+    operations = PRODUCTS
+
     @override
     def operation(self, operation: Operation) -> None:
-        if operation.name not in PRODUCTS or len(operation.tensors) != 2:
-            return
-        for mask, other in (operation.tags, operation.tags[::-1]):
+        for _, mask, _, other in operation.both_ways():
             if (
                 mask.models
                 or not mask.fields

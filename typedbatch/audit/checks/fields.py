@@ -76,10 +76,10 @@ class Reads(Check):
 class Dtypes(Check):
     """Log-probabilities of a dtype that is exact enough for a ratio."""
 
+    operations = DIFFERENCES
+
     @override
     def operation(self, operation: Operation) -> None:
-        if operation.name not in DIFFERENCES:
-            return
         for tensor, tag in zip(operation.tensors, operation.tags, strict=True):
             if tag.is_column(OLD_LOGP) and isinstance(tensor, Tensor) and tensor.dtype in _COARSE:
                 assert tag.column is not None

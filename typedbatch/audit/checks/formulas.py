@@ -35,7 +35,7 @@ class Formulas(Check):
             self._found(f"{name} takes log-probabilities, and is given the output of {tag.made_by}; use log_softmax")
         elif name == "binary_cross_entropy_with_logits" and tag.made_by == "sigmoid":
             self._found(f"{name} takes logits, and is given the probabilities of a sigmoid; remove one of the two")
-        if name in ELEMENTWISE and len(operation.tensors) == 2:
+        if name in ELEMENTWISE:
             self._find_statistic(operation)
         if name in _CLAMPS:
             self._find_clamp(operation)
@@ -46,6 +46,7 @@ class Formulas(Check):
             self._find_weighted_mean(operation)
         elif name in _QUOTIENTS and len(operation.tensors) == 2:
             self._find_other_count(operation)
+            self._find_other_side(operation)
 
     def _note(self, is_certain: bool, text: str) -> None:
         self.trace.found("TB507 wrong-weight", text, is_certain=is_certain)
@@ -55,8 +56,7 @@ class Formulas(Check):
 
     def _find_statistic(self, operation: Operation) -> None:
         """Find a number of all rows, with a gradient, that meets the values of each."""
-        (one, other), (first, second) = operation.tensors, operation.tags
-        for number, tag, rows, made in ((one, first, other, second), (other, second, one, first)):
+        for number, tag, rows, made in operation.both_ways():
             is_number = not number.ndim and getattr(number, "requires_grad", False) and tag.of_rows
             if is_number and rows.ndim and rows.requires_grad and made.from_model and made.rows is not None:
                 self._note(  # Inside of a model no row may depend on others; a loss may be a variance.
@@ -99,8 +99,7 @@ class Formulas(Check):
             )
 
     def _find_weighted_mean(self, operation: Operation) -> None:
-        (one, other), (first, second) = operation.tensors, operation.tags
-        for weight, tag, loss, made in ((one, first, other, second), (other, second, one, first)):
+        for weight, tag, loss, made in operation.both_ways():
             if (
                 tag.is_column(_PER_ROW)
                 and weight.ndim
@@ -121,6 +120,17 @@ class Formulas(Check):
         is_count = second.names == {"response_mask"} and second.made_by in ("sum", "clamp", "clamp_min")
         if is_count and any(field.name == "loss_mask" for field in first.fields):
             self._found("a sum over the tokens in loss_mask is divided by the number of those in response_mask")
+
+    def _find_other_side(self, operation: Operation) -> None:
+        """Find values of one side of pairs that are divided by the count of the other side."""
+        value, count = operation.tags
+        for side, other in (("chosen", "rejected"), ("rejected", "chosen")):
+            is_count = (
+                bool(count.names) and not count.from_model and all(name.startswith(other) for name in count.names)
+            )
+            is_side = value.from_model and any(name.startswith(side) for name in value.names)
+            if is_count and is_side and not any(name.startswith(other) for name in value.names):
+                self._found(f"a value of {side} tokens is divided by {listed(count.names)} of {other} ones")
 
 
 def _is_mean(loss: Any, tag: Tag) -> bool:

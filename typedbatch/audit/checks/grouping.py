@@ -20,10 +20,12 @@ _UID = frozenset({"uid"})
 class Grouping(Check):
     """Rewards that are viewed as a table of prompts and samples, and batches whose fields are of different rows."""
 
+    operations = REDUCING
+
     @override
     def operation(self, operation: Operation) -> None:
         table = operation.tags[0].table
-        if table is None or operation.name not in REDUCING or operation.tensors[0].ndim != 2:
+        if table is None or operation.tensors[0].ndim != 2:
             return
         dim = dim_of(operation.args, operation.kwargs)
         if not isinstance(dim, int):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
@@ -75,10 +77,25 @@ class Observations(Check):
         if getattr(other, "shape", None) != value.shape or value.ndim < 2 or len(value) < _FEWEST:
             return
         with untraced():
-            now, after = _distinct(value), _distinct(other)
-        if 2 * now < after:
-            text = f"obs has {now} different rows of {len(value)}, but obs_next has {after}; is obs kept up to date?"
-            self.trace.found("TB510 suspect-values", text)
+            now, after = _rows_of(value), _rows_of(other)
+        if 2 * len(set(now)) < len(set(after)):
+            text = f"obs has {len(set(now))} different rows of {len(value)}, but obs_next has {len(set(after))}"
+            self.trace.found("TB510 suspect-values", f"{text}; is obs kept up to date?")
+        truncated = fields.get("truncated")
+        if truncated is not None and truncated.shape == (len(now),) and truncated.any():
+            self._find_reset(now, after, np.flatnonzero(np.asarray(leaf_to_numpy(truncated))))
+
+    def _find_reset(self, now: list[bytes], after: list[bytes], cut: NDArray[np.intp]) -> None:
+        """Note truncated rows whose next observation is the first one of the next episode."""
+        index = {row: number for number, row in enumerate(now)}
+        apart = Counter(index[row] - number for number, row in enumerate(after) if row in index)
+        by, count = apart.most_common(1)[0] if apart else (0, 0)
+        if by <= 0 or 2 * count < len(now):
+            return  # The rows are in no order of time.
+        same = [number for number in cut if number + by < len(now) and after[number] == now[number + by]]
+        if same and len(same) == sum(number + by < len(now) for number in cut):
+            text = f"obs_next of {len(same)} truncated rows is obs of the step after, the first one of the next episode"
+            self.trace.found("TB510 suspect-values", f"{text}; is it final_obs?", is_certain=False)
 
     def _find_constant(self, value: Any) -> None:
         if not isinstance(value, (Tensor, np.ndarray)) or value.ndim < 2 or len(value) < _FEWEST // 2:
@@ -95,6 +112,5 @@ def _is_constant(value: Any) -> bool:
     return bool(array.dtype.kind == "f" and (array == array[:1]).all() and (array % 1 != 0).any())
 
 
-def _distinct(value: Any) -> int:
-    array = np.asarray(leaf_to_numpy(value))
-    return len({row.tobytes() for row in array})
+def _rows_of(value: Any) -> list[bytes]:
+    return [row.tobytes() for row in np.asarray(leaf_to_numpy(value))]

@@ -19,11 +19,6 @@ from typedbatch.audit.tags import listed
 from typedbatch.audit.trace import Check, Operation, Trace
 
 
-def _both_ways(operation: Operation) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    first, second = zip(operation.tensors, operation.tags, strict=True)
-    return (first, second), (second, first)
-
-
 @dataclass
 class _Loss:
     """A loss, and the parameters that were stepped after its gradients were computed."""
@@ -51,6 +46,8 @@ class _Loss:
 class Learning(Check):
     """The gradients of each loss: each part of its formula leads to something that is stepped."""
 
+    operations = SUMS
+
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._losses: list[_Loss] = []
@@ -65,14 +62,9 @@ class Learning(Check):
     def operation(self, operation: Operation) -> None:
         """Leave a mark at a sum of values with a gradient and values of a model without one."""
         out = operation.out
-        if (
-            operation.name not in SUMS
-            or len(operation.tensors) != 2
-            or not isinstance(out, Tensor)
-            or out.grad_fn is None
-        ):
+        if not isinstance(out, Tensor) or out.grad_fn is None:
             return
-        for (one, tag), (other, learned) in _both_ways(operation):
+        for one, tag, other, learned in operation.both_ways():
             is_constant = not one.requires_grad and tag.from_model and tag.fields and one.shape == other.shape
             # A constant that comes from the trained network, through another one, was meant to have a gradient.
             passes = bool(tag.models & learned.models) and not self._are_twins(tag.models, learned.models)

@@ -25,6 +25,8 @@ class Ratio(Check):
     They are of the same weights before the first step, so it is 0 ("The 37 implementation details of PPO").
     """
 
+    operations = DIFFERENCES
+
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._has_learned = False
@@ -35,10 +37,7 @@ class Ratio(Check):
 
     @override
     def operation(self, operation: Operation) -> None:
-        if operation.name not in DIFFERENCES or len(operation.tensors) != 2:
-            return
-        (one, other), (first, second) = operation.tensors, operation.tags
-        for old, tag, new, made in ((other, second, one, first), (one, first, other, second)):
+        for new, made, old, tag in operation.both_ways():
             if not made.from_model or old.shape != new.shape or made.has_any(REF_LOGP):
                 continue
             if new.ndim > 1 and not made.is_of_labels:  # A table of log-probabilities, as of a teacher.

@@ -41,6 +41,8 @@ class Targets(Check):
     The second summand is 0 in exactly those rows in which the episode terminated.
     """
 
+    operations = frozenset({"cat", "concat"}) | _MASKING | SUMS
+
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._targets: list[tuple[str, frozenset[str]]] = []
@@ -55,10 +57,9 @@ class Targets(Check):
         if operation.name in _MASKING and any(tag.has_any(TERMINATED) for tag in operation.tags):
             # The values of terminal steps are replaced after the sum.
             self._wrong = [found for found in self._wrong if found[-1]]
-        if operation.name not in SUMS or operation.name in ("sub", "__sub__") or len(operation.tensors) != 2:
+        if operation.name not in SUMS or operation.name in ("sub", "__sub__"):
             return
-        (one, other), (first, second) = operation.tensors, operation.tags
-        for rew, value, tag in ((first, other, second), (second, one, first)):
+        for _, rew, value, tag in operation.both_ways():
             if rew.is_column(REWARDS) and tag.from_model and tag.has_any(NEXT_OBS | OBS) and value.ndim:
                 self._examine(rew, value, tag)
 
@@ -233,12 +234,11 @@ def _spread(returns: Any, rew: Any) -> float:
 class Values(Check):
     """The regression of a value: on returns, if there are any."""
 
+    operations = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss", "sub", "__sub__"})
+
     @override
     def operation(self, operation: Operation) -> None:
-        if len(operation.tensors) != 2 or not (operation.name.endswith("loss") or operation.name in ("sub", "__sub__")):
-            return
-        (one, other), (first, second) = operation.tensors, operation.tags
-        for tensor, tag, rew in ((one, first, second), (other, second, first)):
+        for tensor, tag, _, rew in operation.both_ways():
             is_value = tensor.requires_grad and tag.from_model and not tag.has_any(NEXT_OBS)
             if not is_value or not rew.is_column(REWARDS) or tag.rows is None:
                 continue

@@ -40,6 +40,8 @@ class Weights(Check):
     ``c``, if tokens weigh the same within each.
     """
 
+    operations = DIFFERENCES | PRODUCTS | SMALLER | LARGER
+
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._weighed: list[_Weighed] = []
@@ -60,19 +62,15 @@ class Weights(Check):
             self._find_bound(operation)
 
     def _find_ratio(self, operation: Operation) -> None:
-        (one, other), (first, second) = operation.tensors, operation.tags
-        for new, made, tag in ((one, first, second), (other, second, first)):
+        for new, made, _, tag in operation.both_ways():
             is_policy = made.from_model and new.requires_grad and new.grad_fn is not None
             if tag.is_column(OLD_LOGP) and is_policy and not self.trace.is_replayed:
                 self._watch(new, made, tag)
 
     def _find_product(self, operation: Operation) -> None:
         """Find ``logp * adv``: in a loss without a ratio, and with advantages that have a gradient."""
-        (one, other), (first, second) = operation.tensors, operation.tags
-        if one.shape != other.shape:
-            return
-        for logp, made, adv, tag in ((one, first, other, second), (other, second, one, first)):
-            if not made.from_model or not logp.requires_grad or logp.grad_fn is None:
+        for logp, made, adv, tag in operation.both_ways():
+            if logp.shape != adv.shape or not made.from_model or not logp.requires_grad or logp.grad_fn is None:
                 continue
             if adv.requires_grad:
                 self._find_gradient(made, tag)
