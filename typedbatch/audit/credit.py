@@ -13,7 +13,7 @@ from torch import Tensor
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.kinds import ARRAY, TENSOR, kind_of
-from typedbatch.audit.lessons import Effect, Lessons
+from typedbatch.audit.lessons import Effect, Lessons, other_values
 from typedbatch.audit.report import AuditCode, Finding
 from typedbatch.audit.roles import ADVANTAGES, REF_LOGP, RETURNS, REWARDS, SCORES, TERMINATED, TRUNCATED
 from typedbatch.batch import Batch
@@ -100,13 +100,15 @@ class Credit:
             places = self._places_of(own.nonzero(), (-1, last))
             if effect is None or places is None or not any(effect.gradients) or any(effect.outputs):
                 continue
-            hits = [found.keys() & places[number] for number, found in enumerate(effect.gradients)]
+            used = [own & self._lessons.used(number) for number, own in enumerate(places)]
+            hits = [found.keys() & own for found, own in zip(effect.gradients, used, strict=True)]
             is_partly = any(hit and self._is_partly(number, effect) for number, hit in enumerate(hits))
-            if is_partly or (any(hits) and self._ignores_ends(own)):
+            if is_partly or (hits == used and any(hits) and self._ignores_ends(own)):
                 self._found(
                     "TB508 wrong-target",
                     f"{rew} of steps after the end of an episode changes what its last step teaches; nothing of the "
                     "next episode follows, so cut sums and bootstrapped values where terminated or truncated",
+                    is_certain=is_partly,  # A normalization has the same effect, where each episode is whole.
                 )
                 return
 
@@ -221,7 +223,7 @@ class Credit:
         if name is None or uid is None or uid.shape != (len(self._fields[name]),) or self._fields[name].ndim != 1:
             return
         keys = np.asarray(leaf_to_numpy(uid))
-        first = np.flatnonzero(keys == keys[0])
+        first = np.flatnonzero([key == keys[0] for key in keys.tolist()])
         if len(first) < 2 or len(set(keys.tolist())) < 3:
             return
         change = 1.0 + np.arange(len(first)) ** 2 * 0.7
@@ -299,7 +301,9 @@ class Credit:
 
     def _changed_ids(self, name: str, row: Any) -> Effect | None:
         changed, ids = copy.deepcopy(self._batch), self._fields[name]
-        changed[name][row] = (changed[name][row] + 1) % (int(ids.max()) + 1)
+        mask = self._fields.get(f"{name.removesuffix('_ids')}_mask")
+        there = ids[mask.astype(bool) if isinstance(mask, np.ndarray) else mask.bool()] if mask is not None else ids
+        changed[name][row] = other_values(changed[name][row], there)
         return self._lessons.effect({self._position: changed})
 
     def _size_of_gradients(self, name: str, change: float) -> float | None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -235,3 +236,9 @@ def _change(moved: Tensor, at: int) -> Change:
     if is_against and len(moved) == 2:  # Both are as large, but for rounding.
         return Change(abs(value), 0, 1 if float(moved[0]) > 0 else -1)
     return Change(abs(value), at if is_alone or is_against else -1, 1 if value > 0 else -1)
+
+
+def other_values(values: Any, there: Any) -> Any:
+    """Return other integers in place of these, of those that are there."""
+    low, high = there.min(), there.max()
+    return torch.where(values == low, high, low) if isinstance(values, Tensor) else np.where(values == low, high, low)

@@ -6,7 +6,6 @@ import copy
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -84,8 +83,11 @@ class Replays:
         batches = [(position, batch) for position, batch in enumerate(self._args) if kind_of(batch) is BATCH]
         if batches and lessons.begin():
             credit = Credit(lessons, *batches[0])
-            with suppress(TypeError):  # A field cannot be copied, as is noted.
+            try:
                 credit.examine()
+            except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
+                text = f"the laws of credit failed by {type(error).__name__}: {error}"
+                self.findings.append(Finding("TB513 check-failed", "", text, is_certain=False))
             self.findings.extend(credit.findings)
 
     def _vary_tokens(self, position: int, batch: Any) -> None:

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.kinds import BATCH, TENSOR, describe, kind_of
+from typedbatch.audit.lessons import other_values
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.random_state import RandomState
 from typedbatch.audit.replays import other_padding
 from typedbatch.audit.report import Finding, Report
-from typedbatch.audit.trace import Trace
+from typedbatch.audit.trace import Check, Operation, Trace
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError
 
@@ -39,7 +41,7 @@ def audit_logp(
         function: Function of the model and the rollouts that returns log-probabilities, ``(N, R)``, in nats.
         model: Model with an ``nn.Embedding`` of the tokens.
         rollouts: Batch with the fields of :class:`~typedbatch.posttraining.Rollouts`; not modified.
-        vocabulary: Number of tokens; None for the size of the embedding that the tokens are given to.
+        vocabulary: Number of tokens; None for the number of logits that the probabilities are computed from.
 
     Returns:
         A report with a finding for each law that does not hold.
@@ -61,7 +63,9 @@ def audit_logp(
         report.add(Finding("TB512 broken-stage", "", text, is_certain))
 
     with _evaluating(model):
-        trace = Trace([], Objects({}))
+        trace = Trace([_Logits], Objects({}))
+        logits = trace.checks[0]
+        assert isinstance(logits, _Logits)
         with trace.recording():
             base, embedding = _called(function, model, rollouts, tokens)
         if base.shape != mask.shape:
@@ -69,9 +73,9 @@ def audit_logp(
             return report
         if base.dtype in (torch.bfloat16, torch.float16):
             found(f"the log-probabilities are {base.dtype}, which is exact to about 1 %; compute them in float32")
-        size = vocabulary or (embedding.num_embeddings if embedding is not None else 0)
+        size = vocabulary or logits.width or (embedding.num_embeddings if embedding is not None else 0)
         if not size:
-            raise SettingError("no nn.Embedding of the model is given the tokens; pass vocabulary, their number")
+            raise SettingError("neither a softmax nor an nn.Embedding of tokens is seen; pass vocabulary, their number")
         tries = _with_each_token(rollouts, row, position, size)
         each = torch.cat([function(model, part)[:, : position + 1].float() for part in tries])
         total, before = float(each[:, position].exp().sum()), each[:, :position]
@@ -91,6 +95,23 @@ def audit_logp(
             text = "the log-probabilities depend on the tokens of padding; give the masks to the model"
             found(text, is_certain=not trace.compares_ids)
     return report
+
+
+class _Logits(Check):
+    """The logits that the probabilities of tokens are computed from."""
+
+    operations = frozenset({"log_softmax", "softmax", "logsumexp", "cross_entropy"})
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self.width: int = 0
+        """Number of logits per token, in the last of these operations."""
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        shape = operation.tensors[0].shape
+        is_loss = operation.name == "cross_entropy"
+        self.width = shape[1 if is_loss and len(shape) > 1 else -1] if len(shape) else 0
 
 
 def _called(function: Any, model: nn.Module, rollouts: Any, tokens: list[int]) -> tuple[Any, nn.Embedding | None]:
@@ -148,10 +169,9 @@ def _find_other_rows(
     if len(rollouts) < 2:
         return
     changed = copy.deepcopy(rollouts)
-    ids = changed["response_ids"]
-    ids[0] = torch.where(ids[0] == ids.min(), ids.max(), ids.min())
-    mask = _field(rollouts, "response_mask")[1:].bool()
-    if bool(((function(model, changed) - base)[1:][mask].abs() > 10 * _CLOSE).any()):
+    ids, mask = changed["response_ids"], _field(rollouts, "response_mask").bool()
+    ids[0] = other_values(ids[0], ids[mask])
+    if bool(((function(model, changed) - base)[1:][mask[1:]].abs() > 10 * _CLOSE).any()):
         found("the log-probabilities of a row depend on the tokens of another row")
 
 
@@ -307,8 +327,9 @@ def _other_order(batch: Any) -> Any:
     if uid is None:
         half = len(batch) // 2
         return np.roll(np.arange(len(batch)), -half)
-    keys = np.asarray(leaf_to_numpy(uid))
-    return np.concatenate([np.flatnonzero(keys != keys[0]), np.flatnonzero(keys == keys[0])])
+    keys = np.asarray(leaf_to_numpy(uid)).tolist()
+    is_first = np.array([key == keys[0] for key in keys])
+    return np.concatenate([np.flatnonzero(~is_first), np.flatnonzero(is_first)])
 
 
 def _compare(report: Report, expected: Any, got: Any, text: str, *, is_certain: bool = True) -> None:

@@ -15,7 +15,6 @@ from typedbatch.audit.roles import ADVANTAGES, MASKS, OLD_LOGP, RETURNS, REWARDS
 from typedbatch.audit.tags import Rows, Tag, listed
 from typedbatch.audit.trace import Check, Operation
 from typedbatch.audit.untraced import untraced
-from typedbatch.batch import Batch
 
 _OF_LOSSES: Final = ADVANTAGES | RETURNS | OLD_LOGP | MASKS | frozenset({"weight"})
 
@@ -133,7 +132,7 @@ class SampledRows(Check):
     @override
     def sampled(self, batch: Any, buffer: Any, slots: Any) -> None:
         with untraced():
-            mine = np.asarray(leaf_to_numpy(Batch.get(batch, "act")))
+            mine = np.asarray(leaf_to_numpy(object.__getattribute__(batch, "__dict__").get("act")))
             theirs = np.asarray(leaf_to_numpy(buffer.get(slots, "act", stack_num=1)))
             is_same = mine.shape == theirs.shape and np.array_equal(mine, theirs.astype(mine.dtype))
         if mine.dtype != object and not is_same:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from typedbatch.audit.operations import DIFFERENCES
 from typedbatch.audit.places import here
-from typedbatch.audit.roles import LOSS_MASKS, OLD_LOGP, REF_LOGP
+from typedbatch.audit.roles import LOSS_MASKS, OLD_LOGP, REF_LOGP, ROLLOUT_LOGP
 from typedbatch.audit.tags import Tag
 from typedbatch.audit.trace import Check, Operation, Trace
 from typedbatch.audit.untraced import untraced
@@ -87,7 +87,8 @@ class Ratio(Check):
             return
         if self.trace.is_replayed:
             return
-        is_certain = not self.trace.uses_dropout and new.requires_grad and not self.trace.follows
+        is_of_sampler = tag.has_any(ROLLOUT_LOGP)  # It may be older, as in asynchronous training.
+        is_certain = not (self.trace.uses_dropout or self.trace.follows or is_of_sampler) and new.requires_grad
         assert tag.column is not None
         name = tag.column.name
         text = f"before the first step |logp - {name}| is {mean:.2g} in the mean ({most:.2g} at most), expected 0"

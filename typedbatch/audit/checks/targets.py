@@ -188,10 +188,8 @@ class Returns(Check):
             return
         if _is_of_episodes(returns, ends.astype(bool)):
             return
-        spread, scale = (
-            _spread(returns[ends.astype(bool)], rew[ends.astype(bool)]),
-            float(np.abs(returns).max(initial=0)),
-        )
+        spread = _spread(returns[ends.astype(bool)], rew[ends.astype(bool)])
+        scale = float(np.abs(returns).max(initial=0))
         if spread > 1e-3 * max(scale, 1e-6):
             self.trace.found(
                 "TB508 wrong-target",
@@ -204,7 +202,8 @@ class Returns(Check):
         key = (rows.origin, name, known.step)
         before = self._examined.get(key, 0)
         self._examined[key] = before + len(rows.ids)
-        return before > 0 and before >= len(self.trace.origins.whole(rows.origin, name))
+        whole = self.trace.origins.whole(rows.origin, name)
+        return before > 0 and whole is not None and before >= len(whole)
 
     def _find_exchanged(self, fields: dict[str, Any], name: str, tag: Tag | None) -> None:
         if tag is None or not tag.is_column(RETURNS):
@@ -227,8 +226,8 @@ def _spread(returns: Any, rew: Any) -> float:
     rew, returns = rew[order], returns[order].astype(float)
     if len(rew) < 2:
         return 0.0
-    same = np.split(returns, np.flatnonzero(np.diff(rew)) + 1)
-    return max(float(np.ptp(group)) for group in same)
+    begins = np.concatenate([[0], np.flatnonzero(np.diff(rew)) + 1])
+    return float((np.maximum.reduceat(returns, begins) - np.minimum.reduceat(returns, begins)).max())
 
 
 class Values(Check):
