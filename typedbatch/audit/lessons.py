@@ -92,6 +92,10 @@ class Lessons:
                 self._base = [Lesson(*pair) for pair in torch.load(path, weights_only=True)]
         return bool(self._base) and self.effect({}) == Effect([set()] * len(self._base), [{}] * len(self._base))
 
+    def __len__(self) -> int:
+        """Return the number of outputs of networks that have gradients."""
+        return len(self._base)
+
     def used(self, number: int) -> set[int]:
         """Return the positions of an output at which the update has a gradient that is not small beside others."""
         _, gradient = self._base[number].positions()
@@ -104,9 +108,13 @@ class Lessons:
 
     def rows(self, number: int, positions: set[int]) -> set[int]:
         """Return the indices of the first dimension of an output at these positions."""
-        shape = self._base[number].output.shape
-        per_row = max(1, shape[:-1].numel() // max(1, shape[0])) if len(shape) > 1 else 1
+        per_row = self.per_row(number)
         return {position // per_row for position in positions}
+
+    def per_row(self, number: int) -> int:
+        """Return the number of positions in each index of the first dimension of an output."""
+        shape = self._base[number].output.shape
+        return max(1, shape[:-1].numel() // max(1, shape[0])) if len(shape) > 1 else 1
 
     def effect(self, changed: Mapping[int, Any]) -> Effect | None:
         """Return where changed arguments have an effect; None if the update refuses them, or calls other networks."""

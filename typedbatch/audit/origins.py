@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch._C import DisableTorchFunction
+from torch.distributions import Distribution
 
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.audit.places import function_here, here
@@ -265,6 +267,8 @@ class Origins:
             return load(module, state, *args, **kwargs)
 
         yield nn.Module, "load_state_dict", loading
+        for kind in _distributions(Distribution):
+            yield kind, "log_prob", self._labelling(kind.log_prob)
         yield grouping, "values_of", grouped
         yield returns, "compute_nstep_return", returning
         yield returns, "_values", valuing
@@ -279,6 +283,17 @@ class Origins:
             field = Field(-1, key)
             self._tags.put(value, Tag(frozenset({field}), None, field))
 
+    def _labelling(self, log_prob: Callable[[Any, Any], Any]) -> Any:
+        @functools.wraps(log_prob)
+        def labelling(distribution: Any, value: Any) -> Any:
+            out = log_prob(distribution, value)
+            tag = self._tags.of(out)
+            if tag is not None and not tag.is_of_labels:
+                self._tags.put(out, replace(tag, is_of_labels=True))
+            return out
+
+        return labelling
+
     def _tagging(self, from_numpy: Callable[[Any], Any]) -> Any:
         def tagging(array: Any) -> Any:
             out, tag = from_numpy(array), self._tags.of(array)
@@ -287,6 +302,14 @@ class Origins:
             return out
 
         return tagging
+
+
+def _distributions(base: type[Distribution]) -> Iterator[type[Distribution]]:
+    """Yield the classes of distributions that have a ``log_prob`` of their own."""
+    if "log_prob" in vars(base):
+        yield base
+    for kind in base.__subclasses__():
+        yield from _distributions(kind)
 
 
 def _do_nothing(*_: Any) -> None:

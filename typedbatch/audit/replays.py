@@ -19,6 +19,7 @@ from typedbatch.audit.lessons import Lessons
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import Finding
 from typedbatch.audit.roles import ADVANTAGES
+from typedbatch.audit.token_credit import TokenCredit
 from typedbatch.batch import Batch
 
 _TOLERANCE = 1e-3
@@ -81,8 +82,9 @@ class Replays:
         """Try the laws of credit on the first batch."""
         lessons = Lessons(self._update, self._args)
         batches = [(position, batch) for position, batch in enumerate(self._args) if kind_of(batch) is BATCH]
-        if batches and lessons.begin():
-            credit = Credit(lessons, *batches[0])
+        if not batches or not lessons.begin():
+            return
+        for credit in (Credit(lessons, *batches[0]), TokenCredit(lessons, *batches[0])):
             try:
                 credit.examine()
             except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
@@ -105,13 +107,25 @@ class Replays:
         if any(not hasattr(value, "dtype") or not getattr(value, "ndim", 0) for value in needed):
             return
         obs_next, rew, terminated, truncated = (torch.as_tensor(value) for value in needed)
-        if terminated.ndim != 1 or not obs_next.is_floating_point() or not rew.is_floating_point():
+        if not terminated.shape == truncated.shape == rew.shape == obs_next.shape[: rew.ndim]:
+            return
+        if not obs_next.is_floating_point() or not rew.is_floating_point():
             return
         cut, going = truncated.bool() & ~terminated.bool(), ~truncated.bool() & ~terminated.bool()
-        if not bool(cut.any()) or not bool(going.any()):
+        if not bool(going.any()):
+            return
+        everywhere = torch.ones_like(cut)
+        if bool(going[-1].any()) and not self._has_effect(position, batch, "obs_next", everywhere):
+            if self._has_effect(position, batch, "rew", everywhere):
+                text = "obs_next never has an effect, although the last episodes go on; what is the value after them?"
+                self.findings.append(Finding("TB508 wrong-target", "", text, is_certain=False))
             return
         # Their rewards tell whether the rows are in a minibatch at all.
-        if not self._has_effect(position, batch, "rew", cut) or self._has_effect(position, batch, "obs_next", cut):
+        if (
+            not bool(cut.any())
+            or not self._has_effect(position, batch, "rew", cut)
+            or self._has_effect(position, batch, "obs_next", cut)
+        ):
             return
         if self._has_effect(position, batch, "obs_next", going):
             self._add(
@@ -122,7 +136,7 @@ class Replays:
     def _has_effect(self, position: int, batch: Any, name: str, rows: Tensor) -> bool:
         """Return whether the update learns something else if a field is changed in these rows."""
         changed = copy.deepcopy(batch)
-        index = rows.nonzero()[:, 0].cpu().numpy()
+        index = tuple(rows.nonzero().cpu().numpy().T)
         changed[name][index] = changed[name][index] + 1
         other = self._replay({position: changed})
         return other is not None and not other.parameters

@@ -25,6 +25,8 @@ class Reads(Check):
         self._learns_from: set[int] = set()
         self._in_losses: set[str] = set()
         self._masks_differ = False
+        self._apart = 0.0
+        """Mean difference of ``old_logp`` and ``rollout_logp`` of the tokens in ``response_mask``."""
 
     @override
     def backward(self, loss: Tensor) -> None:
@@ -50,6 +52,7 @@ class Reads(Check):
                     "TB505 unread-field", text, place="", is_certain=origin in self._learns_from and "weight" in unread
                 )
             self._find_next_obs(origin, names, there)
+        self._find_older(read)
         ignored = self.trace.given - origins.used - set(origins.read)
         if ignored and self._learns_from - ignored and not self.trace.given - ignored:
             text = "the update never reads the batch that it is given, and learns from another one"
@@ -64,6 +67,19 @@ class Reads(Check):
         if name == "response_mask" and "loss_mask" in fields and fields["loss_mask"].shape == value.shape:
             with untraced():
                 self._masks_differ = self._masks_differ or bool((value != fields["loss_mask"]).any())
+        if name == "old_logp" and not self._apart:
+            others = [fields.get(other) for other in ("rollout_logp", "response_mask")]
+            if all(isinstance(other, Tensor) and other.shape == value.shape for other in others):
+                with untraced():
+                    apart = (value.float() - others[0].float()).abs()[others[1].bool()]
+                    self._apart = float(apart.mean()) if apart.numel() else 0.0
+
+    def _find_older(self, read: set[str]) -> None:
+        """Note samples of other weights, which no ratio or weight corrects."""
+        if self._apart > _LARGEST_OF_ENGINES and not read & {"rollout_logp", "is_weights"}:
+            text = f"rollout_logp is {self._apart:.2g} from old_logp in the mean, and is never read"
+            text += "; the samples are of other weights, which the ratio to old_logp does not correct"
+            self.trace.found("TB505 unread-field", text, place="", is_certain=False)
 
     def _find_next_obs(self, origin: int, names: set[str], there: set[str]) -> None:
         if NEXT_OBS & names or not NEXT_OBS & there or origin not in self._learns_from:
@@ -71,6 +87,10 @@ class Reads(Check):
         if TERMINATED & names and TERMINATED & self._in_losses:
             text = f"the update reads {listed(names)}, but never {listed(NEXT_OBS & there)}"
             self.trace.found("TB505 unread-field", text, place="", is_certain=False)
+
+
+_LARGEST_OF_ENGINES: Final = 0.05
+"""Largest mean difference, in nats, of one model in two engines of other precision."""
 
 
 class Dtypes(Check):

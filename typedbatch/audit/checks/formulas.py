@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from typedbatch.audit.operations import ELEMENTWISE, PRODUCTS, dim_of
 from typedbatch.audit.roles import ADVANTAGES, LOSS_MASKS
-from typedbatch.audit.tags import Tag, listed
-from typedbatch.audit.trace import Check, Operation
+from typedbatch.audit.tags import Tag, Tags, listed
+from typedbatch.audit.trace import Check, Operation, Trace
 from typedbatch.audit.untraced import untraced
 
 _PER_ROW: Final = ADVANTAGES | LOSS_MASKS | frozenset({"weight", "is_weights"})
@@ -19,12 +19,17 @@ _TAKES_LOG: Final = frozenset({"nll_loss"})
 _OVER: Final = frozenset({"softmax", "log_softmax", "logsumexp", "argmax"})
 _CLAMPS: Final = frozenset({"clamp", "clip", "clamp_min", "clamp_max"})
 _FEWEST: Final = 16
+_CLOSE: Final = 1e-4
 _INVERSES: Final = frozenset({"__rtruediv__", "__rdiv__", "reciprocal"})
 _QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})
 
 
 class Formulas(Check):
     """Operations of losses that no algorithm has."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._expected = Tags()
 
     @override
     def operation(self, operation: Operation) -> None:
@@ -35,6 +40,8 @@ class Formulas(Check):
             self._found(f"{name} takes log-probabilities, and is given the output of {tag.made_by}; use log_softmax")
         elif name == "binary_cross_entropy_with_logits" and tag.made_by == "sigmoid":
             self._found(f"{name} takes logits, and is given the probabilities of a sigmoid; remove one of the two")
+        if name == "mean":
+            self._find_expectation(operation)
         if name in ELEMENTWISE:
             self._find_statistic(operation)
         if name in _CLAMPS:
@@ -42,6 +49,7 @@ class Formulas(Check):
         if name in _OVER:
             self._find_over_rows(operation)
         elif name in PRODUCTS and len(operation.tensors) == 2:
+            self._mark_expected(operation)
             self._find_scale(operation)
             self._find_weighted_mean(operation)
         elif name in _QUOTIENTS and len(operation.tensors) == 2:
@@ -64,6 +72,23 @@ class Formulas(Check):
                     f"a {tag.made_by} over all rows, from {listed(tag.names)}, has a gradient and meets the values of "
                     "each row, so that each row learns from all others; detach it, or reduce the right dimension",
                 )
+
+    def _mark_expected(self, operation: Operation) -> None:
+        """Keep in mind a product of values and the probabilities of choices, along the last dimension."""
+        for probs, tag, values, _ in operation.both_ways():
+            is_table = isinstance(operation.out, Tensor) and probs.ndim > 1 and probs.shape == values.shape
+            if is_table and tag.from_model and tag.made_by in ("softmax", "exp"):
+                with untraced():
+                    if bool(((probs.detach().sum(-1) - 1).abs() < _CLOSE).all()):
+                        self._expected.put(operation.out, tag)
+
+    def _find_expectation(self, operation: Operation) -> None:
+        tensor, dim = operation.tensors[0], dim_of(operation.args, operation.kwargs)
+        if self._expected.of(tensor) is not None and dim in (-1, tensor.ndim - 1) and tensor.shape[-1] > 1:
+            self._found(
+                f"the mean over {tensor.shape[-1]} choices of probabilities times values is the expectation divided by "
+                f"{tensor.shape[-1]}; take the sum"
+            )
 
     def _find_scale(self, operation: Operation) -> None:
         """Find a quotient of a mean over all rows, with a gradient, that scales another mean."""

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.trace import Check, Trace
+from typedbatch.audit.untraced import untraced
 
 _WITH_MODES: Final = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # noqa: SLF001  # bases of all
 _TARGET: Final = re.compile(r"(^|[_.])(target|targ|tgt|slow)([_.\d\[]|$)")
@@ -31,6 +32,8 @@ class Networks(Check):
             for name, twin in pairs
             for parameter, copy in zip(modules[name].parameters(), modules[twin].parameters(), strict=True)
         }
+        self._targets = {twin: (name, self._sizes(twin)) for name, twin in pairs}
+        """Names of slow copies, each with the name of what it follows and the norms of its parameters at first."""
 
     @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
@@ -38,6 +41,30 @@ class Networks(Check):
             self._stepped.add(id(parameter))
             if id(parameter) in self._slow:
                 self._after_step[id(parameter)] = (parameter, parameter.detach().clone())
+
+    def _sizes(self, name: str) -> list[float]:
+        parameters = [parameter for _, parameter in self._parameters_of(name)]
+        if any(parameter.is_meta for parameter in parameters):
+            return []
+        with untraced():
+            return [float(size) for size in torch._foreach_norm(parameters)]  # noqa: SLF001  # clip_grad_norm_ has it, too
+
+    def _parameters_of(self, name: str) -> list[tuple[str, Any]]:
+        return self.trace.objects.parameters_in(self.trace.objects.named_modules[name])
+
+    def _find_unmoved(self) -> None:
+        """Report slow copies that stay as they are, although what they follow is stepped, and others are moved."""
+        trained = {
+            target: self._sizes(target) != before
+            for target, (name, before) in self._targets.items()
+            if any(id(parameter) in self._stepped for _, parameter in self._parameters_of(name))
+        }
+        still = sorted(target for target, is_moved in trained.items() if not is_moved)
+        moved = sorted(target for target, is_moved in trained.items() if is_moved)
+        if still and moved:
+            self._find(
+                f"{still[0]} stays as it is, although {moved[0]} follows its network; is a soft update left out?"
+            )
 
     def _find_evaluating(self) -> None:
         """Note modules in evaluation mode that are trained, and that have parts for which the mode matters."""
@@ -54,6 +81,7 @@ class Networks(Check):
         if not self.trace.backwards:
             return
         self._find_evaluating()
+        self._find_unmoved()
         modules = self.trace.objects.named_modules
         for name, module in modules.items():
             if is_fixed(name) and self.trace.objects.parameters_in(module):
