@@ -81,6 +81,21 @@ def test_the_model_is_as_before():
     assert all(not module._forward_hooks for module in speaker.model.modules())  # noqa: SLF001  # torch has no public name
 
 
+def test_tokens_that_are_never_sampled_have_no_logits():
+    speaker = Speaker()
+    speaker.model[0] = nn.Embedding(9, 8)  # three more tokens, as for padding
+    batch = speaker.batch()
+    batch.response_ids[~batch.response_mask] = 8
+
+    def logp(model: nn.Module, batch: Any) -> Tensor:
+        first = torch.zeros(len(batch.response_ids), 1, dtype=torch.long)
+        logits = model(torch.cat([first, batch.response_ids], 1))[:, :-1].log_softmax(-1)
+        ids = batch.response_ids.where(batch.response_mask, 0)
+        return logits.gather(-1, ids[..., None])[..., 0] * batch.response_mask
+
+    assert audit_logp(logp, speaker.model, batch).findings == []
+
+
 def test_the_vocabulary_has_to_be_known():
     speaker = Speaker()
 
@@ -88,7 +103,7 @@ def test_the_vocabulary_has_to_be_known():
         weight = speaker.model[0].weight
         first = torch.zeros(len(batch.response_ids), 1, dtype=torch.long)
         out = speaker.model[1](weight[torch.cat([first, batch.response_ids], 1)])[:, :-1]
-        return out.log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0]
+        return (out - out.exp().sum(-1, keepdim=True).log()).gather(-1, batch.response_ids[..., None])[..., 0]
 
     with pytest.raises(SettingError, match="pass vocabulary"):
         audit_logp(logp, speaker.model, speaker.batch())

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from typedbatch.audit.lessons import Effect
 from typedbatch.audit.probe import Probe, is_float, like
-from typedbatch.audit.roles import ADVANTAGES, RETURNS, REWARDS, SCORES, TERMINATED
+from typedbatch.audit.roles import ADVANTAGES, RETURNS, REWARDS, SCORES
 
 _MOST_COLUMNS: Final = 6
 
@@ -39,6 +38,7 @@ class Credit(Probe):
         for last in dict.fromkeys(int(steps[len(steps) * part // 3]) for part in (1, 2) if len(steps)):
             own, later = ended.copy(), ~ended
             own[last + 1 :], later[: last + 1] = False, False
+            later[(last + len(ended)) // 2 + 1 :] = False  # Steps after these tell whether a statistic of all is used.
             if not later.any():
                 continue
             change = 1 + np.arange(later.sum()) % 5 * 0.37
@@ -46,27 +46,14 @@ class Credit(Probe):
             places = self.places_of(own.nonzero(), (-1, last))
             if effect is None or places is None or not any(effect.gradients) or any(effect.outputs):
                 continue
-            used = [own & self.lessons.used(number) for number, own in enumerate(places)]
-            hits = [found.keys() & own for found, own in zip(effect.gradients, used, strict=True)]
-            is_partly = any(hit and self.is_partly(number, effect) for number, hit in enumerate(hits))
-            if is_partly or (hits == used and any(hits) and self._ignores_ends(own)):
-                self.found(
-                    "TB508 wrong-target",
-                    f"{rew} of steps after the end of an episode changes what its last step teaches; nothing of the "
-                    "next episode follows, so cut sums and bootstrapped values where terminated or truncated",
-                    is_certain=is_partly,  # A normalization has the same effect, where each episode is whole.
-                )
-                return
-
-    def _ignores_ends(self, rows: NDArray[np.bool_]) -> bool:
-        """Return True if some of these rows are terminal, and it makes no difference."""
-        changed = self.changed()
-        for name in TERMINATED & self.fields.keys():
-            if not bool(self.fields[name][rows.nonzero()].any()):
-                return False
-            changed[name][rows.nonzero()] = False
-        effect = self.effect_of(changed)
-        return effect is not None and not any(effect.gradients) and not any(effect.outputs)
+            for number, (found, at) in enumerate(zip(effect.gradients, places, strict=True)):
+                if found.keys() & at & self.lessons.used(number) and self.is_partly(number, effect):
+                    self.found(
+                        "TB508 wrong-target",
+                        f"{rew} of steps after the end of an episode changes what its last step teaches; nothing of "
+                        "the next episode follows, so cut sums and bootstrapped values where terminated or truncated",
+                    )
+                    return
 
     def _examine_own(self, name: str) -> None:
         """Try whether the advantage, return or reward of a row changes what this row teaches, and in which way."""
@@ -108,7 +95,7 @@ class Credit(Probe):
         for number, found in enumerate(effect.gradients):
             own = [found[position] for position in found.keys() & places[number]]
             largest = max(own, key=lambda change: change.size, default=None)
-            if largest is None or largest.label < 0 or largest.size < max(change.size for change in found.values()):
+            if largest is None or largest.label < 0:
                 continue
             width = self.lessons.width(number)
             if width > 2 or (width == 1 and is_value):

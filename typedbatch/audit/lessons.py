@@ -92,10 +92,6 @@ class Lessons:
                 self._base = [Lesson(*pair) for pair in torch.load(path, weights_only=True)]
         return bool(self._base) and self.effect({}) == Effect([set()] * len(self._base), [{}] * len(self._base))
 
-    def __len__(self) -> int:
-        """Return the number of outputs of networks that have gradients."""
-        return len(self._base)
-
     def used(self, number: int) -> set[int]:
         """Return the positions of an output at which the update has a gradient that is not small beside others."""
         _, gradient = self._base[number].positions()

@@ -16,7 +16,6 @@ class TokenCredit(Probe):
         self._examine_groups()
         self._examine_penalties()
         self._examine_own_tokens()
-        self._examine_prompts()
         self._examine_references()
         self._examine_pairs()
 
@@ -100,27 +99,6 @@ class TokenCredit(Probe):
                     f"{names[0]} of a token meets an output that has seen this token; the logits for a token are those "
                     "at the one before it",
                 )
-                return
-
-    def _examine_prompts(self) -> None:
-        """Try whether tokens of prompts are learned."""
-        prompt = self.fields.get("prompt_mask")
-        if prompt is None or prompt.ndim != 2 or not prompt.any():
-            return
-        width = prompt.shape[1]
-        there = self.array("prompt_mask").astype(bool)
-        sides = [
-            self.fields[name].shape[1] for name in ("response_ids", "chosen_ids", "rejected_ids") if name in self.fields
-        ]
-        for number in range(len(self.lessons)):
-            length = self.lessons.per_row(number)
-            if not any(length in (width + side, width + side - 1) for side in sides):
-                continue
-            # An output learns the token after it, which is one of the prompt up to the last but one.
-            learned = {position % length for position in self.lessons.used(number)}
-            if learned & set(np.flatnonzero(there[:, 1:].any(0)).tolist()):
-                text = "tokens of prompts are learned, which the policy did not choose; is a mask of responses missing?"
-                self.found("TB507 wrong-weight", text, is_certain=False)
                 return
 
     def _examine_references(self) -> None:

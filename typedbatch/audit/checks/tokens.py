@@ -20,20 +20,20 @@ class Ends(Check):
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
-        self._is_examined = False
+        self._is_noted = False
 
     @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         fields = object.__getattribute__(batch, "__dict__")
-        if name != "response_ids" or self._is_examined or "response_mask" not in fields or value.ndim != 2:
+        if name != "response_ids" or self._is_noted or "response_mask" not in fields or value.ndim != 2:
             return
-        self._is_examined = True
         with untraced():
             ids, mask = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "response_mask"))
         if ids.shape != mask.shape:
             return
         end = _end_behind(ids, mask.astype(bool))
         if end is not None:
+            self._is_noted = True
             text = (
                 f"response_mask ends before token {end} in each response, and never has it; is the end to be learned?"
             )
