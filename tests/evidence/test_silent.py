@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,27 +12,28 @@ from tests.evidence.silent.programs import FIELDS, SETS, audited, folders
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {"rl": DOCS / "silent.md", "posttraining": DOCS / "bugs.md"}
-RIGHT = [folder / "right.py" for field in FIELDS for which in (*SETS, "right") for folder in folders(field, which)]
-WRONG = [
-    pytest.param(
-        field, folder, marks=() if which == "third" else pytest.mark.release, id=f"{field}-{which}-{folder.name}"
-    )
-    for field in FIELDS
-    for which in SETS
-    for folder in folders(field, which)
-]
+OFTEN = ("fourth", "right")
+"""Sets that run with all tests; the others take minutes."""
 
 
-def name_of(path: Path) -> str:
-    return "-".join(path.parts[-3:])
+def programs(*sets: str) -> list[Any]:
+    """The folders of all programs of some sets, as parameters of a test."""
+    return [
+        pytest.param(
+            field, folder, marks=() if which in OFTEN else pytest.mark.release, id=f"{field}-{which}-{folder.name}"
+        )
+        for field in FIELDS
+        for which in sets
+        for folder in folders(field, which)
+    ]
 
 
-@pytest.mark.parametrize("path", RIGHT, ids=name_of)
-def test_nothing_is_found_in_a_right_program(path: Path) -> None:
-    assert audited(path).findings == []
+@pytest.mark.parametrize(("field", "folder"), programs(*SETS, "right"))
+def test_nothing_is_found_in_a_right_program(field: str, folder: Path) -> None:
+    assert audited(folder / "right.py").findings == [], field
 
 
-@pytest.mark.parametrize(("field", "folder"), WRONG)
+@pytest.mark.parametrize(("field", "folder"), programs(*SETS))
 def test_what_is_found_is_on_the_page(field: str, folder: Path) -> None:
     page = PAGES[field].read_text("utf-8")
     (table,) = re.findall(rf"### The {folder.parent.name} set.*?(?=\n### |\Z)", page, re.DOTALL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from types import CodeType, FunctionType, GeneratorType, MethodType, SimpleNamespace
@@ -16,6 +16,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from typedbatch._tree.kinds import Tree
+from typedbatch.audit.untraced import untraced
 
 _FOREIGN = ("torch", "numpy", "builtins", "gymnasium", "collections", "typing", "types", "weakref", "logging", "re")
 _DEEPEST = 5
@@ -216,6 +217,14 @@ def shape_of(parameter: Any) -> tuple[int, ...]:
 def is_own(module: nn.Module) -> bool:
     """Return True if the class of a module is not one of torch."""
     return type(module).__module__.split(".")[0] != "torch"
+
+
+def norms_of(tensors: Sequence[torch.Tensor]) -> list[float]:
+    """Return the norm of each tensor, by which a change of any of them is seen."""
+    with untraced():
+        # One call for all, as in clip_grad_norm_.
+        sizes = torch._foreach_norm([*tensors]) if tensors else ()  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
+    return [float(size) for size in sizes]
 
 
 def parameters_of(optimizer: Optimizer) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
@@ -284,7 +283,6 @@ class Origins:
             self._tags.put(value, Tag(frozenset({field}), None, field))
 
     def _labelling(self, log_prob: Callable[[Any, Any], Any]) -> Any:
-        @functools.wraps(log_prob)
         def labelling(distribution: Any, value: Any) -> Any:
             out = log_prob(distribution, value)
             tag = self._tags.of(out)

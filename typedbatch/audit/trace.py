@@ -171,8 +171,10 @@ class Trace:
         self._thread = threading.get_ident()
         self._parameters: dict[int, Tag] = {}
         self.checks: list[Check] = [check(self) for check in checks]
-        self._of_events = {event: [check for check in self.checks if event in check.events] for event in _EVENTS}
-        self._of_operations: dict[str, list[Check]] = {}
+        self._of_events: dict[str, list[Callable[..., None]]] = {
+            event: [getattr(check, event) for check in self.checks if event in check.events] for event in _EVENTS
+        }
+        self._of_operations: dict[str, list[Callable[[Operation], None]]] = {}
 
     def found(self, code: AuditCode, text: str, *, place: str | None = None, is_certain: bool = True) -> None:
         """Add a finding, or a note if it is not certain."""
@@ -217,16 +219,16 @@ class Trace:
     def _tell(self, event: str, *values: Any) -> None:
         """Tell the checks of an event. Their own computations are not a part of the update."""
         with DisableTorchFunction():
-            for check in self._of_events[event]:
-                self._run(check, getattr(check, event), *values)
+            for examine in self._of_events[event]:
+                try:
+                    examine(*values)
+                except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
+                    self._note_failure(examine, error)
 
-    def _run(self, check: Check, examine: Callable[..., None], *values: Any) -> None:
-        """Call a check. An error in it must not become one of the update, and is noted."""
-        try:
-            examine(*values)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
-            text = f"the check {type(check).__name__} failed by {type(error).__name__}: {error}"
-            self.found("TB513 check-failed", text, place="", is_certain=False)
+    def _note_failure(self, examine: Any, error: Exception) -> None:
+        """Note an error in a check, which must not become one of the update."""
+        text = f"the check {type(examine.__self__).__name__} failed by {type(error).__name__}: {error}"
+        self.found("TB513 check-failed", text, place="", is_certain=False)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if threading.get_ident() == self._thread:
@@ -287,20 +289,20 @@ class Trace:
         if name in ("eq", "ne", "__eq__", "__ne__") and any(tag.is_column(TOKENS) for tag in tags):
             self.compares_ids = True
         operation = Operation(name, args, kwargs, tensors, tags, out)
-        checks = self._of_operations.get(name)
-        for check in self._checks_of(name) if checks is None else checks:
+        for examine in self._of_operations.get(name) or self._listen(name):
             try:
-                check.operation(operation)
-            except Exception:  # noqa: BLE001  # It is called again, to say what failed.
-                self._run(check, check.operation, operation)
+                examine(operation)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
+                self._note_failure(examine, error)
 
-    def _checks_of(self, name: str) -> list[Check]:
-        """Return the checks that are told of an operation, and keep the list for the next one of this name."""
-        checks = [
-            check for check in self._of_events["operation"] if check.operations is None or name in check.operations
+    def _listen(self, name: str) -> list[Callable[[Operation], None]]:
+        """Return the methods of the checks that hear of an operation, and keep them for the next one of this name."""
+        hearing = [check for check in self.checks if "operation" in check.events]
+        methods: list[Callable[[Operation], None]] = [
+            check.operation for check in hearing if check.operations is None or name in check.operations
         ]
-        self._of_operations[name] = checks
-        return checks
+        self._of_operations[name] = methods
+        return methods
 
     def _tag_parts(self, call: Any, tags: list[Tag], tensors: list[Any], out: Any) -> None:
         """Tag the tensors of a tuple: the parts of a split, or several results."""

@@ -22,15 +22,16 @@ def audit(
 ) -> Report:
     """Run one update, and report which laws of it do not hold.
 
-    The update is replayed in copies of this process, on batches that differ in values outside masks, in padding, and in
-    the next observations of truncated rows. It then runs once under a trace, so that everything is as after one call.
+    The update is replayed in copies of this process, on batches that differ in values outside masks, in padding, in the
+    next observations of truncated rows, and in the rewards, advantages, actions and tokens of single rows. It then runs
+    once under a trace, so that everything is as after one call.
     Replays need Linux and the CPU. They are for tests: files that the update writes to, and processes that it talks to,
     are not copied. In a test, write ``assert not audit(ppo.update, rollout).findings``.
 
     Args:
         update: Function that makes one update, with all its minibatches and optimizer steps.
         *args: Its arguments, as a rollout that was just collected. Batches are copied for replays.
-        replay: Whether to replay the update, about ten times.
+        replay: Whether to replay the update, ten to forty times.
         vary: Keyword arguments of the update that must not have an effect on a step, with the values to try, as in
             ``{"micro_batch": [2, 8]}``.
         skip: Codes, or names of codes, that are not reported: ``["wrong-ratio"]``.

@@ -14,8 +14,8 @@ an unusual way, such as residual gradients, V-trace or losses over all pairs of 
 does not have it. [Bugs](bugs.md#what-runs-wrong-in-silence) has the same for post-training. `make silent-docs` runs all
 of them and writes this page.
 
-What is not found is mostly of three kinds: formulas (a sign, a power, which of two constants), data that was wrong
-before the update got it (an observation of the step before), and numbers that left torch.
+What is not found is mostly of two kinds: formulas (a power, which of two constants), and data that was wrong before the
+update got it (an observation of the step before).
 
 ## Mistakes
 

@@ -15,7 +15,7 @@ from typedbatch.audit import Audit, Report, audit, audit_logp, audit_pairs, audi
 
 PROGRAMS = Path(__file__).parent / "programs"
 FIELDS = ("rl", "posttraining")
-SETS = ("first", "second", "third")
+SETS = ("first", "second", "third", "fourth")
 STAGES = {"logp": audit_logp, "reward": audit_reward, "sample": audit_stage, "pairs": audit_pairs}
 UPDATES = 2
 _numbers = count()

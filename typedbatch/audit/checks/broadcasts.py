@@ -15,7 +15,10 @@ from typedbatch.audit.roles import ADVANTAGES, MASKS, OLD_LOGP, RETURNS, REWARDS
 from typedbatch.audit.tags import Rows, Tag, listed
 from typedbatch.audit.trace import Check, Operation
 from typedbatch.audit.untraced import untraced
+from typedbatch.buffers import ReplayBuffer
 
+_GET: Final = ReplayBuffer.get
+"""The method itself, not what stands in its place during a trace."""
 _OF_LOSSES: Final = ADVANTAGES | RETURNS | OLD_LOGP | MASKS | frozenset({"weight"})
 
 
@@ -133,7 +136,7 @@ class SampledRows(Check):
     def sampled(self, batch: Any, buffer: Any, slots: Any) -> None:
         with untraced():
             mine = np.asarray(leaf_to_numpy(object.__getattribute__(batch, "__dict__").get("act")))
-            theirs = np.asarray(leaf_to_numpy(buffer.get(slots, "act", stack_num=1)))
+            theirs = np.asarray(leaf_to_numpy(_GET(buffer, slots, "act", stack_num=1)))
             is_same = mine.shape == theirs.shape and np.array_equal(mine, theirs.astype(mine.dtype))
         if mine.dtype != object and not is_same:
             self.trace.found(

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from typedbatch.audit.objects import parameters_of
+from typedbatch.audit.objects import norms_of, parameters_of
 from typedbatch.audit.trace import Check, Trace
-from typedbatch.audit.untraced import untraced
 
 _WITH_MODES: Final = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # noqa: SLF001  # bases of all
 _TARGET: Final = re.compile(r"(^|[_.])(target|targ|tgt|slow)([_.\d\[]|$)")
@@ -44,10 +43,7 @@ class Networks(Check):
 
     def _sizes(self, name: str) -> list[float]:
         parameters = [parameter for _, parameter in self._parameters_of(name)]
-        if any(parameter.is_meta for parameter in parameters):
-            return []
-        with untraced():
-            return [float(size) for size in torch._foreach_norm(parameters)]  # noqa: SLF001  # clip_grad_norm_ has it, too
+        return [] if any(parameter.is_meta for parameter in parameters) else norms_of(parameters)
 
     def _parameters_of(self, name: str) -> list[tuple[str, Any]]:
         return self.trace.objects.parameters_in(self.trace.objects.named_modules[name])
@@ -57,7 +53,7 @@ class Networks(Check):
         trained = {
             target: self._sizes(target) != before
             for target, (name, before) in self._targets.items()
-            if any(id(parameter) in self._stepped for _, parameter in self._parameters_of(name))
+            if "[" not in target and any(id(parameter) in self._stepped for _, parameter in self._parameters_of(name))
         }
         still = sorted(target for target, is_moved in trained.items() if not is_moved)
         moved = sorted(target for target, is_moved in trained.items() if is_moved)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from typedbatch.audit.objects import norms_of
 from typedbatch.audit.operations import DIFFERENCES
 from typedbatch.audit.places import here
 from typedbatch.audit.roles import LOSS_MASKS, OLD_LOGP, REF_LOGP, ROLLOUT_LOGP
@@ -33,7 +34,8 @@ class Ratio(Check):
         modules = trace.objects.modules.values()
         parameters = (parameter for module in modules for _, parameter in trace.objects.parameters_in(module))
         self._parameters: list[Tensor] = [parameter for parameter in parameters if not parameter.is_meta]
-        self._sizes = self._sizes_of_parameters()
+        self._sizes = norms_of(self._parameters)
+        """Norms of the parameters, which change if the update writes weights without an optimizer."""
 
     @override
     def operation(self, operation: Operation) -> None:
@@ -83,7 +85,7 @@ class Ratio(Check):
         limit = _LARGEST_OF_HALF if half else _LARGEST
         if mean <= limit:
             self.trace.has_right_ratio = True
-        if mean <= limit or not mean < float("inf") or self._sizes_of_parameters() != self._sizes:
+        if mean <= limit or not mean < float("inf") or norms_of(self._parameters) != self._sizes:
             return
         if self.trace.is_replayed:
             return
@@ -97,11 +99,6 @@ class Ratio(Check):
         if self.trace.uses_dropout:
             text += "; dropout or batch normalization is in training mode, so that two evaluations differ"
         self.trace.found("TB501 wrong-ratio", text, place=here(), is_certain=is_certain)
-
-    def _sizes_of_parameters(self) -> list[float]:
-        """Return the norm of each parameter, which changes if the update writes weights without an optimizer."""
-        with untraced():
-            return [float(size) for size in torch._foreach_norm(self._parameters)] if self._parameters else []  # noqa: SLF001  # clip_grad_norm_ has it, too
 
     def _mask(self, tag: Tag, apart: Tensor) -> Any:
         names = (LOSS_MASKS, frozenset({"response_mask"}), frozenset({"mask", "valid", "valid_mask"}))
