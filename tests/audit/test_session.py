@@ -382,4 +382,6 @@ def test_an_interrupt_at_any_line_leaves_nothing_behind():
             interrupted(lambda: audit(ppo.update, batch, replay=False), moment)
         assert all(vars(owner).get(name) is value for owner, name, value in patched), moment
         assert torch.overrides._len_torch_function_stack() == 0, moment  # noqa: SLF001  # torch has no public name
+        assert torch._C._is_torch_function_enabled(), moment  # noqa: SLF001  # nor for this
+        assert torch.is_grad_enabled(), moment
     assert audit(ppo.update, ppo.batch(), replay=False).findings == []

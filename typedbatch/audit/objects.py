@@ -16,7 +16,6 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from typedbatch._tree.kinds import Tree
-from typedbatch.audit.untraced import untraced
 
 _FOREIGN = ("torch", "numpy", "builtins", "gymnasium", "collections", "typing", "types", "weakref", "logging", "re")
 _DEEPEST = 5
@@ -221,7 +220,7 @@ def is_own(module: nn.Module) -> bool:
 
 def norms_of(tensors: Sequence[torch.Tensor]) -> list[float]:
     """Return the norm of each tensor, by which a change of any of them is seen."""
-    with untraced():
+    with torch.no_grad():
         # One call for all, as in clip_grad_norm_.
         sizes = torch._foreach_norm([*tensors]) if tensors else ()  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
     return [float(size) for size in sizes]

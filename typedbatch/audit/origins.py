@@ -19,7 +19,6 @@ from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.audit.places import function_here, here
 from typedbatch.audit.roles import MUST_READ
 from typedbatch.audit.tags import Columns, Field, Rows, Tag, Tags
-from typedbatch.audit.untraced import untraced
 from typedbatch.batch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, returns
 from typedbatch.rows import grouping
@@ -175,7 +174,7 @@ class Origins:
                 self.computed.add(path)
             known = self._columns.setdefault((origin, path), [])
             if not known and path in MUST_READ and leaf.shape:
-                with untraced():
+                with torch.no_grad():
                     if bool((leaf == leaf.flatten()[:1]).all()):
                         self.blank.add(path)
             if all(reference() is not leaf for reference in known[-4:]):

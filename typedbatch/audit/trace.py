@@ -189,7 +189,7 @@ class Trace:
     @contextmanager
     def recording(self) -> Generator[None]:
         """Record the events of a block."""
-        with ExitStack() as stack:
+        with _restored(), ExitStack() as stack:
             stack.enter_context(self.origins.reading(self._thread))
             handles = [
                 register_optimizer_step_pre_hook(self._before_step),
@@ -201,14 +201,10 @@ class Trace:
                 stack.callback(handle.remove)
             if "torch._dynamo" in sys.modules:  # Compiled functions run as they are written, and are seen.
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
-            gradients = torch.is_grad_enabled()
-            stack.enter_context(self._mode)
-            try:
+            with self._mode:
                 yield
-            except BaseException:  # An interrupt may come while a check has switched gradients off.
-                torch.set_grad_enabled(gradients)
-                raise
-        self._tell("end")
+            stack.close()
+            self._tell("end")
         self.report.reads.update(self.origins.table())
         self.origins.close()
         self.checks.clear()  # They and the trace hold each other, and with them the modules.
@@ -329,6 +325,20 @@ class Trace:
         if tag is None:
             tag = self._parameters[id(parameter)] = Tag(models=frozenset({self.objects.module_of(parameter)}))
         return tag
+
+
+@contextmanager
+def _restored() -> Generator[None]:
+    """Restore what checks switch off for themselves, if an interrupt comes before they switch it on."""
+    gradients, functions = torch.is_grad_enabled(), DisableTorchFunction()
+    with functions:  # Its exit, here and below, restores what is on now.
+        pass
+    try:
+        yield
+    except BaseException:
+        torch.set_grad_enabled(gradients)
+        functions.__exit__(None, None, None)
+        raise
 
 
 class _Mode(TorchFunctionMode):

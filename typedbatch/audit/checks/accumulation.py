@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from typedbatch.audit.tags import UNKNOWN, Tags
 from typedbatch.audit.trace import Check, Operation, Trace
-from typedbatch.audit.untraced import untraced
 
 
 class Accumulation(Check):
@@ -46,7 +45,7 @@ def _repeated(index: Any) -> int:
     parts = [
         part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, (Tensor, np.ndarray))
     ]
-    with untraced():
+    with torch.no_grad():
         tensors = [torch.as_tensor(part) for part in parts]
         if not tensors or any(tensor.is_floating_point() or tensor.dtype == torch.bool for tensor in tensors):
             return 0

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+import torch
 from torch import Tensor
 from typing_extensions import override
 
@@ -14,7 +15,6 @@ from typedbatch.audit.operations import ELEMENTWISE, PRODUCTS
 from typedbatch.audit.roles import ADVANTAGES, MASKS, OLD_LOGP, RETURNS, REWARDS
 from typedbatch.audit.tags import Rows, Tag, listed
 from typedbatch.audit.trace import Check, Operation
-from typedbatch.audit.untraced import untraced
 from typedbatch.buffers import ReplayBuffer
 
 _GET: Final = ReplayBuffer.get
@@ -134,7 +134,7 @@ class SampledRows(Check):
 
     @override
     def sampled(self, batch: Any, buffer: Any, slots: Any) -> None:
-        with untraced():
+        with torch.no_grad():
             mine = np.asarray(leaf_to_numpy(object.__getattribute__(batch, "__dict__").get("act")))
             theirs = np.asarray(leaf_to_numpy(_GET(buffer, slots, "act", stack_num=1)))
             is_same = mine.shape == theirs.shape and np.array_equal(mine, theirs.astype(mine.dtype))

@@ -14,7 +14,6 @@ from typedbatch.audit.places import here
 from typedbatch.audit.roles import LOSS_MASKS, MUST_READ, NEXT_OBS, OLD_LOGP, TERMINATED
 from typedbatch.audit.tags import Tag, listed
 from typedbatch.audit.trace import Check, Operation, Trace
-from typedbatch.audit.untraced import untraced
 
 
 class Reads(Check):
@@ -65,12 +64,12 @@ class Reads(Check):
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         fields = object.__getattribute__(batch, "__dict__")
         if name == "response_mask" and "loss_mask" in fields and fields["loss_mask"].shape == value.shape:
-            with untraced():
+            with torch.no_grad():
                 self._masks_differ = self._masks_differ or bool((value != fields["loss_mask"]).any())
         if name == "old_logp" and not self._apart:
             others = [fields.get(other) for other in ("rollout_logp", "response_mask")]
             if all(isinstance(other, Tensor) and other.shape == value.shape for other in others):
-                with untraced():
+                with torch.no_grad():
                     apart = (value.float() - others[0].float()).abs()[others[1].bool()]
                     self._apart = float(apart.mean()) if apart.numel() else 0.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 from typing_extensions import override
 
@@ -11,7 +12,6 @@ from typedbatch.audit.operations import ELEMENTWISE, PRODUCTS, dim_of
 from typedbatch.audit.roles import ADVANTAGES, LOSS_MASKS
 from typedbatch.audit.tags import Tag, Tags, listed
 from typedbatch.audit.trace import Check, Operation, Trace
-from typedbatch.audit.untraced import untraced
 
 _PER_ROW: Final = ADVANTAGES | LOSS_MASKS | frozenset({"weight", "is_weights"})
 _TAKES_LOGITS: Final = frozenset({"softmax", "log_softmax", "logsumexp", "cross_entropy"})
@@ -78,7 +78,7 @@ class Formulas(Check):
         for probs, tag, values, _ in operation.both_ways():
             is_table = isinstance(operation.out, Tensor) and probs.ndim > 1 and probs.shape == values.shape
             if is_table and tag.from_model and tag.made_by in ("softmax", "exp"):
-                with untraced():
+                with torch.no_grad():
                     if bool(((probs.detach().sum(-1) - 1).abs() < _CLOSE).all()):
                         self._expected.put(operation.out, tag)
 
@@ -103,7 +103,7 @@ class Formulas(Check):
         out, tensor = operation.out, operation.tensors[0]
         if not isinstance(out, Tensor) or out.numel() < _FEWEST or not operation.tags[0].from_model:
             return
-        with untraced():
+        with torch.no_grad():
             is_constant = bool(out.min() == out.max()) and bool(tensor.max() - tensor.min() > 1e-3)
         if is_constant:
             text = (

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
@@ -15,7 +16,6 @@ from typedbatch.audit.places import here
 from typedbatch.audit.roles import NEXT_OBS, OBS
 from typedbatch.audit.tags import Tag
 from typedbatch.audit.trace import Check, Operation, Trace
-from typedbatch.audit.untraced import untraced
 
 _FEWEST = 16
 
@@ -76,7 +76,7 @@ class Observations(Check):
             return
         if getattr(other, "shape", None) != value.shape or value.ndim < 2 or len(value) < _FEWEST:
             return
-        with untraced():
+        with torch.no_grad():
             now, after = _rows_of(value), _rows_of(other)
         if 2 * len(set(now)) < len(set(after)):
             text = f"obs has {len(set(now))} different rows of {len(value)}, but obs_next has {len(set(after))}"
@@ -100,7 +100,7 @@ class Observations(Check):
     def _find_constant(self, value: Any) -> None:
         if not isinstance(value, (Tensor, np.ndarray)) or value.ndim < 2 or len(value) < _FEWEST // 2:
             return
-        with untraced():
+        with torch.no_grad():
             if _is_constant(value):
                 text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
                 self.trace.found("TB510 suspect-values", text, is_certain=False)

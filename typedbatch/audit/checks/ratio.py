@@ -14,7 +14,6 @@ from typedbatch.audit.places import here
 from typedbatch.audit.roles import LOSS_MASKS, OLD_LOGP, REF_LOGP, ROLLOUT_LOGP
 from typedbatch.audit.tags import Tag
 from typedbatch.audit.trace import Check, Operation, Trace
-from typedbatch.audit.untraced import untraced
 
 _LARGEST = 1e-3
 _LARGEST_OF_HALF = 2e-2
@@ -63,7 +62,7 @@ class Ratio(Check):
 
     def _find_renewed(self, new: Tensor, old: Tensor, tag: Tag) -> None:
         """Report log-probabilities of the sampling policy that are those of the trained one after a step."""
-        with untraced():
+        with torch.no_grad():
             if old.numel() < 2 or not bool((new.detach() - old.detach()).abs().max() < 1e-7):
                 return
         name = tag.column.name if tag.column is not None else "the old one"
@@ -74,7 +73,7 @@ class Ratio(Check):
         )
 
     def _compare(self, new: Tensor, old: Tensor, tag: Tag) -> None:
-        with untraced():
+        with torch.no_grad():
             apart = (new.detach().float() - old.detach().float()).abs()
             mask = self._mask(tag, apart)
             apart = apart[mask] if mask is not None else apart

@@ -18,7 +18,6 @@ from typedbatch.audit.places import here
 from typedbatch.audit.roles import ADVANTAGES, NEXT_OBS, OBS, OLD_LOGP, RETURNS, REWARDS, TERMINATED, TRUNCATED
 from typedbatch.audit.tags import Rows, Tag, listed
 from typedbatch.audit.trace import Check, Operation, Trace
-from typedbatch.audit.untraced import untraced
 
 _MASKING = frozenset({"where", "masked_fill", "masked_fill_", "__setitem__", "index_put_"})
 
@@ -104,7 +103,7 @@ class Targets(Check):
         ends = self._ends(rew, len(value))
         if ends is None or not value.numel():
             return
-        with untraced():
+        with torch.no_grad():
             is_zero = (value.detach().reshape(value.shape[0], -1) == 0).all(-1).cpu()
             wrong = int((ends.terminated & ~is_zero).sum())
             counted = int((ends.going & ~is_zero).sum())
@@ -127,7 +126,7 @@ class Targets(Check):
         truncated = self.trace.origins.column(rew.rows, TRUNCATED)
         if terminated is None or terminated.ndim != 1 or len(terminated) != rows:
             return None
-        with untraced():
+        with torch.no_grad():
             ends = torch.as_tensor(terminated).bool().cpu()
             cut = torch.zeros_like(ends) if truncated is None else torch.as_tensor(truncated).bool().cpu() & ~ends
         return _Ends(ends, cut)
@@ -182,7 +181,7 @@ class Returns(Check):
             return
         if known is not None and known.rows is not None and self._is_examined(name, known, known.rows):
             return
-        with untraced():
+        with torch.no_grad():
             returns, rew, ends = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "rew", "terminated"))
         if returns.ndim != 1 or returns.shape != rew.shape or returns.shape != ends.shape:
             return

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import torch
 from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.tags import Tag
 from typedbatch.audit.trace import Check, Trace
-from typedbatch.audit.untraced import untraced
 
 _FEWEST: Final = 4
 
@@ -27,7 +27,7 @@ class Ends(Check):
         fields = object.__getattribute__(batch, "__dict__")
         if name != "response_ids" or self._is_noted or "response_mask" not in fields or value.ndim != 2:
             return
-        with untraced():
+        with torch.no_grad():
             ids, mask = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "response_mask"))
         if ids.shape != mask.shape:
             return

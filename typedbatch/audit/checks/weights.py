@@ -14,7 +14,6 @@ from typedbatch.audit.places import here
 from typedbatch.audit.roles import ADVANTAGES, LOSS_MASKS, OLD_LOGP, REF_LOGP, RETURNS, REWARDS
 from typedbatch.audit.tags import Tag, listed
 from typedbatch.audit.trace import Check, Operation, Trace
-from typedbatch.audit.untraced import untraced
 
 _FEWEST = 4
 _OUTCOMES = ADVANTAGES | RETURNS | REWARDS
@@ -108,7 +107,7 @@ class Weights(Check):
         is_smaller, place = operation.name in SMALLER, here()
 
         def look(gradient: Tensor) -> None:
-            with untraced():
+            with torch.no_grad():
                 for grows, found in ((True, gradient > 0), (False, gradient < 0)):
                     if bool(found.any()):
                         self._bounds.append((place, is_smaller, grows))
@@ -121,7 +120,7 @@ class Weights(Check):
         if self.trace.steps or not known:
             return
         self._maximizes = any(group.get("maximize", False) for group in optimizer.param_groups)
-        with untraced():
+        with torch.no_grad():
             found = [(weighed, weight) for weighed in known if (weight := self._examine(weighed)) is not None]
         weights = [weight for weighed, weight in found if weighed.tag.models == found[0][0].tag.models]
         if len(weights) > 1 and not self._has_reference and max(weights) > 1.01 * min(weights) > 0:
