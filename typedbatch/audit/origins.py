@@ -265,7 +265,7 @@ class Origins:
             return load(module, state, *args, **kwargs)
 
         yield nn.Module, "load_state_dict", loading
-        for kind in _distributions(Distribution):
+        for kind in _DISTRIBUTIONS:
             yield kind, "log_prob", self._labelling(kind.log_prob)
         yield grouping, "values_of", grouped
         yield returns, "compute_nstep_return", returning
@@ -313,6 +313,7 @@ def _do_nothing(*_: Any) -> None:
     """Do nothing."""
 
 
+_DISTRIBUTIONS = tuple(_distributions(Distribution))
 _NONE = Tag()
 _ABSENT = object()
 

@@ -185,11 +185,9 @@ class Returns(Check):
             returns, rew, ends = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "rew", "terminated"))
         if returns.ndim != 1 or returns.shape != rew.shape or returns.shape != ends.shape:
             return
-        if _is_of_episodes(returns, ends.astype(bool)):
-            return
-        spread = _spread(returns[ends.astype(bool)], rew[ends.astype(bool)])
-        scale = float(np.abs(returns).max(initial=0))
-        if spread > 1e-3 * max(scale, 1e-6):
+        is_end = ends.astype(bool)
+        spread = _spread(returns[is_end], rew[is_end])
+        if spread > 1e-3 * max(float(np.abs(returns).max(initial=0)), 1e-6) and not _is_of_episodes(returns, is_end):
             self.trace.found(
                 "TB508 wrong-target",
                 f"{name} of terminal steps with one and the same reward differ by {spread:.3g}; nothing follows a "
