@@ -296,9 +296,10 @@ def test_without_typer_it_says_what_to_install():
 
 
 def test_the_hook_for_pre_commit_calls_what_there_is(folder):
-    hook = Path(__file__).parents[2].joinpath(".pre-commit-hooks.yaml").read_text()
-    said = dict(line.strip("- ").split(": ", 1) for line in hook.splitlines())
-    assert said["entry"].split()[0] == "typedbatch"
+    text = Path(__file__).parents[2].joinpath(".pre-commit-hooks.yaml").read_text()
+    hooks = [dict(line.strip("- ").split(": ", 1) for line in hook.splitlines()) for hook in text.split("\n- ")]
+    assert [hook["entry"] for hook in hooks] == ["typedbatch validate", "typedbatch check"]
+    said = hooks[0]
     assert re.search(said["files"], "data/fine.npz")
     assert run(*said["entry"].split()[1:], "--as", ROLLOUT, "fine.npz", cwd=folder).returncode == 0
 

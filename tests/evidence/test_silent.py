@@ -12,6 +12,8 @@ from tests.evidence.silent.programs import FIELDS, SETS, audited, folders
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {"rl": DOCS / "silent.md", "posttraining": DOCS / "bugs.md"}
+pytestmark = pytest.mark.slow
+
 OFTEN = ("fourth", "right")
 """Sets that run with all tests; the others take minutes."""
 

@@ -1,4 +1,4 @@
-"""Subcommands: ``validate``, ``infer``, ``show``, ``protocols``, ``explain`` and ``doctor``."""
+"""Subcommands: ``check``, ``validate``, ``infer``, ``show``, ``protocols``, ``explain`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from typedbatch._report import in_a_line, page_address, printable
 from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
+from typedbatch.cli.checking import run_check
 from typedbatch.cli.loading import read
 from typedbatch.cli.schemas import schema_named
 from typedbatch.errors import SchemaError, SettingError, TypedBatchError, did_you_mean
@@ -63,8 +64,9 @@ Sizes = Annotated[bool, typer.Option("--sizes", help="declare the sizes after th
 Code = Annotated[str, typer.Argument(help="code of a report, as TB302, or of the mypy plugin, as batch-shape")]
 
 app: typer.Typer = typer.Typer(
-    help="Check, describe and show files of batches.", no_args_is_help=True, add_completion=False
+    help="Check code, and check, describe and show files of batches.", no_args_is_help=True, add_completion=False
 )
+app.command("check")(run_check)
 
 
 @app.command()

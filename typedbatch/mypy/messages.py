@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
@@ -27,6 +28,13 @@ ARGUMENT = ErrorCode(
 )
 EXTEND = ErrorCode("batch-extend", "extend() or convert() cannot make the batch that is asked for", "typedbatch")
 SWAPPED = ErrorCode("batch-swapped", "Arguments or results have each other's names", "typedbatch")
+
+
+@cache
+def own_code(code: ErrorCode | None) -> ErrorCode:
+    """Our code for a batch that is not what is asked for, which a comment that ignores mypy's ignores too."""
+    nested = code is not None and code.sub_code_of is None
+    return ErrorCode(ARGUMENT.code, ARGUMENT.description, ARGUMENT.category, sub_code_of=code) if nested else ARGUMENT
 
 
 def missing(name: str, names: Collection[str]) -> str:

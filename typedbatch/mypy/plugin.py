@@ -26,10 +26,11 @@ from mypy.types import LiteralType, Type
 from typedbatch.mypy.arrays.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
 from typedbatch.mypy.batches.carried import carry, carry_bound, is_bound_to_batch
 from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
+from typedbatch.mypy.batches.questions import use_own_codes
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
 from typedbatch.mypy.internals import publish
-from typedbatch.mypy.settings import wants_shapes, wants_unused_dims
+from typedbatch.mypy.settings import wants_own_codes, wants_shapes, wants_unused_dims
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
 from typedbatch.mypy.types.fields import BATCH
 from typedbatch.mypy.types.methods import METHODS, RAGGED, numbered, padded
@@ -58,7 +59,9 @@ class TypedBatchPlugin(Plugin):
         super().__init__(options)
         self._shapes = wants_shapes(options)
         self._unused_dims = wants_unused_dims(options)
+        self._own_codes = wants_own_codes()
         switch(on=self._shapes, unused_dims=self._unused_dims)
+        use_own_codes(self._own_codes)
 
     def report_config_data(self, ctx: ReportConfigContext) -> str:
         """Return the settings, and digests of the plugin's code and of the names in the program of a file.
@@ -66,7 +69,7 @@ class TypedBatchPlugin(Plugin):
         mypy asks for it for every file, and does not use what it has in its cache under another text.
         """
         program = program_of(ctx.path, ctx.id)
-        text = f"{_digest()} {self._shapes} {self._unused_dims}"
+        text = f"{_digest()} {self._shapes} {self._unused_dims} {self._own_codes}"
         return f"{text} {program.digest}" if program is not None else text
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from configparser import ConfigParser, Error
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from mypy.options import Options
 
 SECTION = "typedbatch-mypy"
+OWN_CODES = "TYPEDBATCH_OWN_CODES"
+"""Name of the environment variable that :func:`wants_own_codes` reads."""
 
 
 def wants_shapes(options: Options) -> bool:
@@ -20,6 +23,11 @@ def wants_shapes(options: Options) -> bool:
 def wants_unused_dims(options: Options) -> bool:
     """Are names of sizes to be noted that stand once: only if the same section says ``unused-dim = true``."""
     return _flag(options, "unused-dim", default=False)
+
+
+def wants_own_codes() -> bool:
+    """Have errors of mypy's own about batches a code of ours: under ``typedbatch check``, which shows no others."""
+    return os.environ.get(OWN_CODES) == "1"
 
 
 def _flag(options: Options, name: str, *, default: bool) -> bool:

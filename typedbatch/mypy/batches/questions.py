@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import Expression
 from mypy.types import Instance
+
+from typedbatch.mypy.messages import own_code
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,18 @@ class Question:
 
 
 _open: dict[Expression, Question] = {}
+_has_own_codes = False
+
+
+def use_own_codes(on: bool) -> None:
+    """Answer with codes of ours, or with those that mypy has for its own errors."""
+    global _has_own_codes
+    _has_own_codes = on
 
 
 def ask(value: Expression, question: Question) -> None:
     """Leave an error about a value to the engine."""
-    _open[value] = question
+    _open[value] = replace(question, code=own_code(question.code)) if _has_own_codes else question
 
 
 def taken(value: Expression) -> Question | None:

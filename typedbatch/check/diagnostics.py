@@ -1,0 +1,145 @@
+"""Diagnostics: what is found in a file, and the formats in which they are printed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from typedbatch._report import page_address
+
+_LINE: Final = re.compile(
+    r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+):(?P<end_line>\d+):(?P<end_column>\d+): "
+    r"(?P<severity>error|note): (?P<message>.*?)(?:  \[(?P<code>[\w-]+)\])?$"
+)
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A finding in a file.
+
+    Attributes:
+        file: Path of the file, as it was given.
+        line: Line, from 1.
+        column: Column, from 1.
+        end_line: Last line.
+        end_column: Last column.
+        severity: ``"error"`` or ``"note"``.
+        message: Text.
+        code: Code, such as ``"batch-field"``; ``"syntax"`` for a file that cannot be read as Python.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    severity: Literal["error", "note"]
+    message: str
+    code: str
+
+    @property
+    def page(self) -> str:
+        """Address of the page that explains the code; empty for ``"syntax"``."""
+        return "" if self.code == "syntax" else page_address(self.code)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message}  [{self.code}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the diagnostic as values of JSON, with the address of its page."""
+        return {**asdict(self), "page": self.page}
+
+
+def parsed(output: str) -> list[Diagnostic]:
+    """Return the diagnostics in what mypy printed with ``--show-error-end``. Lines of other kinds are left out."""
+    matches = [match for line in output.splitlines() if (match := _LINE.match(line)) is not None]
+    return [
+        Diagnostic(
+            match["file"],
+            int(match["line"]),
+            int(match["column"]),
+            int(match["end_line"]),
+            int(match["end_column"]),
+            "error" if match["severity"] == "error" else "note",
+            match["message"],
+            match["code"] or "",
+        )
+        for match in matches
+    ]
+
+
+def as_text(found: Iterable[Diagnostic]) -> str:
+    """Return one line for each diagnostic, as checkers print it."""
+    return "\n".join(map(str, found))
+
+
+def as_json(found: Iterable[Diagnostic]) -> str:
+    """Return a list of objects."""
+    return json.dumps([one.to_dict() for one in found], indent=2)
+
+
+def as_github(found: Iterable[Diagnostic]) -> str:
+    """Return workflow commands, which annotate the lines of a pull request."""
+    return "\n".join(_command(one) for one in found)
+
+
+def _command(one: Diagnostic) -> str:
+    """Return a workflow command, which is escaped as https://docs.github.com/actions describes."""
+    kind = "error" if one.severity == "error" else "notice"
+    place = {
+        "file": one.file,
+        "line": one.line,
+        "col": one.column,
+        "endLine": one.end_line,
+        "endColumn": one.end_column,
+        "title": one.code,
+    }
+    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in place.items())
+    return f"::{kind} {properties}::{_escaped(f'{one.message} {one.page}'.strip())}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for character in f"%\r\n{more}":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
+def as_sarif(found: Iterable[Diagnostic], version: str) -> str:
+    """Return a log in the format of SARIF 2.1.0, which code scanning of GitHub and others read.
+
+    Args:
+        found: Diagnostics.
+        version: Version of typedbatch.
+    """
+    found = list(found)
+    codes = sorted({one.code for one in found})
+    rules = [{"id": code, "helpUri": page_address(code)} if code != "syntax" else {"id": code} for code in codes]
+    driver = {"name": "typedbatch", "version": version, "rules": rules}
+    results = [
+        {
+            "ruleId": one.code,
+            "level": one.severity,
+            "message": {"text": one.message},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": Path(one.file).as_posix()},
+                        "region": {
+                            "startLine": one.line,
+                            "startColumn": one.column,
+                            "endLine": one.end_line,
+                            "endColumn": one.end_column + 1,
+                        },
+                    }
+                }
+            ],
+        }
+        for one in found
+    ]
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    return json.dumps(log, indent=2)

@@ -1,0 +1,135 @@
+"""Settings of mypy in a project: those that say where its code is are kept, and those of strictness are ours."""
+
+from __future__ import annotations
+
+import tomllib
+from configparser import ConfigParser, Error
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from typedbatch.errors import SettingError
+
+PLUGIN: Final = "typedbatch.mypy"
+_FILES: Final = ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg")
+_KEPT: Final = (
+    "python_version",
+    "platform",
+    "mypy_path",
+    "namespace_packages",
+    "explicit_package_bases",
+    "exclude",
+    "always_true",
+    "always_false",
+    "custom_typeshed_dir",
+    "files",
+)
+"""Settings that say which code there is, and for which Python."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of mypy in a project.
+
+    Attributes:
+        root: Folder that paths in the settings are relative to.
+        file: File that they are in, or None.
+        mypy: The section of mypy.
+        typedbatch: The section of the plugin.
+    """
+
+    root: Path
+    file: Path | None = None
+    mypy: dict[str, str] = field(default_factory=dict)
+    typedbatch: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def plugins(self) -> list[str]:
+        """Plugins that the project has, without ours."""
+        names = [name.strip() for name in self.mypy.get("plugins", "").replace("\n", ",").split(",")]
+        return [name for name in names if name and name != PLUGIN]
+
+    @property
+    def has_plugin(self) -> bool:
+        """Whether mypy runs with our plugin in this project, so that both have to say the same."""
+        return PLUGIN in self.mypy.get("plugins", "")
+
+    @property
+    def files(self) -> list[str]:
+        """Paths that mypy checks in this project; empty if the settings do not say it."""
+        return [name.strip() for name in self.mypy.get("files", "").replace("\n", ",").split(",") if name.strip()]
+
+    def written(self, skipped: list[str]) -> str:
+        """Return the settings for a run of ours, as the text of an ini file.
+
+        Args:
+            skipped: Names of modules that cannot be read as Python.
+        """
+        folders = [str(self.root), *([str(self.root / "src")] if (self.root / "src").is_dir() else [])]
+        section = {
+            "namespace_packages": "True",
+            "explicit_package_bases": "True",
+            "mypy_path": ":".join(folders),
+            **{name: value for name, value in self.mypy.items() if name in _KEPT and name != "files"},
+            "plugins": ", ".join([PLUGIN, *self.plugins]),
+            "check_untyped_defs": "True",
+            "ignore_missing_imports": "True",
+        }
+        parser = ConfigParser(interpolation=None)
+        parser["mypy"] = section
+        parser["typedbatch-mypy"] = self.typedbatch
+        for module in skipped:
+            parser[f"mypy-{module}"] = {"follow_imports": "skip"}
+        lines = [
+            f"[{name}]\n" + "".join(f"{key} = {_indented(parser[name][key])}\n" for key in parser[name])
+            for name in parser.sections()
+        ]
+        return "\n".join(lines)
+
+
+def _indented(value: str) -> str:
+    return value.replace("\n", "\n    ")
+
+
+def settings_of(folder: Path) -> Settings:
+    """Return the settings of mypy in a folder or one above it, up to the root of a repository.
+
+    Raises:
+        SettingError: A file of settings cannot be read.
+    """
+    for root in (folder, *folder.parents):
+        for name in _FILES:
+            path = root / name
+            sections = _sections(path) if path.is_file() else {}
+            if "mypy" in sections:
+                return Settings(root, path, sections["mypy"], sections.get("typedbatch-mypy", {}))
+        if any((root / name).exists() for name in (".git", ".hg", "pyproject.toml", "setup.cfg")):
+            return Settings(root)
+    return Settings(folder)
+
+
+def _sections(path: Path) -> dict[str, dict[str, str]]:
+    text = path.read_text("utf-8")
+    if path.suffix == ".toml":
+        try:
+            tool: Any = tomllib.loads(text).get("tool", {})
+        except tomllib.TOMLDecodeError as error:
+            raise SettingError(f"{path} cannot be read as TOML: {error}") from error
+        return {
+            name: {key: _as_ini(key, value) for key, value in tool[name].items()} for name in _SECTIONS if name in tool
+        }
+    parser = ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+    except Error as error:
+        raise SettingError(f"{path} cannot be read: {error}") from error
+    return {name: dict(parser[name]) for name in _SECTIONS if parser.has_section(name)}
+
+
+_SECTIONS: Final = ("mypy", "typedbatch-mypy")
+
+
+def _as_ini(key: str, value: Any) -> str:
+    if isinstance(value, list):
+        return ("|" if key == "exclude" else ", ").join(str(part) for part in value)
+    return str(value)
