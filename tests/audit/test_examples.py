@@ -19,6 +19,9 @@ from typedbatch.training import Collector
 EXAMPLES = ROOT / "docs" / "examples"
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(autouse=True)
 def one_thread():
     threads = torch.get_num_threads()
@@ -37,6 +40,7 @@ def clean(update: Any, draw: Any, **settings: Any) -> None:
     assert (session.report.findings, session.report.notes) == ([], [])
 
 
+@pytest.mark.quick
 def test_ppo():
     example = runpy.run_path(str(EXAMPLES / "ppo.py"))
     ppo = example["PPO"]()

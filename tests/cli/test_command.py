@@ -185,7 +185,7 @@ def test_wrong_use(folder):
     for arguments in (("validate", "fine.h5"), ("validate", "--as", ROLLOUT), ("nothing",)):
         assert run(*arguments, cwd=folder).returncode == 2
     assert run("validate", "fine.h5", "--as", ROLLOUT, "--level", "all", cwd=folder).returncode == 2
-    assert "Check, describe and show files of batches." in run(cwd=folder).stdout
+    assert "Check code, and check, describe and show files of batches." in run(cwd=folder).stdout
 
 
 # ---- pickles ---------------------------------------------------------------------------------------------------------
