@@ -34,7 +34,7 @@ ORDER = [
     ["buffers"],
     ["audit"],
     ["training", "posttraining"],
-    ["bridges", "check"],
+    ["bridges", "_check"],
     ["testing", "cli"],
     ["__init__"],
     ["pytest_plugin"],

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from typedbatch._check import Checked, Diagnostic, check
+from typedbatch._check.diagnostics import as_github, as_json, as_sarif, as_text, parsed
+from typedbatch._check.settings import settings_of
 from typedbatch._report import page_address
-from typedbatch.check import Checked, Diagnostic, check
-from typedbatch.check.diagnostics import as_github, as_json, as_sarif, as_text, parsed
-from typedbatch.check.settings import settings_of
 from typedbatch.errors import SettingError
 
 pytestmark = pytest.mark.slow
@@ -110,6 +110,17 @@ def test_files_of_one_name_in_several_folders_are_no_failure(tmp_path, cache):
     ]
 
 
+def test_names_of_files_may_be_odd(tmp_path, cache):
+    files = {"-x.py": UNTYPED, "with space/a+(1).py": "x = (\n", "[b].py": "def f(:\n", "c.py": UNTYPED}
+    result = checked(tmp_path, cache, files, "-x.py", "with space", "[b].py", "c.py")
+    assert [(one.file, one.code) for one in result.found] == [
+        ("-x.py", "batch-field"),
+        ("[b].py", "syntax"),
+        ("c.py", "batch-field"),
+        ("with space/a+(1).py", "syntax"),
+    ]
+
+
 def test_settings_that_say_where_code_is_are_kept(tmp_path, cache):
     settings = """\
 [tool.mypy]
@@ -120,6 +131,7 @@ disallow_untyped_defs = true
 shapes = false
 """
     files = {"pyproject.toml": settings, "old/a.py": UNTYPED, "older.py": UNTYPED, "new.py": UNTYPED}
+    files["old/template.py"] = "{{ not python }} (\n"
     assert [one.file for one in checked(tmp_path, cache, files).found] == ["new.py"]
 
 
@@ -139,6 +151,18 @@ def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, cache):
         (one.file, one.line, one.message) for one in said
     ]
     assert ([one.code for one in said], [one.code for one in result.found]) == (["return-value"], ["batch-argument"])
+
+
+def test_files_of_the_settings_are_relative_to_them(tmp_path, cache):
+    files = {
+        "mypy.ini": "[mypy]\nfiles = lib/*.py, main.py\n",
+        "lib/a.py": UNTYPED,
+        "main.py": UNTYPED,
+        "no.py": UNTYPED,
+    }
+    project(tmp_path, {**files, "deep/b.py": UNTYPED})
+    result = check(cache=cache, folder=tmp_path / "deep")
+    assert sorted(one.file for one in result.found) == ["../lib/a.py", "../main.py"]
 
 
 def test_the_folder_above_may_have_the_settings(tmp_path):

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from typedbatch.check.diagnostics import Diagnostic, as_github, as_json, as_sarif, as_text
-from typedbatch.check.running import Checked, check, files_in
+from typedbatch._check.diagnostics import Diagnostic, as_github, as_json, as_sarif, as_text
+from typedbatch._check.running import Checked, check, files_in
 from typedbatch.errors import SettingError
 
 _PAUSE = 0.5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
 from configparser import ConfigParser, Error
 from dataclasses import dataclass, field
@@ -54,10 +56,19 @@ class Settings:
         """Whether mypy runs with our plugin in this project, so that both have to say the same."""
         return PLUGIN in self.mypy.get("plugins", "")
 
-    @property
-    def files(self) -> list[str]:
-        """Paths that mypy checks in this project; empty if the settings do not say it."""
-        return [name.strip() for name in self.mypy.get("files", "").replace("\n", ",").split(",") if name.strip()]
+    def files_from(self, folder: Path) -> list[str]:
+        """Return the paths that the settings name, relative to a folder; an empty list if they name none."""
+        patterns = [name.strip() for name in self.mypy.get("files", "").replace("\n", ",").split(",")]
+        found = [path for pattern in patterns if pattern for path in sorted(self.root.glob(pattern.removesuffix("/")))]
+        return [os.path.relpath(path, folder) for path in found]
+
+    def excludes(self, path: Path) -> bool:
+        """Return True if the settings leave a file out. Of a pattern that is none, mypy says so."""
+        pattern = self.mypy.get("exclude", "").strip()
+        try:
+            return bool(pattern) and re.search(pattern, Path(os.path.relpath(path, self.root)).as_posix()) is not None
+        except re.error:
+            return False
 
     def written(self, skipped: list[str]) -> str:
         """Return the settings for a run of ours, as the text of an ini file.

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from typedbatch.check.diagnostics import Diagnostic, parsed
-from typedbatch.check.settings import Settings, settings_of
+from typedbatch._check.diagnostics import Diagnostic, parsed
+from typedbatch._check.settings import Settings, settings_of
 from typedbatch.errors import SettingError
 
 CACHE: Final = ".typedbatch_cache"
@@ -73,17 +73,20 @@ def check(
         if not (folder / path).exists():
             raise SettingError(f"{path} does not exist")
     settings = settings_of(folder)
-    given = [str(path) for path in paths] or settings.files or ["."]
+    given = [str(path) for path in paths] or settings.files_from(folder) or ["."]
     cache = settings.root / CACHE if cache is None else cache
-    run = partial(_run, settings, folder, given, python or _python_of(settings.root), cache)
-    broken = {} if settings.has_plugin else dict(_broken_files(folder, given))
-    done = run(broken)
+    run = partial(_run, settings, folder, python or _python_of(settings.root), cache)
+    broken = {} if settings.has_plugin else dict(_broken_files(folder, given, settings))
+    left = _readable(folder, given, broken)
+    if broken and not left:
+        return Checked([*broken.values()])
+    done = run(left, broken)
     while done.returncode == 2 and not settings.has_plugin:
         more = {folder / one.file: one for one in parsed(done.stdout) if one.code == "syntax"}
         if not more.keys() - broken.keys():
             break
         broken |= more  # They are imported, and none of the files that were given.
-        done = run(broken)
+        done = run(left, broken)
     if done.returncode not in (0, 1):
         return Checked([], (done.stdout + done.stderr).strip() or f"mypy ended with {done.returncode}")
     ours = [*broken.values(), *(one for one in parsed(done.stdout) if one.code.startswith("batch-"))]
@@ -93,9 +96,9 @@ def check(
 def _run(
     settings: Settings,
     folder: Path,
-    given: Sequence[str],
     python: Path,
     cache: Path,
+    given: Sequence[str],
     broken: dict[Path, Diagnostic],
 ) -> subprocess.CompletedProcess[str]:
     """Run mypy, with the settings of the project or with ours."""
@@ -107,16 +110,18 @@ def _run(
         command = [
             sys.executable, "-m", "mypy", *_SHOWN,
             f"--config-file={file}", f"--cache-dir={cache}", f"--python-executable={python}",
-            *_exclusions(broken, folder), *given,
+            *_exclusions(broken, folder), "--", *given,
         ]  # fmt: skip
         environment = {**os.environ, OWN_CODES: "1"}
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def _broken_files(folder: Path, given: Sequence[str]) -> Iterator[tuple[Path, Diagnostic]]:
+def _broken_files(folder: Path, given: Sequence[str], settings: Settings) -> Iterator[tuple[Path, Diagnostic]]:
     """Yield the files that cannot be read as Python, one of which would keep mypy from all others."""
     for name in given:
         for path in files_in(folder / name):
+            if settings.excludes(path):
+                continue
             try:
                 with tokenize.open(path) as file:
                     ast.parse(file.read())
@@ -125,6 +130,11 @@ def _broken_files(folder: Path, given: Sequence[str]) -> Iterator[tuple[Path, Di
                 text = getattr(error, "msg", str(error))
                 shown = os.path.relpath(path, folder)
                 yield path, Diagnostic(shown, line, column, line, column, "error", text, "syntax")
+
+
+def _readable(folder: Path, given: Sequence[str], broken: dict[Path, Diagnostic]) -> list[str]:
+    """Return the paths without those in which nothing is readable, which mypy refuses."""
+    return [name for name in given if not (files := {*files_in(folder / name)}) or files - broken.keys()]
 
 
 def files_in(path: Path) -> Iterator[Path]:
@@ -148,7 +158,9 @@ def _modules(settings: Settings, folder: Path, broken: dict[Path, Diagnostic]) -
     names = []
     for path in broken:
         root = next((root for root in roots if path.is_relative_to(root)), path.parent)
-        names.append(".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"))
+        parts = path.relative_to(root).with_suffix("").parts
+        if all(part.isidentifier() for part in parts):  # No other file can be imported.
+            names.append(".".join(parts).removesuffix(".__init__"))
     return names
 
 
