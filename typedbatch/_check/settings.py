@@ -63,7 +63,7 @@ class Settings:
         return [os.path.relpath(path, folder) for path in found]
 
     def excludes(self, path: Path) -> bool:
-        """Return True if the settings leave a file out. Of a pattern that is none, mypy says so."""
+        """Return True if the settings leave a file out. mypy reports a pattern that it cannot read."""
         pattern = self.mypy.get("exclude", "").strip()
         try:
             return bool(pattern) and re.search(pattern, Path(os.path.relpath(path, self.root)).as_posix()) is not None
