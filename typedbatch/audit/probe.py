@@ -33,7 +33,8 @@ class Probe:
     """
 
     def __init__(self, lessons: Lessons, position: int, batch: Any) -> None:
-        self.lessons, self._position, self._batch = lessons, position, batch
+        self.lessons: Lessons = lessons
+        self._position, self._batch = position, batch
         self.fields: dict[str, Any] = {
             name: value for name, value in Batch.items(batch) if kind_of(value) in (ARRAY, TENSOR)
         }

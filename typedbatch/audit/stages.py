@@ -97,10 +97,8 @@ def audit_logp(
     return report
 
 
-class _Logits(Check):
+class _Logits(Check, operations=frozenset({"log_softmax", "softmax", "logsumexp", "cross_entropy"})):
     """The logits that the probabilities of tokens are computed from."""
-
-    operations = frozenset({"log_softmax", "softmax", "logsumexp", "cross_entropy"})
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)

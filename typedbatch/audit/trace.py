@@ -65,15 +65,19 @@ class Operation:
 
 
 class Check:
-    """A law of an update, which is told of each event. Methods of events that it does not need do nothing."""
+    """A law of an update, which is told of each event. Methods of events that it does not need do nothing.
+
+    A subclass names the operations that it is told of: ``class Ratio(Check, operations=DIFFERENCES)``.
+    """
 
     events: ClassVar[frozenset[str]] = frozenset()
     """Names of the methods that do something."""
     operations: ClassVar[frozenset[str] | None] = None
     """Names of the operations that it is told of; None for all."""
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, operations: frozenset[str] | None = None) -> None:
         super().__init_subclass__()
+        cls.operations = operations
         cls.events = frozenset(name for name in _EVENTS if getattr(cls, name) is not getattr(Check, name))
 
     def __init__(self, trace: Trace) -> None:

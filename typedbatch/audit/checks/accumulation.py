@@ -13,10 +13,8 @@ from typedbatch.audit.tags import UNKNOWN, Tags
 from typedbatch.audit.trace import Check, Operation, Trace
 
 
-class Accumulation(Check):
+class Accumulation(Check, operations=frozenset({"__getitem__", "__setitem__"})):
     """The positions of an augmented assignment: each occurs once."""
-
-    operations = frozenset({"__getitem__", "__setitem__"})
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)

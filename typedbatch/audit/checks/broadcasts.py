@@ -22,10 +22,8 @@ _GET: Final = ReplayBuffer.get
 _OF_LOSSES: Final = ADVANTAGES | RETURNS | OLD_LOGP | MASKS | frozenset({"weight"})
 
 
-class AllRows(Check):
+class AllRows(Check, operations=ELEMENTWISE):
     """The combination of ``(N, 1)`` or ``(N, N)`` with ``(N,)``, which pairs each row with all rows."""
-
-    operations = ELEMENTWISE
 
     @override
     def operation(self, operation: Operation) -> None:
@@ -65,10 +63,8 @@ def _of(value: tuple[Any, Tag]) -> str:
     return f"{tuple(value[0].shape)} (from {listed(value[1].names)})"
 
 
-class SameRows(Check):
+class SameRows(Check, operations=ELEMENTWISE):
     """The combination of values of the same origin row by row."""
-
-    operations = ELEMENTWISE
 
     @override
     def operation(self, operation: Operation) -> None:
@@ -90,10 +86,8 @@ class SameRows(Check):
                 )
 
 
-class SameColumns(Check):
+class SameColumns(Check, operations=PRODUCTS):
     """The product of the mask of a loss with values of tokens, position by position."""
-
-    operations = PRODUCTS
 
     @override
     def operation(self, operation: Operation) -> None:

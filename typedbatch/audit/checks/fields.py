@@ -92,10 +92,8 @@ _LARGEST_OF_ENGINES: Final = 0.05
 """Largest mean difference, in nats, of one model in two engines of other precision."""
 
 
-class Dtypes(Check):
+class Dtypes(Check, operations=DIFFERENCES):
     """Log-probabilities of a dtype that is exact enough for a ratio."""
-
-    operations = DIFFERENCES
 
     @override
     def operation(self, operation: Operation) -> None:

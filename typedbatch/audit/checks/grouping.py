@@ -17,10 +17,8 @@ from typedbatch.audit.trace import Check, Operation
 _UID = frozenset({"uid"})
 
 
-class Grouping(Check):
+class Grouping(Check, operations=REDUCING):
     """Rewards that are viewed as a table of prompts and samples, and batches whose fields are of different rows."""
-
-    operations = REDUCING
 
     @override
     def operation(self, operation: Operation) -> None:

@@ -16,10 +16,8 @@ _KEEPING: Final = frozenset({"clamp", "clip", "clamp_max", "clamp_min", "detach"
 _REVERSED: Final = frozenset({"rsub", "__rsub__"})
 
 
-class Importance(Check):
+class Importance(Check, operations=DIFFERENCES | PRODUCTS | _KEEPING | {"exp"}):
     """The factors ``exp(old_logp - rollout_logp)`` of losses, which correct for another sampler."""
-
-    operations = DIFFERENCES | PRODUCTS | _KEEPING | {"exp"}
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)

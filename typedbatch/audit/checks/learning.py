@@ -43,10 +43,8 @@ class _Loss:
         return id(parameter) not in self.cleared
 
 
-class Learning(Check):
+class Learning(Check, operations=SUMS):
     """The gradients of each loss: each part of its formula leads to something that is stepped."""
-
-    operations = SUMS
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)

@@ -19,13 +19,11 @@ _LARGEST = 1e-3
 _LARGEST_OF_HALF = 2e-2
 
 
-class Ratio(Check):
+class Ratio(Check, operations=DIFFERENCES):
     """The difference of log-probabilities of the trained policy and of the policy that sampled, in nats.
 
     They are of the same weights before the first step, so it is 0 ("The 37 implementation details of PPO").
     """
-
-    operations = DIFFERENCES
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)

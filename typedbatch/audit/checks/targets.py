@@ -34,13 +34,11 @@ class _Ends:
         return ~self.terminated & ~self.cut
 
 
-class Targets(Check):
+class Targets(Check, operations=frozenset({"cat", "concat"}) | _MASKING | SUMS):
     """The target ``rew + gamma * (1 - terminated) * value(obs_next)``.
 
     The second summand is 0 in exactly those rows in which the episode terminated.
     """
-
-    operations = frozenset({"cat", "concat"}) | _MASKING | SUMS
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
@@ -227,10 +225,8 @@ def _spread(returns: Any, rew: Any) -> float:
     return float((np.maximum.reduceat(returns, begins) - np.minimum.reduceat(returns, begins)).max())
 
 
-class Values(Check):
+class Values(Check, operations=frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss", "sub", "__sub__"})):
     """The regression of a value: on returns, if there are any."""
-
-    operations = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss", "sub", "__sub__"})
 
     @override
     def operation(self, operation: Operation) -> None:

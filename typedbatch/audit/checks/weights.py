@@ -31,15 +31,13 @@ class _Weighed:
     gradient: Tensor | None = None
 
 
-class Weights(Check):
+class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
     """The derivative of the loss by the log-probabilities of the policy, before the first optimizer step.
 
     It is ``-c * adv`` for a policy gradient, clipped or not, and the correlation is -1 after a normalization of ``adv``
     too. It is 0 where ``loss_mask`` is False, and not 0 where it is True. Micro-batches of one step have the same
     ``c``, if tokens weigh the same within each.
     """
-
-    operations = DIFFERENCES | PRODUCTS | SMALLER | LARGER
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
