@@ -88,7 +88,7 @@ def test_a_normalization_of_all_rows_is_no_reward_of_the_next_episode():
 
 
 def test_whole_episodes_one_after_another_are_no_finding():
-    """Nothing follows the last steps of a block, so that the flags make no difference there."""
+    """The flags make no difference at the end of a block, after which nothing follows."""
 
     def returns(self: Any, batch: Any) -> Tensor:
         rew = batch.rew.view(ENVS, STEPS)

@@ -44,7 +44,7 @@ number: int = "no number"
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for the module: mypy needs most of its time for numpy and torch."""
+    """A cache that all tests here share, as mypy spends most of its time on numpy and torch."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -136,7 +136,7 @@ shapes = false
 
 
 def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, cache):
-    """What is ignored there stays ignored, and functions without annotations are not looked at."""
+    """Errors that are ignored there stay ignored, and functions without annotations are left out."""
     ignored = RETURNED.replace("return batch", "return batch  # type: ignore[return-value]")
     files = {
         "mypy.ini": "[mypy]\nplugins = typedbatch.mypy\nfiles = a.py, c.py, d.py\n",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -89,18 +89,15 @@ def as_github(found: Iterable[Diagnostic]) -> str:
 
 
 def _command(one: Diagnostic) -> str:
-    """Return a workflow command, which is escaped as https://docs.github.com/actions describes."""
+    place = {"line": one.line, "col": one.column, "endLine": one.end_line, "endColumn": one.end_column}
     kind = "error" if one.severity == "error" else "notice"
-    place = {
-        "file": one.file,
-        "line": one.line,
-        "col": one.column,
-        "endLine": one.end_line,
-        "endColumn": one.end_column,
-        "title": one.code,
-    }
-    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in place.items())
-    return f"::{kind} {properties}::{_escaped(f'{one.message} {one.page}'.strip())}"
+    return annotation(kind, {"file": one.file, **place, "title": one.code}, f"{one.message} {one.page}".strip())
+
+
+def annotation(kind: str, properties: Mapping[str, Any], text: str) -> str:
+    """Return a workflow command, which is escaped as https://docs.github.com/actions describes."""
+    listed = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items())
+    return f"::{kind} {listed}::{_escaped(text)}"
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -138,7 +138,7 @@ def _readable(folder: Path, given: Sequence[str], broken: dict[Path, Diagnostic]
 
 
 def files_in(path: Path) -> Iterator[Path]:
-    """Yield the Python files in a folder, as mypy finds them: not in hidden folders, nor in those of packages."""
+    """Yield the Python files in a folder, but not in hidden folders, environments and builds."""
     if path.is_file():
         yield path
         return

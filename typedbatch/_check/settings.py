@@ -7,6 +7,7 @@ import re
 import tomllib
 from configparser import ConfigParser, Error
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,6 @@ _KEPT: Final = (
     "always_true",
     "always_false",
     "custom_typeshed_dir",
-    "files",
 )
 """Settings that say which code there is, and for which Python."""
 
@@ -48,19 +48,17 @@ class Settings:
     @property
     def plugins(self) -> list[str]:
         """Plugins that the project has, without ours."""
-        names = [name.strip() for name in self.mypy.get("plugins", "").replace("\n", ",").split(",")]
-        return [name for name in names if name and name != PLUGIN]
+        return [name for name in self._listed("plugins") if name != PLUGIN]
 
     @property
     def has_plugin(self) -> bool:
-        """Whether mypy runs with our plugin in this project, so that both have to say the same."""
+        """Whether the settings switch our plugin on."""
         return PLUGIN in self.mypy.get("plugins", "")
 
     def files_from(self, folder: Path) -> list[str]:
         """Return the paths that the settings name, relative to a folder; an empty list if they name none."""
-        patterns = [name.strip() for name in self.mypy.get("files", "").replace("\n", ",").split(",")]
-        found = [path for pattern in patterns if pattern for path in sorted(self.root.glob(pattern.removesuffix("/")))]
-        return [os.path.relpath(path, folder) for path in found]
+        patterns = [pattern.removesuffix("/") for pattern in self._listed("files")]
+        return [os.path.relpath(path, folder) for pattern in patterns for path in sorted(self.root.glob(pattern))]
 
     def excludes(self, path: Path) -> bool:
         """Return True if the settings leave a file out. mypy reports a pattern that it cannot read."""
@@ -81,7 +79,7 @@ class Settings:
             "namespace_packages": "True",
             "explicit_package_bases": "True",
             "mypy_path": ":".join(folders),
-            **{name: value for name, value in self.mypy.items() if name in _KEPT and name != "files"},
+            **{name: value for name, value in self.mypy.items() if name in _KEPT},
             "plugins": ", ".join([PLUGIN, *self.plugins]),
             "check_untyped_defs": "True",
             "ignore_missing_imports": "True",
@@ -91,15 +89,12 @@ class Settings:
         parser["typedbatch-mypy"] = self.typedbatch
         for module in skipped:
             parser[f"mypy-{module}"] = {"follow_imports": "skip"}
-        lines = [
-            f"[{name}]\n" + "".join(f"{key} = {_indented(parser[name][key])}\n" for key in parser[name])
-            for name in parser.sections()
-        ]
-        return "\n".join(lines)
+        text = StringIO()
+        parser.write(text)
+        return text.getvalue()
 
-
-def _indented(value: str) -> str:
-    return value.replace("\n", "\n    ")
+    def _listed(self, name: str) -> list[str]:
+        return [part.strip() for part in self.mypy.get(name, "").replace("\n", ",").split(",") if part.strip()]
 
 
 def settings_of(folder: Path) -> Settings:

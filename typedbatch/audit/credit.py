@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from typedbatch.audit.lessons import Effect
-from typedbatch.audit.probe import Probe, is_float, like
+from typedbatch.audit.probe import Probe, is_float, is_part, like
 from typedbatch.audit.roles import ADVANTAGES, RETURNS, REWARDS, SCORES
 
 _MOST_COLUMNS: Final = 6
@@ -47,7 +47,8 @@ class Credit(Probe):
             if effect is None or places is None or not any(effect.gradients) or any(effect.outputs):
                 continue
             for number, (found, at) in enumerate(zip(effect.gradients, places, strict=True)):
-                if found.keys() & at & self.lessons.used(number) and self.is_partly(number, effect):
+                used = self.lessons.used(number)
+                if found.keys() & at & used and is_part(found.keys(), used):
                     self.found(
                         "TB508 wrong-target",
                         f"{rew} of steps after the end of an episode changes what its last step teaches; nothing of "
@@ -78,8 +79,7 @@ class Credit(Probe):
                 "TB508 wrong-target" if name in REWARDS else "TB503 other-rows",
                 f"{name} of a row has an effect on what other rows teach, but none on what this row does; is it that "
                 "of another step?",
-                is_certain=name
-                in ADVANTAGES,  # A reward may be kept with the step after, and a return be bootstrapped.
+                is_certain=name in ADVANTAGES,  # A reward may be kept with the step after.
             )
         if len(signs) > 1 and all(sign > 0 for sign in signs):
             self.found(
@@ -106,7 +106,9 @@ class Credit(Probe):
     def _examine_columns(self) -> None:
         """Try whether each component of the actions has an effect."""
         act = self.fields.get("act")
-        if act is None or act.ndim != 2 or not 1 < act.shape[1] <= _MOST_COLUMNS or self._is_binary(act):
+        if act is None or act.ndim != 2 or not 1 < act.shape[1] <= _MOST_COLUMNS:
+            return
+        if act.dtype in (torch.bool, np.dtype(bool)):
             return
         without = []
         for column in range(act.shape[1]):
@@ -123,9 +125,6 @@ class Credit(Probe):
         if without and len(without) < act.shape[1]:
             text = f"act[:, {without[0]}] has no effect on the gradients, but other components have"
             self.found("TB505 unread-field", f"{text}; is another one read twice?")
-
-    def _is_binary(self, value: Any) -> bool:
-        return value.dtype in (torch.bool, np.dtype(bool))
 
 
 def _divided(effects: list[Effect], places: list[set[int]]) -> tuple[set[int], set[int]]:

@@ -154,7 +154,7 @@ class _Recorder:
         self.lessons: list[Lesson] = []
         self._depth = self._numbers = 0
         self.maximizes: bool = False
-        """Whether an optimizer follows gradients upwards, so that signs say nothing."""
+        """Whether an optimizer maximizes; its gradients have the other sign, and are not used."""
 
     @contextmanager
     def recording(self) -> Generator[None]:

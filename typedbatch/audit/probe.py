@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Set
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from typedbatch.batch import Batch
 
 ROWS_TRIED: Final = 3
 _INPUTS: Final = ("obs", "response_ids", "input_ids")
-FEWEST_UNAFFECTED: Final = 0.1
+_FEWEST_UNAFFECTED: Final = 0.1
 """Share of rows that are not affected where no statistic of all rows is used."""
 
 
@@ -49,6 +50,7 @@ class Probe:
         return None
 
     def found(self, code: AuditCode, text: str, *, is_certain: bool = True) -> None:
+        """Add a finding, or a note if it is not certain."""
         self.findings.append(Finding(code, "", text, is_certain))
 
     def effect(self, name: str, rows: Any, change: Any) -> Effect | None:
@@ -58,6 +60,7 @@ class Probe:
         return self.effect_of(changed)
 
     def changed_ids(self, name: str, row: Any) -> Effect | None:
+        """Return the effect of other integers in a field at an index: of tokens, those that masks have somewhere."""
         changed, ids = self.changed(), self.fields[name]
         mask = self.fields.get(f"{name.removesuffix('_ids')}_mask")
         there = ids[mask.astype(bool) if isinstance(mask, np.ndarray) else mask.bool()] if mask is not None else ids
@@ -78,12 +81,10 @@ class Probe:
 
     def ended(self) -> NDArray[np.bool_] | None:
         """Return the steps after which another episode begins, or None if the batch does not tell."""
-        flags = [self.fields[name] for name in sorted(TERMINATED | TRUNCATED) if name in self.fields]
-        if not any(name in self.fields for name in TERMINATED) or len({tuple(flag.shape) for flag in flags}) != 1:
+        names = (TERMINATED | TRUNCATED) & self.fields.keys()
+        if not TERMINATED & names or len({tuple(self.fields[name].shape) for name in names}) != 1:
             return None
-        out = np.asarray(leaf_to_numpy(flags[0])).astype(bool)
-        for flag in flags[1:]:
-            out = out | np.asarray(leaf_to_numpy(flag)).astype(bool)
+        out: NDArray[np.bool_] = np.logical_or.reduce([self.array(name).astype(bool) for name in names])
         return out
 
     def rows_tried(self, count: int) -> list[int]:
@@ -94,11 +95,6 @@ class Probe:
             rows = rows[~ended]
         return [int(rows[(2 * part + 1) * len(rows) // (2 * ROWS_TRIED)]) for part in range(ROWS_TRIED)]
 
-    def is_partly(self, number: int, effect: Effect) -> bool:
-        """Return True if a part of the positions of an output is affected, and not all, as by a normalization."""
-        used = self.lessons.used(number)
-        return len(used - effect.gradients[number].keys()) > max(2, FEWEST_UNAFFECTED * len(used))
-
     def changed(self) -> Any:
         """Return a copy of the batch, to be changed."""
         return copy.deepcopy(self._batch)
@@ -107,8 +103,10 @@ class Probe:
         """Return the effect of another batch in its place."""
         return self.lessons.effect({self._position: changed})
 
-    def size_of_gradients(self, changed: Any) -> float | None:
-        """Return the norm of the gradients for another batch in its place."""
+    def size_of_gradients(self, name: str, change: float) -> float | None:
+        """Return the norm of the gradients after adding something to a field."""
+        changed = self.changed()
+        changed[name] = changed[name] + change
         return self.lessons.size({self._position: changed})
 
     def array(self, name: str) -> NDArray[Any]:
@@ -121,7 +119,11 @@ def is_float(value: Any) -> bool:
     return value.is_floating_point() if isinstance(value, Tensor) else value.dtype.kind == "f"
 
 
+def is_part(affected: Set[int], used: set[int]) -> bool:
+    """Return True if some of these are not affected, so that no statistic of all of them is used."""
+    return len(used - affected) > max(2, _FEWEST_UNAFFECTED * len(used))
+
+
 def like(value: Any, numbers: NDArray[Any]) -> Any:
-    """Return numbers as a tensor or array as the value is, with further dimensions of size 1."""
-    shaped = numbers.reshape(-1, *([1] * (value.ndim - 1))) if value.ndim == 1 else numbers
-    return torch.as_tensor(shaped).to(value) if isinstance(value, Tensor) else shaped.astype(value.dtype)
+    """Return numbers as a tensor or array, as a value is."""
+    return torch.as_tensor(numbers).to(value) if isinstance(value, Tensor) else numbers.astype(value.dtype)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from typedbatch.audit.probe import FEWEST_UNAFFECTED, ROWS_TRIED, Probe, is_float, like
+from typedbatch.audit.probe import ROWS_TRIED, Probe, is_float, is_part, like
 from typedbatch.audit.roles import OLD_LOGP, REF_LOGP, REWARDS, SCORES
 
 
@@ -36,7 +37,7 @@ class TokenCredit(Probe):
         for number, found in enumerate(effect.gradients):
             rows, own = self.lessons.rows(number, set(found)), self.lessons.rows(number, places[number])
             others = self.lessons.rows(number, self.lessons.used(number)) - own
-            if rows & others and len(others - rows) > max(2, FEWEST_UNAFFECTED * len(others)):
+            if rows & others and is_part(rows, others):
                 self.found(
                     "TB503 other-rows",
                     f"{name} of the responses to one prompt changes what those to some other prompts teach, and not "
@@ -52,9 +53,7 @@ class TokenCredit(Probe):
         value = None if name is None else self.fields[name]
         if name is None or mask is None or value is None or value.ndim != 2 or value.shape != mask.shape:
             return
-        counts = self.array("response_mask").astype(bool)
-        row = int(counts.sum(1).argmax())
-        tokens = np.flatnonzero(counts[row])
+        row, tokens = self._longest()
         if len(tokens) < 3 or not is_float(value):
             return
         first, last = (self.effect(name, ([row], [int(at)]), 1.0) for at in (tokens[0], tokens[-1]))
@@ -70,14 +69,18 @@ class TokenCredit(Probe):
                 )
                 return
 
+    def _longest(self) -> tuple[int, NDArray[np.intp]]:
+        """Return the row of the longest response, and the positions of its tokens."""
+        mask = self.array("response_mask").astype(bool)
+        row = int(mask.sum(1).argmax())
+        return row, np.flatnonzero(mask[row])
+
     def _examine_own_tokens(self) -> None:
         """Try whether what is learned about a token is learned at an output that sees this token."""
         ids, mask = self.fields.get("response_ids"), self.fields.get("response_mask")
         if ids is None or mask is None or ids.ndim != 2 or mask.shape != ids.shape:
             return
-        counts = self.array("response_mask").astype(bool)
-        row = int(counts.sum(1).argmax())
-        tokens = np.flatnonzero(counts[row])
+        row, tokens = self._longest()
         names = [
             name
             for name in (*sorted(OLD_LOGP), "teacher_logp", *sorted(REF_LOGP))
@@ -106,18 +109,13 @@ class TokenCredit(Probe):
         name = "ref_chosen_logp"
         if name not in self.fields or "ref_rejected_logp" not in self.fields or not is_float(self.fields[name]):
             return
-        sizes = [self._size_of_gradients(name, change) for change in (0.5, -0.5)]
+        sizes = [self.size_of_gradients(name, change) for change in (0.5, -0.5)]
         if sizes[0] is not None and sizes[1] is not None and sizes[0] < 0.999 * sizes[1]:
             self.found(
                 "TB507 wrong-weight",
                 f"a larger {name} makes the gradients of pairs smaller; the policy has to raise chosen responses above "
                 "the reference, so are the two references exchanged?",
             )
-
-    def _size_of_gradients(self, name: str, change: float) -> float | None:
-        changed = self.changed()
-        changed[name] = changed[name] + change
-        return self.size_of_gradients(changed)
 
     def _examine_pairs(self) -> None:
         """Try whether a chosen response changes what the rejected one of the same row teaches."""

@@ -31,7 +31,7 @@ def audit(
     Args:
         update: Function that makes one update, with all its minibatches and optimizer steps.
         *args: Its arguments, as a rollout that was just collected. Batches are copied for replays.
-        replay: Whether to replay the update, ten to forty times.
+        replay: Whether to replay the update, ten to thirty times.
         vary: Keyword arguments of the update that must not have an effect on a step, with the values to try, as in
             ``{"micro_batch": [2, 8]}``.
         skip: Codes, or names of codes, that are not reported: ``["wrong-ratio"]``.

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.tree import Tree as TextTree
 
 from typedbatch import protocols as declared
+from typedbatch._check.diagnostics import annotation
 from typedbatch._level import current_level
 from typedbatch._ops.preview import first_values
 from typedbatch._report import in_a_line, page_address, printable
@@ -95,11 +96,11 @@ def validate(
             blocks.append(f"FAILED  {path}\n{error}")
             for one in error.problems:
                 where = f"batch.{one.path}" if one.path else "batch"
-                notes.append(_annotation(path, one.code, f"{where}: {in_a_line(one)}\n{one.page}"))
+                notes.append(_error(path, one.code, f"{where}: {in_a_line(one)}\n{one.page}"))
         except TypedBatchError as error:
             found[-1]["error"] = str(error)
             blocks.append(f"UNREADABLE  {path}\n{error}")
-            notes.append(_annotation(path, "unreadable", str(error)))
+            notes.append(_error(path, "unreadable", str(error)))
     count = sum(one["ok"] for one in found)
     summary = f"{count} of {len(found)} {'file matches' if len(found) == 1 else 'files match'}"
     lines = {"text": [*blocks, summary], "json": [json.dumps(found, indent=2)], "github": notes or [summary]}
@@ -107,11 +108,8 @@ def validate(
     raise typer.Exit(2 if any(one["error"] for one in found) else int(count < len(found)))
 
 
-def _annotation(file: Path, title: str, text: str) -> str:
-    """Return a workflow command, which is escaped as https://docs.github.com/actions describes."""
-    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    name = str(file).replace("%", "%25").replace(":", "%3A").replace(",", "%2C").replace("\n", "%0A")
-    return f"::error file={name},title={title}::{text}"
+def _error(file: Path, title: str, text: str) -> str:
+    return annotation("error", {"file": file, "title": title}, text)
 
 
 @app.command()

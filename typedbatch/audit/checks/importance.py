@@ -35,7 +35,7 @@ class Importance(Check, operations=DIFFERENCES | PRODUCTS | _KEEPING | {"exp"}):
             sampler, policy = operation.tags[::-1] if name in _REVERSED else operation.tags
             is_policy = policy.has_any(OLD_LOGP) or (policy.from_model and policy.is_of_labels)
             if sampler.is_column(ROLLOUT_LOGP) and is_policy and not policy.has_any(ROLLOUT_LOGP):
-                self._differences.put(out, policy)
+                self._differences.put(out, UNKNOWN)
         elif name == "exp" and self._differences.of(tensors[0]) is not None:
             self._inverted.put(out, UNKNOWN)
         elif name in _KEEPING:

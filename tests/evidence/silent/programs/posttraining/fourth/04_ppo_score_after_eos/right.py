@@ -65,7 +65,7 @@ def rollout(model, prompts):
 
 
 def score(rollouts):
-    """How many neighbours are in ascending order, minus those that are not; a missing end costs 1."""
+    """The number of neighbours in ascending order, less the number of others, and less 1 without an end."""
     ids, mask = rollouts.response_ids, rollouts.response_mask
     both = mask[:, 1:] & (ids[:, 1:] != hp.eos)
     up = torch.where(ids[:, 1:] > ids[:, :-1], 1.0, -1.0) * both

@@ -73,7 +73,7 @@ class Generator:
 
 
 def reward(rollouts):
-    """As many different tokens as possible that are near the prompt's."""
+    """A reward for different tokens that are near those of the prompt."""
     near = (rollouts.response_ids - rollouts.prompt_ids[:, -1:]).abs() <= 2
     good = near & rollouts.response_mask & (rollouts.response_ids > EOS)
     distinct = (nn.functional.one_hot(rollouts.response_ids, CONFIG["vocabulary"]) * good[..., None]).amax(1).sum(1)

@@ -56,7 +56,7 @@ class CQL:
 
 
 def logged_steps(seed: int, steps: int = 2_000) -> RolloutBatch:
-    """What a clumsy operator did: it leans the right way three times out of four."""
+    """Steps of a clumsy operator, who leans the right way three times out of four."""
     rng = np.random.default_rng(seed)
 
     def operator(batch: ObsBatch) -> ActBatch:

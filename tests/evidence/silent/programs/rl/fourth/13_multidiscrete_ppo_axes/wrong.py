@@ -11,7 +11,7 @@ HORIZON, NUM, GAMMA, LAM, CLIP = 16, 12, 0.95, 0.9, 0.2
 
 
 class Episode(BatchRecord):
-    """Whole episodes of HORIZON steps, env-major, one row per step."""
+    """Whole episodes of HORIZON steps, one environment after another, with a row per step."""
 
     obs: Tensor
     act: Tensor

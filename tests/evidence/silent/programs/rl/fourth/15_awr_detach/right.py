@@ -41,7 +41,7 @@ class Model(nn.Module):
 
 @torch.no_grad()
 def land(model):
-    """One landing: burn so that the ground is touched softly."""
+    """Play one landing, in which the ground is to be touched softly."""
     rows, height, speed = [], 1.0 + torch.rand(()).item(), -0.2 * torch.rand(()).item()
     for t in range(LIMIT):
         state = torch.tensor([height, speed])
