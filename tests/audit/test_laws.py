@@ -719,7 +719,7 @@ def test_an_update_that_draws_from_elsewhere_is_not_replayed():
     right = ppo.update
 
     def update(batch: Step) -> None:
-        batch.obs = batch.obs * (1 + os.urandom(1)[0] / 256)
+        batch.obs = batch.obs * (1 + os.getpid() % 97 / 97)  # each replay is a process
         right(batch)
 
     report = audit(update, ppo.batch(), skip=["wrong-ratio", "wrong-weight"])
