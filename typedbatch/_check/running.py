@@ -75,7 +75,7 @@ def check(
     settings = settings_of(folder)
     given = [str(path) for path in paths] or settings.files_from(folder) or ["."]
     cache = settings.root / CACHE if cache is None else cache
-    run = partial(_run, settings, folder, python or _python_of(settings.root), cache)
+    run = partial(_run, settings, folder, python or python_of(settings.root), cache)
     broken = {} if settings.has_plugin else dict(_broken_files(folder, given, settings))
     left = _readable(folder, given, broken)
     if broken and not left:
@@ -107,13 +107,15 @@ def _run(
         if file is None or not settings.has_plugin:
             file = Path(place) / "mypy.ini"
             file.write_text(settings.written(_modules(settings, folder, broken)), "utf-8")
-        command = [
-            sys.executable, "-m", "mypy", *_SHOWN,
-            f"--config-file={file}", f"--cache-dir={cache}", f"--python-executable={python}",
-            *_exclusions(broken, folder), "--", *given,
-        ]  # fmt: skip
+        options = options_of_mypy(file, python, cache)
+        command = [sys.executable, "-m", "mypy", *options, *_exclusions(broken, folder), "--", *given]
         environment = {**os.environ, OWN_CODES: "1"}
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def options_of_mypy(file: Path, python: Path, cache: Path) -> list[str]:
+    """Return the options of mypy under which :func:`~typedbatch._check.diagnostics.parsed` reads what it prints."""
+    return [*_SHOWN, f"--config-file={file}", f"--cache-dir={cache}", f"--python-executable={python}"]
 
 
 def _broken_files(folder: Path, given: Sequence[str], settings: Settings) -> Iterator[tuple[Path, Diagnostic]]:
@@ -172,7 +174,7 @@ def _escaped(path: str) -> str:
     return "".join(character if character.isalnum() or character in "/_-" else f"[{character}]" for character in path)
 
 
-def _python_of(root: Path) -> Path:
+def python_of(root: Path) -> Path:
     """Return the Python of the active environment, or of a folder of the project, or the one that runs this."""
     active = os.environ.get("VIRTUAL_ENV")
     for folder in ([Path(active)] if active else []) + [root / ".venv", root / "venv"]:

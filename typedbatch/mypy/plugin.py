@@ -69,7 +69,7 @@ class TypedBatchPlugin(Plugin):
         mypy asks for it for every file, and does not use what it has in its cache under another text.
         """
         program = program_of(ctx.path, ctx.id)
-        text = f"{_digest()} {self._shapes} {self._unused_dims} {self._own_codes}"
+        text = f"{digest()} {self._shapes} {self._unused_dims} {self._own_codes}"
         return f"{text} {program.digest}" if program is not None else text
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
@@ -132,11 +132,12 @@ class TypedBatchPlugin(Plugin):
 
 
 @cache
-def _digest() -> str:
-    digest = hashlib.sha256()
+def digest() -> str:
+    """Return a digest of the plugin's code."""
+    found = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:

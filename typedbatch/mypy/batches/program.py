@@ -165,7 +165,24 @@ def vocabulary_in(path: Path) -> Vocabulary | None:
     return _read(path, _time(path))
 
 
+_unsaved: dict[Path, str] = {}
+
+
+def use_texts(texts: Mapping[Path, str]) -> None:
+    """Read files of an editor, which may not be saved, in place of those on disk.
+
+    Args:
+        texts: All such texts, by absolute paths.
+    """
+    _unsaved.clear()
+    _unsaved.update(texts)
+
+
 def _time(path: Path) -> int:
+    """Return a number that changes with the text of a file; 0 if there is no such file."""
+    text = _unsaved.get(path)
+    if text is not None:
+        return -1 - (hash(text) & 0xFFFFFFFF)
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -188,6 +205,8 @@ def _may_be_run(path: Path, time: int) -> bool:
 
 
 def _text(path: Path) -> str:
+    if path in _unsaved:
+        return _unsaved[path]
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

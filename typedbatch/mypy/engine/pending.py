@@ -32,6 +32,7 @@ from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.engine.flow import go_through, of_module
 from typedbatch.mypy.engine.names import functions_of
+from typedbatch.mypy.engine.observing import observe_in
 from typedbatch.mypy.engine.readers import inside_of, summaries_of
 from typedbatch.mypy.engine.report import Report, Said
 from typedbatch.mypy.engine.unused import note_unused
@@ -88,6 +89,7 @@ def look(ctx: FunctionContext) -> Type:
     report.summaries = summaries_of(ctx.api, tree)
     report.owned = Owned(tree, report.summaries)
     report.inside, report.members = inside_of(ctx.api, tree)
+    report.observe = observe_in(ctx.api, tree)
     report.program = program_of(tree.path, tree.fullname)
     publish(ctx.api, NAMES, lambda: digest_of_file(tree.path))
     waiting = _pending.pop(tree, {})

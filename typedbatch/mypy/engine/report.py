@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typedbatch.mypy.batches.program import Program
     from typedbatch.mypy.engine.inside import Inside
     from typedbatch.mypy.engine.members import Members
+    from typedbatch.mypy.engine.observing import Observe
 
 SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
 DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else than is meant", "typedbatch")
@@ -49,6 +50,7 @@ class Report:
         self.program: Program | None = None
         self.members: Members | None = None
         self.inside: Inside | None = None
+        self.observe: Observe | None = None
         self.quiet = 0
         self.ranks: Ranks = Ranks()
         self._said: dict[Context, Said] = {}
@@ -86,12 +88,14 @@ class Report:
         self._read_with(Ranks(), read)
         ranks, said, kept = self.ranks, self._said, set(self._misfits)
         dropped: set[Context] = set()
+        observe, self.observe = self.observe, None
         for other in ranks.others() if kept else ():
             self._said, self._misfits = {}, set()
             self._read_with(other, read)
             first = min((context.line for context in self._misfits - kept), default=None)
             fails = None if ranks.asked_rank else first  # what is behind it was not read with these numbers
             dropped |= {one for one in kept if one not in self._misfits and (fails is None or one.line < fails)}
+        self.observe = observe
         self._said = {one: say for one, say in said.items() if one not in dropped}
         self._misfits = set()
 

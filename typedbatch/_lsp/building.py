@@ -1,0 +1,194 @@
+"""Programs as mypy builds them: once in a process of its own, for the cache, and then from the cache in little time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from mypy.build import BuildResult, build
+from mypy.errors import CompileError
+from mypy.find_sources import InvalidSourceList
+from mypy.main import process_options
+from mypy.modulefinder import BuildSource
+from mypy.options import Options
+
+from typedbatch._check.running import CACHE, files_in, options_of_mypy, python_of
+from typedbatch._check.settings import Settings, settings_of
+from typedbatch._lsp.overlay import SHADOW, Overlay
+from typedbatch._lsp.repair import repaired
+from typedbatch.errors import SettingError
+from typedbatch.mypy.plugin import digest
+
+_READY: Final = "ready"
+"""Name of the file in the cache that says what the cache was made with."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a program is built with.
+
+    Attributes:
+        root: Folder of the project.
+        python: Python whose packages the code imports; None for that of the project.
+        cache: Folder of the cache; None for one in the root.
+        texts: Texts that are not on disk, by paths in the root.
+    """
+
+    root: str
+    python: str | None = None
+    cache: str | None = None
+    texts: Mapping[str, str] | None = None
+
+    def program(self, only: list[str] | None = None) -> Program:
+        """Return the files and options of the project.
+
+        Args:
+            only: Files in place of all of the project.
+
+        Raises:
+            SettingError: mypy cannot use the settings or find the files.
+        """
+        root = Path(self.root)
+        settings = settings_of(root)
+        cache = Path(self.cache) if self.cache else settings.root / CACHE / "lsp"
+        cache.mkdir(parents=True, exist_ok=True)
+        python = Path(self.python) if self.python else python_of(settings.root)
+        given = only or settings.files_from(root) or ["."]
+        overlay = Overlay()
+        for path, text in (self.texts or {}).items():
+            readable = repaired(text)
+            overlay.put(path, "" if readable is None else readable.text)
+        errors = StringIO()
+        try:
+            sources, options = process_options(
+                options_of_mypy(_file_of(settings, cache), python, cache) + given,
+                stdout=errors,
+                stderr=errors,
+                require_targets=False,
+                fscache=overlay,
+            )
+        except (SystemExit, InvalidSourceList) as error:
+            raise SettingError(f"mypy cannot read the project: {errors.getvalue().strip() or error}") from error
+        options.incremental = options.cache_fine_grained = options.local_partial_types = True
+        options.num_workers = 0
+        return Program(sources, options, overlay, settings, cache, python)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Files and options that mypy builds.
+
+    Attributes:
+        sources: Files of the project.
+        options: Options of mypy.
+        overlay: Texts of files.
+        settings: Settings of the project.
+        cache: Folder of the cache.
+        python: Python whose packages the code imports.
+    """
+
+    sources: list[BuildSource]
+    options: Options
+    overlay: Overlay
+    settings: Settings
+    cache: Path
+    python: Path
+
+    def key(self) -> str:
+        """Return a text that changes with all that the cache depends on, but for the files of the project."""
+        folders = self.python.parent.parent.glob("[lL]ib*/**/site-packages")
+        installed = sorted((str(path), path.stat().st_mtime_ns) for path in folders)
+        settings = Path(str(self.options.config_file)).read_text("utf-8")
+        return sha256(repr((version("mypy"), digest(), str(self.python), installed, settings)).encode()).hexdigest()
+
+    def is_ready(self) -> bool:
+        """Return whether the cache is there."""
+        try:
+            return (self.cache / _READY).read_text("utf-8") == self.key()
+        except OSError:
+            return False
+
+    def write_cache(self) -> None:
+        """Build the program from its files, and leave the cache. Files that Python cannot read are repaired.
+
+        Raises:
+            SettingError: mypy cannot build the program.
+        """
+        for path in files_in(Path()):
+            if self.overlay.text_of(str(path)) is None and (text := _unreadable(path)) is not None:
+                self.overlay.put(str(path), text)
+        self.options.shadow_file = [[path, path + SHADOW] for path in self.overlay.paths]
+        self.options.fine_grained_incremental = False
+        self._built()
+        (self.cache / _READY).write_text(self.key(), "utf-8")
+
+    def loaded(self) -> BuildResult:
+        """Return the program as it is in the cache.
+
+        Raises:
+            SettingError: mypy cannot build the program.
+        """
+        self.options.use_fine_grained_cache = self.options.fine_grained_incremental = True
+        return self._built()
+
+    def _built(self) -> BuildResult:
+        try:
+            return build(self.sources, self.options, fscache=self.overlay)
+        except CompileError as error:
+            raise SettingError(f"mypy cannot build the project: {' '.join(error.messages)}") from error
+
+
+def _file_of(settings: Settings, cache: Path) -> Path:
+    """Return a file of settings for mypy: that of the project where it has the plugin, or one of ours."""
+    if settings.file is not None and settings.has_plugin:
+        return settings.file
+    file = cache / "mypy.ini"
+    file.write_text(settings.written([]), "utf-8")
+    return file
+
+
+def _unreadable(path: Path) -> str | None:
+    """Return a readable text for a file that Python cannot read; None if it can."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = repaired(text)
+    return "" if found is None else found.text if found.lines else None
+
+
+def write_cache_in_process(setup: Setup, only: list[str] | None) -> None:
+    """Write the cache in another process, as building from files takes three times the memory of loading.
+
+    Raises:
+        SettingError: mypy cannot build the program.
+    """
+    given = json.dumps({"setup": vars(setup), "only": only})
+    command = [sys.executable, "-m", "typedbatch._lsp.building"]
+    done = subprocess.run(command, input=given, cwd=setup.root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SettingError((done.stderr or done.stdout).strip().splitlines()[-1])
+
+
+def _main() -> int:
+    given: dict[str, Any] = json.load(sys.stdin)
+    os.chdir(given["setup"]["root"])
+    try:
+        Setup(**given["setup"]).program(given["only"]).write_cache()
+    except SettingError as error:
+        sys.stderr.write(str(error).replace("\n", " "))
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

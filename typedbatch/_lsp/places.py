@@ -1,0 +1,98 @@
+"""What the plugin's engine has seen of the expressions in a file, by their places in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mypy.nodes import Expression, MypyFile
+from mypy.types import Type
+
+from typedbatch.mypy.arrays.values import Array, Value, join
+from typedbatch.mypy.batches.content import Content, Object, Ref
+from typedbatch.mypy.batches.objects import Objects
+from typedbatch.mypy.engine.observing import Observe
+from typedbatch.mypy.internals import known_type
+from typedbatch.mypy.types.fields import alternatives, is_batch
+
+
+class Span(NamedTuple):
+    """The place of an expression: lines from 1, columns from 0, the last column behind it."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def covers(self, line: int, column: int) -> bool:
+        """Return whether a place is in the expression, or right behind it."""
+        return (self.line, self.column) <= (line, column) <= (self.end_line, self.end_column)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of an expression on its line.
+
+    Attributes:
+        node: The expression.
+        value: What the engine knows of it.
+        objects: The batches and lists that it leads to.
+        type: Type that mypy has found.
+        is_target: The expression is assigned to.
+    """
+
+    node: Expression
+    value: Value
+    objects: dict[Object, Any]
+    type: Type | None
+    is_target: bool
+
+    @property
+    def batch(self) -> Content | None:
+        """The content of a plain batch; None for anything else."""
+        if self.type is not None and not any(map(is_batch, alternatives(self.type))):
+            return None
+        return self.inner(self.value)
+
+    def inner(self, value: Value) -> Content | None:
+        """Return the content of a batch that the expression leads to; None for anything else."""
+        found = Objects(join, self.objects).whole(value)
+        return found if isinstance(found, Content) else None
+
+
+class Places:
+    """Expressions of each file as they were seen when mypy last checked it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, dict[Span, Seen]] = {}
+
+    def observe(self, api: Any, tree: MypyFile) -> Observe:
+        """Return the hook that takes what the engine sees in a file."""
+        seen = self._seen.setdefault(tree.path, {})
+
+        def see(node: Expression, value: Value, objects: Objects, is_target: bool) -> None:
+            if isinstance(value, (Array, Ref)) and node.end_line is not None and node.end_column is not None:
+                reached = {one: objects.of(one) for one in objects.reachable([value])}
+                span = Span(node.line, node.column, node.end_line, node.end_column)
+                seen[span] = Seen(node, value, reached, known_type(api, node), is_target)
+
+        return see
+
+    def forget(self, path: str) -> None:
+        """Forget a file, which is checked anew."""
+        self._seen.pop(path, None)
+
+    def all_in(self, path: str) -> Iterator[tuple[Span, Seen]]:
+        """Yield what was seen in a file, in the order of its text."""
+        yield from sorted(self._seen.get(path, {}).items(), key=lambda item: item[0])
+
+    def at(self, path: str, line: int, column: int) -> tuple[Span, Seen] | None:
+        """Return the smallest expression at a place."""
+        found = [item for item in self._seen.get(path, {}).items() if item[0].covers(line, column)]
+        return max(found, key=lambda item: (item[0][:2], [-end for end in item[0][2:]]), default=None)
+
+    def ending_at(self, path: str, line: int, column: int) -> Seen | None:
+        """Return the longest expression that ends at a place."""
+        found = [item for item in self._seen.get(path, {}).items() if item[0][2:] == (line, column)]
+        return min(found, key=lambda item: item[0])[1] if found else None

@@ -1,0 +1,169 @@
+"""Texts that Python cannot read yet, because somebody is typing them, made readable."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import Final, NamedTuple
+
+_MOST = 12
+"""Lines that are taken out of a text, at most."""
+_HEADER: Final = re.compile(r"expected an indented block after .* on line (\d+)")
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_QUOTES: Final = re.compile(r"\"\"\"|'''|\"|'")
+PLACEHOLDER: Final = "typedbatch_placeholder"
+"""Name that stands where the name of a field is still to be typed."""
+
+
+class Repaired(NamedTuple):
+    """A text that Python can read.
+
+    Attributes:
+        text: The text, with as many lines as before.
+        lines: Numbers of the lines that were changed, from 1.
+    """
+
+    text: str
+    lines: frozenset[int]
+
+
+def is_readable(text: str) -> bool:
+    """Return whether Python can read a text."""
+    return _error_of(text) is None
+
+
+def repaired(text: str) -> Repaired | None:
+    """Return a text with the lines taken out that Python cannot read; None if too many lines are wrong."""
+    lines = text.split("\n")
+    changed: set[int] = set()
+    for _ in range(_MOST):
+        error = _error_of("\n".join(lines))
+        if error is None:
+            return Repaired("\n".join(lines), frozenset(changed))
+        header = _HEADER.search(error.msg)
+        at = int(header[1]) if header else min(max(error.lineno or 1, 1), len(lines))
+        while at > 1 and (at in changed or not lines[at - 1].strip()) and not header:
+            at -= 1
+        if at in changed and not header:
+            return None
+        line = lines[at - 1]
+        lines[at - 1] = f"{line.rstrip()} pass" if header else _indentation(line) + "pass"
+        changed.add(at)
+    return None
+
+
+def _error_of(text: str) -> SyntaxError | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # What Python says of the escapes in somebody's text is none of ours.
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            return error
+        except (ValueError, RecursionError, MemoryError) as error:
+            return SyntaxError(str(error))
+    return None
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+class Cursor(NamedTuple):
+    """A place behind ``receiver.`` or ``receiver["``, where the name of a field is typed.
+
+    Attributes:
+        text: A readable text with a name at the place.
+        line: Line of the place, from 1.
+        column: Column at which the receiver ends, from 0.
+        prefix: The part of the name before the cursor.
+        is_key: The name is a key.
+    """
+
+    text: str
+    line: int
+    column: int
+    prefix: str
+    is_key: bool
+
+
+_FIELD: Final = re.compile(r"(?:\.\s*(?P<name>\w*)|\[\s*(?P<quote>['\"])(?P<key>[^'\"\[\]]*))$")
+
+
+def cursor_at(text: str, line: int, column: int) -> Cursor | None:
+    """Return the place of a name that is being typed; None if no field can come there.
+
+    Args:
+        text: Text of the file.
+        line: Line of the cursor, from 1.
+        column: Column of the cursor in the line, from 0.
+    """
+    lines = text.split("\n")
+    if line > len(lines):
+        return None
+    before, behind = lines[line - 1][:column], lines[line - 1][column:]
+    found = _FIELD.search(before)
+    if found is None or found.start() == 0 or _is_in_text(before[: found.start()]):
+        return None
+    is_key = found["quote"] is not None
+    prefix = found["key"] if is_key else found["name"]
+    column = len(before[: found.start()].rstrip())
+    start = before if prefix and not is_key else before + ("" if is_key else PLACEHOLDER)
+    rest = re.sub(r"^\w*", "", behind)
+    closing = (found["quote"] + "]" if is_key else "") + _closing(before[: found.start()])
+    ways = [rest, closing, f"{closing}: pass", *[closing[:count] + rest for count in range(1, len(closing) + 1)]]
+    receiver = _receiver(before[: found.start()])
+    for way in [start + way for way in ways] + [_indentation(before).ljust(column - len(receiver)) + receiver]:
+        lines[line - 1] = way
+        made = repaired("\n".join(lines))
+        if made is not None and line not in made.lines:
+            return Cursor(made.text, line, column, prefix, is_key)
+    return None
+
+
+def _is_in_text(before: str) -> bool:
+    """Return whether a line ends inside of a text or a comment."""
+    quote = ""
+    at = 0
+    while at < len(before):
+        if quote:
+            if before[at] == "\\":
+                at += 1
+            elif before.startswith(quote, at):
+                at += len(quote) - 1
+                quote = ""
+        elif before[at] == "#":
+            return True
+        elif (found := _QUOTES.match(before, at)) is not None:
+            quote = found[0]
+            at += len(quote) - 1
+        at += 1
+    return bool(quote)
+
+
+def _closing(before: str) -> str:
+    """Return the brackets that close those which are open at the end of a line."""
+    open_: list[str] = []
+    for character in re.sub(r"\"[^\"]*\"|'[^']*'", "", before):
+        if character in _CLOSING:
+            open_.append(_CLOSING[character])
+        elif open_ and character == open_[-1]:
+            open_.pop()
+    return "".join(reversed(open_))
+
+
+def _receiver(before: str) -> str:
+    """Return the expression at the end of a line."""
+    depth, at = 0, len(before)
+    while at:
+        character = before[at - 1]
+        if character in ")]}":
+            depth += 1
+        elif character in "([{":
+            if not depth:
+                break
+            depth -= 1
+        elif not depth and not (character.isalnum() or character in "_."):
+            break
+        at -= 1
+    return before[at:].strip()

@@ -1,0 +1,29 @@
+"""A hook for what the engine knows of expressions, as an editor shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mypy.nodes import Expression, MypyFile
+
+from typedbatch.mypy.arrays.values import Value
+from typedbatch.mypy.batches.objects import Objects
+
+Observe = Callable[[Expression, Value, Objects, bool], None]
+"""Called with an expression, what it is, the objects that exist on its line, and whether it is assigned to."""
+Observer = Callable[[Any, MypyFile], Observe]
+"""Called with mypy's checker and a file that is about to be looked at; it returns what is called in that file."""
+
+_observer: Observer | None = None
+
+
+def observe_files(observer: Observer | None) -> None:
+    """Call an observer for each file from now on, in place of the one before; None for no observer."""
+    global _observer
+    _observer = observer
+
+
+def observe_in(api: Any, tree: MypyFile) -> Observe | None:
+    """Return what is called in a file; None if nobody observes."""
+    return None if _observer is None else _observer(api, tree)
