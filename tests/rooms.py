@@ -35,7 +35,8 @@ ORDER = [
     ["audit"],
     ["training", "posttraining"],
     ["bridges", "_check"],
-    ["testing", "cli"],
+    ["_lsp", "testing"],
+    ["cli"],
     ["__init__"],
     ["pytest_plugin"],
 ]

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from mypy.find_sources import create_source_list
+from mypy.nodes import Expression, MypyFile
 from mypy.server.update import FineGrainedBuildManager
+from mypy.types import Type
 
 from typedbatch._check.diagnostics import Diagnostic
 from typedbatch._lsp.building import Program, Setup, write_cache_in_process
@@ -51,7 +53,7 @@ class Checker:
         self._findings = Findings()
         self.places: Places = Places()
         observe_files(self.places.observe)
-        self.update({path: None for path in self._changed_on_disk()})
+        self.update(dict.fromkeys(self._changed_on_disk()))
 
     @property
     def paths(self) -> list[str]:
@@ -95,15 +97,27 @@ class Checker:
         """Paths of the files in which there are findings."""
         return [path for path in self._findings.paths if _BESIDE not in path]
 
-    def imports_others(self, paths: Iterable[str]) -> bool:
-        """Return whether files import packages that are installed, and not part of the program."""
-        tops = {name.partition(".")[0] for path in paths for name in _imported(self.text_of(path))}
+    def imports_others(self, texts: Iterable[str]) -> set[str]:
+        """Return the packages that texts import which are installed, and not part of the program."""
+        tops = {name.partition(".")[0] for text in texts for name in _imported(text)}
         find = self._manager.find_module_cache.find_module
-        return any(top not in self._fine.graph and isinstance(find(top), str) for top in tops)
+        return {top for top in tops if top not in self._fine.graph and isinstance(find(top), str)}
 
-    def look(self, paths: Iterable[str]) -> None:
-        """Check files again that have not changed, for what is seen in them."""
-        self.update({path: self._known_texts.get(path) for path in paths})
+    def types_in(self, paths: Iterable[str]) -> dict[Expression, Type]:
+        """Check files again, and return the types of the expressions in them."""
+        self._options.export_types = True
+        self._manager.all_types.clear()
+        try:
+            self.update({path: self._known_texts.get(path) for path in paths})
+            return dict(self._manager.all_types)
+        finally:
+            self._options.export_types = False
+            self._manager.all_types.clear()
+
+    def tree_of(self, path: str) -> MypyFile | None:
+        """Return the syntax of a file."""
+        module = self._modules.get(path)
+        return self._manager.modules.get(module) if module is not None else None
 
     def check_beside(self, path: str, cursor: Cursor) -> str:
         """Check a text beside a file, without what its line does not need, and return the path of what is checked."""

@@ -70,13 +70,11 @@ def _names_in(node: ast.AST) -> Iterator[str]:
 
 
 def _sets_attributes(function: _Function) -> bool:
-    return any(
-        isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) for inner in ast.walk(function)
-    )
+    return any(isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) for inner in ast.walk(function))
 
 
 def _first_line(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(one.lineno for one in decorators)])
 
 

@@ -1,4 +1,4 @@
-"""Subcommands: ``check``, ``validate``, ``infer``, ``show``, ``protocols``, ``explain`` and ``doctor``."""
+"""Subcommands: ``check``, ``lsp``, ``validate``, ``infer``, ``show``, ``protocols``, ``explain`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.cli.checking import run_check
+from typedbatch.cli.editing import run_server
 from typedbatch.cli.loading import read
 from typedbatch.cli.schemas import schema_named
 from typedbatch.errors import SchemaError, SettingError, TypedBatchError, did_you_mean
@@ -68,6 +69,7 @@ app: typer.Typer = typer.Typer(
     help="Check code, and check, describe and show files of batches.", no_args_is_help=True, add_completion=False
 )
 app.command("check")(run_check)
+app.command("lsp")(run_server)
 
 
 @app.command()

@@ -146,7 +146,7 @@ class Client:
 
     def _read_all(self) -> None:
         """In a thread: every message until the server closes its output, then None."""
-        while (message := _read(self._stdout)) is not None:
+        while (message := read_message(self._stdout)) is not None:
             self._received.put(message)
         self._received.put(None)
 
@@ -154,7 +154,7 @@ class Client:
         return f"{what}\n{self._log.read_text(encoding='utf-8', errors='replace')[-3000:]}"
 
 
-def _read(stream: IO[bytes]) -> JSON | None:
+def read_message(stream: IO[bytes]) -> JSON | None:
     length = 0
     while (line := stream.readline().strip()) or not length:
         if not line:
