@@ -9,14 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.evidence.editor.lsp import JSON, read_message
 
-COMMAND = (sys.executable, "-m", "typedbatch.cli", "lsp")
-PATIENCE = 300.0
+PATIENCE = 120.0
 """Seconds for what never takes so long, so that a test fails instead of hanging."""
 CAPABILITIES = {
     "general": {"positionEncodings": ["utf-16"]},
@@ -50,16 +50,20 @@ class Editor:
     Args:
         folder: The folder.
         cache: Folder of the server's cache.
-        command: Command of the server.
+        python: Python that the server runs in.
         options: More of its initialization options.
     """
 
     def __init__(
-        self, folder: Path, cache: Path, command: Sequence[str] = COMMAND, options: dict[str, Any] | None = None
+        self, folder: Path, cache: Path, python: Path = Path(sys.executable), options: dict[str, Any] | None = None
     ) -> None:
         self.folder = folder
         self._process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [python, "-m", "typedbatch.cli", "lsp", "--stdio"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         self._received: queue.SimpleQueue[JSON | None] = queue.SimpleQueue()
         self._texts: dict[str, str] = {}
@@ -68,7 +72,8 @@ class Editor:
         self.notifications: list[JSON] = []
         self.diagnostics: dict[str, list[JSON]] = {}
         self.published: dict[str, int] = {}
-        threading.Thread(target=self._read_all, daemon=True).start()
+        self._reader = threading.Thread(target=self._read_all, daemon=True)
+        self._reader.start()
         given = {
             "processId": os.getpid(),
             "rootUri": folder.as_uri(),
@@ -131,6 +136,14 @@ class Editor:
             self._received.put(message)
         self._received.put(None)
 
+    def logged(self) -> list[JSON]:
+        """Return what the server has written to the log."""
+        return [one for one in self.notifications if one["method"] == "window/logMessage"]
+
+    def shown(self) -> list[str]:
+        """Return what the server has shown to the person."""
+        return [one["params"]["message"] for one in self.notifications if one["method"] == "window/showMessage"]
+
     # ---- documents ------------------------------------------------------------------------------------------------
 
     def uri(self, name: str) -> str:
@@ -139,12 +152,16 @@ class Editor:
 
     def open(self, name: str, text: str | None = None) -> list[JSON]:
         """Open a file, and return its diagnostics once they are there."""
-        text = (self.folder / name).read_text("utf-8") if text is None else text
         before = self.published.get(self.uri(name), 0)
+        self.open_only(name, text)
+        return self.after(name, before)
+
+    def open_only(self, name: str, text: str | None = None) -> None:
+        """Open a file."""
+        text = (self.folder / name).read_text("utf-8") if text is None else text
         self._texts[name], self._versions[name] = text, 1
         document = {"uri": self.uri(name), "languageId": "python", "version": 1, "text": text}
         self.notify("textDocument/didOpen", {"textDocument": document})
-        return self.after(name, before)
 
     def type(self, name: str, text: str) -> None:
         """Give a file a text, as by typing."""
@@ -236,12 +253,19 @@ class Editor:
         """Say goodbye, and return the exit code of the server."""
         self.request("shutdown", None)
         self.notify("exit", None)
-        return self._process.wait(timeout=PATIENCE)
+        self._process.wait(timeout=PATIENCE)
+        return self.kill()
 
-    def kill(self) -> None:
-        """End the server, if it runs."""
+    def kill(self) -> int:
+        """End the server, if it runs, and return its exit code."""
         self._process.kill()
-        self._process.wait()
+        code = self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with suppress(BrokenPipeError):
+                stream.close()
+        return code
 
 
 def applied(text: str, edits: list[JSON]) -> str:

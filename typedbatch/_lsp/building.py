@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from mypy.build import BuildResult, build
 from mypy.errors import CompileError
-from mypy.find_sources import InvalidSourceList
+from mypy.find_sources import InvalidSourceList, create_source_list
 from mypy.main import process_options
 from mypy.modulefinder import BuildSource
 from mypy.options import Options
@@ -30,6 +31,10 @@ from typedbatch.mypy.plugin import digest
 
 _READY: Final = "ready"
 """Name of the file in the cache that says what the cache was made with."""
+
+
+_SYNTAX: Final = re.compile(r"^(.*?):\d+:.*\[syntax\]$", re.MULTILINE)
+"""An error of mypy's about a file that it cannot read."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +67,23 @@ class Setup:
         cache = Path(self.cache) if self.cache else settings.root / CACHE / "lsp"
         cache.mkdir(parents=True, exist_ok=True)
         python = Path(self.python) if self.python else python_of(settings.root)
-        given = only or settings.files_from(root) or ["."]
         overlay = Overlay()
         for path, text in (self.texts or {}).items():
             readable = repaired(text)
             overlay.put(path, "" if readable is None else readable.text)
         errors = StringIO()
         try:
-            sources, options = process_options(
-                options_of_mypy(_file_of(settings, cache), python, cache) + given,
+            _, options = process_options(
+                options_of_mypy(_file_of(settings, cache), python, cache),
                 stdout=errors,
                 stderr=errors,
                 require_targets=False,
                 fscache=overlay,
             )
+            given = (settings.files_from(root) or ["."]) if only is None else only
+            sources = create_source_list(given, options, overlay, allow_empty_dir=True)
+            if not any(one.module == "typedbatch" for one in sources):  # Files may come to import it later.
+                sources.append(BuildSource(None, "typedbatch", None))
         except (SystemExit, InvalidSourceList) as error:
             raise SettingError(f"mypy cannot read the project: {errors.getvalue().strip() or error}") from error
         options.incremental = options.cache_fine_grained = options.local_partial_types = True
@@ -112,13 +120,19 @@ class Program:
 
     def is_ready(self) -> bool:
         """Return whether the cache is there."""
+        return self._ready()[:1] == [self.key()]
+
+    def _ready(self) -> list[str]:
+        """Return the key of the cache, and the files that mypy cannot read; an empty list if there is no cache."""
         try:
-            return (self.cache / _READY).read_text("utf-8") == self.key()
+            return (self.cache / _READY).read_text("utf-8").split("\n")
         except OSError:
-            return False
+            return []
 
     def write_cache(self) -> None:
-        """Build the program from its files, and leave the cache. Files that Python cannot read are repaired.
+        """Build the program from its files, and leave the cache.
+
+        Files of the project that Python cannot read are repaired; those of packages that mypy cannot read are empty.
 
         Raises:
             SettingError: mypy cannot build the program.
@@ -126,10 +140,19 @@ class Program:
         for path in files_in(Path()):
             if self.overlay.text_of(str(path)) is None and (text := _unreadable(path)) is not None:
                 self.overlay.put(str(path), text)
-        self.options.shadow_file = [[path, path + SHADOW] for path in self.overlay.paths]
         self.options.fine_grained_incremental = False
-        self._built()
-        (self.cache / _READY).write_text(self.key(), "utf-8")
+        empty: list[str] = []
+        while True:
+            try:
+                self._built()
+                break
+            except SettingError as error:
+                broken = _SYNTAX.search(str(error.__cause__))
+                if broken is None or self.overlay.text_of(broken[1]) is not None:
+                    raise
+                empty.append(broken[1])
+                self.overlay.put(broken[1], "")
+        (self.cache / _READY).write_text("\n".join([self.key(), *empty]), "utf-8")
 
     def loaded(self) -> BuildResult:
         """Return the program as it is in the cache.
@@ -137,14 +160,20 @@ class Program:
         Raises:
             SettingError: mypy cannot build the program.
         """
+        for path in self._ready()[1:]:
+            self.overlay.put(path, "")
         self.options.use_fine_grained_cache = self.options.fine_grained_incremental = True
         return self._built()
 
     def _built(self) -> BuildResult:
+        self.options.shadow_file = [[path, path + SHADOW] for path in self.overlay.paths]
         try:
             return build(self.sources, self.options, fscache=self.overlay)
         except CompileError as error:
-            raise SettingError(f"mypy cannot build the project: {' '.join(error.messages)}") from error
+            text = " ".join(error.messages)
+            if 'Cannot find module "typedbatch"' in text:
+                text = f"{self.python} has no typedbatch; choose the Python that the project uses"
+            raise SettingError(f"the project cannot be read: {text}") from error
 
 
 def _file_of(settings: Settings, cache: Path) -> Path:

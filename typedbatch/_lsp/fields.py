@@ -61,13 +61,17 @@ class FieldAt(NamedTuple):
 def fields_of(seen: Seen) -> tuple[Shown, ...]:
     """Return the fields of a plain batch, in the order in which they were set; none for anything else."""
     made = seen.batch
-    return () if made is None else _shown(seen, made, seen.type, 0)
+    if made is None:
+        return ()
+    shown = _shown(seen, made, seen.type, 0)
+    known = {one.name for one in shown}
+    return (*shown, *(Shown(name, True, "", 0) for name in sorted(seen.owned - known)))
 
 
 def has_others(seen: Seen) -> bool:
     """Return whether a batch may have fields beside those that are known."""
     made = seen.batch
-    return made is not None and (made.rest is not Rest.NONE or made.escaped)
+    return made is not None and (made.rest is not Rest.NONE or made.escaped) and not seen.owned
 
 
 _DEEPEST = 3

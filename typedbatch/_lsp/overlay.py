@@ -43,7 +43,7 @@ class Overlay(FileSystemCache):
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
         text = self.text_of(path)
-        return super().read(path) if text is None else text
+        return super().read(path.removesuffix(SHADOW)) if text is None else text
 
     def stat_or_none(self, path: str) -> os.stat_result | None:
         """Return the state of a file, with the size of its text; None if there is no such file."""
@@ -53,9 +53,11 @@ class Overlay(FileSystemCache):
             return found
         values = list(found) if found is not None else [stat.S_IFREG | 0o644, *[0] * 9]
         values[stat.ST_SIZE] = len(text)
+        if found is None:
+            values[stat.ST_INO] = hash(path.removesuffix(SHADOW))  # Files of one number would be one file.
         return os.stat_result(values)
 
     def hash_digest(self, path: str) -> str:
         """Return a digest of the content of a file."""
         text = self.text_of(path)
-        return super().hash_digest(path) if text is None else hash_digest(text)
+        return super().hash_digest(path.removesuffix(SHADOW)) if text is None else hash_digest(text)

@@ -13,6 +13,7 @@ from typedbatch.mypy.arrays.values import Array, Value, join
 from typedbatch.mypy.batches.content import Content, Object, Ref
 from typedbatch.mypy.batches.objects import Objects
 from typedbatch.mypy.engine.observing import Observe
+from typedbatch.mypy.engine.reading import Reading
 from typedbatch.mypy.internals import known_type
 from typedbatch.mypy.types.fields import alternatives, is_batch
 
@@ -40,6 +41,7 @@ class Seen:
         objects: The batches and lists that it leads to.
         type: Type that mypy has found.
         is_target: The expression is assigned to.
+        owned: Names of all fields of a batch in an attribute, where the file shows all that is written to it.
     """
 
     node: Expression
@@ -47,6 +49,7 @@ class Seen:
     objects: dict[Object, Any]
     type: Type | None
     is_target: bool
+    owned: frozenset[str] = frozenset()
 
     @property
     def batch(self) -> Content | None:
@@ -71,11 +74,13 @@ class Places:
         """Return the hook that takes what the engine sees in a file."""
         seen = self._seen.setdefault(tree.path, {})
 
-        def see(node: Expression, value: Value, objects: Objects, is_target: bool) -> None:
+        def see(node: Expression, value: Value, reading: Reading, is_target: bool) -> None:
             if isinstance(value, (Array, Ref)) and node.end_line is not None and node.end_column is not None:
+                objects = reading.known.objects
                 reached = {one: objects.of(one) for one in objects.reachable([value])}
+                owned = reading.batches.judge.owned_fields(node) if isinstance(value, Ref) else None
                 span = Span(node.line, node.column, node.end_line, node.end_column)
-                seen[span] = Seen(node, value, reached, known_type(api, node), is_target)
+                seen[span] = Seen(node, value, reached, known_type(api, node), is_target, frozenset(owned or ()))
 
         return see
 

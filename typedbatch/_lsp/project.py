@@ -88,6 +88,7 @@ class Project:
         self._is_outdated = True
         self._failures = 0
         self._has_said = False
+        self._refusal = ""
         self._timer: asyncio.Task[None] | None = None
         self._busy = asyncio.Lock()
 
@@ -145,7 +146,9 @@ class Project:
                     if not await self._failed(str(error)):
                         return
                 except RefusedError as error:
-                    self._client.say(f"typedbatch: {error}")
+                    if str(error) != self._refusal:
+                        self._client.say(f"typedbatch: {error}")
+                    self._refusal = str(error)
                     return
         self._client.checked()
 

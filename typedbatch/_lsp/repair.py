@@ -45,10 +45,13 @@ def repaired(text: str) -> Repaired | None:
         at = int(header[1]) if header else min(max(error.lineno or 1, 1), len(lines))
         while at > 1 and (at in changed or not lines[at - 1].strip()) and not header:
             at -= 1
-        if at in changed and not header:
+        if at in changed:
             return None
         line = lines[at - 1]
-        lines[at - 1] = f"{line.rstrip()} pass" if header else _indentation(line) + "pass"
+        if header:
+            lines[at - 1] = f"{line.rstrip()} pass"
+        else:
+            lines[at - 1] = _indentation(line) + ("if True:" if line.rstrip().endswith(":") else "pass")
         changed.add(at)
     return None
 
@@ -73,9 +76,9 @@ class Cursor(NamedTuple):
     """A place behind ``receiver.`` or ``receiver["``, where the name of a field is typed.
 
     Attributes:
-        text: A readable text with a name at the place.
+        text: Readable text with a name at the place.
         line: Line of the place, from 1.
-        column: Column at which the receiver ends, from 0.
+        column: Column in bytes at which the receiver ends, from 0.
         prefix: The part of the name before the cursor.
         is_key: The name is a key.
     """
@@ -112,12 +115,14 @@ def cursor_at(text: str, line: int, column: int) -> Cursor | None:
     rest = re.sub(r"^\w*", "", behind)
     closing = (found["quote"] + "]" if is_key else "") + _closing(before[: found.start()])
     ways = [rest, closing, f"{closing}: pass", *[closing[:count] + rest for count in range(1, len(closing) + 1)]]
-    receiver = _receiver(before[: found.start()])
-    for way in [start + way for way in ways] + [_indentation(before).ljust(column - len(receiver)) + receiver]:
+    if "lambda" in before:
+        ways = []  # The engine does not go into functions that are expressions.
+    alone = _indentation(before) + _receiver(before[: found.start()])
+    for way, end in [*((start + way, column) for way in ways), (alone, len(alone))]:
         lines[line - 1] = way
         made = repaired("\n".join(lines))
         if made is not None and line not in made.lines:
-            return Cursor(made.text, line, column, prefix, is_key)
+            return Cursor(made.text, line, len(way[:end].encode()), prefix, is_key)
     return None
 
 

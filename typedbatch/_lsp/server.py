@@ -300,7 +300,7 @@ def _questions(server: Server) -> None:
         for one in answer or []:
             document = server.document_at(found[0], one["path"]) if found is not None else None
             place = Positions(document, server.workspace.position_codec).range(one) if document is not None else None
-            places += [] if place is None else [lsp.Location(*place)]
+            places += [lsp.Location(*place)] if place is not None else []
         return places
 
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)

@@ -62,13 +62,13 @@ class Judge:
         if choice is not None and self._reading.always_follows(choice):
             self._reading.report.fail(messages.maybe(name, choice.line), node, messages.MAYBE)
         elif all(one is Presence.UNKNOWN for one in found):
-            fields = self._owned_fields(receiver)
+            fields = self.owned_fields(receiver)
             if fields is not None and name not in fields:
                 self._reading.report.fail(messages.missing(name, fields), node, messages.FIELD)
             elif fields is None and not self._near_miss(node, receiver, name, contents):
                 self._of_program(node, receiver, name, contents)
 
-    def _owned_fields(self, receiver: Expression) -> Collection[str] | None:
+    def owned_fields(self, receiver: Expression) -> Collection[str] | None:
         """Return the names of all fields of a batch in an attribute; None where they are not all in sight."""
         owned = self._reading.report.owned
         owner = self._reading.class_of(receiver.expr) if isinstance(receiver, MemberExpr) else None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import Expression, MypyFile
 
 from typedbatch.mypy.arrays.values import Value
-from typedbatch.mypy.batches.objects import Objects
 
-Observe = Callable[[Expression, Value, Objects, bool], None]
-"""Called with an expression, what it is, the objects that exist on its line, and whether it is assigned to."""
+if TYPE_CHECKING:
+    from typedbatch.mypy.engine.reading import Reading
+
+Observe = Callable[[Expression, Value, "Reading", bool], None]
+"""Called with an expression, what it is, what reads it, and whether it is assigned to."""
 Observer = Callable[[Any, MypyFile], Observe]
 """Called with mypy's checker and a file that is about to be looked at; it returns what is called in that file."""
 

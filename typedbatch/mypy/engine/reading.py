@@ -134,7 +134,7 @@ class Reading:
         if question is not None:
             self.batches.judge.answer(node, found, question)
         if self.report.observe is not None:
-            self.report.observe(node, found, self.known.objects, False)
+            self.report.observe(node, found, self, False)
         return found
 
     def _number_by_declaration(self, node: Expression) -> Type | None:
@@ -524,7 +524,7 @@ class Reading:
     def bind(self, target: Expression, value: Value, source: Expression) -> None:
         """``target = value``, also ``a, b = value`` and ``x[i] = value``."""
         if self.report.observe is not None:
-            self.report.observe(target, value, self.known.objects, True)
+            self.report.observe(target, value, self, True)
         if isinstance(target, nodes.NameExpr):
             type_ = self.type_of(target)
             if value is None and type_ is not None:

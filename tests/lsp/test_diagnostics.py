@@ -1,0 +1,169 @@
+"""Diagnostics: of texts that are not saved, of broken texts, and in several files."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.lsp.client import Editor
+from typedbatch._check import check
+
+pytestmark = pytest.mark.slow
+
+RIGHT = """\
+from typedbatch import Batch
+
+batch = Batch(obs=1, act=2)
+print(batch.obs)
+"""
+WRONG = RIGHT.replace("print(batch.obs)", "print(batch.obz)")
+MESSAGE = 'Batch has no field "obz"; did you mean "obs"?'
+
+
+def messages(found) -> list[str]:
+    return [one["message"] for one in found]
+
+
+def test_a_text_that_is_not_saved_is_checked(editor):
+    assert editor.open("unsaved.py", RIGHT) == []
+    (found,) = editor.edit("unsaved.py", WRONG)
+    assert found["message"] == MESSAGE
+    assert found["code"] == "batch-field"
+    assert found["source"] == "typedbatch"
+    assert found["severity"] == 1
+    assert found["codeDescription"]["href"].endswith("/errors/batch-field.html")
+    assert found["range"] == {"start": {"line": 3, "character": 6}, "end": {"line": 3, "character": 15}}
+    assert editor.edit("unsaved.py", RIGHT) == []
+
+
+def test_columns_are_those_of_the_client(editor):
+    """Which counts characters in UTF-16, while mypy counts bytes."""
+    (found,) = editor.open("columns.py", WRONG.replace("print(", "print('ä𝄞', "))
+    assert found["range"] == {"start": {"line": 3, "character": 13}, "end": {"line": 3, "character": 22}}
+
+
+def test_mypys_own_errors_are_left_to_others(editor):
+    assert editor.open("others.py", "x: int = 'no number'\nimport nowhere\n") == []
+
+
+def test_functions_without_annotations_are_looked_at(editor):
+    text = "from typedbatch import Batch\n\ndef learn():\n    return Batch(obs=1).obz\n"
+    assert messages(editor.open("untyped.py", text)) == [MESSAGE]
+
+
+def test_a_line_that_cannot_be_read_yet_hides_no_other(editor):
+    editor.open("broken.py", WRONG)
+    for line in ("print(", "if batch.obs", "def f(:", "x = [1, 2", '"""', "batch.obs[", "    x", "class A:", "@"):
+        assert messages(editor.edit("broken.py", f"{WRONG}{line}\n")) == [MESSAGE], line
+    for line in ("print(", "def f(:", "x = )"):
+        text = WRONG.replace("batch = Batch", f"{line}\nbatch = Batch")
+        assert messages(editor.edit("broken.py", text)) == [MESSAGE], line
+
+
+def test_a_file_on_disk_that_cannot_be_read_stops_no_other(editor):
+    (editor.folder / "unreadable.py").write_text("def f(:\n  ]]]\n", "utf-8")
+    (editor.folder / "null.py").write_bytes(b"x = 1\x00\xff\n")
+    editor.notify(
+        "workspace/didChangeWatchedFiles",
+        {"changes": [{"uri": editor.uri(name), "type": 1} for name in ("unreadable.py", "null.py")]},
+    )
+    assert messages(editor.open("readable.py", f"import unreadable, null\n{WRONG}")) == [MESSAGE]
+
+
+def test_an_edit_is_seen_in_files_that_import_it(editor):
+    made = "from typedbatch import Batch\n\ndef make() -> Batch:\n    return Batch(obs=1)\n"
+    editor.open("maker.py", made)
+    using = "from maker import make\n\nprint(make().obs)\n"
+    assert editor.open("using.py", using) == []
+    before = editor.published.get(editor.uri("using.py"), 0)
+    editor.type("maker.py", made.replace("obs=1", "rew=1"))
+    (found,) = editor.after("using.py", before)
+    assert found["message"] == 'Batch has no field "obs"; it has rew'
+
+
+def test_a_file_that_is_closed_is_checked_as_it_is_on_disk(editor):
+    (editor.folder / "closed.py").write_text(RIGHT, "utf-8")
+    editor.open("closed.py")
+    assert messages(editor.edit("closed.py", WRONG)) == [MESSAGE]
+    before = editor.published[editor.uri("closed.py")]
+    editor.close("closed.py")
+    assert editor.after("closed.py", before) == []
+
+
+def test_a_file_that_another_program_writes_is_checked(editor):
+    made = editor.folder / "written.py"
+    made.write_text("from typedbatch import Batch\n\ndef make() -> Batch:\n    return Batch(obs=1)\n", "utf-8")
+    editor.open("reader.py", "from written import make\n\nprint(make().obs)\n")
+    before = editor.published[editor.uri("reader.py")]
+    made.write_text(made.read_text("utf-8").replace("obs=1", "rew=1"), "utf-8")
+    change = {"uri": editor.uri("written.py"), "type": 2}
+    editor.notify("workspace/didChangeWatchedFiles", {"changes": [change]})
+    assert messages(editor.after("reader.py", before)) == ['Batch has no field "obs"; it has rew']
+
+
+def test_a_comment_that_ignores_an_error_holds(editor):
+    assert editor.open("ignored.py", WRONG.replace("obz)", "obz)  # type: ignore[batch-field]")) == []
+
+
+def test_the_editor_and_the_command_say_the_same(editor, tmp_path):
+    program = """\
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+from typedbatch import Batch, ObsBatchProtocol
+
+def use(batch: ObsBatchProtocol) -> None: ...
+
+def learn(obs: Float[Tensor, "N 4"], flag: bool):
+    batch = Batch(act=np.zeros(3))
+    use(batch)
+    if flag:
+        batch.rew = 1
+    batch.rew
+    obs @ obs
+    return batch.azt
+"""
+    (tmp_path / "same.py").write_text(program, "utf-8")
+    checked = check(folder=tmp_path, cache=tmp_path / "cache", python=None)
+    assert checked.failure == ""
+    found = editor.open("same.py", program)
+    assert [(one["range"]["start"]["line"] + 1, one["code"], one["message"]) for one in found] == [
+        (one.line, one.code, one.message) for one in checked.found
+    ]
+    assert len(found) == 4
+
+
+def test_settings_of_mypy_hold(cache, python, tmp_path):
+    (tmp_path / "mypy.ini").write_text("[mypy]\n[typedbatch-mypy]\nshapes = false\n", "utf-8")
+    editor = Editor(tmp_path, cache, python)
+    text = 'from jaxtyping import Float\nfrom torch import Tensor\ndef f(x: Float[Tensor, "N 4"]) -> None:\n    x @ x\n'
+    assert editor.open("shapes.py", text) == []
+    (tmp_path / "mypy.ini").write_text("[mypy]\n", "utf-8")
+    before = editor.published[editor.uri("shapes.py")]
+    editor.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": editor.uri("mypy.ini"), "type": 2}]})
+    assert len(editor.after("shapes.py", before)) == 1
+    assert editor.stop() == 0
+
+
+def test_a_package_that_is_imported_for_the_first_time_is_read(cache, python, tmp_path):
+    editor = Editor(tmp_path, cache, python)
+    assert editor.open("imports.py", RIGHT) == []
+    assert messages(editor.edit("imports.py", f"import gymnasium\n{WRONG}")) == [MESSAGE]
+    assert any("reading gymnasium" in one["params"]["message"] for one in editor.logged())
+    assert editor.stop() == 0
+
+
+def test_a_python_without_typedbatch_is_named(cache, tmp_path):
+    import venv
+
+    venv.create(tmp_path / "empty", with_pip=False)
+    python = tmp_path / "empty" / "bin" / "python"
+    editor = Editor(tmp_path, tmp_path / "cache", options={"python": str(python)})
+    editor.open_only("a.py", RIGHT)
+    editor.wait(lambda: bool(editor.shown()))
+    assert editor.shown() == [
+        f"typedbatch: the project cannot be read: {python} has no typedbatch; choose the Python that the project uses"
+    ]
+    assert editor.stop() == 0
+    assert sys.executable != str(python)
