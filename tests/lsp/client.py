@@ -16,8 +16,9 @@ from typing import Any
 
 from tests.evidence.editor.lsp import JSON, read_message
 
-PATIENCE = 120.0
-"""Seconds for what never takes so long, so that a test fails instead of hanging."""
+PATIENCE = 60.0
+COLD = 900.0
+"""Seconds for what never takes so long, with a cache and without, so that a test fails instead of hanging."""
 CAPABILITIES = {
     "general": {"positionEncodings": ["utf-16"]},
     "workspace": {
@@ -150,11 +151,11 @@ class Editor:
         """Return the address of a file."""
         return (self.folder / name).as_uri()
 
-    def open(self, name: str, text: str | None = None) -> list[JSON]:
+    def open(self, name: str, text: str | None = None, patience: float = PATIENCE) -> list[JSON]:
         """Open a file, and return its diagnostics once they are there."""
         before = self.published.get(self.uri(name), 0)
         self.open_only(name, text)
-        return self.after(name, before)
+        return self.after(name, before, patience)
 
     def open_only(self, name: str, text: str | None = None) -> None:
         """Open a file."""
@@ -176,9 +177,9 @@ class Editor:
         self.type(name, text)
         return self.after(name, before)
 
-    def after(self, name: str, before: int) -> list[JSON]:
+    def after(self, name: str, before: int, patience: float = PATIENCE) -> list[JSON]:
         """Return the diagnostics of a file that come after so many others."""
-        self.wait(lambda: self.published.get(self.uri(name), 0) > before)
+        self.wait(lambda: self.published.get(self.uri(name), 0) > before, patience)
         return self.diagnostics[self.uri(name)]
 
     def save(self, name: str) -> None:

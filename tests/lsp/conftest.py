@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lsp.client import Editor
+from tests.lsp.client import COLD, Editor
 
 _OLDEST = Path(sys.prefix) / "mypy" / "1.20.2" / "bin" / "python"
 _PYTHONS = {"newest mypy": Path(sys.executable), "mypy 1.20": _OLDEST}
@@ -35,7 +35,7 @@ def warm(python: Path, kept: Path) -> Path:
     with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         editor = Editor(place / "project", place / "cache", python)
-        editor.open("base.py")
+        editor.open("base.py", patience=COLD)
         editor.stop()
     return place / "cache"
 

@@ -115,7 +115,7 @@ from typedbatch import Batch, ObsBatchProtocol
 
 def use(batch: ObsBatchProtocol) -> None: ...
 
-def learn(obs: Float[Tensor, "N 4"], flag: bool):
+def learn(obs: Float[Tensor, "N T"], flag: bool):
     batch = Batch(act=np.zeros(3))
     use(batch)
     if flag:
@@ -137,7 +137,7 @@ def learn(obs: Float[Tensor, "N 4"], flag: bool):
 def test_settings_of_mypy_hold(cache, python, tmp_path):
     (tmp_path / "mypy.ini").write_text("[mypy]\n[typedbatch-mypy]\nshapes = false\n", "utf-8")
     editor = Editor(tmp_path, cache, python)
-    text = 'from jaxtyping import Float\nfrom torch import Tensor\ndef f(x: Float[Tensor, "N 4"]) -> None:\n    x @ x\n'
+    text = 'from jaxtyping import Float\nfrom torch import Tensor\ndef f(x: Float[Tensor, "N T"]) -> None:\n    x @ x\n'
     assert editor.open("shapes.py", text) == []
     (tmp_path / "mypy.ini").write_text("[mypy]\n", "utf-8")
     before = editor.published[editor.uri("shapes.py")]
@@ -149,8 +149,8 @@ def test_settings_of_mypy_hold(cache, python, tmp_path):
 def test_a_package_that_is_imported_for_the_first_time_is_read(cache, python, tmp_path):
     editor = Editor(tmp_path, cache, python)
     assert editor.open("imports.py", RIGHT) == []
-    assert messages(editor.edit("imports.py", f"import gymnasium\n{WRONG}")) == [MESSAGE]
-    assert any("reading gymnasium" in one["params"]["message"] for one in editor.logged())
+    assert messages(editor.edit("imports.py", f"import iniconfig\n{WRONG}")) == [MESSAGE]
+    assert any("reading iniconfig" in one["params"]["message"] for one in editor.logged())
     assert editor.stop() == 0
 
 

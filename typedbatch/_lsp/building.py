@@ -82,6 +82,9 @@ class Setup:
             )
             given = (settings.files_from(root) or ["."]) if only is None else only
             sources = create_source_list(given, options, overlay, allow_empty_dir=True)
+            known = {os.path.normpath(one.path) for one in sources if one.path is not None}
+            unsaved = [path for path in self.texts or {} if os.path.normpath(path) not in known]
+            sources += create_source_list(unsaved, options, overlay)
             if not any(one.module == "typedbatch" for one in sources):  # Files may come to import it later.
                 sources.append(BuildSource(None, "typedbatch", None))
         except (SystemExit, InvalidSourceList) as error:

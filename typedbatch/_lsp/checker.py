@@ -20,7 +20,7 @@ from typedbatch._lsp.places import Places
 from typedbatch._lsp.reduced import reduced
 from typedbatch._lsp.repair import Cursor, repaired
 from typedbatch.errors import SettingError
-from typedbatch.mypy.batches.program import use_texts
+from typedbatch.mypy.batches.texts import use_texts
 from typedbatch.mypy.engine.observing import observe_files
 
 _BESIDE = "typedbatch_completion"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mypy.nodes import Expression, MypyFile
+from mypy.nodes import Expression, MemberExpr, MypyFile
 from mypy.types import Type
 
 from typedbatch.mypy.arrays.values import Array, Value, join
@@ -69,10 +69,12 @@ class Places:
 
     def __init__(self) -> None:
         self._seen: dict[str, dict[Span, Seen]] = {}
+        self._writes: dict[str, set[tuple[str, int]]] = {}
 
     def observe(self, api: Any, tree: MypyFile) -> Observe:
         """Return the hook that takes what the engine sees in a file."""
         seen = self._seen.setdefault(tree.path, {})
+        writes = self._writes.setdefault(tree.path, set())
 
         def see(node: Expression, value: Value, reading: Reading, is_target: bool) -> None:
             if isinstance(value, (Array, Ref)) and node.end_line is not None and node.end_column is not None:
@@ -81,12 +83,27 @@ class Places:
                 owned = reading.batches.judge.owned_fields(node) if isinstance(value, Ref) else None
                 span = Span(node.line, node.column, node.end_line, node.end_column)
                 seen[span] = Seen(node, value, reached, known_type(api, node), is_target, frozenset(owned or ()))
+            if is_target and isinstance(node, MemberExpr) and is_batch(known_type(api, node.expr)):
+                writes.add((node.name, node.line))
 
         return see
 
     def forget(self, path: str) -> None:
         """Forget a file, which is checked anew."""
         self._seen.pop(path, None)
+        self._writes.pop(path, None)
+
+    def writers(self, name: str) -> list[tuple[str, int]]:
+        """Return the paths and lines that set a field of a plain batch."""
+        found = {(path, line) for path, writes in self._writes.items() for one, line in writes if one == name}
+        for path, seen in self._seen.items():
+            contents = [one.batch for one in seen.values()]
+            found |= {
+                (path, made.fields[name].line)
+                for made in contents
+                if made is not None and name in made.fields and made.fields[name].line
+            }
+        return sorted(found)
 
     def all_in(self, path: str) -> Iterator[tuple[Span, Seen]]:
         """Yield what was seen in a file, in the order of its text."""

@@ -86,6 +86,7 @@ class Server(LanguageServer):
         for uri in uris:
             known = self._documents.pop(uri, None)
             if known is not None:
+                self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
                 known[0].close(known[1].path)
 
     def known(self, uri: str) -> tuple[Project, Document, Positions] | None:

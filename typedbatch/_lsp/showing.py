@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from mypy.nodes import NameExpr
@@ -71,19 +70,7 @@ def definition(checker: Checker, path: str, line: int, column: int) -> list[dict
     one = next((one for one in fields_of(named.batch) if one.name == named.name), None)
     if one is not None and one.line:
         return [_place(checker, path, one.line, named.name)]
-    return [_place(checker, other, at, named.name) for other, at in _writers(checker, named.name)]
-
-
-def _writers(checker: Checker, name: str) -> Iterator[tuple[str, int]]:
-    """Yield the lines of the files that were looked at which set a field of a name."""
-    seen = {
-        (path, one.line)
-        for path in checker.paths
-        for _, held in checker.places.all_in(path)
-        for one in fields_of(held)
-        if one.name == name and one.line
-    }
-    yield from sorted(seen)
+    return [_place(checker, other, at, named.name) for other, at in checker.places.writers(named.name)]
 
 
 def _place(checker: Checker, path: str, line: int, name: str) -> dict[str, Any]:

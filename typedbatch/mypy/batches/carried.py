@@ -25,6 +25,7 @@ from mypy.types import (
     get_proper_type,
 )
 
+from typedbatch.mypy.batches.texts import text_in
 from typedbatch.mypy.internals import analyzed_by_mypy
 from typedbatch.mypy.types.fields import BATCH
 
@@ -78,10 +79,7 @@ def _text_around(semantic: Any) -> str | None:
 
 @lru_cache(maxsize=4)
 def _lines(tree: MypyFile) -> list[str]:
-    try:
-        return Path(tree.path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError):
-        return []
+    return text_in(Path(tree.path).absolute()).split("\n")
 
 
 def text_of(function: FuncDef) -> str | None:

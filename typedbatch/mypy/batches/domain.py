@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import CallExpr, Decorator, Expression, FuncDef, IndexExpr, MemberExpr, Node, OverloadedFuncDef
@@ -12,6 +13,7 @@ from mypy.types import Type
 from typedbatch.mypy.arrays.sizes import Size
 from typedbatch.mypy.arrays.values import Literal, Record, Span, Value, join
 from typedbatch.mypy.batches.content import NOTHING, SOMETHING, Content, Field, Items, Presence, Ref
+from typedbatch.mypy.batches.derived import Change, row_of, rows_of, same, unshaped
 from typedbatch.mypy.batches.judge import Judge
 from typedbatch.mypy.batches.merging import joined_objects
 from typedbatch.mypy.internals import class_named
@@ -45,10 +47,16 @@ class Batches:
         """Return a batch of which only the type is known; None for what is not a batch."""
         return self.reading.known.batch_of_type(type_, node)
 
-    def copy(self, value: Any, node: Any) -> Value:
-        """Return a copy of a batch, which is made at a node, with copies of the batches in it."""
+    def copy(self, value: Any, node: Any, change: Change = same) -> Value:
+        """Return a copy of a batch, which is made at a node, with copies of the batches in it.
+
+        Args:
+            value: The batch.
+            node: The node.
+            change: Returns the value of a field in the copy.
+        """
         objects = self.reading.known.objects
-        copied: Value = objects.copied(value, lambda path, made: self.make((node, *path), made))
+        copied: Value = objects.copied(value, lambda path, made: self.make((node, *path), made), change)
         return copied
 
     def content_of(self, value: Any, node: Any) -> Content:
@@ -75,8 +83,10 @@ class Batches:
         out = rows[0]
         for row in rows[1:]:
             out = joined_objects(out, row, join)
-        fields = {name: replace(held, sure=True, choice=None) for name, held in out.fields.items()}
-        return Content(fields, out.rest) if len(rows) > 1 else out
+        fields = {
+            name: replace(held, sure=True, choice=None, value=unshaped(held.value)) for name, held in out.fields.items()
+        }
+        return Content(fields, out.rest)
 
     def with_fields(self, made: Content, given: Iterable[tuple[str, Any]], node: Any) -> Content:
         """Return a content with fields that are set to values."""
@@ -167,7 +177,7 @@ class Batches:
             return self.field(node, owner, name, node.base)
         if self.reading.is_text(node.index):
             return None
-        return self.copy(owner, node)
+        return self.copy(owner, node, partial(rows_of, index=index))
 
     def name_of(self, key: Expression, value: Any) -> str | None:
         """Return the name of a field that is written out, or known by its type; else None."""
@@ -191,7 +201,7 @@ class Batches:
         whole = self.reading.known.objects.whole(value)
         if isinstance(whole, Items):
             return None if whole.keyed else self.any_item(whole)
-        return self.copy(value, (node, "row"))
+        return self.copy(value, (node, "row"), row_of)
 
     # ---- changing -------------------------------------------------------------------------------------------------
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR2, CallExpr, Expression, MemberExpr
 
 from typedbatch.mypy.arrays.values import Several, Value, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Ref
+from typedbatch.mypy.batches.derived import Change, anything, in_numpy, in_torch, part_of, retyped, same
 from typedbatch.mypy.batches.domain import Batches, Effect
 from typedbatch.mypy.types.fields import BATCH, Rest
 
@@ -20,14 +23,17 @@ def _only_reads(batches: Batches, node: CallExpr, owner: Ref) -> None:
         batches.escape(value)
 
 
-def _copies(batches: Batches, node: CallExpr, owner: Ref) -> Value:
-    batches.escape(*batches.reading.arguments(node))
-    return batches.copy(owner, node)
+def _copies(change: Change) -> Effect:
+    def copies(batches: Batches, node: CallExpr, owner: Ref) -> Value:
+        batches.escape(*batches.reading.arguments(node))
+        return batches.copy(owner, node, change)
+
+    return copies
 
 
 def _splits(batches: Batches, node: CallExpr, owner: Ref) -> Value:
     batches.reading.arguments(node)
-    part = batches.copy(owner, (node, "part"))
+    part = batches.copy(owner, (node, "part"), part_of)
     return batches.make(node, Items({}, batches.reading.known.aged(part)))
 
 
@@ -91,9 +97,18 @@ def _clears(batches: Batches, node: CallExpr, owner: Ref) -> None:
     batches.reading.known.objects.change(owner, lambda made: Content(escaped=made.escaped))
 
 
-def _in_place(batches: Batches, node: CallExpr, owner: Ref) -> Value:
-    batches.escape(*batches.reading.arguments(node))
-    return owner
+def _in_place(change: Change) -> Effect:
+    def changes(batches: Batches, node: CallExpr, owner: Ref) -> Value:
+        batches.escape(*batches.reading.arguments(node))
+        objects = batches.reading.known.objects
+        for one in list(objects.reachable([owner])):
+            made = objects.of(one)
+            if isinstance(made, Content):
+                fields = {name: replace(field, value=change(field.value)) for name, field in made.fields.items()}
+                objects.put(one, replace(made, fields=fields))
+        return owner
+
+    return changes
 
 
 def _joins_class_call(batches: Batches, node: CallExpr, owner: Ref) -> Value:
@@ -109,12 +124,16 @@ def _key_and_value(batches: Batches, node: CallExpr) -> tuple[str | None, Any]:
 METHODS: dict[str, Effect] = {
     **dict.fromkeys(("get_keys", "keys", "values", "items", "is_empty", "hasnull", "allclose", "to_dict"), _only_reads),
     **dict.fromkeys(("to_list_of_dicts", "replace_empty_batches_by_none", "set_rows"), _only_reads),
-    **dict.fromkeys(
-        ("copy", "to_torch", "to_numpy", "to_at_least_2d", "dropnull", "isnull", "to", "pin_memory"), _copies
-    ),
-    **dict.fromkeys(("to_torch_", "to_numpy_", "empty_"), _in_place),
+    **dict.fromkeys(("copy", "pin_memory"), _copies(same)),
+    **dict.fromkeys(("to_at_least_2d", "isnull", "apply_values_transform"), _copies(anything)),
+    "to_torch": _copies(in_torch),
+    "to_numpy": _copies(in_numpy),
+    "to": _copies(retyped),
+    "dropnull": _copies(part_of),
+    "to_torch_": _in_place(in_torch),
+    "to_numpy_": _in_place(in_numpy),
+    "empty_": _in_place(same),
     **dict.fromkeys(("cat_", "stack_", "set_array_at_key", "popitem"), _opens),
-    "apply_values_transform": _copies,
     "split": _splits,
     "get": _gets,
     "update": _updates,
@@ -181,19 +200,19 @@ def cat(batches: Batches, node: CallExpr) -> Value:
     return batches.make(node, batches.columns(made))
 
 
-def copied(batches: Batches, node: CallExpr) -> Value:
+def copied(batches: Batches, node: CallExpr, change: Change = same) -> Value:
     """``copy.copy(batch)`` and its like: what is given, once more."""
     values = batches.reading.arguments(node)
     if not values or not isinstance(values[0], Ref):
         batches.escape(*values)
         return None
     whole = batches.reading.known.objects.whole(values[0])
-    return batches.copy(values[0], node) if isinstance(whole, Content) else values[0]
+    return batches.copy(values[0], node, change) if isinstance(whole, Content) else values[0]
 
 
 def chunk(batches: Batches, node: CallExpr) -> Value:
     """``chunk(batch, n)``: a list of parts."""
-    part = copied(batches, node)
+    part = copied(batches, node, part_of)
     return batches.make((node, "parts"), Items({}, batches.reading.known.aged(part))) if isinstance(part, Ref) else None
 
 
@@ -237,7 +256,7 @@ FUNCTIONS: dict[str, Callable[[Batches, CallExpr], Value]] = {
     f"{BATCH}.empty": copied,
     "copy.copy": copied,
     "copy.deepcopy": copied,
-    "typedbatch.rows.repeating.repeat": copied,
+    "typedbatch.rows.repeating.repeat": partial(copied, change=part_of),
     "typedbatch.rows.repeating.chunk": chunk,
     "typedbatch.rows.joining.union": union,
     "typedbatch.rows.repeating.pad_rows": read_only,

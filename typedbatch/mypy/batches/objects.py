@@ -93,17 +93,26 @@ class Objects:
         """Return whether others hold an object of a reference."""
         return any(self.of(one).escaped for one in ref.objects)
 
-    def copied(self, value: Any, make: Callable[[Any, Any], Ref], path: tuple[str, ...] = ()) -> Any:
-        """Return a copy of a batch, with copies of the batches in it; ``make`` gets their paths and contents."""
+    def copied(
+        self, value: Any, make: Callable[[Any, Any], Ref], change: Callable[[Any], Any], path: tuple[str, ...] = ()
+    ) -> Any:
+        """Return a copy of a batch, with copies of the batches in it.
+
+        Args:
+            value: The batch.
+            make: Gets the paths and contents of the copies.
+            change: Returns the value of a field in the copy.
+            path: Path of the batch in the one that is copied.
+        """
         if not isinstance(value, Ref):
-            return value
+            return change(value)
         if len(path) > _DEEPEST or len(self.contents) > _MOST:
             return Ref(frozenset({SOMETHING}))
         whole = self.whole(value)
         if not isinstance(whole, Content):
             return value
         fields = {
-            name: replace(field, value=self.copied(field.value, make, (*path, name)))
+            name: replace(field, value=self.copied(field.value, make, change, (*path, name)))
             for name, field in whole.fields.items()
         }
         source = next(iter(value.objects)) if len(value.objects) == 1 and whole.rest is Rest.DECLARED else None

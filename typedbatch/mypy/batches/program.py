@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 
+from typedbatch.mypy.batches.texts import text_in, version_of
 from typedbatch.mypy.batches.vocabulary import Part, Vocabulary, is_of_library, vocabulary_of
 
 NAMES = "_<names>"
@@ -39,7 +40,7 @@ class Program:
 
     def has_changed(self) -> bool:
         """Return whether one of its files has changed."""
-        return any(_time(path) != time for path, time in self._files.items())
+        return any(version_of(path) != time for path, time in self._files.items())
 
     def has_file(self, path: Path) -> bool:
         """Return whether a file is part of it."""
@@ -94,7 +95,7 @@ def program_of(path: str, module: str) -> Program | None:
         return None
     root, top = file.parents[depth], module.partition(".")[0]
     main = root / top / "__main__.py" if depth else file
-    if not (main.is_file() if depth else _may_be_run(file, _time(file))):
+    if not (main.is_file() if depth else _may_be_run(file, version_of(file))):
         return None
     entries = (main, *(one for one in _importers(root, top) if one != file))
     found = _programs.get(entries)
@@ -122,7 +123,7 @@ def _importers(root: Path, top: str) -> Iterator[Path]:
     """Yield the files beside a program, and its tests, that import it."""
     for folder in (root, root / "tests", root.parent / "tests"):
         for path in sorted(folder.glob("*.py"))[:_MOST]:
-            if top in _imported(path, _time(path)):
+            if top in _imported(path, version_of(path)):
                 yield path
 
 
@@ -135,7 +136,7 @@ def _reached(entries: tuple[Path, ...], root: Path) -> tuple[dict[Path, int], Co
         path = todo.pop()
         if path in files:
             continue
-        files[path] = _time(path)
+        files[path] = version_of(path)
         vocabulary = vocabulary_in(path)
         if vocabulary is None:
             return files, ()
@@ -162,52 +163,19 @@ def _files_of(module: str, base: Path) -> Iterator[Path]:
 
 def vocabulary_in(path: Path) -> Vocabulary | None:
     """Return the names of a file on disk; None if it cannot be read."""
-    return _read(path, _time(path))
-
-
-_unsaved: dict[Path, str] = {}
-
-
-def use_texts(texts: Mapping[Path, str]) -> None:
-    """Read files of an editor, which may not be saved, in place of those on disk.
-
-    Args:
-        texts: All such texts, by absolute paths.
-    """
-    _unsaved.clear()
-    _unsaved.update(texts)
-
-
-def _time(path: Path) -> int:
-    """Return a number that changes with the text of a file; 0 if there is no such file."""
-    text = _unsaved.get(path)
-    if text is not None:
-        return -1 - (hash(text) & 0xFFFFFFFF)
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
+    return _read(path, version_of(path))
 
 
 @lru_cache(maxsize=1024)
-def _read(path: Path, time: int) -> Vocabulary | None:
-    return vocabulary_of(_text(path)) if time else None
+def _read(path: Path, version: int) -> Vocabulary | None:
+    return vocabulary_of(text_in(path)) if version else None
 
 
 @lru_cache(maxsize=1024)
-def _imported(path: Path, time: int) -> frozenset[str]:
-    return frozenset(_IMPORTED.findall(_text(path)))
+def _imported(path: Path, version: int) -> frozenset[str]:
+    return frozenset(_IMPORTED.findall(text_in(path)))
 
 
 @lru_cache(maxsize=1024)
-def _may_be_run(path: Path, time: int) -> bool:
-    return _RUN.search(_text(path)) is not None
-
-
-def _text(path: Path) -> str:
-    if path in _unsaved:
-        return _unsaved[path]
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
+def _may_be_run(path: Path, version: int) -> bool:
+    return _RUN.search(text_in(path)) is not None

@@ -30,6 +30,7 @@ from typedbatch.mypy.arrays.values import (
     Many,
     MisfitError,
     Record,
+    Scalar,
     Several,
     Span,
     Value,
@@ -37,6 +38,7 @@ from typedbatch.mypy.arrays.values import (
     join,
 )
 from typedbatch.mypy.batches.content import NOTHING, Choice, Items, Ref
+from typedbatch.mypy.batches.derived import anything, retyped
 from typedbatch.mypy.batches.domain import Batches
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.questions import taken
@@ -456,7 +458,8 @@ class Reading:
         if lists:
             values = [value for whole in lists for value in whole.values()]
             return self.batches.make(node, Items({}, self.known.joined(values, NOTHING), any(w.escaped for w in lists)))
-        return self.batches.copy(one if isinstance(one, Ref) else other, node)
+        plain = all(isinstance(value, (Ref, Size, Literal, Scalar)) for value in (one, other))
+        return self.batches.copy(one if isinstance(one, Ref) else other, node, retyped if plain else anything)
 
     def _operand(self, node: nodes.OpExpr, operand: Expression) -> Value:
         """Beside ``&`` and ``|`` of integers, ``~`` is meant for bits."""
@@ -471,7 +474,7 @@ class Reading:
     def _unary(self, node: nodes.UnaryExpr) -> Value:
         value = self.read(node.expr)
         if isinstance(value, Ref):
-            return None if node.op == "not" else self.batches.copy(value, node)
+            return None if node.op == "not" else self.batches.copy(value, node, retyped)
         if isinstance(value, Array):
             if node.op == "~":
                 return self.tried(node, lambda: invert(value)) or value.typed(None)

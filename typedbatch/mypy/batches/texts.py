@@ -1,0 +1,39 @@
+"""Texts of files: those on disk, or in an editor that has not saved them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+_unsaved: dict[Path, str] = {}
+
+
+def use_texts(texts: Mapping[Path, str]) -> None:
+    """Read files of an editor in place of those on disk.
+
+    Args:
+        texts: All such texts, by absolute paths.
+    """
+    _unsaved.clear()
+    _unsaved.update(texts)
+
+
+def version_of(path: Path) -> int:
+    """Return a number that changes with the text of a file; 0 if there is no such file."""
+    text = _unsaved.get(path)
+    if text is not None:
+        return -1 - (hash(text) & 0xFFFFFFFF)
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def text_in(path: Path) -> str:
+    """Return the text of a file; empty if it cannot be read."""
+    if path in _unsaved:
+        return _unsaved[path]
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
