@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.evidence.editor.lsp import JSON, read_message
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 COLD = 900.0
 """Seconds for what never takes so long, with a cache and without, so that a test fails instead of hanging."""
 CAPABILITIES = {
@@ -84,6 +84,11 @@ class Editor:
         }
         self.capabilities = self.request("initialize", given)["capabilities"]
         self.notify("initialized", {})
+
+    @property
+    def pid(self) -> int:
+        """Number of the server's process."""
+        return self._process.pid
 
     # ---- messages -------------------------------------------------------------------------------------------------
 

@@ -37,14 +37,14 @@ class Notebook:
 
     def edit(self, at: int, text: str) -> list[dict]:
         """Give a cell a text, and return its diagnostics once they are there."""
-        uri = self.cells[at]
-        before = self.editor.published.get(uri, 0)
+        uri, last = self.cells[at], self.cells[-1]  # The diagnostics of the last cell come last.
+        before = self.editor.published.get(last, 0)
         change = {"document": {"uri": uri, "version": 2}, "changes": [{"text": text}]}
         notebook = {"uri": self.uri, "version": 2}
         self.editor.notify(
             "notebookDocument/didChange", {"notebookDocument": notebook, "change": {"cells": {"textContent": [change]}}}
         )
-        self.editor.wait(lambda: self.editor.published.get(uri, 0) > before)
+        self.editor.wait(lambda: self.editor.published.get(last, 0) > before)
         return self.editor.diagnostics[uri]
 
     def at(self, cell: int, line: int, character: int) -> dict:

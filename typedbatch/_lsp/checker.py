@@ -18,7 +18,7 @@ from typedbatch._lsp.building import Program, Setup, write_cache_in_process
 from typedbatch._lsp.findings import Findings
 from typedbatch._lsp.places import Places
 from typedbatch._lsp.reduced import reduced
-from typedbatch._lsp.repair import Cursor, repaired
+from typedbatch._lsp.repair import Cursor, repaired, tree_of
 from typedbatch.errors import SettingError
 from typedbatch.mypy.batches.texts import use_texts
 from typedbatch.mypy.engine.observing import observe_files
@@ -196,8 +196,8 @@ def _program_with_cache(setup: Setup, rebuild: bool) -> Program:
 
 def _imported(text: str) -> Iterator[str]:
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
+        tree = tree_of(text)
+    except SyntaxError:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

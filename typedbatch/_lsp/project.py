@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from typedbatch._lsp.process import EndedError, Process, RefusedError
+from typedbatch._lsp.repair import tree_of
 
 
 @dataclass(frozen=True)
@@ -245,8 +246,8 @@ class Project:
 def outline(text: str) -> str | None:
     """Return what other files may see of a file: all but the bodies of functions; None if it cannot be read."""
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        tree = tree_of(text)
+    except SyntaxError:
         return None
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not _sets_attributes(node):

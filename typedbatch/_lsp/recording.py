@@ -11,6 +11,7 @@ from mypy.nodes import CallExpr, NameExpr
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import described
 from typedbatch._lsp.places import Seen, Span
+from typedbatch._lsp.repair import tree_of
 from typedbatch.mypy.arrays.values import Array, Value
 from typedbatch.mypy.batches.content import Content, Field, Ref
 from typedbatch.mypy.types.fields import BATCH
@@ -45,7 +46,7 @@ def record(checker: Checker, path: str, line: int, column: int) -> dict[str, Any
     if found is None or found[1].batch is None:
         return None
     span, seen = found
-    tree = ast.parse(text)
+    tree = tree_of(text)
     declared = _declared(tree)
     writer = _Writer({one.id for one in ast.walk(tree) if isinstance(one, ast.Name)} | declared, "jaxtyping" in text)
     name = writer.declare(_name_for(seen, tree, span), seen, seen.value, found[1].batch)

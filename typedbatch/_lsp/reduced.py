@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from typedbatch._lsp.repair import tree_of
+
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -16,7 +18,7 @@ def reduced(text: str, line: int) -> str:
         text: Readable text of a file.
         line: Line, from 1.
     """
-    tree = ast.parse(text)
+    tree = tree_of(text)
     functions = list(_functions_of(tree))
     kept = _kept(tree, functions, line)
     lines = text.split("\n")

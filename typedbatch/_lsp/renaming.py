@@ -14,6 +14,7 @@ from mypy.types import AnyType, Instance, Type, get_proper_type
 
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import field_at
+from typedbatch._lsp.repair import tree_of
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError
 from typedbatch.mypy.nodes import nodes_in
@@ -184,7 +185,7 @@ def _may_become_batch(type_: Type | None) -> bool:
 def _keywords(text: str, name: str) -> dict[tuple[int, int], tuple[int, int]]:
     """Return the places of keywords with a name, by the places of their values."""
     found = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(text)):
         if isinstance(node, ast.keyword) and node.arg == name:
             found[node.value.lineno, node.value.col_offset] = (node.lineno, node.col_offset)
     return found

@@ -28,11 +28,6 @@ class Repaired(NamedTuple):
     lines: frozenset[int]
 
 
-def is_readable(text: str) -> bool:
-    """Return whether Python can read a text."""
-    return _error_of(text) is None
-
-
 def repaired(text: str) -> Repaired | None:
     """Return a text with the lines taken out that Python cannot read; None if too many lines are wrong."""
     lines = text.split("\n")
@@ -56,15 +51,25 @@ def repaired(text: str) -> Repaired | None:
     return None
 
 
-def _error_of(text: str) -> SyntaxError | None:
+def tree_of(text: str) -> ast.Module:
+    """Return the syntax of a text, without what Python says of the escapes in it.
+
+    Raises:
+        SyntaxError: It cannot be read.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # What Python says of the escapes in somebody's text is none of ours.
+        warnings.simplefilter("ignore")
         try:
-            ast.parse(text)
-        except SyntaxError as error:
-            return error
+            return ast.parse(text)
         except (ValueError, RecursionError, MemoryError) as error:
-            return SyntaxError(str(error))
+            raise SyntaxError(str(error)) from error
+
+
+def _error_of(text: str) -> SyntaxError | None:
+    try:
+        tree_of(text)
+    except SyntaxError as error:
+        return error
     return None
 
 
@@ -117,7 +122,10 @@ def cursor_at(text: str, line: int, column: int) -> Cursor | None:
     ways = [rest, closing, f"{closing}: pass", *[closing[:count] + rest for count in range(1, len(closing) + 1)]]
     if "lambda" in before:
         ways = []  # The engine does not go into functions that are expressions.
-    alone = _indentation(before) + _receiver(before[: found.start()])
+    receiver = _receiver(before[: found.start()])
+    if not receiver:
+        return None
+    alone = _indentation(before) + receiver
     for way, end in [*((start + way, column) for way in ways), (alone, len(alone))]:
         lines[line - 1] = way
         made = repaired("\n".join(lines))

@@ -16,7 +16,7 @@ from typedbatch._lsp.actions import corrections, declaration
 from typedbatch._lsp.documents import Document, module_path, of_cells, of_file
 from typedbatch._lsp.positions import Positions
 from typedbatch._lsp.process import RefusedError
-from typedbatch._lsp.project import Project
+from typedbatch._lsp.project import Pauses, Project
 
 _SETTINGS: Final = ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg")
 _PYTHON_CELLS: Final = lsp.NotebookDocumentFilterWithCells(
@@ -58,7 +58,9 @@ class Server(LanguageServer):
         root = max(inside, key=lambda folder: len(folder.parts), default=path.parent)
         if root not in self._projects:
             client = _Client(self, root)
-            self._projects[root] = Project(root, client, self.options.get("python"), self.options.get("cache"))
+            pauses = Pauses(answer=float(self.options.get("limit", Pauses.answer)))
+            given = self.options.get
+            self._projects[root] = Project(root, client, given("python"), given("cache"), pauses)
         return self._projects[root]
 
     def opened(self, uri: str, *, at_once: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypy.nodes import NameExpr
+from mypy.nodes import MemberExpr, NameExpr
 
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import Shown, described, field_at, fields_of, has_others
@@ -25,6 +25,9 @@ def hover(checker: Checker, path: str, line: int, column: int) -> dict[str, Any]
     if named is not None:
         end = named.column + len(named.name.encode())
         one = next((one for one in fields_of(named.batch) if one.name == named.name), None)
+        written = checker.places.at(path, line, column)
+        if one is None and written is not None and isinstance(written[1].node, MemberExpr):
+            one = Shown(named.name, True, described(written[1].value, written[1].type), line)
         return None if one is None else _answer(_of_field(one), Span(line, named.column, line, end))
     found = checker.places.at(path, line, column)
     if found is None or found[0].line != found[0].end_line:

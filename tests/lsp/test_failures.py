@@ -1,0 +1,99 @@
+"""A worker that dies or hangs, and an editor that goes away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lsp.client import PATIENCE, Editor
+
+pytestmark = pytest.mark.slow
+
+TEXT = "from typedbatch import Batch\n\nbatch = Batch(obs=1)\nprint(batch.obs)\n"
+WRONG = TEXT.replace("print(batch.obs)", "print(batch.obz)")
+
+
+@pytest.fixture
+def own(cache, python, tmp_path):
+    """An editor of a test's own, whose worker counts as hung after two seconds."""
+    editor = Editor(tmp_path.resolve(), cache, python, {"limit": 2.0})
+    yield editor
+    editor.kill()
+
+
+def worker_of(editor: Editor) -> int:
+    """Return the process of the worker."""
+    (child,) = Path(f"/proc/{editor.pid}/task/{editor.pid}/children").read_text().split()
+    return int(child)
+
+
+def test_a_worker_that_dies_is_said_once_and_starts_again(own):
+    own.open("a.py", TEXT)
+    os.kill(worker_of(own), signal.SIGKILL)
+    assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
+    os.kill(worker_of(own), signal.SIGKILL)
+    assert own.edit("a.py", TEXT) == []
+    (said,) = own.shown()
+    assert said == f"typedbatch: the check of {own.folder.name} has failed (the worker has ended), and starts again"
+
+
+def test_a_worker_that_hangs_is_ended_and_starts_again(own):
+    own.open("a.py", TEXT)
+    os.kill(worker_of(own), signal.SIGSTOP)
+    assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
+    assert own.shown() == [
+        f"typedbatch: the check of {own.folder.name} has failed (no answer within 2 s), and starts again"
+    ]
+
+
+def test_a_question_to_a_dead_worker_has_an_empty_answer(own):
+    own.open("a.py", TEXT)
+    os.kill(worker_of(own), signal.SIGKILL)
+    assert own.hover("a.py", "print(bat|ch") in ("", own.hover("a.py", "print(bat|ch"))
+    own.wait(lambda: own.published[own.uri("a.py")] > 1)
+    assert "obs" in own.hover("a.py", "print(bat|ch")
+
+
+def test_the_worker_ends_with_the_server(own):
+    own.open("a.py", TEXT)
+    worker = worker_of(own)
+    own.kill()
+    end = time.monotonic() + PATIENCE
+    while Path(f"/proc/{worker}/status").exists() and time.monotonic() < end:
+        if "zombie" in Path(f"/proc/{worker}/status").read_text():
+            break
+        time.sleep(0.05)
+    assert time.monotonic() < end
+
+
+def test_many_edits_at_once_end_in_the_last_one(own):
+    own.open("a.py", TEXT)
+    for number in range(50):
+        own.type("a.py", f"{TEXT}x{number} = batch.obz\n")
+    before = own.published[own.uri("a.py")]
+    own.type("a.py", WRONG)
+    own.wait(lambda: len(own.diagnostics[own.uri("a.py")]) == 1 and own.published[own.uri("a.py")] > before)
+    (found,) = own.diagnostics[own.uri("a.py")]
+    assert found["range"]["start"]["line"] == 3
+    assert own.published[own.uri("a.py")] < 20
+
+
+def test_edits_of_odd_places_are_answered(own):
+    own.open("a.py", TEXT)
+    place = {"textDocument": {"uri": own.uri("a.py")}, "position": {"line": 10**6, "character": 10**6}}
+    for method in ("completion", "hover", "definition", "prepareRename"):
+        assert not own.request(f"textDocument/{method}", place)
+    other = {"textDocument": {"uri": own.uri("never_opened.py")}, "position": {"line": 0, "character": 0}}
+    for method in ("completion", "hover", "definition", "prepareRename"):
+        assert not own.request(f"textDocument/{method}", other)
+    untitled = {"uri": "untitled:Untitled-1", "languageId": "python", "version": 1, "text": WRONG}
+    own.notify("textDocument/didOpen", {"textDocument": untitled})
+    assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
+    for text in ("", "\n", "\x00", "\ufeff" + WRONG, WRONG.replace("\n", "\r\n"), "é" * 1000):
+        own.type("a.py", text)
+    assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
+    assert own.stop() == 0
