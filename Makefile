@@ -8,7 +8,7 @@ MYPYS := tests/typing/older_mypys.txt
 # mypy beside pyright, and one environment beside another
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs silent-docs editors-docs design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
+.PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs silent-docs editors-docs vscode design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -118,6 +118,13 @@ silent-docs: $(VENV)/.dev
 
 editors-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.evidence.editor.measure > docs/editors.md
+
+# the extension for VS Code, with npm: build/typedbatch.vsix
+VSCODE := docs/editors/vscode
+vscode:
+	@mkdir -p build
+	@cp LICENSE $(VSCODE)/LICENSE
+	@cd $(VSCODE) && npm install --ignore-scripts --no-audit --no-fund --silent && npm run --silent package
 
 design-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.rooms

@@ -12,6 +12,7 @@ from .buffers import buffer_memory, measure_buffers
 from .checking import measure_checking
 from .data import data_sets
 from .distributed import measure_distributed
+from .editing import measure_editing
 from .files import measure_files
 from .growth import measure_growth
 from .imports import measure_imports
@@ -35,8 +36,8 @@ DESCRIPTIONS = {
 
 
 TABLES = (
-    "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "branches",
-    "growth", "ragged", "meta", "posttraining", "audit",
+    "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "editing",
+    "branches", "growth", "ragged", "meta", "posttraining", "audit",
 )  # fmt: skip
 
 
@@ -94,6 +95,8 @@ def main() -> int:
         wrong |= bool(imports.loaded)
     if arguments.only in "checking":
         report.checking(measure_checking())
+    if arguments.only in "editing":
+        report.editing([*measure_editing()])
     if arguments.only in "branches":
         report.branches(measure_branches())
     if arguments.only in "growth":

@@ -107,6 +107,11 @@ def measure_checking() -> Checking:
     return Checking(statistics.median(records[1:]), statistics.median(plain[1:]), ratio, share)
 
 
+def program_of(functions: int) -> str:
+    """Return the program of plain batches with so many functions."""
+    return _HEAD + "".join(_PLAIN.format(i=i) for i in range(functions))
+
+
 def _program(function: str) -> str:
     return "".join(function.format(i=i) for i in range(FUNCTIONS))
 

@@ -17,6 +17,7 @@ from .buffers import ENVS, MEMORY_BAR, Row
 from .checking import BAR as CHECKING_BAR
 from .checking import SHARE_BAR, Checking
 from .distributed import Distributed
+from .editing import Wait
 from .files import Row as FilesRow
 from .growth import BAR as GROWTH_OF_PROGRAMS_BAR
 from .growth import Growth
@@ -246,6 +247,16 @@ class Report:
             bar = "" if row.bar is None else f"{row.bar:.2f}"
             cells = (f"{row.ratios[name].median:.2f}" if name in row.ratios else "-" for name in others)
             table.add_row(row.name, f"{row.floor * 1e6:.2f}", _own(row.ratios["typedbatch"], row.missed), bar, *cells)
+        self._print(table)
+
+    def editing(self, waits: list[Wait]) -> None:
+        """What one waits for in an editor."""
+        table = self._table("the language server, beside numpy and torch", "", "median", "budget")
+        for one in waits:
+            if one.missed:
+                self.missed[f"language server: {one.name}"] = []
+            text = f"{one.measured:.3g} {one.unit}"
+            table.add_row(one.name, f"[bold red]{text} ![/]" if one.missed else text, f"{one.budget:g} {one.unit}")
         self._print(table)
 
     def branches(self, measured: list[Branches]) -> None:

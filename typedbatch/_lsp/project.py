@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from typedbatch._lsp.process import EndedError, Process, RefusedError
+from typedbatch._lsp.reduced import sets_attributes
 from typedbatch._lsp.repair import tree_of
 
 
@@ -250,10 +251,6 @@ def outline(text: str) -> str | None:
     except SyntaxError:
         return None
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not _sets_attributes(node):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not sets_attributes(node):
             node.body = []
     return ast.dump(tree)
-
-
-def _sets_attributes(node: ast.AST) -> bool:
-    return any(isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) for inner in ast.walk(node))

@@ -56,7 +56,7 @@ def _kept(tree: ast.Module, functions: Iterable[tuple[_Function, ast.ClassDef | 
         before = len(kept)
         for function, owner in functions:
             is_used = function.name in names
-            sets = owner is not None and (owner in classes or owner.name in names) and _sets_attributes(function)
+            sets = owner is not None and (owner in classes or owner.name in names) and sets_attributes(function)
             if function not in kept and (is_used or sets):
                 kept.add(function)
                 names.update(_names_in(function))
@@ -71,8 +71,15 @@ def _names_in(node: ast.AST) -> Iterator[str]:
             yield inner.attr
 
 
-def _sets_attributes(function: _Function) -> bool:
-    return any(isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) for inner in ast.walk(function))
+def sets_attributes(function: ast.AST) -> bool:
+    """Return whether a method sets attributes of ``self``, which others see."""
+    return any(
+        isinstance(inner, ast.Attribute)
+        and isinstance(inner.ctx, ast.Store)
+        and isinstance(inner.value, ast.Name)
+        and inner.value.id in ("self", "cls")
+        for inner in ast.walk(function)
+    )
 
 
 def _first_line(node: ast.stmt) -> int:

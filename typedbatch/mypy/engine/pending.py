@@ -59,10 +59,10 @@ def switch(*, on: bool, unused_dims: bool = False) -> None:
 
 def note(api: Any) -> None:
     """Something was called here: look at the function around it when the file is done."""
-    if not is_reported(api):
-        return
     tree, around = module_around(api), function_around(api)
-    if tree is None or (isinstance(around, FuncDef) and around.name == _LAST):
+    if tree is None or around in _pending.get(tree, ()) or not is_reported(api):
+        return
+    if isinstance(around, FuncDef) and around.name == _LAST:
         return
     _pending.setdefault(tree, {})[around] = None
     put_off(api, _LAST, lambda: _last(api, tree))
