@@ -120,11 +120,9 @@ editors-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.evidence.editor.measure > docs/editors.md
 
 # the extension for VS Code, with npm: build/typedbatch.vsix
-VSCODE := docs/editors/vscode
 vscode:
-	@mkdir -p build
-	@cp LICENSE $(VSCODE)/LICENSE
-	@cd $(VSCODE) && npm install --ignore-scripts --no-audit --no-fund --silent && npm run --silent package
+	@rm -rf build/vscode && mkdir -p build && cp -r docs/editors/vscode build/vscode && cp LICENSE build/vscode/LICENSE
+	@cd build/vscode && npm install --ignore-scripts --no-audit --no-fund --silent && npm run --silent package
 
 design-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.rooms

@@ -14,7 +14,7 @@ author = "The typedbatch authors"
 release = version = typedbatch.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-exclude_patterns = ["examples", "changelog"]
+exclude_patterns = ["examples", "changelog", "editors/vscode"]
 suppress_warnings = ["myst.xref_missing"]  # links to files of the repository; tests/test_site.py looks at all links
 myst_heading_anchors = 3
 

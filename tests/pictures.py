@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import typedbatch
+from tests.lsp.picture import picture
 from typedbatch import (
     Batch,
     BatchWithAdvantages,
@@ -60,6 +61,7 @@ def main() -> None:
     """Write all of them."""
     for name, text in pictures().items():
         (PICTURES / name).write_text(text, encoding="utf-8")
+    (PICTURES / "live.svg").write_text(picture(), encoding="utf-8")
 
 
 def pictures() -> dict[str, str]:

@@ -39,7 +39,7 @@ _SYNTAX: Final = re.compile(r"^(.*?):\d+:.*\[syntax\]$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Setup:
-    """What a program is built with.
+    """Settings of a build.
 
     Attributes:
         root: Folder of the project.

@@ -32,7 +32,7 @@ class Checker:
 
     Args:
         setup: The project.
-        rebuild: Whether the cache is written anew, as the program imports packages that are not in it.
+        rebuild: Whether the cache is written again, as the program imports packages that are not in it.
     """
 
     def __init__(self, setup: Setup, *, rebuild: bool = False) -> None:

@@ -27,7 +27,7 @@ def complete(checker: Checker, path: str, text: str, line: int, column: int) -> 
         return []
     beside = checker.check_beside(path, cursor)
     seen = checker.places.ending_at(beside, cursor.line, cursor.column)
-    if seen is None:  # It may be in parentheses, which are no part of it.
+    if seen is None:  # It may be in parentheses, which it does not include.
         before = cursor.text.split("\n")[cursor.line - 1].encode()[: cursor.column]
         seen = checker.places.ending_at(beside, cursor.line, len(before.rstrip(b") ")))
     if seen is None or seen.batch is None:

@@ -10,7 +10,7 @@ from mypy.fscache import FileSystemCache
 from mypy.util import hash_digest
 
 SHADOW: Final = ".unsaved"
-"""What mypy adds to the path of a file whose text is here: its parser would read the file on disk itself."""
+"""Ending that mypy adds to the path of a file whose text is here, as its parser reads files on disk itself."""
 
 
 class Overlay(FileSystemCache):
@@ -26,7 +26,7 @@ class Overlay(FileSystemCache):
         return list(self._texts)
 
     def put(self, path: str, text: str | None) -> None:
-        """Give a file a text, or None for that on disk, which is read anew."""
+        """Give a file a text, or None for that on disk, which is read again."""
         if text is None:
             self._texts.pop(os.path.abspath(path), None)
         else:

@@ -1,4 +1,4 @@
-"""What the plugin's engine has seen of the expressions in a file, by their places in the text."""
+"""Expressions as the engine of the plugin has seen them, by their places in the text of a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of an expression on its line.
+    """An expression, with what is known of it on its line.
 
     Attributes:
         node: The expression.
@@ -89,7 +89,7 @@ class Places:
         return see
 
     def forget(self, path: str) -> None:
-        """Forget a file, which is checked anew."""
+        """Forget a file, which is checked again."""
         self._seen.pop(path, None)
         self._writes.pop(path, None)
 

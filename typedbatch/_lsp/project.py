@@ -31,7 +31,7 @@ class Pauses:
 
 
 class Client(Protocol):
-    """What a project tells the editor."""
+    """The editor, as a project speaks to it."""
 
     def found(self, path: str, found: list[dict[str, Any]]) -> None:
         """Show what is found in a file."""

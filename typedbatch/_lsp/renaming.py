@@ -106,7 +106,7 @@ class _Uses:
                 self._doubt(node)
 
     def _class(self, node: ClassDef, name: str) -> None:
-        """A protocol or record that declares the name may be what a batch is handed to."""
+        """Note a protocol or record that declares the name, to which a batch may be handed."""
         info = node.info
         is_ours = any(base.fullname.startswith("typedbatch.") for base in info.mro)
         if is_ours and name in info.names:

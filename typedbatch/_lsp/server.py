@@ -108,7 +108,7 @@ class Server(LanguageServer):
             return None
 
     def changed_on_disk(self, path: Path) -> None:
-        """Check a file that is not open, or load projects anew whose settings have changed."""
+        """Check a file that is not open, or load projects again whose settings have changed."""
         for root, project in self._projects.items():
             if path.name in _SETTINGS and root.is_relative_to(path.parent):
                 project.load_anew()

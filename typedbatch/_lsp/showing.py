@@ -1,4 +1,4 @@
-"""What an editor shows of expressions: a text under the mouse, shapes beside names, the lines that write a field."""
+"""Answers about expressions: a text under the mouse, shapes beside names, the lines that write a field."""
 
 from __future__ import annotations
 

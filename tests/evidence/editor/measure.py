@@ -101,6 +101,8 @@ edit, median of {edits}. {machine}
 SETUP = """
 ## Setting up an editor
 
+The fields of plain batches are shown by [a server of typedbatch's own](live.md), beside any of these.
+
 Servers must find the interpreter of the environment that typedbatch is installed in; nothing else is needed.
 
 * **VS Code**: *Python: Select Interpreter*. Pylance is built on pyright, and was not measured itself.

@@ -135,8 +135,7 @@ class Reading:
         question = None if self.untyped else taken(node)
         if question is not None:
             self.batches.judge.answer(node, found, question)
-        if self.report.observe is not None:
-            self.report.observe(node, found, self, False)
+        self.report.see(node, found, self)
         return found
 
     def _number_by_declaration(self, node: Expression) -> Type | None:
@@ -458,8 +457,8 @@ class Reading:
         if lists:
             values = [value for whole in lists for value in whole.values()]
             return self.batches.make(node, Items({}, self.known.joined(values, NOTHING), any(w.escaped for w in lists)))
-        plain = all(isinstance(value, (Ref, Size, Literal, Scalar)) for value in (one, other))
-        return self.batches.copy(one if isinstance(one, Ref) else other, node, retyped if plain else anything)
+        change = retyped if all(isinstance(value, (Ref, Size, Literal, Scalar)) for value in (one, other)) else anything
+        return self.batches.copy(one if isinstance(one, Ref) else other, node, change)
 
     def _operand(self, node: nodes.OpExpr, operand: Expression) -> Value:
         """Beside ``&`` and ``|`` of integers, ``~`` is meant for bits."""
@@ -526,8 +525,7 @@ class Reading:
 
     def bind(self, target: Expression, value: Value, source: Expression) -> None:
         """``target = value``, also ``a, b = value`` and ``x[i] = value``."""
-        if self.report.observe is not None:
-            self.report.observe(target, value, self, True)
+        self.report.see(target, value, self, is_target=True)
         if isinstance(target, nodes.NameExpr):
             type_ = self.type_of(target)
             if value is None and type_ is not None:
@@ -590,14 +588,9 @@ def _item_of(base: Several, index: Value) -> Value:
         at = index.number
         return base.items[at] if at is not None and -len(base.items) <= at < len(base.items) else None
     if isinstance(index, Span):
-        bounds = [part.number if isinstance(part, Size) else None for part in (index.start, index.stop, index.step)]
-        plain = [
-            isinstance(part, Size) == (bound is not None) for part, bound in zip(_parts(index), bounds, strict=True)
-        ]
-        if all(plain) and all(isinstance(part, (Size, Literal)) for part in _parts(index)) and bounds[2] != 0:
+        parts = (index.start, index.stop, index.step)
+        bounds = [part.number if isinstance(part, Size) else None for part in parts]
+        plain = [isinstance(part, Size) == (bound is not None) for part, bound in zip(parts, bounds, strict=True)]
+        if all(plain) and all(isinstance(part, (Size, Literal)) for part in parts) and bounds[2] != 0:
             return Several(base.items[slice(*bounds)], base.listed)
     return None
-
-
-def _parts(span: Span) -> tuple[Value, Value, Value]:
-    return span.start, span.stop, span.step

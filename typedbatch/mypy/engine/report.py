@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Context
+from mypy.nodes import Context, Expression
 
 from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.values import MisfitError
+from typedbatch.mypy.arrays.values import MisfitError, Value
 from typedbatch.mypy.batches.summaries import Summaries
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typedbatch.mypy.engine.inside import Inside
     from typedbatch.mypy.engine.members import Members
     from typedbatch.mypy.engine.observing import Observe
+    from typedbatch.mypy.engine.reading import Reading
 
 SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
 DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else than is meant", "typedbatch")
@@ -72,6 +73,11 @@ class Report:
         """Say something that is not a mistake."""
         if not self.quiet and self.shapes:
             self._said.setdefault(context, Said(lambda: self._api.note(text, context), None))
+
+    def see(self, node: Expression, value: Value, reading: Reading, *, is_target: bool = False) -> None:
+        """Tell who observes what an expression is, or becomes if it is assigned to."""
+        if self.observe is not None:
+            self.observe(node, value, reading, is_target)
 
     def mark(self) -> int:
         """How much has been said so far."""
