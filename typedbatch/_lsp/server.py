@@ -345,7 +345,9 @@ def _changes(server: Server) -> None:
     async def _(given: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | None:
         found = server.known(given.text_document.uri)
         answer = await _at(server, "rename", given, new=None)
-        place = found[2].range(answer) if found is not None and answer is not None else None
+        if found is None or answer is None:
+            return None
+        place = found[2].range(answer)
         return None if place is None else lsp.PrepareRenamePlaceholder(place[1], answer["name"])
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
