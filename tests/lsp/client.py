@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.evidence.editor.lsp import JSON, read_message
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 COLD = 900.0
 """Seconds for what never takes so long, with a cache and without, so that a test fails instead of hanging."""
 CAPABILITIES = {

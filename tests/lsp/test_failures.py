@@ -20,7 +20,7 @@ WRONG = TEXT.replace("print(batch.obs)", "print(batch.obz)")
 @pytest.fixture
 def own(cache, python, tmp_path):
     """An editor of a test's own, whose worker counts as hung after some seconds."""
-    editor = Editor(tmp_path.resolve(), cache, python, {"limit": 15.0})
+    editor = Editor(tmp_path.resolve(), cache, python, {"limit": 40.0})
     yield editor
     editor.kill()
 
@@ -46,7 +46,7 @@ def test_a_worker_that_hangs_is_ended_and_starts_again(own):
     os.kill(worker_of(own), signal.SIGSTOP)
     assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
     assert own.shown() == [
-        f"typedbatch: the check of {own.folder.name} has failed (no answer within 15 s), and starts again"
+        f"typedbatch: the check of {own.folder.name} has failed (no answer within 40 s), and starts again"
     ]
 
 

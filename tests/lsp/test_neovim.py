@@ -31,13 +31,13 @@ local client = vim.lsp.start_client({
 })
 vim.cmd("edit %(folder)s/a.py")
 vim.lsp.buf_attach_client(0, client)
-out.attached = vim.wait(120000, function() return vim.lsp.buf_is_attached(0, client) end, 50)
-vim.wait(120000, function() return #vim.diagnostic.get(0) > 0 end, 50)
+out.attached = vim.wait(600000, function() return vim.lsp.buf_is_attached(0, client) end, 50)
+vim.wait(600000, function() return #vim.diagnostic.get(0) > 0 end, 50)
 out.diagnostics = vim.tbl_map(function(one)
   return { line = one.lnum, column = one.col, message = one.message, source = one.source }
 end, vim.diagnostic.get(0))
 local params = { textDocument = vim.lsp.util.make_text_document_params(), position = { line = 4, character = 6 } }
-local answers = vim.lsp.buf_request_sync(0, "textDocument/completion", params, 120000)
+local answers = vim.lsp.buf_request_sync(0, "textDocument/completion", params, 600000)
 out.completions = vim.tbl_map(function(one) return one.label end, answers[client].result)
 io.open("%(folder)s/out.json", "w"):write(vim.json.encode(out))
 vim.cmd("qall!")
