@@ -108,7 +108,7 @@ def measure_checking() -> Checking:
 
 
 def program_of(functions: int) -> str:
-    """Return the program of plain batches with so many functions."""
+    """Return a program of plain batches with this number of functions."""
     return _HEAD + "".join(_PLAIN.format(i=i) for i in range(functions))
 
 

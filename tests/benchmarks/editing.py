@@ -40,7 +40,7 @@ class Wait:
 
     @property
     def missed(self) -> bool:
-        """Whether it takes longer."""
+        """Whether the wait is over its budget."""
         return self.measured > self.budget
 
 

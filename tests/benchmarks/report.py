@@ -250,7 +250,7 @@ class Report:
         self._print(table)
 
     def editing(self, waits: list[Wait]) -> None:
-        """What one waits for in an editor."""
+        """Print the waits in an editor, beside their budgets."""
         table = self._table("the language server, beside numpy and torch", "", "median", "budget")
         for one in waits:
             if one.missed:

@@ -183,7 +183,7 @@ class Editor:
         return self.after(name, before)
 
     def after(self, name: str, before: int, patience: float = PATIENCE) -> list[JSON]:
-        """Return the diagnostics of a file that come after so many others."""
+        """Return the next diagnostics of a file, after a number of earlier ones."""
         self.wait(lambda: self.published.get(self.uri(name), 0) > before, patience)
         return self.diagnostics[self.uri(name)]
 

@@ -1,4 +1,4 @@
-"""What is shown of expressions: hover, shapes beside names, definitions of fields."""
+"""Hover, shapes beside names, and definitions of fields."""
 
 from __future__ import annotations
 

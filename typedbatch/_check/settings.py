@@ -14,7 +14,7 @@ from typing import Any, Final
 from typedbatch.errors import SettingError
 
 PLUGIN: Final = "typedbatch.mypy"
-_FILES: Final = ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg")
+FILES: Final = ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg")
 _KEPT: Final = (
     "python_version",
     "platform",
@@ -52,7 +52,7 @@ class Settings:
 
     @property
     def has_plugin(self) -> bool:
-        """Whether the settings switch our plugin on."""
+        """Whether the settings turn on the plugin of typedbatch."""
         return PLUGIN in self.mypy.get("plugins", "")
 
     def files_from(self, folder: Path) -> list[str]:
@@ -104,7 +104,7 @@ def settings_of(folder: Path) -> Settings:
         SettingError: A file of settings cannot be read.
     """
     for root in (folder, *folder.parents):
-        for name in _FILES:
+        for name in FILES:
             path = root / name
             sections = _sections(path) if path.is_file() else {}
             if "mypy" in sections:

@@ -31,8 +31,6 @@ from typedbatch.mypy.plugin import digest
 
 _READY: Final = "ready"
 """Name of the file in the cache that says what the cache was made with."""
-
-
 _SYNTAX: Final = re.compile(r"^(.*?):\d+:.*\[syntax\]$", re.MULTILINE)
 """An error of mypy's about a file that it cannot read."""
 
@@ -126,7 +124,7 @@ class Program:
         return self._ready()[:1] == [self.key()]
 
     def _ready(self) -> list[str]:
-        """Return the key of the cache, and the files that mypy cannot read; an empty list if there is no cache."""
+        """Return the key of the cache and the files that mypy cannot read, or an empty list without a cache."""
         try:
             return (self.cache / _READY).read_text("utf-8").split("\n")
         except OSError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from mypy.find_sources import create_source_list
@@ -36,7 +35,6 @@ class Checker:
     """
 
     def __init__(self, setup: Setup, *, rebuild: bool = False) -> None:
-        self._setup = replace(setup, texts={})
         program = _program_with_cache(setup, rebuild)
         built = program.loaded()
         self._overlay = program.overlay

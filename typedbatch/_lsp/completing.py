@@ -13,7 +13,7 @@ from typedbatch._lsp.repair import PLACEHOLDER, cursor_at
 
 
 def complete(checker: Checker, path: str, text: str, line: int, column: int) -> list[dict[str, Any]]:
-    """Return the fields that a batch has in front of a cursor; none where there is no plain batch.
+    """Return the fields of the plain batch in front of a cursor, or an empty list if it is something else.
 
     Args:
         checker: The program.

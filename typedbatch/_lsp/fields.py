@@ -10,7 +10,8 @@ from mypy.messages import format_type
 from mypy.options import Options
 from mypy.types import Type
 
-from typedbatch._lsp.places import Places, Seen
+from typedbatch._lsp.checker import Checker
+from typedbatch._lsp.places import Seen
 from typedbatch.mypy.arrays.dtypes import told
 from typedbatch.mypy.arrays.values import Array, Value
 from typedbatch.mypy.batches.content import Content, Field
@@ -56,6 +57,11 @@ class FieldAt(NamedTuple):
     name: str
     line: int
     column: int
+
+    @property
+    def shown(self) -> Shown | None:
+        """The field, or None if the batch is not known to have it."""
+        return next((one for one in fields_of(self.batch) if one.name == self.name), None)
 
 
 def fields_of(seen: Seen) -> tuple[Shown, ...]:
@@ -112,17 +118,16 @@ def _dtype_of(type_: Type | None) -> str:
 _NAME = re.compile(r"\w+")
 
 
-def field_at(places: Places, path: str, text: str, line: int, column: int) -> FieldAt | None:
+def field_at(checker: Checker, path: str, line: int, column: int) -> FieldAt | None:
     """Return the field of a plain batch that is named at a place, as ``batch.obs`` or ``batch["obs"]``.
 
     Args:
-        places: What was seen.
+        checker: The program.
         path: Path of the file.
-        text: Text of the file.
         line: Line, from 1.
         column: Column in bytes, from 0.
     """
-    lines = text.split("\n")
+    lines = checker.text_of(path).split("\n")
     if not 0 < line <= len(lines):
         return None
     written = lines[line - 1].encode()
@@ -131,7 +136,7 @@ def field_at(places: Places, path: str, text: str, line: int, column: int) -> Fi
         return None
     before = written[: word.start()].decode("latin-1")
     found = re.search(r"\s*(?:\.\s*|\[\s*['\"])$", before)
-    seen = places.ending_at(path, line, found.start()) if found is not None else None
+    seen = checker.places.ending_at(path, line, found.start()) if found is not None else None
     if seen is None or seen.batch is None:
         return None
     return FieldAt(seen, written[word.start() : word.end()].decode(), line, word.start())

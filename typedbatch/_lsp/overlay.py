@@ -46,7 +46,7 @@ class Overlay(FileSystemCache):
         return super().read(path.removesuffix(SHADOW)) if text is None else text
 
     def stat_or_none(self, path: str) -> os.stat_result | None:
-        """Return the state of a file, with the size of its text; None if there is no such file."""
+        """Return the state of a file with the size of its text, or None for a file that does not exist."""
         text = self.text_of(path)
         found = super().stat_or_none(path.removesuffix(SHADOW))
         if text is None:

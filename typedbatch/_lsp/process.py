@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 _LONGEST_LINE: Final = 64 * 2**20
-COMMAND: Final = (sys.executable, "-m", "typedbatch._lsp.worker")
+_COMMAND: Final = (sys.executable, "-m", "typedbatch._lsp.worker")
 
 
 class RefusedError(Exception):
@@ -37,17 +37,17 @@ class Process:
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_log())]
 
     @classmethod
-    async def start(cls, log: Callable[[str], None], command: tuple[str, ...] = COMMAND) -> Process:
+    async def start(cls, log: Callable[[str], None]) -> Process:
         """Start a worker."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE
+            *_COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE
         )
         return cls(process, log)
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
+        """Whether the process is running."""
         return self._process.returncode is None
 
     async def request(self, method: str, limit: float, **params: Any) -> Any:

@@ -113,7 +113,7 @@ class Project:
             self._changed[path] = None
             self._later(self._pauses.edit)
 
-    def load_anew(self) -> None:
+    def load_again(self) -> None:
         """Load the project again, as its settings have changed."""
         self._is_outdated = True
         self._later(0.0)
@@ -200,11 +200,12 @@ class Project:
         """Say once that the worker has failed, and return whether it is started again."""
         await self.stop()
         self._failures += 1
-        text = f"typedbatch: the check of {self.root.name} has failed ({why}), and starts again"
+        failed = f"typedbatch: the check of {self.root.name} has failed ({why})"
         if self._failures >= _MOST_FAILURES:
             self._failures = 0
-            self._client.say(f"typedbatch: the check of {self.root.name} has failed ({why}); the next edit tries again")
+            self._client.say(f"{failed}; the next edit tries again")
             return False
+        text = f"{failed}, and starts again"
         if not self._has_said:
             self._client.say(text)
         self._has_said = True
@@ -221,7 +222,7 @@ class Project:
     # ---- questions ------------------------------------------------------------------------------------------------
 
     async def ask(self, method: str, *, is_settled: bool = True, **params: Any) -> Any:
-        """Return the answer of the worker to a question; None while there is no worker.
+        """Return the answer of the worker to a question, or None while the worker is not there.
 
         Args:
             method: Name of the method.

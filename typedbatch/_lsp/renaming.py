@@ -37,7 +37,7 @@ def rename(checker: Checker, path: str, line: int, column: int, new: str | None)
     Raises:
         SettingError: The new name is not free, or it cannot be told whether a place in the project means the field.
     """
-    named = field_at(checker.places, path, checker.text_of(path), line, column)
+    named = field_at(checker, path, line, column)
     if named is None:
         return None
     old = named.name

@@ -12,13 +12,13 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
+from typedbatch._check.settings import FILES as SETTINGS
 from typedbatch._lsp.actions import corrections, declaration
 from typedbatch._lsp.documents import Document, module_path, of_cells, of_file
 from typedbatch._lsp.positions import Positions
 from typedbatch._lsp.process import RefusedError
 from typedbatch._lsp.project import Pauses, Project
 
-_SETTINGS: Final = ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg")
 _PYTHON_CELLS: Final = lsp.NotebookDocumentFilterWithCells(
     [lsp.NotebookCellLanguage("python")], notebook="jupyter-notebook"
 )
@@ -33,14 +33,7 @@ class Server(LanguageServer):
         super().__init__(
             "typedbatch",
             version("typedbatch"),
-            notebook_document_sync=lsp.NotebookDocumentSyncOptions(
-                [
-                    lsp.NotebookDocumentFilterWithCells(
-                        [lsp.NotebookCellLanguage("python")], notebook="jupyter-notebook"
-                    )
-                ],
-                save=True,
-            ),
+            notebook_document_sync=lsp.NotebookDocumentSyncOptions([_PYTHON_CELLS], save=True),
         )
         self.options: dict[str, Any] = {}
         self._projects: dict[Path, Project] = {}
@@ -110,8 +103,8 @@ class Server(LanguageServer):
     def changed_on_disk(self, path: Path) -> None:
         """Check a file that is not open, or load projects again whose settings have changed."""
         for root, project in self._projects.items():
-            if path.name in _SETTINGS and root.is_relative_to(path.parent):
-                project.load_anew()
+            if path.name in SETTINGS and root.is_relative_to(path.parent):
+                project.load_again()
             elif path.is_relative_to(root) and path.suffix in (".py", ".pyi"):
                 project.save(path.relative_to(root).as_posix())
 
@@ -140,7 +133,6 @@ class _Client:
         self._server = server
         self._root = root
         self._token = f"typedbatch {root}"
-        self._is_loading = False
 
     def found(self, path: str, found: list[dict[str, Any]]) -> None:
         project = self._server.project_of(self._root / path)
@@ -212,7 +204,7 @@ def _sync(server: Server) -> None:
         workspace = server.client_capabilities.workspace
         watching = workspace.did_change_watched_files if workspace is not None else None
         if watching is not None and watching.dynamic_registration:
-            patterns = ["**/*.py", "**/*.pyi", *(f"**/{name}" for name in _SETTINGS)]
+            patterns = ["**/*.py", "**/*.pyi", *(f"**/{name}" for name in SETTINGS)]
             watchers = [lsp.FileSystemWatcher(pattern) for pattern in patterns]
             options = lsp.DidChangeWatchedFilesRegistrationOptions(watchers)
             registration = lsp.Registration("files", lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)

@@ -21,10 +21,10 @@ def hover(checker: Checker, path: str, line: int, column: int) -> dict[str, Any]
         line: Line, from 1.
         column: Column in bytes, from 0.
     """
-    named = field_at(checker.places, path, checker.text_of(path), line, column)
+    named = field_at(checker, path, line, column)
     if named is not None:
         end = named.column + len(named.name.encode())
-        one = next((one for one in fields_of(named.batch) if one.name == named.name), None)
+        one = named.shown
         written = checker.places.at(path, line, column)
         if one is None and written is not None and isinstance(written[1].node, MemberExpr):
             one = Shown(named.name, True, described(written[1].value, written[1].type), line)
@@ -67,10 +67,10 @@ def definition(checker: Checker, path: str, line: int, column: int) -> list[dict
         line: Line, from 1.
         column: Column in bytes, from 0.
     """
-    named = field_at(checker.places, path, checker.text_of(path), line, column)
+    named = field_at(checker, path, line, column)
     if named is None:
         return []
-    one = next((one for one in fields_of(named.batch) if one.name == named.name), None)
+    one = named.shown
     if one is not None and one.line:
         return [_place(checker, path, one.line, named.name)]
     return [_place(checker, other, at, named.name) for other, at in checker.places.writers(named.name)]

@@ -76,7 +76,7 @@ class Worker:
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:
-    """Answer requests until there are no more."""
+    """Answer each request, until the input ends."""
     worker = Worker()
     for line in requests:
         given = json.loads(line)

@@ -19,7 +19,7 @@ def use_texts(texts: Mapping[Path, str]) -> None:
 
 
 def version_of(path: Path) -> int:
-    """Return a number that changes with the text of a file; 0 if there is no such file."""
+    """Return a number that changes with the text of a file, or 0 for a file that does not exist."""
     text = _unsaved.get(path)
     if text is not None:
         return -1 - (hash(text) & 0xFFFFFFFF)
