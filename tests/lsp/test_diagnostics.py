@@ -64,11 +64,16 @@ def test_a_line_that_cannot_be_read_yet_hides_no_other(editor):
 def test_a_file_on_disk_that_cannot_be_read_stops_no_other(editor):
     (editor.folder / "unreadable.py").write_text("def f(:\n  ]]]\n", "utf-8")
     (editor.folder / "null.py").write_bytes(b"x = 1\x00\xff\n")
-    editor.notify(
-        "workspace/didChangeWatchedFiles",
-        {"changes": [{"uri": editor.uri(name), "type": 1} for name in ("unreadable.py", "null.py")]},
-    )
-    assert messages(editor.open("readable.py", f"import unreadable, null\n{WRONG}")) == [MESSAGE]
+    (editor.folder / "utf16.py").write_bytes("x = 1\n".encode("utf-16"))
+    (editor.folder / "codec.py").write_bytes(b"# -*- coding: nonsense -*-\n")
+    (editor.folder / "latin.py").write_bytes("# -*- coding: latin-1 -*-\nÄ = 1\n".encode("latin-1"))
+    names = ("unreadable", "null", "utf16", "codec", "latin")
+    changes = [{"uri": editor.uri(f"{name}.py"), "type": 1} for name in names]
+    editor.notify("workspace/didChangeWatchedFiles", {"changes": changes})
+    imports = f"import {', '.join(names)}"
+    assert messages(editor.open("readable.py", f"{imports}\n{WRONG}")) == [MESSAGE]
+    loads_again = f"{imports}, jaxtyping\n{WRONG}"
+    assert messages(editor.edit("readable.py", loads_again)) == [MESSAGE]
 
 
 def test_an_edit_is_seen_in_files_that_import_it(editor):

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -31,7 +32,7 @@ from typedbatch.mypy.plugin import digest
 
 _READY: Final = "ready"
 """Name of the file in the cache that says what the cache was made with."""
-_SYNTAX: Final = re.compile(r"^(.*?):\d+:.*\[syntax\]$", re.MULTILINE)
+_SYNTAX: Final = re.compile(r"^(.*?):(?:\d+:.*\[syntax\]$| error: Cannot decode file: )", re.MULTILINE)
 """An error of mypy's about a file that it cannot read."""
 
 
@@ -189,9 +190,12 @@ def _file_of(settings: Settings, cache: Path) -> Path:
 def _unreadable(path: Path) -> str | None:
     """Return a readable text for a file that Python cannot read; None if it can."""
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+        with tokenize.open(path) as file:
+            text = file.read()
+    except OSError:
         return None
+    except (SyntaxError, UnicodeDecodeError):  # a codec that does not exist, or another one
+        return ""
     found = repaired(text)
     return "" if found is None else found.text if found.lines else None
 

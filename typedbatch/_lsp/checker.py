@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -144,8 +145,9 @@ class Checker:
 
     def _on_disk(self, path: str) -> str | None:
         try:
-            return Path(path).read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
+            with tokenize.open(path) as file:
+                return file.read()
+        except (OSError, SyntaxError, UnicodeDecodeError):
             return None
 
     def _check(self, path: str) -> bool:
