@@ -97,3 +97,28 @@ def test_edits_of_odd_places_are_answered(own):
         own.type("a.py", text)
     assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
     assert own.stop() == 0
+
+
+def test_a_mypy_with_other_names_checks_what_is_saved(cache, python, tmp_path, monkeypatch):
+    (tmp_path / "site").mkdir()
+    hidden = "import sys\nsys.modules['mypy.server.update'] = None\n"
+    (tmp_path / "site" / "sitecustomize.py").write_text(hidden, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text(TEXT, "utf-8")
+    editor = Editor(folder, cache, python)
+    try:
+        assert editor.open("a.py") == []
+        (said,) = editor.shown()
+        assert "cannot be kept in memory (ModuleNotFoundError: import of mypy.server.update halted" in said
+        assert "files are checked when they are saved" in said
+        assert editor.edit("a.py", WRONG) == []
+        before = editor.published[editor.uri("a.py")]
+        editor.save("a.py")
+        assert [one["code"] for one in editor.after("a.py", before)] == ["batch-field"]
+        assert editor.complete("a.py", "print(batch.|obz)") == []
+        assert editor.hover("a.py", "print(bat|ch") == ""
+        assert editor.shown() == [said]
+    finally:
+        editor.kill()

@@ -91,6 +91,7 @@ class Project:
         self._failures = 0
         self._has_said = False
         self._refusal = ""
+        self._note = ""
         self._timer: asyncio.Task[None] | None = None
         self._busy = asyncio.Lock()
 
@@ -105,6 +106,8 @@ class Project:
         """Check what has changed at once; of a file that is not open, the text on disk."""
         if path not in self._open:
             self._changed[path] = None
+        elif self._note:  # The worker checks files on disk.
+            self._changed[path] = self._open[path]
         self._later(0.0)
 
     def close(self, path: str) -> None:
@@ -180,7 +183,7 @@ class Project:
         self._is_loading = True
         await self._client.loading(True)
         try:
-            return await self._process.request(
+            done = await self._process.request(
                 "start",
                 self._pauses.start,
                 root=str(self.root),
@@ -189,6 +192,10 @@ class Project:
                 texts=texts,
                 rebuild=rebuild,
             )
+            if done["note"] not in ("", self._note):
+                self._note = done["note"]
+                self._client.say(f"typedbatch: {self._note}")
+            return done
         except RefusedError:
             await self.stop()
             raise

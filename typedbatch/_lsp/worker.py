@@ -10,69 +10,60 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from typedbatch._check.running import OWN_CODES
-from typedbatch._lsp.building import Setup
-from typedbatch._lsp.checker import Checker
-from typedbatch._lsp.completing import complete
-from typedbatch._lsp.recording import record
-from typedbatch._lsp.renaming import rename
-from typedbatch._lsp.showing import definition, hints, hover
+from typedbatch._lsp.disk import ProjectOnDisk
 from typedbatch.errors import TypedBatchError
 
 _RECURSION = 2**14
 """As deep as mypy's own command goes."""
 
 
+class _Project(Protocol):
+    @property
+    def note(self) -> str: ...
+
+    @property
+    def methods(self) -> Mapping[str, Callable[..., Any]]: ...
+
+    def update(self, texts: Mapping[str, str | None]) -> dict[str, Any]: ...
+
+
 class Worker:
     """Answers to requests about one project."""
 
     def __init__(self) -> None:
-        self._checker: Checker | None = None
-        self._known_imports: set[str] = set()
-        self.methods: Mapping[str, Callable[..., Any]] = {
-            "start": self.start,
-            "update": self.update,
-            "complete": lambda **given: complete(self.checker, **given),
-            "hover": lambda **given: hover(self.checker, **given),
-            "hints": lambda **given: hints(self.checker, **given),
-            "definition": lambda **given: definition(self.checker, **given),
-            "record": lambda **given: record(self.checker, **given),
-            "rename": lambda **given: rename(self.checker, **given),
-        }
+        self._project: _Project | None = None
 
-    @property
-    def checker(self) -> Checker:
-        """The program, which ``start`` has loaded."""
-        if self._checker is None:
+    def answer(self, method: str, params: dict[str, Any]) -> Any:
+        """Return the answer to a request; None for a question that has no answer."""
+        if method == "start":
+            return self.start(**params)
+        if self._project is None:
             raise TypedBatchError("the project is not loaded")
-        return self._checker
+        if method == "update":
+            return self._project.update(**params)
+        question = self._project.methods.get(method)
+        return question(**params) if question is not None else None
 
     def start(
         self, root: str, python: str | None, cache: str | None, texts: dict[str, str], rebuild: bool
     ) -> dict[str, Any]:
-        """Load the program, and return what is found in the open files."""
+        """Load the project, and return what is found in the open files, and a note for the person."""
         os.chdir(root)
-        self._checker = Checker(Setup(root, python, cache, texts), rebuild=rebuild)
-        self._known_imports = self._checker.imports_others(texts.values())
-        return self.update(dict(texts))
+        try:  # These are the errors where another version of mypy has other names.
+            from typedbatch._lsp.building import Setup
+            from typedbatch._lsp.memory import ProjectInMemory
 
-    def update(self, texts: dict[str, str | None]) -> dict[str, Any]:
-        """Check files, and return what is found in all files.
-
-        Where a text imports packages that are installed and were not read so far, nothing is checked, and their names
-        are returned: mypy would read them one module at a time.
-        """
-        new = self.checker.imports_others(text for text in texts.values() if text is not None) - self._known_imports
-        if new:
-            return {"found": {}, "imports": sorted(new)}
-        self.checker.update(texts)
-        found = {
-            path: [one.to_dict() for one in self.checker.found_in(path)]
-            for path in {*self.checker.paths_with_findings, *texts}
-        }
-        return {"found": found, "imports": []}
+            project: _Project = ProjectInMemory(Setup(root, python, cache, texts), rebuild=rebuild)
+            found = project.update(texts)
+        except (ImportError, AttributeError, TypeError) as error:
+            traceback.print_exc()
+            project = ProjectOnDisk(root, python, cache, f"{type(error).__name__}: {error}")
+            found = project.update(texts)
+        self._project = project
+        return {**found, "note": project.note}
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:
@@ -81,7 +72,7 @@ def serve(requests: TextIO, answers: TextIO) -> None:
     for line in requests:
         given = json.loads(line)
         try:
-            answer: dict[str, Any] = {"result": worker.methods[given["method"]](**given["params"])}
+            answer: dict[str, Any] = {"result": worker.answer(given["method"], given["params"])}
         except TypedBatchError as error:
             answer = {"error": str(error)}
         except Exception:  # noqa: BLE001  # whatever is in one file, the server goes on
