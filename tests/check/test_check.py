@@ -272,6 +272,21 @@ def test_the_exit_says_what_was_found(tmp_path, cache, files, arguments, code, w
     assert words in done.stdout + done.stderr
 
 
+def test_the_oldest_mypy_finds_the_same(tmp_path):
+    python = Path(sys.prefix) / "mypy" / "1.20.2" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("mypy 1.20 is not installed; make check installs it")
+    project(tmp_path, {"untyped.py": UNTYPED, "returned.py": RETURNED, "foreign.py": FOREIGN, "broken.py": "def f(:\n"})
+    run = [str(python), "-m", "typedbatch.cli", "check", "--format", "json"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert [(one["file"], one["line"], one["column"], one["code"]) for one in json.loads(done.stdout)] == [
+        ("broken.py", 1, 7, "syntax"),
+        ("returned.py", 6, 12, "batch-argument"),
+        ("untyped.py", 5, 12, "batch-field"),
+    ]
+
+
 def test_it_checks_again_when_a_file_changes(tmp_path, cache):
     project(tmp_path, {"a.py": "x = 1\n"})
     watching = subprocess.Popen(
