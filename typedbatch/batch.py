@@ -19,6 +19,7 @@ from typedbatch._ops.fast_assign import written_directly
 from typedbatch._ops.from_rows import MissingInRows, from_rows
 from typedbatch._ops.joined_meta import MetaRule
 from typedbatch._ops.numpy_functions import NumpyProtocols
+from typedbatch._ops.widths import Widths, same_widths
 from typedbatch._tree.kinds import BATCH, Tree, describe, kind_of
 from typedbatch._tree.lengths import count_rows, shape_of
 from typedbatch._tree.meta import WithMeta, restore_meta
@@ -370,14 +371,21 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyrig
 
     @overload
     @staticmethod
-    def stack(batches: Iterable[J], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error") -> J: ...
+    def stack(
+        batches: Iterable[J], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error",
+        widths: Widths = "error", pad_token_id: int | None = None,
+    ) -> J: ...  # fmt: skip
     @overload
     @staticmethod
     def stack(
-        batches: Iterable[C | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error"
-    ) -> C: ...
+        batches: Iterable[C | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad", *,
+        meta: MetaRule = "error", widths: Widths = "error", pad_token_id: int | None = None,
+    ) -> C: ...  # fmt: skip
     @staticmethod
-    def stack(batches: Iterable[Any], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error") -> Any:
+    def stack(
+        batches: Iterable[Any], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error",
+        widths: Widths = "error", pad_token_id: int | None = None,
+    ) -> Any:  # fmt: skip
         """Join batches along a new dimension, field by field. Data is copied once.
 
         Args:
@@ -386,6 +394,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyrig
             missing: Treatment of fields that some lack: ``"pad"`` fills with zeros (``None`` in object arrays),
                 ``"error"`` refuses. A reserved field counts as missing, and is always filled.
             meta: Treatment of meta that differs; see :meth:`cat`.
+            widths: Treatment of a dimension in which a field differs; see :meth:`cat`.
+            pad_token_id: Id for padded positions.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
@@ -393,16 +403,26 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyrig
         Raises:
             StructureError: Names, kinds, shapes or meta differ (a ``ValueError``).
         """
-        return stack_trees(batches, axis, missing, construct.to_leaf, meta)
+        parts = batches if widths == "error" else same_widths(batches, widths, pad_token_id, first=0)
+        return stack_trees(parts, axis, missing, construct.to_leaf, meta)
 
     @overload
     @staticmethod
-    def cat(batches: Iterable[J], missing: Missing = "error", *, meta: MetaRule = "error") -> J: ...
+    def cat(
+        batches: Iterable[J], missing: Missing = "error", *, meta: MetaRule = "error",
+        widths: Widths = "error", pad_token_id: int | None = None,
+    ) -> J: ...  # fmt: skip
     @overload
     @staticmethod
-    def cat(batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error", *, meta: MetaRule = "error") -> C: ...
+    def cat(
+        batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error", *, meta: MetaRule = "error",
+        widths: Widths = "error", pad_token_id: int | None = None,
+    ) -> C: ...  # fmt: skip
     @staticmethod
-    def cat(batches: Iterable[Any], missing: Missing = "error", *, meta: MetaRule = "error") -> Any:
+    def cat(
+        batches: Iterable[Any], missing: Missing = "error", *, meta: MetaRule = "error",
+        widths: Widths = "error", pad_token_id: int | None = None,
+    ) -> Any:  # fmt: skip
         """Join batches along the rows, field by field. Data is copied once. Empty Batches are skipped.
 
         Args:
@@ -412,14 +432,20 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyrig
             meta: Treatment of a key of the meta in which the batches differ, or that some lack: ``"error"`` refuses,
                 ``"first"`` takes the value of the first that has it, ``"drop"`` leaves it out. A dict has functions by
                 key, each called with the list of the values, as ``{"step": max}``.
+            widths: Treatment of a field whose second dimension differs: ``"error"`` refuses, ``"pad"`` pads it, with
+                ``pad_token_id`` in ids and zeros elsewhere. Prompts are padded on the left and responses on the right;
+                a dict has the sides of other fields, as ``{"scores": "left"}``.
+            pad_token_id: Id for padded positions.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
             StructureError: Names, kinds, shapes or meta differ (a ``ValueError``).
+            SettingError: ``widths`` is something else, or ids are padded without ``pad_token_id``.
         """
-        return cat_trees(batches, missing, construct.to_leaf, meta)
+        parts = batches if widths == "error" else same_widths(batches, widths, pad_token_id, first=1)
+        return cat_trees(parts, missing, construct.to_leaf, meta)
 
     def stack_(
         self,

@@ -101,6 +101,17 @@ def check_sequences(rank: int) -> None:
         all_gather(Batch(tokens=Ragged({f"ids{rank}": torch.ones(1)}, [1])))
 
 
+def check_widths(rank: int) -> None:
+    own = Batch(response_ids=torch.full((1 + rank, 2 + rank), 5), scores=np.ones((1 + rank, 2 + rank)))
+    with pytest.raises(StructureError, match="it is 2 wide in batch 0 and 3 wide in batch 1; widths='pad' pads it"):
+        all_gather(own)
+    with pytest.raises(SettingError, match="pass pad_token_id="):
+        all_gather(own, widths="pad")
+    together = all_gather(own, widths="pad", pad_token_id=9)
+    assert together.response_ids.tolist() == [[5, 5, 9], [5, 5, 5], [5, 5, 5]]
+    assert together.scores.tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 1]]
+
+
 def in_a_group(rank: int, check: Callable[[int], None], store: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
@@ -111,7 +122,7 @@ def in_a_group(rank: int, check: Callable[[int], None], store: str) -> None:
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("check", [check_broadcast, check_all_gather, check_sequences])
+@pytest.mark.parametrize("check", [check_broadcast, check_all_gather, check_sequences, check_widths])
 def test_in_two_processes(check: Callable[[int], None], tmp_path: Path):
     mp.spawn(in_a_group, args=(check, str(tmp_path / "store")), nprocs=2)
 

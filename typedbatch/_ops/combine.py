@@ -32,6 +32,7 @@ from typedbatch._tree.kinds import (
     is_masked,
     is_placeholder,
     kind_of,
+    leading_shape,
     new_tree,
     object_array,
 )
@@ -305,8 +306,7 @@ def _cat_fields(
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
         except (ValueError, TypeError, OverflowError) as error:
-            kinds = _list_kinds([part[name] for part in parts])
-            raise StructureError(f"{kinds} do not fit together: {error}", name) from error
+            raise StructureError(_misfit([part[name] for part in parts], error), name) from error
     return joined
 
 
@@ -379,7 +379,18 @@ def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
             require_same_dates(values, joined)
         return joined
     except (ValueError, RuntimeError, TypeError, IndexError, OverflowError) as error:
-        raise StructureError(f"{_list_kinds(values)} do not fit together: {error}") from error
+        raise StructureError(_misfit(values, error)) from error
+
+
+def _misfit(values: Sequence[Any], error: Exception) -> str:
+    """Return why arrays or tensors cannot be joined; of those that differ in width alone, what pads them."""
+    shapes = [leading_shape(value) for value in values]
+    first, *others = shapes
+    other = next((shape for shape in others if shape != first and len(shape) == len(first) > 1), ())
+    if other and other[1] != first[1] and {shape[2:] for shape in shapes} == {first[2:]}:
+        number = shapes.index(other)
+        return f"it is {first[1]} wide in batch 0 and {other[1]} wide in batch {number}; widths='pad' pads it"
+    return f"{_list_kinds(values)} do not fit together: {error}"
 
 
 DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
 from typedbatch._declaration import number_fields, object_fields
 from typedbatch._ops.from_rows import columns_of, fields_of_rows, lists_to_arrays
+from typedbatch._ops.widths import MASK_OF
 from typedbatch._tree.kinds import KINDS, TENSOR, describe
 from typedbatch._tree.lengths import require_at_least
 from typedbatch._validation.validate import extend
@@ -22,13 +23,6 @@ from typedbatch.schema.read import schema_of
 from typedbatch.sequences import Side
 
 B = TypeVar("B", bound=BatchProtocol)
-_MASK_OF: Final = {
-    "input_ids": "attention_mask",
-    "prompt_ids": "prompt_mask",
-    "response_ids": "response_mask",
-    "chosen_ids": "chosen_mask",
-    "rejected_ids": "rejected_mask",
-}
 
 
 class CollateTokens(Generic[B]):
@@ -79,7 +73,7 @@ class CollateTokens(Generic[B]):
         named = [*left, *right, *(name for fields in self.ragged.values() for name in fields)]
         if twice := [name for name in named if named.count(name) > 1]:
             raise SettingError(f"{twice[0]!r} is named twice; a field is padded on one side, or ragged")
-        ids = [name for name in self.sides if name in _MASK_OF]
+        ids = [name for name in self.sides if name in MASK_OF]
         if ids and pad_token_id is None:
             raise SettingError(f"{ids[0]!r} is padded; pass pad_token_id=, the id for padded positions")
         self.padding: dict[str, float] = {**dict.fromkeys(ids, pad_token_id or 0), **(padding or {})}
@@ -137,7 +131,7 @@ class CollateTokens(Generic[B]):
         ragged = Ragged.from_lists({name: sequences})
         padded = ragged.padded(side, value=self.padding.get(name, 0), multiple_of=self.multiple_of)
         columns[name] = as_bools(padded[name], name) if name.endswith("_mask") else padded[name]
-        mask = _MASK_OF.get(name)
+        mask = MASK_OF.get(name)
         if mask is not None and mask not in self.sides:
             columns.setdefault(mask, ragged.mask(side, multiple_of=self.multiple_of))
 
@@ -152,7 +146,7 @@ def _fields_of_same_tokens(into: type, padded: Collection[str]) -> list[list[str
         tokens = {option.shape.dims[1] for option in field.options if len(option.shape.dims) > 1}
         if field.name in padded and len(tokens) == 1 and (dim := tokens.pop()).sort is Sort.NAMED:
             groups.setdefault(dim.text, []).append(field.name)
-    masked = [[name, mask] for name, mask in _MASK_OF.items() if name in padded and mask in padded]
+    masked = [[name, mask] for name, mask in MASK_OF.items() if name in padded and mask in padded]
     return [*groups.values(), *masked]
 
 
@@ -167,7 +161,7 @@ def _sequences(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     sequences = []
     for value in found:
         # torch would create a tensor of floats from an empty list
-        is_integer = isinstance(value, list) and not value and (name in _MASK_OF or name.endswith("_mask"))
+        is_integer = isinstance(value, list) and not value and (name in MASK_OF or name.endswith("_mask"))
         try:
             is_tensor = KINDS[type(value)] is TENSOR
             sequences.append(value if is_tensor else torch.tensor(value, dtype=torch.int64 if is_integer else None))

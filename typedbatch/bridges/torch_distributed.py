@@ -20,6 +20,7 @@ from torch import Tensor
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.joined_meta import MetaRule
+from typedbatch._ops.widths import Widths
 from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, Sequences, Tree, is_masked, new_sequences
 from typedbatch._tree.lengths import require_bounded
 from typedbatch.batch import Batch
@@ -95,7 +96,14 @@ def broadcast(batch: B | None, src: int = 0, group: dist.ProcessGroup | None = N
     return result
 
 
-def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRule = "error") -> B:
+def all_gather(
+    batch: B,
+    group: dist.ProcessGroup | None = None,
+    *,
+    meta: MetaRule = "error",
+    widths: Widths = "error",
+    pad_token_id: int | None = None,
+) -> B:
     """Return the rows of all processes of the group, in the order of their ranks. All processes must call it.
 
     Args:
@@ -104,6 +112,9 @@ def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRu
         group: The processes, or None for all.
         meta: Rule for keys of the meta that differ between batches, as in :meth:`typedbatch.Batch.cat`: ``"error"``,
             ``"first"``, ``"drop"``, or functions by key.
+        widths: Treatment of fields whose second dimension differs, as in :meth:`typedbatch.Batch.cat`: ``"pad"`` pads
+            them to the widest, as rollouts of several processes need it.
+        pad_token_id: Id for padded positions.
 
     Returns:
         A new batch of the same class. Tensors are on the device of ``batch``, without gradients.
@@ -111,7 +122,7 @@ def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRu
     Raises:
         LeafError: ``batch`` is not a Batch. Only this process raises the error, and the other processes wait.
         StructureError: the batches, or their meta, cannot be concatenated. All processes raise the same error.
-        SettingError: ``torch.distributed`` is not initialized.
+        SettingError: ``torch.distributed`` is not initialized, or ids are padded without ``pad_token_id``.
     """
     _require_group()
     packed, buffers = _pack(batch)
@@ -129,7 +140,7 @@ def all_gather(batch: B, group: dist.ProcessGroup | None = None, *, meta: MetaRu
         for number, tensor in enumerate(received):
             gathered[number][buffer] = tensor
     batches: list[Any] = [_unpack(part, own) for part, own in zip(parts, gathered, strict=True)]
-    joined: B = Batch.cat(batches, meta=meta)
+    joined: B = Batch.cat(batches, meta=meta, widths=widths, pad_token_id=pad_token_id)
     return joined
 
 

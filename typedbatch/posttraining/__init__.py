@@ -1,7 +1,7 @@
 """Post-training of language models: records for each stage of a pipeline, protocols for its losses, token layouts."""
 
+from typedbatch._ops.widths import PER_TOKEN
 from typedbatch.posttraining.layouts import (
-    PER_TOKEN,
     LeftPadded,
     PackedRollouts,
     RaggedRollouts,
@@ -16,7 +16,9 @@ from typedbatch.posttraining.protocols import (
     ValueLossProtocol,
 )
 from typedbatch.posttraining.records import Distillation, Pairs, Prompts, Ready, Rollouts, Scored
-from typedbatch.posttraining.to_layout import Layout, to_layout
+from typedbatch.posttraining.to_layout import to_layout
+from typedbatch.posttraining.token_fields import Layout
+from typedbatch.posttraining.trimming import trim
 
 __all__ = [
     "PER_TOKEN",
@@ -38,6 +40,7 @@ __all__ = [
     "Tokens",
     "ValueLossProtocol",
     "to_layout",
+    "trim",
 ]
 
 

@@ -19,29 +19,11 @@ first two. Padded positions are 0 in fields of tokens, and ``pad_token_id`` in i
 
 from __future__ import annotations
 
-from typing import Final
-
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from typedbatch.ragged import Ragged
 from typedbatch.records import BatchRecord
-
-PER_TOKEN: Final = (
-    "response_mask",
-    "loss_mask",
-    "rollout_logp",
-    "old_logp",
-    "ref_logp",
-    "advantages",
-    "values",
-    "returns",
-    "is_weights",
-    "token_rewards",
-    "teacher_ids",
-    "teacher_logp",
-)
-"""Names of the fields that have a value for each token."""
 
 
 class Tokens(BatchRecord):

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.kinds import ARRAY, RAGGED, TENSOR, describe, kind_of, leading_shape, new_tree
+from typedbatch._ops.widths import PER_TOKEN
+from typedbatch._tree.kinds import describe, leading_shape, new_tree
 from typedbatch._tree.lengths import leaves, require_rows, require_tree
 from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.batch import Batch, cat
 from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean, under
 from typedbatch.posttraining.layouts import (
-    PER_TOKEN,
     LeftPadded,
     PackedRollouts,
     RaggedRollouts,
@@ -25,13 +25,13 @@ from typedbatch.posttraining.layouts import (
 )
 from typedbatch.posttraining.masks import flags_of, require_samples, require_unbroken, require_within
 from typedbatch.posttraining.records import Rollouts
+from typedbatch.posttraining.token_fields import Layout, layout_of, partition, shape_of_ids
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
 from typedbatch.records import fill_defaults
 from typedbatch.sequences import Side, as_lengths, cu_seqlens, pad, position_ids, unpad, whole_numbers
 from typedbatch.sequences import mask as mask_of
 
-Layout: TypeAlias = Literal["split", "left", "right", "ragged", "packed"]
 Flat: TypeAlias = "NDArray[np.bool_]"
 
 
@@ -93,7 +93,7 @@ def to_layout(
         batch: Rollouts in any of the layouts.
         layout: ``"split"``, ``"left"``, ``"right"``, ``"ragged"`` or ``"packed"``.
         pad_token_id: Id for padded positions. Not used by ``ragged`` and ``packed``, which have no padding.
-        per_token: Names of fields of tokens besides those of ``layouts.PER_TOKEN``.
+        per_token: Names of fields of tokens besides those of ``PER_TOKEN``.
         per_row: Names of fields with a value for each sample whose shape is like that of fields of tokens.
 
     Returns:
@@ -116,7 +116,7 @@ def to_layout(
         raise SettingError(f"the layout {layout!r} has padding; pass pad_token_id=, the id for padded positions")
     tree = require_tree(batch, "to_layout()")
     names = frozenset((*PER_TOKEN, *per_token)) - frozenset(per_row)
-    rows = _READERS[_layout_of(tree)](tree, names, frozenset(per_row))
+    rows = _READERS[layout_of(tree)](tree, names, frozenset(per_row))
     with under("tokens"):
         require_rows(rows.tokens, int(rows.lengths.sum()))
     for name, leaf in leaves(rows.others):
@@ -132,24 +132,6 @@ def to_layout(
     return out
 
 
-def _layout_of(tree: Any) -> Layout:
-    """Return the layout of a batch, recognized by its fields."""
-    fields = tree.__dict__
-    if kind_of(fields.get("tokens")) is RAGGED:
-        return "ragged"
-    if "cu_seqlens" in fields:
-        return "packed"
-    if "response_ids" in fields:
-        return "split"
-    if "input_ids" not in fields:
-        raise MissingFieldError(type(tree).__name__, "response_ids", fields)
-    present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
-    if of_response.shape != present.shape:
-        return "left"
-    padded_before_token = (present[:, 1:] & ~present[:, :-1]).any()
-    return "left" if padded_before_token else "right"
-
-
 # ---- from each layout ---------------------------------------------------------------------------------------------
 
 
@@ -157,10 +139,10 @@ def _from_split(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Ro
     before, present = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
     require_unbroken(before, "prompt_mask")
     require_unbroken(present, "response_mask", from_start=True)
-    _shape_of_ids(tree, "prompt_ids", before.shape)
-    _shape_of_ids(tree, "response_ids", present.shape)
+    shape_of_ids(tree, "prompt_ids", before.shape)
+    shape_of_ids(tree, "response_ids", present.shape)
     require_samples(present, len(before), "response_mask")
-    inner, others = _partition(tree, names, per_row, present.shape, ("prompt_ids", "prompt_mask", "response_ids"))
+    inner, others = partition(tree, names, per_row, present.shape, ("prompt_ids", "prompt_mask", "response_ids"))
     require_within(present, inner, "response_mask")
     prompts = unpad(Batch(input_ids=tree.__dict__["prompt_ids"]), before)
     responses = unpad(Batch({**inner, "input_ids": tree.__dict__["response_ids"]}), present)
@@ -181,14 +163,14 @@ def _from_split(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Ro
 def _from_left(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
     present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
     require_unbroken(present, "attention_mask")
-    _shape_of_ids(tree, "input_ids", present.shape)
+    shape_of_ids(tree, "input_ids", present.shape)
     require_samples(of_response, len(present), "response_mask")
     before = present.shape[1] - of_response.shape[1]
     if before < 0:
         raise StructureError(
             f"it is {list(of_response.shape)}, wider than input_ids, {list(present.shape)}", "response_mask"
         )
-    inner, others = _partition(tree, names, per_row, of_response.shape, ("input_ids", "attention_mask"))
+    inner, others = partition(tree, names, per_row, of_response.shape, ("input_ids", "attention_mask"))
     require_within(present[:, before:], inner, "attention_mask")
     # tokens before the first of the response belong to the prompt and have no values
     kept = present[:, before:] & np.logical_or.accumulate(of_response, 1)
@@ -202,8 +184,8 @@ def _from_left(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Row
 def _from_right(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
     present = flags_of(tree, "attention_mask")
     require_unbroken(present, "attention_mask")
-    _shape_of_ids(tree, "input_ids", present.shape)
-    inner, others = _partition(tree, names, per_row, present.shape, ("input_ids", "attention_mask"))
+    shape_of_ids(tree, "input_ids", present.shape)
+    inner, others = partition(tree, names, per_row, present.shape, ("input_ids", "attention_mask"))
     require_within(present, inner, "attention_mask")
     tokens = unpad(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), present)
     return Rows(tokens, present.sum(1), others)
@@ -219,55 +201,15 @@ def _from_ragged(tree: Any, _names: frozenset[str], _per_row: frozenset[str]) ->
 
 
 def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    tokens = _shape_of_ids(tree, "input_ids")
+    tokens = shape_of_ids(tree, "input_ids")
     ends = whole_numbers(tree.__dict__["cu_seqlens"], "cu_seqlens")
     if not len(ends) or ends[0] or (ends[1:] < ends[:-1]).any() or tokens[:1] != (ends[-1],):
         expected = f"must begin with 0, never decrease and end with the number of tokens, {list(tokens[:1])}"
         raise StructureError(f"{expected}, got {ends.tolist()}", "cu_seqlens")
     if tokens == (len(ends) - 1,):  # with as many tokens as samples, shapes do not tell them apart
         per_row = frozenset(tree.__dict__) - names
-    inner, others = _partition(tree, names, per_row, tokens, ("input_ids", "cu_seqlens", "position_ids"))
+    inner, others = partition(tree, names, per_row, tokens, ("input_ids", "cu_seqlens", "position_ids"))
     return Rows(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), np.diff(ends), others)
-
-
-def _shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Return the shape of a required field of ids, which must be that of their mask if it is given.
-
-    Raises:
-        MissingFieldError: the batch does not have it.
-        StructureError: it is neither an array nor a tensor, or has a different shape.
-    """
-    if name not in tree.__dict__:
-        raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
-    leaf = tree.__dict__[name]
-    if kind_of(leaf) not in (ARRAY, TENSOR):
-        raise StructureError(f"ids of tokens must be an array or a tensor, got {describe(leaf)}", name)
-    shape = leading_shape(leaf)
-    if wanted is not None and shape != wanted:
-        raise StructureError(f"it must have the shape of its mask, {list(wanted)}, got {list(shape)}", name)
-    return shape
-
-
-def _partition(
-    tree: Any, names: frozenset[str], per_row: frozenset[str], shape: tuple[int, ...], known: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of tokens and the fields with a value for each sample, without those in ``known``."""
-    inner: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for name, value in tree.__dict__.items():
-        fits = leading_shape(value)[: len(shape)] == shape
-        if name in known or (name in names and value is None):
-            continue
-        if name in names and not fits:
-            raise StructureError(f"a field of tokens must be {list(shape)}, got {list(leading_shape(value))}", name)
-        if name not in names and fits and name not in per_row:
-            raise StructureError(
-                f"may have a value for each token, as it is {list(leading_shape(value))}; name it in per_token=, or in "
-                "per_row= if it has one for each sample",
-                name,
-            )
-        (inner if name in names else others)[name] = value
-    return inner, others
 
 
 # ---- to each layout -----------------------------------------------------------------------------------------------

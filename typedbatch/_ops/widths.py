@@ -1,0 +1,180 @@
+"""Padding of batches to one width, as rollouts of several workers have different longest responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from typedbatch._ops.casting import fitted
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._ops.copying import shallow
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, Tree, blank, leading_shape
+from typedbatch.errors import SettingError, StructureError, did_you_mean, under
+
+Widths: TypeAlias = Literal["error", "pad"] | Mapping[str, Literal["left", "right"]]
+"""Treatment of a field whose second dimension differs between joined batches.
+
+It is an error, or the field is padded to the widest. A mapping does the same, and has the sides of fields that do not
+have the side of their names.
+"""
+
+MASK_OF: Final = {
+    "input_ids": "attention_mask",
+    "prompt_ids": "prompt_mask",
+    "response_ids": "response_mask",
+    "chosen_ids": "chosen_mask",
+    "rejected_ids": "rejected_mask",
+}
+"""Names of fields of token ids, with those of their masks."""
+PER_TOKEN: Final = (
+    "response_mask",
+    "loss_mask",
+    "rollout_logp",
+    "old_logp",
+    "ref_logp",
+    "advantages",
+    "values",
+    "returns",
+    "is_weights",
+    "token_rewards",
+    "teacher_ids",
+    "teacher_logp",
+)
+"""Names of the fields that have a value for each token."""
+_OF_PROMPTS: Final = frozenset({"prompt_ids", "prompt_mask"})
+_OF_OTHERS: Final = frozenset({*PER_TOKEN, *MASK_OF, *MASK_OF.values()}) - _OF_PROMPTS
+_EXPECTED: Final = "widths= must be 'error', 'pad' or a dict with the sides of fields, as {'scores': 'left'}"
+
+Part: TypeAlias = dict[str, Any]
+"""Fields of a batch that is joined."""
+
+
+def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: int | None, *, first: int) -> list[Any]:
+    """Return batches whose fields have the same sizes behind the first axes.
+
+    Of each field, the first axis is padded in which the batches differ. Fields of the prompts are padded on the left,
+    and others on the right; those of whole sequences, with an ``attention_mask``, are padded on the side on which the
+    mask has its padding. Ids are padded with ``pad_token_id`` and all else with zeros (``None`` for objects). Fields
+    that are padded are copied, the others shared.
+
+    Args:
+        batches: Batches or dicts.
+        widths: ``"pad"``, or the sides of fields by their dotted names.
+        pad_token_id: Id for padded positions; None where no ids are padded.
+        first: Number of axes that are left as they are.
+
+    Raises:
+        SettingError: ``widths`` is something else, names a field that does not exist, or ``pad_token_id`` is missing.
+        StructureError: The side of a field is unknown.
+    """
+    sides = widths if isinstance(widths, Mapping) else {}
+    if (widths != "pad" and not isinstance(widths, Mapping)) or not {*sides.values()} <= {"left", "right"}:
+        raise SettingError(f"{_EXPECTED}, got {widths!r}")
+    plain: Any = Tree.__plain__
+    given = [plain(one) if isinstance(one, Mapping) else one for one in batches]
+    out = [shallow(one) if isinstance(one, Tree) else one for one in given]
+    parts = [fields for one in out if isinstance(one, Tree) and (fields := one.__dict__)]
+    known = _pad_fields(parts, sides, pad_token_id, first, "")
+    if unknown := [name for name in sides if name not in known]:
+        raise SettingError(f"widths= names {unknown[0]!r}, which no batch has{did_you_mean(unknown[0], known)}")
+    return out
+
+
+def _pad_fields(
+    parts: Sequence[Part], sides: Mapping[str, str], pad_token_id: int | None, first: int, prefix: str
+) -> set[str]:
+    """Pad the fields of several batches in place, and return the dotted names of all fields."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    uneven = {name: found for name in names if (found := _uneven(name, parts, first)) is not None}
+    settled = {}
+    for name in uneven:
+        with under(name):
+            settled[name] = sides.get(f"{prefix}{name}") or _side_of(name, parts, uneven), _value_of(name, pad_token_id)
+    for name, (axis, widths) in uneven.items():
+        with under(name):
+            for part in parts:
+                if name in part and part[name].shape[axis] < max(widths):
+                    part[name] = _padded(part[name], axis, max(widths), *settled[name])
+    known = {f"{prefix}{name}" for name in names}
+    for name in names:
+        inner = [part[name].__dict__ for part in parts if isinstance(part.get(name), Tree) and part[name].__dict__]
+        with under(name):
+            known |= _pad_fields(inner, sides, pad_token_id, first, f"{prefix}{name}.") if inner else set()
+    return known
+
+
+def _uneven(name: str, parts: Sequence[Part], first: int) -> tuple[int, tuple[int, ...]] | None:
+    """Return the first axis in which a field differs between batches, and its sizes; None if there is none."""
+    leaves = [part[name] for part in parts if name in part]
+    if not all(map(_can_be_padded, leaves)):
+        return None
+    shapes = [tuple(leaf.shape[first:]) for leaf in leaves]
+    if len(set(map(len, shapes))) > 1:
+        return None
+    sizes = zip(*shapes, strict=True)
+    return next(((first + axis, found) for axis, found in enumerate(sizes) if len(set(found)) > 1), None)
+
+
+def _can_be_padded(leaf: Any) -> bool:
+    kind = KINDS[type(leaf)]
+    return kind is ARRAY or (kind is TENSOR and not leaf.is_nested and not leaf.is_sparse)
+
+
+def _side_of(name: str, parts: Sequence[Part], uneven: Mapping[str, tuple[int, tuple[int, ...]]]) -> str:
+    """Return the side on which a field is padded.
+
+    Raises:
+        StructureError: It is unknown.
+    """
+    if name in _OF_PROMPTS:
+        return "left"
+    if any("attention_mask" in part for part in parts):
+        return _side_of_sequences(name, parts)
+    if name in _OF_OTHERS or all(uneven[name] != uneven.get(other) for other in _OF_PROMPTS):
+        return "right"
+    if any(uneven[name] == uneven.get(other) for other in ("response_ids", "response_mask")):
+        raise StructureError(
+            f"it is as wide as both prompts and responses; widths={{{name!r}: 'right'}} says where it is padded"
+        )
+    return "left"
+
+
+def _side_of_sequences(name: str, parts: Sequence[Part]) -> str:
+    """Return the side of the padding of whole sequences.
+
+    Raises:
+        StructureError: No row has padding, or rows have it on both sides.
+    """
+    found = set()
+    for part in parts:
+        mask = np.asarray(leaf_to_numpy(part.get("attention_mask", np.zeros(1)))) != 0
+        if leading_shape(part.get("response_mask", mask)) != mask.shape:  # Only the layout "left" has it narrower.
+            found.add("left")
+        begins, ends = mask[..., 1:] & ~mask[..., :-1], mask[..., :-1] & ~mask[..., 1:]
+        found |= {side for side, there in (("left", begins), ("right", ends)) if there.any()}
+    if len(found) != 1:
+        why = "has padding on both sides" if found else "has no padding"
+        raise StructureError(f"attention_mask {why}; widths={{{name!r}: 'left'}} says where each field is padded")
+    return found.pop()
+
+
+def _value_of(name: str, pad_token_id: int | None) -> int:
+    if name not in MASK_OF and name != "ids":
+        return 0
+    if pad_token_id is None:
+        raise SettingError("it is padded; pass pad_token_id=, the id for padded positions")
+    return pad_token_id
+
+
+def _padded(leaf: Any, axis: int, width: int, side: str, value: int) -> Any:
+    before, size = (slice(None),) * axis, leaf.shape[axis]
+    kept, rest = slice(size), slice(size, None)
+    if side == "left":
+        kept, rest = slice(width - size, None), slice(width - size)
+    out = blank(leaf, (*leaf.shape[:axis], width, *leaf.shape[axis + 1 :]))
+    if value:
+        out[(*before, rest)] = fitted(leaf, np.asarray(value))
+    out[(*before, kept)] = leaf
+    return out
