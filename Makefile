@@ -44,12 +44,12 @@ $(VENV)/.rllib: $(VENV)/.dev tests/typing/share_packages.py
 	@$(BIN)/python tests/typing/share_packages.py $(VENV)/rllib
 	@touch $@
 
-# verl without most of what it needs to train, to test against; it finds all other packages in $(VENV)
+# verl, without most of what it needs to train, and TRL, to test against; they find all other packages in $(VENV)
 $(VENV)/.verl: $(VENV)/.dev tests/typing/share_packages.py
 	@rm -rf $(VENV)/verl
 	@$(BIN)/python -m venv --without-pip $(VENV)/verl
-	@$(PIP) --python $(VENV)/verl install --constraint $(CONSTRAINTS) ray transformers omegaconf
-	@$(PIP) --python $(VENV)/verl install --constraint $(CONSTRAINTS) --no-deps verl
+	@$(PIP) --python $(VENV)/verl install --constraint $(CONSTRAINTS) ray transformers omegaconf psutil
+	@$(PIP) --python $(VENV)/verl install --constraint $(CONSTRAINTS) --no-deps verl trl accelerate
 	@$(BIN)/python tests/typing/share_packages.py $(VENV)/verl
 	@touch $@
 
@@ -71,7 +71,7 @@ test: $(VENV)/.dev lint types
 check: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib $(VENV)/.verl lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/evidence/tianshou_overlay/test_other_stubs.py
-	$(VENV)/verl/bin/python -m pytest tests/with_verl \
+	$(VENV)/verl/bin/python -m pytest tests/with_verl tests/with_trl \
 		'tests/evidence/tianshou_overlay/test_other_stubs.py::test_a_stub_declares_what_is_there[verl/protocol.pyi]'
 
 lint: $(VENV)/.dev

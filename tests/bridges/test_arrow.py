@@ -11,13 +11,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import Float, Int
+from torch import Tensor
 from torch.distributions import Normal
 
 from tests.strategies import arrays, trees
-from typedbatch import Batch
+from typedbatch import Batch, BatchRecord, Ragged, objects
 from typedbatch._tree.lengths import leaves
-from typedbatch.bridges.arrow import from_arrow, to_arrow
-from typedbatch.errors import LeafError, NoLengthError, StructureError
+from typedbatch.bridges.arrow import from_arrow, read_parquet, to_arrow, write_parquet
+from typedbatch.errors import LeafError, NoLengthError, SchemaError, StructureError
 
 NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 TIMES = ("datetime64[s]", "datetime64[ms]", "datetime64[us]", "datetime64[ns]", "datetime64[D]", "timedelta64[s]")
@@ -382,3 +384,54 @@ def test_lists_and_arrays_of_different_lengths_are_lists():
 def test_masked_arrays_of_another_byte_order():
     masked = np.ma.array(np.array([1, 2], ">i4"), mask=[False, True])
     assert from_arrow(to_arrow(Batch(a=masked))).a.tolist() == [1, None]
+
+
+# ---- into a record ---------------------------------------------------------------------------------------------------
+
+
+class Turns(BatchRecord):
+    ids: Int[Tensor, "tokens"]
+
+
+class Kept(BatchRecord):
+    response_ids: Int[Tensor, "N R"]
+    rewards: Float[Tensor, "N"]
+    uid: np.ndarray[Any, np.dtype[np.object_]]
+    turns: Ragged[Turns]
+    old_logp: Float[Tensor, "N R"] | None = None
+    box: Float[np.ndarray[Any, Any], "N 2"]
+
+
+def kept() -> Kept:
+    turns = Ragged(Turns(ids=torch.arange(5)), [2, 3])
+    return Kept(
+        response_ids=torch.arange(6).reshape(2, 3),
+        rewards=torch.tensor([0.5, 1.0]),
+        uid=objects(["a", "b"]),
+        turns=turns,
+        box=np.ones((2, 2)),
+    )
+
+
+def test_a_record_says_what_was_a_tensor(tmp_path):
+    record = kept()
+    back = from_arrow(to_arrow(record), Kept)
+    write_parquet(record, tmp_path / "kept.parquet")
+    for one in (back, read_parquet(tmp_path / "kept.parquet", into=Kept)):
+        assert type(one) is Kept
+        assert one == record
+        assert [type(one.rewards), type(one.turns), type(one.turns.values)] == [Tensor, Ragged, Turns]
+        assert isinstance(one.turns.values.ids, Tensor)
+        assert isinstance(one.box, np.ndarray)
+    back.rewards[0] = 3.0  # The memory of a table is read-only; that of a tensor never is.
+    assert record.rewards[0] == 0.5
+
+
+def test_a_table_that_does_not_match_is_refused():
+    record = Batch(kept())
+    del record["rewards"]
+    with pytest.raises(SchemaError, match=r"batch\.rewards +missing"):
+        from_arrow(to_arrow(record), Kept)
+    wrong = to_arrow(kept()).set_column(3, "turns", pa.array(["a", "b"]))
+    with pytest.raises(LeafError, match="'turns': a Ragged needs a column of lists"):
+        from_arrow(wrong, into=Kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pytest
@@ -98,6 +98,25 @@ def test_in_a_loader(workers):
     assert pickle.loads(pickle.dumps(collate))(ROWS) == collate(ROWS)
 
 
+class Sampling(TypedDict):
+    temperature: float
+
+
+class Sampled(Rollouts):
+    meta: Sampling
+
+
+def test_meta_comes_with_the_call():
+    collate = CollateTokens(Sampled, **SIDES, pad_token_id=99)
+    rows = [{name: value for name, value in row.items() if name != "turns"} for row in ROWS]
+    assert collate(rows, meta={"temperature": 0.5}).meta == {"temperature": 0.5}
+    with pytest.raises(SchemaError, match=r"meta\.temperature"):
+        collate(rows, meta={})
+    with pytest.raises(SchemaError, match="meta"):
+        collate(rows)
+    assert CollateTokens(Batch, right=["x"])([{"x": [1]}], meta={"step": 3}).meta == {"step": 3}
+
+
 def test_what_the_record_does_not_declare():
     with pytest.raises(SchemaError, match="loss_mask"):
         CollateTokens(Rollouts, left=["prompt_ids"], right=["response_ids"], pad_token_id=0)(
@@ -111,6 +130,8 @@ def test_fields_of_the_same_tokens_have_as_many_in_each_row():
         CollateTokens(Rollouts, **SIDES, pad_token_id=99)(rows)
     with pytest.raises(StructureError, match="row 0: loss_mask has a number, but response_ids has 1 tokens"):
         CollateTokens(Rollouts, **SIDES, pad_token_id=99)([{**ROWS[0], "loss_mask": 1}])
+    with pytest.raises(StructureError, match="row 3: loss_mask has 2 tokens, but response_ids has 4 tokens"):
+        CollateTokens(Batch, **SIDES, pad_token_id=99)(rows)
     masked = CollateTokens(Batch, right=["input_ids", "attention_mask", "labels"], pad_token_id=0)
     with pytest.raises(StructureError, match="row 1: attention_mask has 2 tokens, but input_ids has 1 tokens"):
         masked(

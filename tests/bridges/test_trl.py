@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from typedbatch import Batch, objects
-from typedbatch.bridges.trl import from_trl, to_trl
+from typedbatch.bridges.trl import from_trl, pairs_from_trl, pairs_to_trl, to_trl
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, SchemaError, StructureError
-from typedbatch.posttraining import PolicyLossProtocol, Ready, SequenceProtocol
+from typedbatch.posttraining import Pairs, PolicyLossProtocol, Ready, SequenceProtocol
 
 LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
@@ -184,3 +185,76 @@ def test_what_trl_cannot_take():
         to_trl(Batch(batch, completion_ids=torch.zeros(2)))
     with pytest.raises(StructureError, match="different lengths"):
         to_trl(Batch(batch, uid=objects(["a"])))
+
+
+def test_tensors_come_first_then_lists_then_numbers():
+    batch = from_trl(inputs())
+    mixed = Batch(
+        {"uid": objects(["a", "b"]), **batch}, meta={"num_items_in_batch": np.int64(5), "lr": 0.5, "note": "x"}
+    )
+    given = to_trl(mixed)
+    assert [*given][-3:] == ["uid", "num_items_in_batch", "lr"]
+    assert given["num_items_in_batch"].dtype == torch.int64
+    assert to_trl(Batch(batch, meta={"n": torch.tensor(3)}))["n"].item() == 3
+
+
+@pytest.mark.parametrize("ratio", [[[0.5], [2.0]], [[0.5, 1.5, 1.0], [2.0, 1.0, 1.0]], [[0.5, 0.5, 1.0], [2.0] * 3]])
+def test_importance_ratios_come_back_as_they_were(ratio):
+    theirs = inputs(importance_sampling_ratio=torch.tensor(ratio))
+    assert torch.equal(to_trl(from_trl(theirs))["importance_sampling_ratio"], torch.tensor(ratio))
+
+
+# ---- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def pairs(prompts: list[int] = [1, 3], chosen: list[int] = [2, 1], rejected: list[int] = [1, 4], **more: Any) -> Pairs:
+    fields = {}
+    for name, sizes in (("prompt", prompts), ("chosen", chosen), ("rejected", rejected)):
+        mask = right(sizes).bool() if name != "prompt" else right(sizes).flip(1).bool()
+        fields |= {f"{name}_ids": torch.where(mask, torch.arange(mask.numel()).reshape(mask.shape) + 1, 99)}
+        fields |= {f"{name}_mask": mask}
+    return Pairs(**fields, **more)
+
+
+def test_pairs_are_two_halves():
+    given = pairs_to_trl(pairs(ref_chosen_logp=torch.ones(2)), pad_token_id=99)
+    assert given["input_ids"].tolist() == [
+        [3, 1, 2, 99, 99, 99, 99],
+        [4, 5, 6, 3, 99, 99, 99],
+        [3, 1, 99, 99, 99, 99, 99],
+        [4, 5, 6, 5, 6, 7, 8],
+    ]
+    assert given["completion_mask"].sum(1).tolist() == [2, 1, 1, 4]
+    assert given["attention_mask"].sum(1).tolist() == [3, 4, 2, 7]
+    assert [*given] == ["input_ids", "attention_mask", "completion_mask", "ref_chosen_logps"]
+
+
+SIZES = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(*[st.lists(st.integers(least, 4), min_size=n, max_size=n) for least in (0, 1, 1)])
+)
+
+
+@given(SIZES)
+def test_pairs_there_and_back(sizes):
+    if not any(sizes[0]):
+        return
+    batch = pairs(*sizes, ref_chosen_logp=torch.zeros(len(sizes[0])), ref_rejected_logp=torch.ones(len(sizes[0])))
+    assert pairs_from_trl(pairs_to_trl(batch, pad_token_id=99), pad_token_id=99) == batch
+
+
+def test_dicts_that_are_no_pairs_are_refused():
+    theirs = pairs_to_trl(pairs(), pad_token_id=99)
+    with pytest.raises(MissingFieldError, match="attention_mask"):
+        pairs_from_trl({"input_ids": theirs["input_ids"]}, pad_token_id=99)
+    with pytest.raises(StructureError, match="'input_ids': it has 3 rows, and pairs are two halves"):
+        pairs_from_trl({name: tensor[:3] for name, tensor in theirs.items()}, pad_token_id=99)
+    other = {**theirs, "input_ids": theirs["input_ids"].clone()}
+    other["input_ids"][3, 0] += 1
+    with pytest.raises(StructureError, match="the two halves of pair 1 have different prompts"):
+        pairs_from_trl(other, pad_token_id=99)
+    empty = {**theirs, "completion_mask": theirs["completion_mask"].clone()}
+    empty["completion_mask"][1] = 0
+    with pytest.raises(StructureError, match="different prompts|has no token"):
+        pairs_from_trl(empty, pad_token_id=99)
+    with pytest.raises(SchemaError, match="chosen_mask"):
+        pairs_to_trl(Batch(prompt_ids=torch.ones(1, 1)), pad_token_id=99)

@@ -6,18 +6,21 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import TypeForm
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.depth import require_depth
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch._tree.lengths import equal_rows, require_bounded
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
+from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
 from typedbatch.errors import (
     LeafError,
@@ -31,7 +34,9 @@ from typedbatch.errors import (
 from typedbatch.files.atomic import atomic_write
 from typedbatch.files.jsonable import plain
 from typedbatch.ragged import Ragged
+from typedbatch.schema import schema_of
 
+T = TypeVar("T")
 _META: Final = b"typedbatch.meta"
 """Key of a batch's meta, as JSON, in the metadata of a table."""
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, TypeError, OverflowError)
@@ -69,15 +74,26 @@ def to_arrow(batch: Any, *, lists: bool = False) -> pa.Table:
     return table.replace_schema_metadata({_META: json.dumps(meta)}) if meta else table
 
 
-def from_arrow(table: pa.Table, *, ragged: Sequence[str] = ()) -> Batch:
+@overload
+def from_arrow(table: pa.Table, into: None = None, *, ragged: Sequence[str] = ()) -> Batch: ...
+@overload
+def from_arrow(table: pa.Table, into: TypeForm[T], *, ragged: Sequence[str] = ()) -> T: ...
+@overload  # for jedi, which does not support TypeForm; checkers never reach this one
+def from_arrow(table: pa.Table, into: type[T], *, ragged: Sequence[str] = ()) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = ()) -> Any:
     """Convert a table to a batch with one field per column, on the memory of the table, which is read-only.
 
     Structs become nested batches. Tensors and lists of a fixed size become arrays. Everything else that is not a
     number, such as text and other lists, becomes an object array. Columns in several chunks, booleans and object arrays
     are copied. Nulls become NaN in floats, NaT in times, and ``None`` in an object array otherwise.
 
+    A table does not say what was a tensor or a ``Ragged``. A record or protocol in ``into`` does: its tensors are
+    copied, as the memory of a table is read-only.
+
     Args:
         table: The table.
+        into: Record or protocol that the batch must match, or None for a Batch of arrays without a check. Declared
+            tensors become tensors, and columns that it declares as a ``Ragged`` become one.
         ragged: Names of columns of lists that become a ``Ragged``, on the memory of the table. Lists of structs get the
             fields of the struct. Other lists get one field with the name of the column.
 
@@ -86,9 +102,14 @@ def from_arrow(table: pa.Table, *, ragged: Sequence[str] = ()) -> Batch:
         MissingFieldError: the table lacks a column in ``ragged``.
         StructureError: a struct is null in some rows, the type of a column is not supported, two columns have the same
             name, a name is not Unicode, or structs are nested more than 100 deep.
+        SchemaError: the batch does not match ``into``.
     """
     if not isinstance(table, pa.Table):
         raise LeafError(f"from_arrow() takes an Arrow Table, got {describe(table)}")
+    if into is not None:
+        declared = {field.name for field in schema_of(into).fields if RAGGED in (field.kinds or ())}
+        batch = from_arrow(table, ragged=[*{*ragged, *declared.intersection(table.schema.names)}])
+        return convert(deepcopy(batch), into)
     require_depth(table.schema, _parts)
     names = _names(table.schema)
     if missing := [name for name in ragged if name not in names]:
@@ -124,21 +145,29 @@ def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> N
             raise SettingError(f"Parquet refuses {options}: {error}" if options else f"Parquet: {error}") from error
 
 
-def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None) -> Batch:
+@overload
+def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None, *, into: None = None) -> Batch: ...
+@overload
+def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None, *, into: TypeForm[T]) -> T: ...
+@overload  # for jedi, as above
+def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None, *, into: type[T]) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None, *, into: Any = None) -> Any:
     """Read a Parquet file as a batch; see :func:`from_arrow`.
 
     Args:
         path: Path of the file.
         columns: Names of the columns to read, or None for all.
+        into: Record or protocol that the batch must match, or None for a Batch of arrays without a check.
 
     Raises:
         StorageError: the file cannot be read.
+        SchemaError: the batch does not match ``into``.
     """
     try:
         table = pq.read_table(path, columns=columns, partitioning=None)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
-    return from_arrow(table)
+    return from_arrow(table, into)
 
 
 def _columns(tree: Tree, rows: int, lists: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 
 from typedbatch._declaration import number_fields, object_fields
 from typedbatch._ops.from_rows import columns_of, fields_of_rows, lists_to_arrays
-from typedbatch._ops.widths import MASK_OF
+from typedbatch._ops.widths import MASK_OF, PER_TOKEN
 from typedbatch._tree.kinds import KINDS, TENSOR, describe
 from typedbatch._tree.lengths import require_at_least
 from typedbatch._validation.validate import extend
@@ -33,7 +33,8 @@ class CollateTokens(Generic[B]):
     ``..._mask`` become bools. ``input_ids``, ``prompt_ids``, ``response_ids``, ``chosen_ids`` and ``rejected_ids`` are
     padded with ``pad_token_id`` and get a mask of the tokens, unless the rows have one. In each row, fields must have
     the same number of tokens if ``into`` declares them with the same name for the dimension of tokens, as in ``"N R"``.
-    The same is true for ids and their mask.
+    The same is true for ids and their mask, and without declarations for ``response_ids`` and ``loss_mask`` and the
+    like (``typedbatch.posttraining.PER_TOKEN``).
 
     The other fields are columns as in :meth:`~typedbatch.Batch.from_rows`: numbers and arrays of one shape become a
     tensor, text and lists become objects. Python floats get torch's default dtype. All data is copied.
@@ -86,8 +87,12 @@ class CollateTokens(Generic[B]):
                     f"{first!r} and {apart[0]!r} have the same tokens, so they must be padded on the same side"
                 )
 
-    def __call__(self, rows: Iterable[Mapping[str, Any] | Batch]) -> B:
+    def __call__(self, rows: Iterable[Mapping[str, Any] | Batch], *, meta: Mapping[str, Any] | None = None) -> B:
         """Collate rows to a batch.
+
+        Args:
+            rows: Rows, as dicts or as rows of a batch.
+            meta: Meta of the batch, which is not copied further than one level.
 
         Raises:
             LeafError: a row is not a dict or Batch, or a field of tokens is not a list, array or tensor.
@@ -123,7 +128,7 @@ class CollateTokens(Generic[B]):
                 values: dict[str, Any] = ragged.values.__dict__
                 values.update({field: as_bools(values[field], field) for field in values if field.endswith("_mask")})
                 columns[name] = ragged
-        batch: Any = Batch(columns)
+        batch: Any = Batch(columns, meta=meta)
         return batch if issubclass(Batch, self.into) else extend(batch, self.into)
 
     def _pad(self, name: str, side: Side, sequences: list[Any], columns: dict[str, Any]) -> None:
@@ -139,13 +144,16 @@ class CollateTokens(Generic[B]):
 def _fields_of_same_tokens(into: type, padded: Collection[str]) -> list[list[str]]:
     """Return groups of padded fields that have the same tokens.
 
-    These are fields with the same name for the second dimension, or ids and their mask.
+    These are fields with the same name for the second dimension, ids and their mask, and responses with the fields of
+    ``PER_TOKEN`` where ``into`` declares neither.
     """
     groups: dict[str, list[str]] = {}
     for field in schema_of(into).fields:
         tokens = {option.shape.dims[1] for option in field.options if len(option.shape.dims) > 1}
         if field.name in padded and len(tokens) == 1 and (dim := tokens.pop()).sort is Sort.NAMED:
             groups.setdefault(dim.text, []).append(field.name)
+    if "response_ids" in padded and not any("response_ids" in group for group in groups.values()):
+        groups["response_ids"] = [name for name in ("response_ids", *PER_TOKEN) if name in padded]
     masked = [[name, mask] for name, mask in MASK_OF.items() if name in padded and mask in padded]
     return [*groups.values(), *masked]
 

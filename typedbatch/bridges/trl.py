@@ -1,10 +1,11 @@
-"""Conversion of the dict that TRL's ``GRPOTrainer`` passes from generation to the loss. TRL itself is not imported."""
+"""Conversion of the dicts that TRL's ``GRPOTrainer`` and ``DPOTrainer`` pass to their losses. TRL is not imported."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, overload
 
+import numpy as np
 import torch
 from typing_extensions import TypeForm
 
@@ -13,9 +14,10 @@ from typedbatch._tree.kinds import KINDS, MAPPING, TENSOR, describe, is_objects,
 from typedbatch._tree.lengths import equal_rows, require_bounded
 from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._validation.validate import extend
-from typedbatch.batch import Batch
+from typedbatch.batch import Batch, cat
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, StructureError, under
 from typedbatch.naming import rename
+from typedbatch.posttraining import Pairs, to_layout, trim
 from typedbatch.posttraining.masks import as_bools
 
 T = TypeVar("T")
@@ -84,10 +86,11 @@ def to_trl(batch: Any) -> dict[str, Any]:
     """Convert a batch to the dict that ``GRPOTrainer`` passes to its loss.
 
     This is the inverse of :func:`from_trl`: the batch has the names of ``typedbatch.posttraining``. Masks become int64.
-    Advantages become ``(N,)`` if they are equal at all tokens of each completion. ``loss_mask`` becomes a ``tool_mask``
-    if it differs from the mask of the completion. Other tensors are shared, arrays become tensors on the same memory,
-    and columns of objects become lists. Numbers in the meta become tensors without dimensions. The rest of the meta,
-    ``None`` and reserved fields are left out.
+    Advantages become ``(N,)`` if they are equal at all tokens of each completion, and importance ratios ``(N, 1)`` if
+    they are 0 elsewhere too. ``loss_mask`` becomes a ``tool_mask`` if it differs from the mask of the completion. Other
+    tensors are shared, arrays become tensors on the same memory, and columns of objects become lists. Numbers in the
+    meta become tensors without dimensions. The rest of the meta, ``None`` and reserved fields are left out. Tensors
+    come first, then lists, then the numbers, because TRL takes the number of rows from the first value.
 
     Args:
         batch: Rollouts in the layout ``split``.
@@ -115,20 +118,22 @@ def to_trl(batch: Any) -> dict[str, Any]:
     columns["response_mask"] = present.long()
     if "prompt_mask" in columns:
         columns["prompt_mask"] = as_bools(columns["prompt_mask"], "prompt_mask").long()
-    advantages: Any = columns.get("advantages")
-    if KINDS[type(advantages)] is TENSOR and advantages.shape == present.shape and present.shape[1]:
-        first = advantages.gather(1, present.int().argmax(1, keepdim=True))
-        if not bool((present & (advantages != first)).any()):  # equal at all tokens of each sample, and 0 without any
-            columns["advantages"] = torch.where(present.any(1), first[:, 0], torch.zeros_like(first[:, 0]))
+    for name in _PER_SAMPLE:
+        if name in columns:
+            columns[name] = _once_per_sample(columns[name], present, name)
     inputs: dict[str, Any] = dict(rename(rows, "trl").__dict__)
     for name, value in inputs.items():
         if is_objects(value):
             inputs[name] = value.tolist()
         elif KINDS[type(value)] is not TENSOR:
             raise LeafError(f"TRL takes tensors and lists, got {describe(value)}", name)
+    inputs = dict(
+        sorted(inputs.items(), key=lambda item: isinstance(item[1], list))
+    )  # TRL counts the first one's rows.
     for name, value in meta_of(tree).items():
-        if type(value) in (int, float):
-            inputs.setdefault(name, torch.tensor(value, device=present.device))
+        number = value.item() if isinstance(value, (np.generic, torch.Tensor)) and not value.shape else value
+        if type(number) in (int, float):
+            inputs.setdefault(name, torch.tensor(number, device=present.device))
     return inputs
 
 
@@ -144,3 +149,98 @@ def _repeat_per_token(values: Any, present: Any) -> Any:
             f"must be {[rows]}, or {list(present.shape)} like completion_mask, got {list(values.shape)}"
         )
     return torch.where(present, values.reshape(rows, 1), torch.zeros_like(values[:1]).reshape(-1, 1))
+
+
+def _once_per_sample(values: Any, present: Any, name: str) -> Any:
+    """Return the number of each sample if it is the same at all of its tokens; the inverse of _repeat_per_token.
+
+    Ratios become (N, 1), as TRL has them: its loss "vespo" adds up the logarithms of each row.
+    """
+    if KINDS[type(values)] is not TENSOR or values.shape != present.shape or not present.shape[1]:
+        return values
+    first = values.gather(1, present.int().argmax(1, keepdim=True))
+    elsewhere = values if name == "is_weights" else torch.zeros_like(values)  # TRL has 1 there if they are per token.
+    if bool(((present & (values != first)) | (~present & (elsewhere != 0))).any()):
+        return values
+    once = torch.where(present.any(1, keepdim=True), first, torch.zeros_like(first))
+    return once if name == "is_weights" else once[:, 0]
+
+
+@overload
+def pairs_from_trl(inputs: Mapping[str, Any], *, pad_token_id: int) -> Pairs: ...
+@overload
+def pairs_from_trl(inputs: Mapping[str, Any], into: TypeForm[T], *, pad_token_id: int) -> T: ...
+@overload  # for jedi, as above
+def pairs_from_trl(inputs: Mapping[str, Any], into: type[T], *, pad_token_id: int) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+def pairs_from_trl(inputs: Mapping[str, Any], into: Any = Pairs, *, pad_token_id: int) -> Any:
+    """Convert the dict that ``DPOTrainer`` passes to its loss to pairs.
+
+    The dict has the better halves of all pairs and then the worse ones, each with its prompt. Tokens are copied.
+
+    Args:
+        inputs: Tensors by the names of TRL (1.16).
+        into: A record or protocol that the batch must match.
+        pad_token_id: Id for padded positions.
+
+    Raises:
+        MissingFieldError: ``input_ids``, ``attention_mask`` or ``completion_mask`` is missing.
+        StructureError: the number of rows is odd, the two halves have different prompts, as with TRL's truncation mode
+            ``"keep_end"``, a completion has no token, or a mask is not one of a row padded on the right.
+        SchemaError: the batch does not match ``into``.
+    """
+    names = ("input_ids", "attention_mask", "completion_mask")
+    if missing := [name for name in names if name not in inputs]:
+        raise MissingFieldError("pairs_from_trl()", missing[0], inputs)
+    ids, present, of_completion = (
+        inputs[name] if name == "input_ids" else as_bools(inputs[name], name) for name in names
+    )
+    if len(ids) % 2:
+        raise StructureError(f"it has {len(ids)} rows, and pairs are two halves of one length", "input_ids")
+    whole = Batch(input_ids=ids, attention_mask=present, response_mask=of_completion)
+    rows = to_layout(whole, "split", pad_token_id=pad_token_id)
+    half = len(ids) // 2
+    chosen, rejected = rows[:half], rows[half:]
+    differ = (chosen.prompt_ids != rejected.prompt_ids) | (chosen.prompt_mask != rejected.prompt_mask)
+    if bool(differ.any()):
+        row = int(differ.any(1).nonzero()[0])
+        raise StructureError(f"the two halves of pair {row} have different prompts", "input_ids")
+    if not bool(rows.response_mask.any(1).all()):
+        row = int((~rows.response_mask.any(1)).nonzero()[0]) % half
+        raise StructureError(f"a completion of pair {row} has no token; leave the pair out", "completion_mask")
+    fields = {"prompt_ids": chosen.prompt_ids, "prompt_mask": chosen.prompt_mask}
+    for name, part in (("chosen", trim(chosen)), ("rejected", trim(rejected))):
+        fields |= {f"{name}_ids": part.response_ids, f"{name}_mask": part.response_mask}
+        if (logps := inputs.get(f"ref_{name}_logps")) is not None:
+            fields[f"ref_{name}_logp"] = logps
+    return extend(Batch(fields), into)
+
+
+def pairs_to_trl(batch: Any, *, pad_token_id: int) -> dict[str, Any]:
+    """Convert pairs to the dict that ``DPOTrainer`` passes to its loss, as for a collator that returns ``Pairs``.
+
+    Other fields are left out, because TRL passes all that is in the dict to the model. Tokens are copied.
+
+    Args:
+        batch: Pairs.
+        pad_token_id: Id for padded positions.
+
+    Raises:
+        SchemaError: ``batch`` is not a ``Pairs``.
+        StructureError: a mask has a gap.
+    """
+    pairs = extend(batch, Pairs)
+    halves = [
+        Batch(prompt_ids=pairs.prompt_ids, prompt_mask=pairs.prompt_mask, response_ids=ids, response_mask=mask)
+        for ids, mask in ((pairs.chosen_ids, pairs.chosen_mask), (pairs.rejected_ids, pairs.rejected_mask))
+    ]
+    rows = to_layout(cat(halves, widths="pad", pad_token_id=pad_token_id), "right", pad_token_id=pad_token_id)
+    inputs: dict[str, Any] = {
+        "input_ids": rows.input_ids,
+        "attention_mask": rows.attention_mask.long(),
+        "completion_mask": rows.response_mask.long(),
+    }
+    if pairs.ref_chosen_logp is not None:
+        inputs["ref_chosen_logps"] = pairs.ref_chosen_logp
+    if pairs.ref_rejected_logp is not None:
+        inputs["ref_rejected_logps"] = pairs.ref_rejected_logp
+    return inputs
