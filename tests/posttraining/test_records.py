@@ -8,6 +8,11 @@ import torch
 from typedbatch import Batch, conforms, errors, extend, objects, posttraining, validate
 from typedbatch.naming import rename
 from typedbatch.posttraining import (
+    HasRefLogp,
+    HasRolloutLogp,
+    HasValues,
+    PackedLossProtocol,
+    PairLossProtocol,
     Pairs,
     PolicyLossProtocol,
     Prompts,
@@ -18,6 +23,7 @@ from typedbatch.posttraining import (
     Scored,
     SequenceProtocol,
     ValueLossProtocol,
+    to_layout,
 )
 from typedbatch.records import BatchRecord
 from typedbatch.testing import example
@@ -114,3 +120,28 @@ def test_from_one_project_to_another():
 def test_names_refused(arguments, error, text):
     with pytest.raises(error, match=text):
         rename(Batch(response_mask=[[1]]), **arguments)
+
+
+def test_what_is_optional_can_be_required():
+    ready = example(Ready)
+    ready.rollout_logp = ready.ref_logp = None
+
+    class Both(HasRefLogp, HasRolloutLogp):
+        pass
+
+    with pytest.raises(errors.SchemaError, match=r"(?s)batch is not a Both \(2 problems\).*rollout_logp.*ref_logp"):
+        extend(ready, Both)
+    both = extend(ready, Both, rollout_logp=ready.old_logp, ref_logp=ready.old_logp)
+    assert isinstance(both, Ready)
+    assert conforms(both, ReferenceProtocol)
+    with pytest.raises(errors.SchemaError, match=r"HasValues \(2 problems\)"):
+        extend(Batch(ready, values=None, returns=None), HasValues)
+
+
+def test_losses_of_other_layouts_say_what_they_read():
+    ready = example(Ready)
+    assert conforms(to_layout(ready, "packed"), PackedLossProtocol)
+    assert not conforms(to_layout(Batch(example(Rollouts)), "packed"), PackedLossProtocol)
+    pairs = example(Pairs)
+    pairs.ref_chosen_logp = None
+    assert not conforms(pairs, PairLossProtocol)

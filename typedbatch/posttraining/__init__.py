@@ -9,13 +9,25 @@ from typedbatch.posttraining.layouts import (
     Tokens,
 )
 from typedbatch.posttraining.protocols import (
+    PackedLossProtocol,
+    PairLossProtocol,
     PolicyLossProtocol,
     ReferenceProtocol,
     RewardProtocol,
     SequenceProtocol,
     ValueLossProtocol,
 )
-from typedbatch.posttraining.records import Distillation, Pairs, Prompts, Ready, Rollouts, Scored
+from typedbatch.posttraining.records import (
+    Distillation,
+    HasRefLogp,
+    HasRolloutLogp,
+    HasValues,
+    Pairs,
+    Prompts,
+    Ready,
+    Rollouts,
+    Scored,
+)
 from typedbatch.posttraining.to_layout import to_layout
 from typedbatch.posttraining.token_fields import Layout
 from typedbatch.posttraining.trimming import trim
@@ -23,9 +35,14 @@ from typedbatch.posttraining.trimming import trim
 __all__ = [
     "PER_TOKEN",
     "Distillation",
+    "HasRefLogp",
+    "HasRolloutLogp",
+    "HasValues",
     "Layout",
     "LeftPadded",
+    "PackedLossProtocol",
     "PackedRollouts",
+    "PairLossProtocol",
     "Pairs",
     "PolicyLossProtocol",
     "Prompts",

@@ -6,13 +6,18 @@ Few of them inherit from each other, because the stages after a rollout come in 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Annotated, Protocol, TypeAlias
 
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from typedbatch._gradient import NoGradient
 from typedbatch.posttraining.records import FixedPerToken, Ids, Mask, Objects, PerToken, Row
 from typedbatch.protocols import BatchProtocol
+from typedbatch.rules import Finite
+
+PackedPerToken: TypeAlias = Annotated[Float[Tensor, "tokens"], Finite, NoGradient]
+FixedRow: TypeAlias = Annotated[Row, Finite, NoGradient]
 
 
 class SequenceProtocol(BatchProtocol, Protocol):
@@ -105,4 +110,52 @@ class ValueLossProtocol(BatchProtocol, Protocol):
     @property
     def loss_mask(self) -> Mask:
         """True where a token counts in the loss."""
+        ...
+
+
+class PackedLossProtocol(BatchProtocol, Protocol):
+    """Fields that a policy loss over the layout ``packed`` reads."""
+
+    @property
+    def old_logp(self) -> PackedPerToken:
+        """Log-probability of each token under the trainer's weights before the first update."""
+        ...
+
+    @property
+    def advantages(self) -> PackedPerToken:
+        """Advantage of each token."""
+        ...
+
+    @property
+    def loss_mask(self) -> Bool[Tensor, "tokens"]:
+        """True where a token counts in the loss."""
+        ...
+
+    @property
+    def cu_seqlens(self) -> Int[Tensor, "ends"]:
+        """Start of each sequence, and the number of tokens at the end."""
+        ...
+
+
+class PairLossProtocol(BatchProtocol, Protocol):
+    """Fields that the loss of DPO reads, besides the log-probabilities under the model."""
+
+    @property
+    def chosen_mask(self) -> Bool[Tensor, "N C"]:
+        """True where there is a token of the better response."""
+        ...
+
+    @property
+    def rejected_mask(self) -> Bool[Tensor, "N D"]:
+        """True where there is a token of the worse response."""
+        ...
+
+    @property
+    def ref_chosen_logp(self) -> FixedRow:
+        """Log-probability of the whole better response under the reference model."""
+        ...
+
+    @property
+    def ref_rejected_logp(self) -> FixedRow:
+        """Log-probability of the whole worse response under the reference model."""
         ...

@@ -81,6 +81,33 @@ class Ready(Scored):
     """Importance weight of each token, for samples from older weights or a different engine."""
 
 
+class HasRolloutLogp(Rollouts):
+    """Rollouts in which the log-probabilities of the sampler are required.
+
+    A subclass of several such records requires all: ``class Sampled(HasRefLogp, HasRolloutLogp)``. In a class of your
+    own, checkers would refuse a field that is optional in its base class and required here.
+    """
+
+    rollout_logp: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    """Log-probability of each token under the sampler that drew it, in nats."""
+
+
+class HasRefLogp(Ready):
+    """Batches ready for a loss in which the log-probabilities of the reference model are required."""
+
+    ref_logp: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    """Log-probability of each token under the reference model, in nats."""
+
+
+class HasValues(Ready):
+    """Batches ready for a loss in which the fields of a critic are required."""
+
+    values: PerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    """Predicted values of the critic."""
+    returns: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    """Value targets for the critic."""
+
+
 class Pairs(BatchRecord):
     """A better and a worse response to each prompt, for DPO and reward models. The two are padded independently."""
 

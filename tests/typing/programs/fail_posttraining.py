@@ -9,6 +9,9 @@ from typing_extensions import override
 
 from typedbatch.posttraining import (
     LeftPadded,
+    PackedLossProtocol,
+    PairLossProtocol,
+    Pairs,
     PolicyLossProtocol,
     Prompts,
     Ready,
@@ -54,6 +57,14 @@ def penalty(batch: ReferenceProtocol) -> Tensor:
     return ref_logp
 
 
+def packed_loss(batch: PackedLossProtocol) -> Tensor:
+    return batch.response_ids  # E: packed-has-no-rows: response_ids
+
+
+def pair_loss(batch: PairLossProtocol) -> Tensor:
+    return batch.chosen_ref_logp  # E: misspelt-pair: chosen_ref_logp
+
+
 def value_loss(batch: ValueLossProtocol) -> Tensor:
     return batch.values() - batch.returns  # E: a-field-is-not-called
 
@@ -62,7 +73,7 @@ def tempered(batch: LossInputs) -> float:
     return batch.meta["temprature"]  # E: misspelt-key: temprature
 
 
-def too_early(prompts: Prompts, rollouts: Rollouts, scored: Scored, ready: Ready) -> None:
+def too_early(prompts: Prompts, rollouts: Rollouts, scored: Scored, ready: Ready, pairs: Pairs) -> None:
     sequence(prompts)  # E: prompts-have-no-responses
     baseline(rollouts)  # E: rollouts-have-no-rewards
     policy_loss(scored)  # E: scored-has-no-advantages
@@ -70,6 +81,8 @@ def too_early(prompts: Prompts, rollouts: Rollouts, scored: Scored, ready: Ready
     policy_loss(chunk(scored, 2)[0])  # E: part-has-no-advantages
     penalty(ready)  # E: reference-may-be-absent
     value_loss(ready)  # E: values-may-be-absent
+    packed_loss(to_layout(ready, "packed"))  # E: packed-fields-may-be-absent
+    pair_loss(pairs)  # E: pairs-of-no-reference
     print(rollouts.rewards)  # E: field-of-a-later-stage: rewards
     ready.ref_logp.mean()  # E: optional-field: mean
 

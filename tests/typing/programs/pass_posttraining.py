@@ -9,8 +9,14 @@ from typing_extensions import assert_type, override
 
 from typedbatch import Batch, Ragged, cat, checked, extend, validate
 from typedbatch.posttraining import (
+    HasRefLogp,
+    HasRolloutLogp,
+    HasValues,
     LeftPadded,
+    PackedLossProtocol,
     PackedRollouts,
+    PairLossProtocol,
+    Pairs,
     PolicyLossProtocol,
     Prompts,
     RaggedRollouts,
@@ -24,6 +30,7 @@ from typedbatch.posttraining import (
     Tokens,
     ValueLossProtocol,
     to_layout,
+    trim,
 )
 from typedbatch.rows import balance, chunk, groups, pad_rows, project, repeat, restore, union
 
@@ -121,3 +128,33 @@ def rows(scored: Scored, ready: Ready) -> Ready:
     for minibatch in ready.split(128):
         policy_loss(minibatch)
     return restore([ready[part] for part in parts], parts)
+
+
+class Required(HasValues, HasRefLogp, HasRolloutLogp):
+    meta: Sampling
+
+
+def required(batch: Required, ready: Ready) -> None:
+    assert_type(batch.meta["temperature"], float)
+    for tensor in (batch.rollout_logp, batch.ref_logp, batch.values, batch.returns, batch.old_logp):
+        whole: Tensor = tensor
+        print(whole.mean())
+    penalty(batch)
+    assert_type(trim(batch), Required)
+    assert_type(cat([batch, batch], widths="pad", pad_token_id=0), Required)
+    assert_type(validate(ready, HasRefLogp), HasRefLogp)
+
+
+def packed_loss(batch: PackedLossProtocol) -> Tensor:
+    loss: Tensor = batch.old_logp * batch.advantages * batch.loss_mask
+    return loss
+
+
+def pair_loss(batch: PairLossProtocol) -> Tensor:
+    loss: Tensor = batch.ref_chosen_logp - batch.ref_rejected_logp
+    return loss
+
+
+def to_losses(ready: Ready, pairs: Pairs) -> None:
+    packed_loss(validate(to_layout(ready, "packed"), PackedLossProtocol))
+    pair_loss(validate(pairs, PairLossProtocol))
