@@ -18,6 +18,7 @@ from typedbatch._ops.display import Display
 from typedbatch._ops.fast_assign import written_directly
 from typedbatch._ops.from_rows import MissingInRows, from_rows
 from typedbatch._ops.joined_meta import MetaRule
+from typedbatch._ops.nulls import WithNulls
 from typedbatch._ops.numpy_functions import NumpyProtocols
 from typedbatch._ops.widths import Widths, same_widths
 from typedbatch._tree.kinds import BATCH, Tree, describe, kind_of
@@ -36,7 +37,7 @@ J = TypeVar("J", bound="BatchProtocol")  # The class of batches that are joined.
 C = TypeVar("C", bound="BatchProtocol", default="Batch")  # The same with dicts among them; dicts alone give a Batch.
 
 
-class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyright: ignore[reportIncompatibleMethodOverride]  # meta may be set
+class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields):  # pyright: ignore[reportIncompatibleMethodOverride]  # meta may be set
     """Named arrays, tensors and objects, possibly nested, that are indexed, converted and combined together.
 
     ``batch.obs`` and ``batch["obs"]`` read a field, ``batch[i]`` takes rows of every field. Iteration is over rows,
@@ -559,31 +560,6 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, Display, OpenFields):  # pyrig
             return result
         conversion.adopt(self, result)
         return self
-
-    # ---- nulls ----------------------------------------------------------------------------------------------------
-
-    def isnull(self) -> Batch:
-        """Return a Batch of arrays and tensors of bools that are true where a value is ``None``, NaN, NaT or masked."""
-        return conversion.map_leaves(self, nulls.is_null)
-
-    def hasnull(self) -> bool:
-        """Return True if any value is ``None``, NaN, NaT or masked."""
-        return nulls.has_null(self)
-
-    def dropnull(self: B) -> B:
-        """Return the rows in which no field has a null; every field keeps its other dimensions.
-
-        An object array of numbers beside ``None`` becomes numeric.
-
-        Raises:
-            StructureError: The fields have different lengths.
-            NoLengthError: A field is a scalar.
-        """
-        return nulls.drop_null(self)
-
-    def replace_empty_batches_by_none(self) -> None:
-        """Replace reserved fields (``Batch()``) by ``None``, at every depth, in place."""
-        nulls.reserved_to_none(self)
 
     # ---- equality, copies, display --------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
@@ -233,9 +233,9 @@ def mask_matches(mask: str, length: str, /) -> Any:
     """
 
     def holds(tokens: Any, lengths: Any) -> Any:
-        return _flat(tokens).sum(1) == _flat(lengths)[:, 0]
+        return flat(tokens).sum(1) == flat(lengths)[:, 0]
 
-    return _of_fields(f"each row of {mask} has {length} tokens", holds, mask, length)
+    return of_fields(f"each row of {mask} has {length} tokens", holds, mask, length)
 
 
 def has_counted_token(mask: str, /, *, each_row: bool = False) -> Any:
@@ -251,10 +251,10 @@ def has_counted_token(mask: str, /, *, each_row: bool = False) -> Any:
     """
 
     def holds(tokens: Any) -> Any:
-        counts = (_flat(tokens) != 0).any(1)
+        counts = (flat(tokens) != 0).any(1)
         return counts if each_row else bool(counts.any())
 
-    return _of_fields(f"{mask} counts a token" + (" in each row" if each_row else ""), holds, mask)
+    return of_fields(f"{mask} counts a token" + (" in each row" if each_row else ""), holds, mask)
 
 
 def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, tolerance: float = 0.01) -> Any:
@@ -274,8 +274,8 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
     """
 
     def holds(advantages: Any, keys: Any, counting: Any = None) -> Any:
-        values = _flat(advantages)
-        counts = np.ones(values.shape, bool) if counting is None else _flat(counting) != 0
+        values = flat(advantages)
+        counts = np.ones(values.shape, bool) if counting is None else flat(counting) != 0
         tokens = counts.sum(1)
         rows = np.where(counts, values, 0).sum(1) / np.maximum(tokens, 1)
         groups: dict[Any, list[int]] = {}
@@ -289,7 +289,7 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
         return right
 
     fields = (advantage, group) if mask is None else (advantage, group, mask)
-    return _of_fields(f"{advantage} has mean 0 in each group of {group}", holds, *fields)
+    return of_fields(f"{advantage} has mean 0 in each group of {group}", holds, *fields)
 
 
 def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
@@ -311,10 +311,10 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
     """
 
     def holds(ours: Any, theirs: Any, counting: Any = None) -> Any:
-        first, second = _flat(ours), _flat(theirs)
+        first, second = flat(ours), flat(theirs)
         counts = np.isfinite(first) & np.isfinite(second)
         if counting is not None:
-            counts &= _flat(counting) != 0
+            counts &= flat(counting) != 0
         both = counts[:, 1:] & counts[:, :-1]
         same = _differences(first, second, counts)
         right = np.ones(len(first), bool)
@@ -328,17 +328,32 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
         return right
 
     fields = (one, other) if mask is None else (one, other, mask)
-    return _of_fields(f"{one} and {other} are of the same tokens", holds, *fields)
+    return of_fields(f"{one} and {other} are of the same tokens", holds, *fields)
 
 
-def _of_fields(words: str, holds: Callable[..., Any], *names: str) -> Any:
-    """Return a rule across these fields, which holds if any of them is absent or None."""
+def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Callable[..., Any] | None = None) -> Any:
+    """Return a rule across these fields, which holds if any of them is absent or None.
+
+    Args:
+        words: Statement that must be true of the fields.
+        holds: Function of their values.
+        *names: Names of the fields.
+        adjusted: Function of their values that returns one of the first field for which the rule holds, by which
+            examples and strategies of ``typedbatch.testing`` get such values.
+    """
 
     def holds_for(batch: Any) -> Any:
         values = [getattr(batch, name, None) for name in names]
         return True if any(value is None for value in values) else holds(*values)
 
-    return rule(words)(holds_for)
+    def adjust(batch: Any, fixed: Collection[str]) -> None:
+        values = [batch.get(name) for name in names]
+        if adjusted is not None and names[0] not in fixed and not any(value is None for value in values):
+            batch[names[0]] = adjusted(*values)
+
+    marked: Any = rule(words)(holds_for)
+    marked.__typedbatch_adjust__ = adjust
+    return marked
 
 
 _MIN_TOKENS = 16
@@ -360,7 +375,7 @@ def _is_shifted(same: Any, shifted: Any) -> Any:
     return (shifted[:, 1] >= _MIN_TOKENS) & (_mean(shifted) < 0.5 * _mean(same))
 
 
-def _flat(values: Any) -> Any:
+def flat(values: Any) -> Any:
     """Return the values as rows of float64 numbers, ``(N, M)``."""
     is_tensor = KINDS[type(values)] is TENSOR
     numbers = values.detach().double().cpu().numpy() if is_tensor else np.asarray(values).astype(float)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from typedbatch._tree.kinds import (
     mask_of,
 )
 from typedbatch._tree.lengths import equal_rows, leaves
+
+if TYPE_CHECKING:
+    from typedbatch.batch import Batch
 
 T = TypeVar("T", bound=Tree)
 
@@ -137,3 +140,32 @@ def is_empty(tree: Tree, recurse: bool) -> bool:
     if not recurse:
         return not tree.__dict__
     return all(kind_of(value) is BATCH and is_empty(value, True) for value in tree.__dict__.values())
+
+
+class WithNulls(Tree):
+    """The methods of a Batch about nulls."""
+
+    def isnull(self) -> Batch:
+        """Return a Batch of arrays and tensors of bools that are true where a value is ``None``, NaN, NaT or masked."""
+        found: Any = map_leaves(self, is_null)
+        batch: Batch = found
+        return batch
+
+    def hasnull(self) -> bool:
+        """Return True if any value is ``None``, NaN, NaT or masked."""
+        return has_null(self)
+
+    def dropnull(self: T) -> T:
+        """Return the rows in which no field has a null; every field keeps its other dimensions.
+
+        An object array of numbers beside ``None`` becomes numeric.
+
+        Raises:
+            StructureError: The fields have different lengths.
+            NoLengthError: A field is a scalar.
+        """
+        return drop_null(self)
+
+    def replace_empty_batches_by_none(self) -> None:
+        """Replace reserved fields (``Batch()``) by ``None``, at every depth, in place."""
+        reserved_to_none(self)

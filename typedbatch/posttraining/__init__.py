@@ -1,6 +1,7 @@
 """Post-training of language models: records for each stage of a pipeline, protocols for its losses, token layouts."""
 
 from typedbatch._ops.widths import PER_TOKEN
+from typedbatch.posttraining.aggregating import Aggregation, aggregate
 from typedbatch.posttraining.layouts import (
     LeftPadded,
     PackedRollouts,
@@ -8,6 +9,8 @@ from typedbatch.posttraining.layouts import (
     RightPadded,
     Tokens,
 )
+from typedbatch.posttraining.micro_batches import MicroBatch, map_tokens, micro_batches
+from typedbatch.posttraining.pairing import pairs_of
 from typedbatch.posttraining.protocols import (
     PackedLossProtocol,
     PairLossProtocol,
@@ -27,19 +30,32 @@ from typedbatch.posttraining.records import (
     Ready,
     Rollouts,
     Scored,
+    Sequences,
+)
+from typedbatch.posttraining.rules import (
+    ends_at_the_edge,
+    logp_close,
+    logp_of_mask,
+    same_in_groups,
+    sampled_by,
+    within,
 )
 from typedbatch.posttraining.to_layout import to_layout
 from typedbatch.posttraining.token_fields import Layout
+from typedbatch.posttraining.token_logp import CausalModel, token_logp
 from typedbatch.posttraining.trimming import trim
 
 __all__ = [
     "PER_TOKEN",
+    "Aggregation",
+    "CausalModel",
     "Distillation",
     "HasRefLogp",
     "HasRolloutLogp",
     "HasValues",
     "Layout",
     "LeftPadded",
+    "MicroBatch",
     "PackedLossProtocol",
     "PackedRollouts",
     "PairLossProtocol",
@@ -54,10 +70,22 @@ __all__ = [
     "Rollouts",
     "Scored",
     "SequenceProtocol",
+    "Sequences",
     "Tokens",
     "ValueLossProtocol",
+    "aggregate",
+    "ends_at_the_edge",
+    "logp_close",
+    "logp_of_mask",
+    "map_tokens",
+    "micro_batches",
+    "pairs_of",
+    "same_in_groups",
+    "sampled_by",
     "to_layout",
+    "token_logp",
     "trim",
+    "within",
 ]
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from typedbatch._gradient import NoGradient
+from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, within
 from typedbatch.records import BatchRecord
 from typedbatch.rules import Finite
 
@@ -37,6 +38,8 @@ class Prompts(BatchRecord):
     uid: Objects
     """Identifier of the row's prompt, a text or a number. Rows with the same ``uid`` are a group in GRPO and RLOO."""
 
+    prompts_end_at_the_edge = ends_at_the_edge("prompt_mask")
+
 
 class Rollouts(Prompts):
     """Responses of the sampler."""
@@ -55,6 +58,9 @@ class Rollouts(Prompts):
     """True where the sampler stopped because of the maximum length."""
     policy_step: Int[Tensor, "N"] | None = None
     """Version of the weights that sampled the row."""
+
+    loss_is_of_responses = within("loss_mask", "response_mask")
+    logp_is_of_the_loss = logp_of_mask("rollout_logp", "loss_mask")
 
 
 class Scored(Rollouts):
@@ -80,12 +86,15 @@ class Ready(Scored):
     is_weights: Annotated[Float[Tensor, "N R"], Ge(0), NoGradient] | None = None
     """Importance weight of each token, for samples from older weights or a different engine."""
 
+    logp_is_close = logp_close("old_logp", "rollout_logp")
+
 
 class HasRolloutLogp(Rollouts):
     """Rollouts in which the log-probabilities of the sampler are required.
 
-    A subclass of several such records requires all: ``class Sampled(HasRefLogp, HasRolloutLogp)``. In a class of your
-    own, checkers would refuse a field that is optional in its base class and required here.
+    A subclass of several such records requires all, the later stage first: ``class Sampled(HasRefLogp,
+    HasRolloutLogp)``. In a class of your own, checkers refuse a field that is optional in its base class. pyright
+    refuses ``HasValues`` and ``HasRefLogp`` together, since each makes a field of the other one optional.
     """
 
     rollout_logp: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
@@ -108,6 +117,19 @@ class HasValues(Ready):
     """Value targets for the critic."""
 
 
+class Sequences(BatchRecord):
+    """Prompts with a response each, for a forward pass."""
+
+    prompt_ids: Int[Tensor, "N P"]
+    """Tokens of the prompts, padded on the left."""
+    prompt_mask: Bool[Tensor, "N P"]
+    """True where there is a token."""
+    response_ids: Ids
+    """Tokens of the responses, padded on the right."""
+    response_mask: Mask
+    """True where there is a token."""
+
+
 class Pairs(BatchRecord):
     """A better and a worse response to each prompt, for DPO and reward models. The two are padded independently."""
 
@@ -127,6 +149,21 @@ class Pairs(BatchRecord):
     """Log-probability of the whole better response under the reference model, in nats."""
     ref_rejected_logp: Row | None = None
     """Log-probability of the whole worse response under the reference model, in nats."""
+
+    @property
+    def chosen(self) -> Sequences:
+        """The better responses with a mask of their own, on the same memory and with the same meta."""
+        return self._side(self.chosen_ids, self.chosen_mask)
+
+    @property
+    def rejected(self) -> Sequences:
+        """The worse responses with a mask of their own, on the same memory and with the same meta."""
+        return self._side(self.rejected_ids, self.rejected_mask)
+
+    def _side(self, ids: Tensor, mask: Tensor) -> Sequences:
+        side = Sequences(prompt_ids=self.prompt_ids, prompt_mask=self.prompt_mask, response_ids=ids, response_mask=mask)
+        side.meta = self.meta
+        return side
 
 
 class Distillation(Rollouts):

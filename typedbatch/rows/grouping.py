@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._ops.conversion import torch_side
+from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._tree.kinds import ARRAY, TENSOR, describe, kind_of, mask_obstacle
 from typedbatch._tree.lengths import require_tree, rows_to_take
 from typedbatch.episodes import groups as rows_of_groups
@@ -97,6 +97,46 @@ class Groups:
             )
         mean: X = _to_dtype_of(x, self._sum_of_others(wide) / (self._count(wide) - 1))
         return mean
+
+    def best(self, x: NDArray[Any] | Tensor) -> NDArray[np.intp]:
+        """Return the row with the largest value in each group, ``(K,)``, in the order of ``keys``.
+
+        Of equal values the first row is taken, and NaN is less than any number: ``batch[groups.best(batch.rewards)]``.
+
+        Raises:
+            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
+            StructureError: ``x`` does not have one value for each row.
+        """
+        return self._ordered(x)[0]
+
+    def pairs(self, x: NDArray[Any] | Tensor, *, margin: float = 0.0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return a better and a worse row of each group that has two: the rows with its largest and smallest value.
+
+        Args:
+            x: A number for each row, ``(N,)``, such as rewards.
+            margin: Difference that a group must exceed.
+
+        Returns:
+            Row numbers of the better and of the worse, of the groups that have such a pair, in the order of ``keys``.
+
+        Raises:
+            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
+            StructureError: ``x`` does not have one value for each row.
+        """
+        better, worse, values = self._ordered(x)
+        apart = values[better] - values[worse] > margin
+        return better[apart], worse[apart]
+
+    def _ordered(self, x: Any) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+        """Return the first row with the largest value of each group, the first with the smallest, and all values."""
+        values: NDArray[np.float64] = np.asarray(leaf_to_numpy(self._wide(x)), np.float64)
+        if values.ndim != 1:
+            raise StructureError(f"groups are ordered by one value for each row, got {describe(x)}")
+        rows = np.arange(len(values))
+        descending = np.lexsort((rows, np.where(np.isnan(values), np.inf, -values), self.index))
+        ascending = np.lexsort((rows, values, self.index))  # NaN comes last.
+        starts = np.searchsorted(self.index[descending], np.arange(len(self)))
+        return descending[starts], ascending[starts], values
 
     def _wide(self, x: Any) -> Any:
         """Return the values in a dtype in which sums are precise."""

@@ -86,6 +86,9 @@ class _Builder:
             elif not field.optional or depth < _DEEPEST or NONE in (field.kinds or ()):
                 values[field.name] = self._value(field, here, depth)
         batch = Batch(values)
+        for rule in schema.rules:
+            if (adjust := getattr(rule.holds, "__typedbatch_adjust__", None)) is not None:
+                adjust(batch, {name for name in values if f"{path}{name}" in self._fields})
         if schema.meta is not None:
             here = f"{path}meta"
             self.used.add(here)

@@ -130,16 +130,21 @@ def rows(scored: Scored, ready: Ready) -> Ready:
     return restore([ready[part] for part in parts], parts)
 
 
-class Required(HasValues, HasRefLogp, HasRolloutLogp):
+class Required(HasRefLogp, HasRolloutLogp):
     meta: Sampling
 
 
-def required(batch: Required, ready: Ready) -> None:
+class Critic(HasValues, HasRolloutLogp):
+    meta: Sampling
+
+
+def required(batch: Required, critic: Critic, ready: Ready) -> None:
     assert_type(batch.meta["temperature"], float)
-    for tensor in (batch.rollout_logp, batch.ref_logp, batch.values, batch.returns, batch.old_logp):
+    for tensor in (batch.rollout_logp, batch.ref_logp, critic.values, critic.returns, critic.rollout_logp):
         whole: Tensor = tensor
         print(whole.mean())
     penalty(batch)
+    value_loss(critic)
     assert_type(trim(batch), Required)
     assert_type(cat([batch, batch], widths="pad", pad_token_id=0), Required)
     assert_type(validate(ready, HasRefLogp), HasRefLogp)

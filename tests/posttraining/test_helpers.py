@@ -1,0 +1,280 @@
+"""Functions that stand for what is easy to get wrong: log-probabilities, sums of losses, micro-batches, pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.posttraining.test_layouts import LAYOUTS, PAD, lengths, rollouts
+from typedbatch import Batch, objects, validate
+from typedbatch.errors import LeafError, MissingFieldError, SettingError, SizeError, StructureError
+from typedbatch.posttraining import (
+    Pairs,
+    Sequences,
+    aggregate,
+    map_tokens,
+    micro_batches,
+    pairs_of,
+    to_layout,
+    token_logp,
+)
+from typedbatch.rows import groups
+
+WORDS = 100
+PADDED = ("split", "left", "right")
+
+
+class Causal(nn.Module):
+    """The logits behind a token depend on the sum of the tokens of its sequence so far, and on its position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Parameter(torch.randn(7, WORDS))
+
+    def forward(
+        self, *, input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor, use_cache: bool
+    ) -> Tensor:
+        assert use_cache is False
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        total = (input_ids * mask).cumsum(1)
+        start = torch.where(position_ids == 0, total - input_ids * mask, 0).cummax(1).values
+        return self.table[(total - start + 3 * position_ids) % 7]
+
+
+def small(prompts: list[int], responses: list[int]) -> Any:
+    """Rollouts with ids of the vocabulary."""
+    batch: Any = rollouts(prompts, responses)
+    batch.prompt_ids, batch.response_ids = batch.prompt_ids % 90, batch.response_ids % 90
+    return batch
+
+
+def by_hand(model: Any, prompt: Tensor, response: Tensor, temperature: float) -> list[float]:
+    ids = torch.cat([prompt, response])[None]
+    logits = model(input_ids=ids, attention_mask=None, position_ids=torch.arange(ids.shape[1])[None], use_cache=False)
+    logp = (logits[0] / temperature).log_softmax(-1)
+    return [logp[len(prompt) + t - 1, token].item() for t, token in enumerate(response)]
+
+
+with_prompts = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(1, 4), min_size=n, max_size=n),
+        st.lists(st.integers(0, 5), min_size=n, max_size=n).filter(any),
+    )
+)
+
+
+# ---- log-probabilities -----------------------------------------------------------------------------------------------
+
+
+@given(with_prompts, st.sampled_from([*LAYOUTS]), st.sampled_from([0.5, 1.0]))
+def test_each_token_has_its_own_in_every_layout(sizes, layout, temperature):
+    model, batch = Causal(), small(*sizes)
+    found = token_logp(model, to_layout(batch, layout, pad_token_id=PAD % WORDS), temperature=temperature)
+    expected = [
+        value
+        for row in range(len(batch))
+        for value in by_hand(
+            model,
+            batch.prompt_ids[row][batch.prompt_mask[row]],
+            batch.response_ids[row][batch.response_mask[row]],
+            temperature,
+        )
+    ]
+    mask = to_layout(batch, layout, pad_token_id=PAD % WORDS)
+    of_response = mask.tokens.values.response_mask if layout == "ragged" else mask.response_mask
+    assert found.shape == of_response.shape
+    assert found[of_response].tolist() == pytest.approx(expected, abs=1e-5)
+    assert (found[~of_response] == 0).all()
+
+
+def test_gradients_flow_and_half_precision_is_widened():
+    model = Causal().to(torch.bfloat16)
+    found = token_logp(model, small([2, 1], [3, 1]), temperature=1.0)
+    assert found.dtype == torch.float32
+    found.sum().backward()
+    assert model.table.grad is not None
+
+
+def test_the_temperature_is_that_of_the_meta_or_must_be_given():
+    model, batch = Causal(), small([2, 1], [3, 1])
+    assert torch.equal(token_logp(model, batch), token_logp(model, batch, temperature=0.7))
+    assert not torch.equal(token_logp(model, batch), token_logp(model, batch, temperature=1.0))
+    with pytest.raises(SettingError, match="needs the temperature of the sampler; pass temperature= or set it"):
+        token_logp(model, Batch(batch, meta={}))
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(SettingError, match="a temperature is a number above 0"):
+            token_logp(model, batch, temperature=wrong)
+
+
+def test_what_no_model_can_say_is_refused():
+    batch = small([2, 1], [3, 1])
+    with pytest.raises(StructureError, match=r"the model must return logits of shape \[2, 5, 'V'\], got \[2, 5\]"):
+        token_logp(lambda **given: given["input_ids"], batch)
+    with pytest.raises(StructureError, match="got str"):
+        token_logp(lambda **given: "no", batch)
+    with pytest.raises(StructureError, match=r"the token at \[1, 0\] has none before it"):
+        token_logp(Causal(), small([2, 0], [3, 1]))
+    with pytest.raises(StructureError, match=r"the token at \[0\] has none before it"):
+        token_logp(Causal(), to_layout(small([0, 2], [1, 2]), "packed"))
+    with pytest.raises(MissingFieldError):
+        token_logp(Causal(), Batch(x=torch.ones(2)), temperature=1.0)
+
+
+# ---- sums ------------------------------------------------------------------------------------------------------------
+
+
+def test_three_ways_to_add_up():
+    losses, mask = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]]), torch.tensor([[1, 1, 0], [1, 0, 0]]).bool()
+    assert aggregate(losses, mask).item() == pytest.approx(7 / 3)
+    assert aggregate(losses, mask, "sequence").item() == pytest.approx((1.5 + 4) / 2)
+    assert aggregate(losses, mask, "dr_grpo", total=2 * 3).item() == pytest.approx(7 / 6)
+    assert aggregate(losses, mask, total=10).item() == pytest.approx(0.7)
+    assert aggregate(losses, mask, total=torch.tensor(10)).item() == pytest.approx(0.7)
+    flat = aggregate(losses.reshape(-1), mask.reshape(-1), "sequence", lengths=[3, 3])
+    assert flat.item() == pytest.approx((1.5 + 4) / 2)
+
+
+@pytest.mark.parametrize("how", ["token", "sequence"])
+def test_without_a_counting_token_the_loss_is_zero_and_has_a_gradient(how):
+    losses = torch.full((2, 3), torch.inf, requires_grad=True)
+    total = aggregate(losses, torch.zeros(2, 3).bool(), how)
+    total.backward()
+    assert total.item() == 0
+    assert (losses.grad == 0).all()
+
+
+def test_what_torch_would_repeat_is_refused():
+    with pytest.raises(StructureError, match=r"losses are \[4\], but the mask is \[4, 1\]"):
+        aggregate(torch.ones(4), torch.ones(4, 1).bool())
+    with pytest.raises(StructureError, match="may only have values 0 and 1"):
+        aggregate(torch.ones(4), torch.full((4,), 0.5))
+    with pytest.raises(SettingError, match="'dr_grpo' divides by a constant; pass total="):
+        aggregate(torch.ones(4), torch.ones(4).bool(), "dr_grpo")
+    with pytest.raises(SettingError, match="how= must be 'token', 'sequence' or 'dr_grpo', got 'mean'"):
+        aggregate(torch.ones(4), torch.ones(4).bool(), "mean")  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="needs lengths="):
+        aggregate(torch.ones(4), torch.ones(4).bool(), "sequence")
+    with pytest.raises(StructureError, match="lengths sum up to 3, but there are 4 tokens"):
+        aggregate(torch.ones(4), torch.ones(4).bool(), "sequence", lengths=[3])
+    with pytest.raises(LeafError, match="takes a tensor of losses"):
+        aggregate(np.ones(4), torch.ones(4).bool())  # type: ignore[arg-type]
+
+
+# ---- micro-batches ---------------------------------------------------------------------------------------------------
+
+
+@given(lengths, st.sampled_from(PADDED), st.integers(10, 30), st.sampled_from(["token", "sequence"]))
+def test_losses_of_the_parts_add_up_to_that_of_the_whole(sizes, layout, tokens, how):
+    batch = to_layout(rollouts(*sizes), layout, pad_token_id=PAD)
+    whole = aggregate(batch.advantages, batch.loss_mask, how)
+    parts = [*micro_batches(batch, tokens)]
+    assert sorted(np.concatenate([part.rows for part in parts]).tolist()) == [*range(len(batch))]
+    found = sum(
+        aggregate(
+            part.batch.advantages,
+            part.batch.loss_mask,
+            how,
+            total=part.total_tokens if how == "token" else part.total_rows,
+        )
+        for part in parts
+    )
+    assert float(found) == pytest.approx(whole.item(), rel=1e-4)
+    for part in parts:
+        assert type(part.batch) is type(batch)
+        assert part.batch.meta == batch.meta
+        present = part.batch.attention_mask if layout != "split" else part.batch.response_mask
+        assert present.any(0).all()
+
+
+@given(lengths, st.sampled_from(PADDED), st.integers(10, 30))
+def test_results_come_in_the_order_of_the_rows(sizes, layout, tokens):
+    batch = to_layout(rollouts(*sizes), layout, pad_token_id=PAD)
+    assert torch.equal(map_tokens(batch, tokens, lambda part: part.advantages), batch.advantages)
+    assert torch.equal(map_tokens(batch, tokens, lambda part: part.rewards), batch.rewards)
+    wide = map_tokens(batch, tokens, lambda part: part.advantages[..., None].repeat(1, 1, 2))
+    assert torch.equal(wide, batch.advantages[..., None].repeat(1, 1, 2))
+
+
+def test_gradients_flow_through_the_parts():
+    batch, model = small([2, 1, 3], [3, 1, 5]), Causal()
+    parts = map_tokens(batch, 8, lambda part: token_logp(model, part))
+    assert torch.allclose(parts, token_logp(model, batch))
+    parts.sum().backward()
+    in_parts = model.table.grad
+    model.table.grad = None
+    token_logp(model, batch).sum().backward()
+    assert torch.allclose(in_parts, model.table.grad, atol=1e-5)
+
+
+def test_parts_that_cannot_be_are_refused():
+    batch = small([2, 1], [3, 1])
+    with pytest.raises(SizeError, match="row 0 has 5 tokens, more than a bin of 4 can hold"):
+        map_tokens(batch, 4, lambda part: part.advantages)
+    with pytest.raises(StructureError, match=r"the function must return \[2\] or \[2, 3\], got \[2, 1\]"):
+        map_tokens(batch, 9, lambda part: part.rewards[:, None])
+    with pytest.raises(LeafError, match="a function that returns a tensor, got NoneType"):
+        map_tokens(batch, 9, lambda part: None)
+    with pytest.raises(StructureError, match="the layout 'packed' is not cut by columns"):
+        [*micro_batches(to_layout(batch, "packed"), 9)]
+    del batch["loss_mask"]
+    with pytest.raises(MissingFieldError, match="loss_mask"):
+        [*micro_batches(batch, 9)]
+    assert map_tokens(rollouts([1], [2])[:0], 9, lambda part: part.advantages).shape == (0, 2)
+
+
+# ---- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def test_sides_of_pairs_are_sequences_with_masks_of_their_own():
+    pairs = Pairs(
+        prompt_ids=torch.ones(2, 1).long(),
+        prompt_mask=torch.ones(2, 1).bool(),
+        chosen_ids=torch.tensor([[1, 2], [3, 4]]),
+        chosen_mask=torch.ones(2, 2).bool(),
+        rejected_ids=torch.tensor([[5, 6, 7], [8, 9, 1]]),
+        rejected_mask=torch.tensor([[1, 1, 1], [1, 0, 0]]).bool(),
+    )
+    pairs.meta["temperature"] = 1.0
+    assert type(pairs.chosen) is Sequences
+    assert validate(pairs.rejected, Sequences).response_ids.data_ptr() == pairs.rejected_ids.data_ptr()
+    assert token_logp(Causal(), pairs.chosen).shape == (2, 2)
+    assert (token_logp(Causal(), pairs.rejected) != 0).tolist() == pairs.rejected_mask.tolist()
+
+
+def test_the_best_and_the_worst_of_each_group():
+    batch = Batch(uid=objects(["a", "b", "a", "b", "c", "d", "d"]))
+    by_prompt = groups(batch, "uid")
+    rewards = torch.tensor([1.0, 5.0, 3.0, 2.0, 7.0, 4.0, 4.0])
+    assert by_prompt.best(rewards).tolist() == [2, 1, 4, 5]
+    better, worse = by_prompt.pairs(rewards)
+    assert (better.tolist(), worse.tolist()) == ([2, 1], [0, 3])
+    better, worse = by_prompt.pairs(rewards.numpy(), margin=2.0)
+    assert (better.tolist(), worse.tolist()) == ([1], [3])
+    nan = torch.tensor([torch.nan, 5.0, 3.0, torch.nan, torch.nan, 4.0, 4.0])
+    assert by_prompt.best(nan).tolist() == [2, 1, 4, 5]
+    with pytest.raises(StructureError, match="one value for each row"):
+        by_prompt.best(torch.ones(7, 2))
+    with pytest.raises(StructureError, match="the groups have 7 rows"):
+        by_prompt.best(torch.ones(6))
+
+
+def test_pairs_of_rollouts():
+    batch = rollouts([1, 3, 2, 2], [4, 1, 2, 3])
+    batch.prompt_ids[:] = 7
+    better, worse = groups(batch, "uid").pairs(batch.rewards)
+    pairs = pairs_of(batch, better, worse)
+    validate(pairs, Pairs)
+    assert pairs.meta == {"temperature": 0.7}
+    assert pairs.chosen_ids.tolist() == [batch.response_ids[1, :3].tolist(), batch.response_ids[3, :3].tolist()]
+    assert pairs.rejected_mask.sum(1).tolist() == [4, 2]
+    with pytest.raises(StructureError, match="'uid': rows 0 and 2 are of other prompts, 'p0' and 'p1'"):
+        pairs_of(batch, [0], [2])
+    with pytest.raises(StructureError, match="got 2 and 1 row numbers"):
+        pairs_of(batch, [0, 1], [2])

@@ -1,0 +1,156 @@
+"""Rules on the values of rollouts: masks, padding, log-probabilities, versions of the weights and answers.
+
+The stages declare the first four. A subclass exchanges one by declaring its name again: ``logp_is_close = None`` leaves
+it out, ``logp_is_close = logp_close("old_logp", "rollout_logp", tolerance=1.0)`` allows more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from typedbatch._tree.kinds import KINDS, TENSOR
+from typedbatch._tree.meta import meta_of
+from typedbatch.rules import flat, of_fields, rule
+
+_MIN_TOKENS = 8
+"""Smallest number of tokens of a row from which missing log-probabilities are inferred: few tokens may have 0 nats."""
+
+
+def within(inner: str, outer: str, /) -> Any:
+    """Return a rule that a mask is True only where another is.
+
+    Args:
+        inner: Name of the mask, ``(N, R)``.
+        outer: Name of the mask that it must be inside of, of the same shape.
+
+    Returns:
+        The rule, for the body of a record; in a protocol put it under ``if not TYPE_CHECKING``. It is checked per row,
+        and holds if any of the fields is absent or None.
+    """
+
+    def holds(inside: Any, outside: Any) -> Any:
+        return ((flat(inside) == 0) | (flat(outside) != 0)).all(1)
+
+    words = f"{inner} is True only where {outer} is"
+    return of_fields(words, holds, inner, outer, adjusted=lambda inside, outside: inside & outside)
+
+
+def ends_at_the_edge(mask: str, /) -> Any:
+    """Return a rule that the tokens of each row end at the right edge, as those of prompts that a model continues.
+
+    Args:
+        mask: Name of the mask of tokens, ``(N, P)``.
+
+    Returns:
+        The rule, used like that of :func:`within`. It holds for rows without tokens.
+    """
+
+    def holds(present: Any) -> Any:
+        values = flat(present) != 0
+        return values[:, -1] | ~values.any(1) if values.shape[1] else np.ones(len(values), bool)
+
+    def adjusted(present: Any) -> Any:
+        present[:, -1:] = True
+        return present
+
+    return of_fields(f"{mask} ends at the right edge", holds, mask, adjusted=adjusted)
+
+
+def logp_of_mask(logp: str, mask: str, /) -> Any:
+    """Return a rule that log-probabilities are there for the tokens that count, and 0 elsewhere.
+
+    It finds ids and masks of different lengths. A token that is certain has 0 nats, so a row fails only if more than
+    half of its counting tokens have 0, and there are at least 8 of them.
+
+    Args:
+        logp: Name of the field of log-probabilities, ``(N, R)``.
+        mask: Name of the mask of the tokens that count, of the same shape.
+
+    Returns:
+        The rule, used like that of :func:`within`.
+    """
+
+    def holds(values: Any, counting: Any) -> Any:
+        zero, counts = flat(values) == 0, flat(counting) != 0
+        missing = (zero & counts).sum(1)
+        return (zero | counts).all(1) & ((counts.sum(1) < _MIN_TOKENS) | (2 * missing <= counts.sum(1)))
+
+    def adjusted(values: Any, counting: Any) -> Any:
+        values[values == 0] = -1
+        return values * counting
+
+    words = f"{logp} has values where {mask} counts a token, and 0 elsewhere"
+    return of_fields(words, holds, logp, mask, adjusted=adjusted)
+
+
+def logp_close(one: str, other: str, /, *, mask: str = "loss_mask", tolerance: float = 0.25) -> Any:
+    """Return a rule that the mean absolute difference of two fields of log-probabilities is small.
+
+    On policy, those of the sampler and those of the trainer differ by the numerics of two engines. Logits that are not
+    shifted, the temperature left out, another model or another order of rows make the difference large.
+
+    Args:
+        one: Name of a field of log-probabilities, ``(N, R)``, in nats.
+        other: Name of another such field, of the same shape.
+        mask: Name of the mask of the tokens that count.
+        tolerance: Largest allowed mean difference over all tokens that count, in nats.
+
+    Returns:
+        The rule, used like that of :func:`within`. It is about all rows together.
+    """
+
+    def holds(ours: Any, theirs: Any, counting: Any) -> Any:
+        counts = flat(counting) != 0
+        apart = np.abs(flat(ours) - flat(theirs))[counts]
+        return bool(not apart.size or apart.mean() <= tolerance)
+
+    words = f"{one} and {other} differ by at most {tolerance:g} nats in the mean"
+    return of_fields(words, holds, one, other, mask, adjusted=lambda ours, theirs, _: theirs.to(ours.dtype))
+
+
+def sampled_by(step: str = "step", /, *, field: str = "policy_step", lag: int = 0) -> Any:
+    """Return a rule that rows were sampled by the weights of the batch's step, and not by those of a stale worker.
+
+    Args:
+        step: Key of the meta that has the step.
+        field: Name of the field with the version of the weights of each row, ``(N,)``.
+        lag: Number of versions that a row may be behind.
+
+    Returns:
+        The rule, used like that of :func:`within`. It holds if the meta does not have the key.
+    """
+
+    def holds(batch: Any) -> Any:
+        now, versions = meta_of(batch).get(step), getattr(batch, field, None)
+        if now is None or versions is None:
+            return True
+        behind = int(now) - flat(versions)[:, 0]
+        return (behind >= 0) & (behind <= lag)
+
+    return rule(f"{field} is meta.{step}" + (f" or at most {lag} less" if lag else ""))(holds)
+
+
+def same_in_groups(field: str, group: str = "uid", /) -> Any:
+    """Return a rule that rows of one group have one value, as the answer that belongs to a prompt.
+
+    Args:
+        field: Name of a field of numbers, text or other objects that can be compared, ``(N,)``.
+        group: Name of the field that tells the group of each row, ``(N,)``.
+
+    Returns:
+        The rule, used like that of :func:`within`. It fails for all rows of a group that differ from its first row.
+    """
+
+    def holds(values: Any, keys: Any) -> Any:
+        first: dict[Any, Any] = {}
+        pairs = zip(_listed(keys), _listed(values), strict=True)
+        return np.array([bool(first.setdefault(key, value) == value) for key, value in pairs], bool)
+
+    return of_fields(f"{field} is the same in each group of {group}", holds, field, group)
+
+
+def _listed(values: Any) -> list[Any]:
+    listed: list[Any] = values.tolist() if KINDS[type(values)] is TENSOR else np.asarray(values).tolist()
+    return listed
