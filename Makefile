@@ -36,12 +36,13 @@ $(VENV)/.mypys: $(VENV)/.dev $(MYPYS) tests/typing/share_packages.py
 	done
 	@touch $@
 
-# RLlib in an environment of its own, to measure and to test against; it finds all other packages in $(VENV)
+# RLlib and TransferQueue in an environment of their own, to measure and to test against; they find all other packages in
+# $(VENV), also while they are installed, as TransferQueue asks for torch
 $(VENV)/.rllib: $(VENV)/.dev tests/typing/share_packages.py
 	@rm -rf $(VENV)/rllib
 	@$(BIN)/python -m venv --without-pip $(VENV)/rllib
-	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) ray dm-tree scipy
 	@$(BIN)/python tests/typing/share_packages.py $(VENV)/rllib
+	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) ray dm-tree scipy TransferQueue
 	@touch $@
 
 # verl, without most of what it needs to train, and TRL, to test against; they find all other packages in $(VENV)
@@ -70,7 +71,7 @@ test: $(VENV)/.dev lint types
 
 check: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib $(VENV)/.verl lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
-	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/evidence/tianshou_overlay/test_other_stubs.py
+	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/with_transfer_queue tests/evidence/tianshou_overlay/test_other_stubs.py
 	$(VENV)/verl/bin/python -m pytest tests/with_verl tests/with_trl \
 		'tests/evidence/tianshou_overlay/test_other_stubs.py::test_a_stub_declares_what_is_there[verl/protocol.pyi]'
 

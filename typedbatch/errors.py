@@ -15,7 +15,7 @@ __all__ = [
     "CallError", "Code", "DeclarationError", "EmptyBufferError", "EnvironmentFailedError", "FieldNameError",
     "LeafError", "MissingDependencyError", "MissingFieldError", "NoLengthError", "NoSizeError", "Problem",
     "RowAssignmentError", "RowIndexError", "SchemaError", "SettingError", "SizeError", "StorageError",
-    "StructureError", "TypedBatchError",
+    "StreamError", "StreamTimeoutError", "StructureError", "TypedBatchError",
 ]  # fmt: skip
 
 
@@ -131,6 +131,14 @@ class EnvironmentFailedError(TypedBatchError, RuntimeError):
 
 class StorageError(TypedBatchError, ValueError):
     """A folder or file cannot be used, or has the wrong contents. Nothing in it was executed."""
+
+
+class StreamError(TypedBatchError, RuntimeError):
+    """A queue between processes has failed, or has lost rows."""
+
+
+class StreamTimeoutError(TypedBatchError, TimeoutError):
+    """A queue between processes has not enough rows in time, or does not answer."""
 
 
 class SettingError(TypedBatchError, ValueError, AssertionError):
