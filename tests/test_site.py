@@ -23,7 +23,7 @@ from typedbatch import Batch, RolloutBatch
 pytestmark = pytest.mark.slow
 
 ROOT = Path(typedbatch.__file__).parent.parent
-ELSEWHERE = {f"typedbatch.bridges.{name}" for name in ("ray", "rllib", "verl")}
+ELSEWHERE = {f"typedbatch.bridges.{name}" for name in ("ray", "rllib", "transfer_queue", "verl")}
 """They import what is not installed here."""
 INTERNAL = ("batch", "cli", "mypy", "protocols", "pytest_plugin", "records", "schema")
 """Modules whose public names are exported by ``typedbatch`` itself, or that have no functions to call."""

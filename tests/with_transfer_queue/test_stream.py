@@ -25,7 +25,7 @@ from tests.with_transfer_queue.workers import (
 )
 from typedbatch import Batch, BatchRecord, Ragged, extend, objects
 from typedbatch.bridges.transfer_queue import KEY, Stream, open_queue
-from typedbatch.bridges.transfer_queue.queue import RowSampler
+from typedbatch.bridges.transfer_queue._queue import RowSampler
 from typedbatch.errors import (
     LeafError,
     MissingFieldError,
@@ -150,7 +150,7 @@ def test_what_is_not_of_the_stream_is_refused(stream):
         SettingError, match="a Batch is of no stage; the stream has Prompts, Rollouts, Scored, Answered"
     ):
         stream.put(Batch(prompts(1)))
-    with pytest.raises(SettingError, match="Batch is no stage of the stream"):
+    with pytest.raises(SettingError, match="the stream has no stage Batch; it has Prompts"):
         stream.put(prompts(1), stage=Batch)
     with pytest.raises(SchemaError, match=r"batch\.response_ids +missing"):
         stream.put(Batch(prompts(1)), stage=Rollouts)

@@ -7,7 +7,7 @@ There are N rows with P tokens of prompts, padded on the left, and R tokens of r
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from annotated_types import Ge
@@ -38,7 +38,7 @@ class Prompts(BatchRecord):
     uid: Objects
     """Identifier of the row's prompt, a text or a number. Rows with the same ``uid`` are a group in GRPO and RLOO."""
 
-    prompts_end_at_the_edge = ends_at_the_edge("prompt_mask")
+    prompts_end_at_the_edge: ClassVar[Any] = ends_at_the_edge("prompt_mask")
 
 
 class Rollouts(Prompts):
@@ -59,8 +59,8 @@ class Rollouts(Prompts):
     policy_step: Int[Tensor, "N"] | None = None
     """Version of the weights that sampled the row."""
 
-    loss_is_of_responses = within("loss_mask", "response_mask")
-    logp_is_of_the_loss = logp_of_mask("rollout_logp", "loss_mask")
+    loss_is_of_responses: ClassVar[Any] = within("loss_mask", "response_mask")
+    logp_is_of_the_loss: ClassVar[Any] = logp_of_mask("rollout_logp", "loss_mask")
 
 
 class Scored(Rollouts):
@@ -86,7 +86,7 @@ class Ready(Scored):
     is_weights: Annotated[Float[Tensor, "N R"], Ge(0), NoGradient] | None = None
     """Importance weight of each token, for samples from older weights or a different engine."""
 
-    logp_is_close = logp_close("old_logp", "rollout_logp")
+    logp_is_close: ClassVar[Any] = logp_close("old_logp", "rollout_logp")
 
 
 class HasRolloutLogp(Rollouts):

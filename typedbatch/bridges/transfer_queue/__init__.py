@@ -5,7 +5,7 @@ columns of a protocol. TransferQueue runs on Ray and sends Python objects betwee
 processes that trust each other.
 """
 
-from typedbatch.bridges.transfer_queue.queue import open_queue
+from typedbatch.bridges.transfer_queue._queue import open_queue
 from typedbatch.bridges.transfer_queue.stream import KEY, Stream
 
 __all__ = ["KEY", "Stream", "open_queue"]

@@ -17,8 +17,8 @@ from typedbatch._tree.lengths import equal_rows, require_at_least, require_bound
 from typedbatch._tree.meta import FieldsWithMeta, meta_of, set_meta
 from typedbatch._validation.convert import convert
 from typedbatch._validation.validate import validate
+from typedbatch.bridges.transfer_queue._queue import attach, call
 from typedbatch.bridges.transfer_queue.columns import from_columns, is_plain, to_columns
-from typedbatch.bridges.transfer_queue.queue import attach, call
 from typedbatch.errors import LeafError, SettingError, SizeError, StreamTimeoutError, StructureError, did_you_mean
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
@@ -115,7 +115,7 @@ class Stream:
     def _number_of(self, batch: Any, stage: type[Any] | None) -> int:
         if stage is not None:
             if stage not in self._stages:
-                raise SettingError(f"{stage.__name__} is no stage of the stream; it has {self._names()}")
+                raise SettingError(f"the stream has no stage {stage.__name__}; it has {self._names()}")
             return self._stages.index(stage)
         found = [number for number, one in enumerate(self._stages) if isinstance(batch, one)]
         if not found:

@@ -146,7 +146,7 @@ def call(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         except Exception as error:  # noqa: BLE001  # TransferQueue raises RuntimeError, ValueError, KeyError and others
             failed.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)  # It cannot be cancelled, and must not keep the process.
+    thread = threading.Thread(target=run, daemon=True)  # Nothing can end it, and it must not keep the process.
     thread.start()
     thread.join(_PATIENCE)
     if failed:
