@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from typedbatch.errors import SettingError
 
@@ -17,11 +18,29 @@ Level = Literal["off", "structure", "values"]
 """
 
 _LEVELS: tuple[Level, ...] = get_args(Level)
-_inside: ContextVar[tuple[Level, int | None] | None] = ContextVar("typedbatch level", default=None)
+
+
+class _Setting(NamedTuple):
+    """A level, and what it reads of the values.
+
+    Attributes:
+        level: Level of checking.
+        first: Number of rows whose values are read; None for all.
+        batches: Number of batches whose values are read at each boundary; None for all.
+    """
+
+    level: Level
+    first: int | None = None
+    batches: int | None = None
+
+
+_inside: ContextVar[_Setting | None] = ContextVar("typedbatch level", default=None)
+_read_at: Counter[str] = Counter()
+"""Number of batches whose values were read at each boundary, if that is limited."""
 
 
 @contextmanager
-def checking(level: Level, /, *, first: int | None = None) -> Generator[None, None, None]:
+def checking(level: Level, /, *, first: int | None = None, batches: int | None = None) -> Generator[None, None, None]:
     """Set the level of checking inside a ``with`` block, or inside a function that is decorated with it.
 
     ::
@@ -33,6 +52,8 @@ def checking(level: Level, /, *, first: int | None = None) -> Generator[None, No
         level: Level of checking.
         first: At the level ``"values"``, the number of rows whose values are read; None for all. A rule that answers
             for a batch as a whole, as that weights sum to 1, needs all rows and is left out if there are more.
+        batches: At the level ``"values"``, the number of batches whose values are read at each boundary, which is an
+            argument or result of a function, or a line; the structure of later ones is still checked. None for all.
 
     The level applies to ``validate``, ``extend``, ``convert`` and functions under ``checked``, unless they have a level
     of their own; ``conforms`` always checks. Like every context variable it applies to the thread or task that entered
@@ -40,9 +61,11 @@ def checking(level: Level, /, *, first: int | None = None) -> Generator[None, No
     never checked.
 
     Raises:
-        SettingError: The level does not exist, or ``first`` is below 1 or given for another level than ``"values"``.
+        SettingError: The level does not exist, or ``first`` or ``batches`` is below 1 or given for another level than
+            ``"values"``.
     """
-    token = _inside.set((level_named(level, "checking()"), _require_first(level, first)))
+    named = level_named(level, "checking()")
+    token = _inside.set(_Setting(named, _required(level, "first", first), _required(level, "batches", batches)))
     try:
         yield
     finally:
@@ -51,51 +74,73 @@ def checking(level: Level, /, *, first: int | None = None) -> Generator[None, No
 
 def current_level() -> Level:
     """Return the level of the innermost ``checking`` block, else ``TYPEDBATCH_CHECK``, else ``"structure"``."""
-    return (_inside.get() or _default)[0]
+    return (_inside.get() or _default).level
 
 
 def rows_to_check() -> int | None:
     """Return the number of rows whose values are read at the level ``"values"``, or None for all."""
-    return (_inside.get() or _default)[1]
+    return (_inside.get() or _default).first
+
+
+def values_are_due(boundary: Callable[[], str]) -> bool:
+    """Return whether the values of a batch are read, at the level ``"values"``; ``boundary`` names the place."""
+    most = (_inside.get() or _default).batches
+    if most is None:
+        return True
+    place = boundary()
+    _read_at[place] += 1
+    return _read_at[place] <= most
 
 
 def set_default(level: str, who: str) -> None:
     """Set the level outside of all ``checking`` blocks, in all threads; ``who`` names its source in an error.
 
-    ``"values:first=256"`` sets the level ``"values"`` and the number of rows whose values are read.
+    ``"values:first=256"`` sets the level ``"values"`` and the number of rows whose values are read, and
+    ``"values:batches=3"`` the number of batches at each boundary.
 
     Raises:
         SettingError: The level does not exist, or the number is not one.
     """
     global _default
     _default = _parsed(level, who)
+    _read_at.clear()
 
 
 def default_level() -> str:
     """Return the level outside of all ``checking`` blocks, as :func:`set_default` takes it."""
-    level, first = _default
-    return level if first is None else f"{level}:first={first}"
+    named = [f"{key}={value}" for key in ("first", "batches") if (value := getattr(_default, key)) is not None]
+    return ":".join([_default.level, *named])
 
 
-def _parsed(text: object, who: str) -> tuple[Level, int | None]:
-    name, _, number = text.partition(":first=") if isinstance(text, str) else (text, "", "")
-    if not number:
-        return level_named(text, who), None
-    level = level_named(name, who)
-    if not number.isdecimal():
-        raise SettingError(f"{who} is {text!r}; the number of rows must be a whole number, as in 'values:first=256'")
-    return level, _require_first(level, int(number))
+def _parsed(text: object, who: str) -> _Setting:
+    name, *options = text.split(":") if isinstance(text, str) else (text,)
+    level = level_named(name if all("=" in option for option in options) else text, who)
+    found: dict[str, int | None] = {}
+    for option in options:
+        key, _, number = option.partition("=")
+        if key not in ("first", "batches") or not number.isdecimal():
+            raise SettingError(
+                f"{who} is {text!r}; the number of rows or batches must be a whole number, as in 'values:first=256' or "
+                "'values:batches=3'"
+            )
+        found[key] = _required(level, key, int(number))
+    return _Setting(level, found.get("first"), found.get("batches"))
 
 
-def _require_first(level: object, first: Any) -> int | None:
-    if first is None:
+def _required(level: object, key: str, number: Any) -> int | None:
+    """Return the number of rows or batches.
+
+    Raises:
+        SettingError: It is not one, or the level is another than ``"values"``.
+    """
+    if number is None:
         return None
+    what = "rows" if key == "first" else "batches"
     if level_named(level, "the level") != "values":
-        raise SettingError(f"first= is for the level 'values', which reads rows; the level is {level!r}")
-    if isinstance(first, bool) or not isinstance(first, int) or first < 1:
-        raise SettingError(f"first= must be a number of rows from 1, got {first!r}")
-    rows: int = first
-    return rows
+        raise SettingError(f"{key}= is for the level 'values', which reads {what}; the level is {level!r}")
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise SettingError(f"{key}= must be a number of {what} from 1, got {number!r}")
+    return number
 
 
 def level_named(name: object, who: str) -> Level:
@@ -110,4 +155,4 @@ def level_named(name: object, who: str) -> Level:
     raise SettingError(f"{who} is {name!r}; the levels are {', '.join(map(repr, _LEVELS))}")
 
 
-_default: tuple[Level, int | None] = _parsed(os.environ.get("TYPEDBATCH_CHECK") or "structure", "TYPEDBATCH_CHECK")
+_default: _Setting = _parsed(os.environ.get("TYPEDBATCH_CHECK") or "structure", "TYPEDBATCH_CHECK")

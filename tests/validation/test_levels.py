@@ -272,3 +272,64 @@ def test_the_variable_of_the_environment_takes_a_number_of_rows():
         environment = {**os.environ, "TYPEDBATCH_CHECK": text}
         run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
         assert words in run.stderr
+
+
+class Bounded(BatchRecord):
+    x: Annotated[NDArray[np.float64], Finite]
+
+
+def test_values_of_the_first_batches_at_each_boundary_alone():
+    @checked
+    def one(batch: Bounded) -> None: ...
+
+    @checked
+    def other(batch: Bounded) -> None: ...
+
+    right, wrong = Bounded(x=np.ones(2)), Bounded(x=np.full(2, np.nan))
+    with checking("values", batches=2):
+        for function in (one, other):
+            function(right)
+            with pytest.raises(SchemaError, match="finite"):
+                function(wrong)
+            function(wrong)  # the third batch here
+            with pytest.raises(SchemaError, match="missing"):
+                function(Batch())
+        found = []
+        for _ in range(3):
+            try:
+                validate(wrong, Bounded | None)
+                found.append("nothing")
+            except SchemaError:
+                found.append("an error")
+        assert found == ["an error", "an error", "nothing"]
+        with pytest.raises(SchemaError, match="finite"):
+            validate(wrong, Bounded)  # another line
+
+
+@pytest.mark.parametrize("batches", [0, -1, True, 1.5, "3"])
+def test_a_number_of_batches(batches):
+    words = "batches= must be a number of batches from 1"
+    with pytest.raises(SettingError, match=words), checking("values", batches=batches):
+        pass
+
+
+def test_batches_are_for_values():
+    with pytest.raises(SettingError, match="batches= is for the level 'values'"), checking("structure", batches=3):
+        pass
+
+
+def test_the_variable_of_the_environment_takes_a_number_of_batches():
+    code = "from typedbatch._level import default_level; print(default_level())"
+    for text in ("values:batches=3", "values:first=16:batches=3", "structure"):
+        environment = {**os.environ, "TYPEDBATCH_CHECK": text}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == text
+    for text, words in (
+        ("values:batches=x", "must be a whole number"),
+        ("values:rows=3", "must be a whole number, as in 'values:first=256' or 'values:batches=3'"),
+        ("values:3", "the levels are"),
+        ("structure:batches=3", "is for the level 'values'"),
+    ):
+        environment = {**os.environ, "TYPEDBATCH_CHECK": text}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+        assert words in run.stderr, text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from typing_extensions import TypeForm, TypeIs
 
 from typedbatch._declaration import is_own, show_place
-from typedbatch._level import Level, current_level, level_named
+from typedbatch._level import Level, current_level, level_named, values_are_due
 from typedbatch._names import nearest
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import summary
@@ -127,6 +127,8 @@ def _compile_one(schema: Schema, check: Check) -> tuple[Check, Validator]:
         right = check(typed)
         if right and level == "structure":
             return typed
+        if right and not values_are_due(lambda: boundary(name) or _calling_place()):
+            return typed
         if problems := _problems(typed, schema, right):
             raise _error(batch, schema, problems, boundary(name))
         return typed
@@ -157,7 +159,8 @@ def _compile_any(checks: list[tuple[Schema, Check]], none: bool) -> tuple[Check,
         for schema, check in ordered:
             typed = view(batch, schema.target)
             right = check(typed)
-            problems = () if right and level == "structure" else _problems(typed, schema, right)
+            reads = level != "structure" and values_are_due(lambda: boundary(name) or _calling_place())
+            problems = () if right and not reads else _problems(typed, schema, right)
             if not problems:
                 return typed
             reports.append((schema, problems))
@@ -184,15 +187,18 @@ def _error(batch: object, schema: Schema, problems: tuple[Problem, ...], boundar
     if isinstance(batch, Tree):
         with suppress(Exception):  # for the reasons in _problems; the report does without the line
             got = summary(batch)
-    if not boundary:  # name the line outside the package that called, as validate() in update()  ppo.py:88
-        frame = sys._getframe(1)
-        called = "validate"
-        while is_own(frame) and frame.f_back is not None:
-            called, frame = frame.f_code.co_name, frame.f_back
-        code = frame.f_code
-        where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
-        boundary = f"{called}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
-    return SchemaError(schema.name, problems, got, boundary, schema.place)
+    return SchemaError(schema.name, problems, got, boundary or _calling_place(), schema.place)
+
+
+def _calling_place() -> str:
+    """Return the line outside of the package that called, as ``validate() in update()  ppo.py:88``."""
+    frame = sys._getframe(1)
+    called = "validate"
+    while is_own(frame) and frame.f_back is not None:
+        called, frame = frame.f_code.co_name, frame.f_back
+    code = frame.f_code
+    where = "module" if code.co_name == "<module>" else f"{code.co_name}()"
+    return f"{called}() in {where}  {show_place(code.co_filename, frame.f_lineno)}"
 
 
 @overload
