@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("typedbatch").addoption(
         "--typedbatch",
         metavar="LEVEL",
-        help="level of validate() and @checked in this run: off, structure, values, values:first=256 or values:batches=3 "
+        help="level of validate() and @checked in this run: off, structure, values, values:first=256, values:batches=3 "
         "(default: TYPEDBATCH_CHECK)",
     )
 

@@ -102,6 +102,19 @@ def test_widths_of_several_workers_are_joined(stream):
     assert (rollouts.response_ids[~rollouts.response_mask] == 99).all()
 
 
+class Turned(Prompts):
+    turns: torch.Tensor
+
+
+def test_sides_of_own_fields_are_those_of_the_stream(queue):
+    stream = Stream(uuid.uuid4().hex, [Turned], widths={"turns": "right"}, pad_token_id=99)
+    for width in (2, 3):
+        stream.put(Turned(**prompts(1, width=width), turns=torch.ones(GROUP, width)))
+    read = stream.get(Turned, 2 * GROUP, task="a", timeout=20)
+    assert read.turns.sum(1).tolist() == [2.0] * GROUP + [3.0] * GROUP
+    assert (read.turns[:GROUP, 2] == 0).all()
+
+
 def test_optional_fields_come_if_all_rows_have_them(stream):
     batch = stream.put(prompts(1))
     rollouts: Any = sampled(batch, 2)
@@ -135,6 +148,10 @@ def test_the_meta_is_that_of_the_rows(stream):
     assert stream.get(Prompts, 8, task="max", meta={"step": max}, timeout=20).meta == {"step": 4}
     with pytest.raises(StructureError, match=r"meta.step.*meta='first' takes the first"):
         stream.get(Prompts, 8, task="error", timeout=20)
+    again = stream.get(Prompts, 8, task="error", meta="first", timeout=20)  # Nothing is lost by an error.
+    assert again.meta == {"step": 3}
+    with pytest.raises(StreamTimeoutError):
+        stream.get(Prompts, 8, task="error", timeout=0.1)
 
 
 def test_rows_are_removed(stream):

@@ -22,6 +22,7 @@ from typedbatch.posttraining.protocols import (
 )
 from typedbatch.posttraining.records import (
     Distillation,
+    HasPolicyStep,
     HasRefLogp,
     HasRolloutLogp,
     HasValues,
@@ -50,6 +51,7 @@ __all__ = [
     "Aggregation",
     "CausalModel",
     "Distillation",
+    "HasPolicyStep",
     "HasRefLogp",
     "HasRolloutLogp",
     "HasValues",

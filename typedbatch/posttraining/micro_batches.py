@@ -45,7 +45,8 @@ def micro_batches(
     """Cut rollouts into few parts of at most ``tokens`` tokens each, so that long rows do not decide about memory.
 
     ``aggregate(losses, part.batch.loss_mask, total=part.total_tokens)`` of all parts add up to the loss of the batch,
-    whatever the parts: dividing each by its own tokens would give short parts more weight.
+    whatever the parts: dividing each by its own tokens would give short parts more weight. The totals are those of
+    ``batch``; ranks that have shares of a batch pass those of the whole batch to ``aggregate``.
 
     Args:
         batch: Rollouts in the layout ``split``, ``left`` or ``right``.

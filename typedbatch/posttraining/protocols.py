@@ -114,7 +114,22 @@ class ValueLossProtocol(BatchProtocol, Protocol):
 
 
 class PackedLossProtocol(BatchProtocol, Protocol):
-    """Fields that a policy loss over the layout ``packed`` reads."""
+    """Fields that a policy loss over the layout ``packed`` reads, those of its forward pass included."""
+
+    @property
+    def input_ids(self) -> Int[Tensor, "tokens"]:
+        """Tokens of prompts and responses."""
+        ...
+
+    @property
+    def position_ids(self) -> Int[Tensor, "tokens"]:
+        """Position of each token in its sequence, from 0."""
+        ...
+
+    @property
+    def response_mask(self) -> Bool[Tensor, "tokens"]:
+        """True for tokens of the response."""
+        ...
 
     @property
     def old_logp(self) -> PackedPerToken:

@@ -101,6 +101,13 @@ class HasRolloutLogp(Rollouts):
     """Log-probability of each token under the sampler that drew it, in nats."""
 
 
+class HasPolicyStep(Rollouts):
+    """Rollouts in which the version of the weights is required, as for the rule ``sampled_by``."""
+
+    policy_step: Int[Tensor, "N"]  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    """Version of the weights that sampled the row."""
+
+
 class HasRefLogp(Ready):
     """Batches ready for a loss in which the log-probabilities of the reference model are required."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 from tensordict import NonTensorStack, TensorDict
 
 from typedbatch._ops.conversion import leaf_to_device
+from typedbatch._ops.widths import Widths
 from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, object_array
 from typedbatch.batch import Batch, cat
 from typedbatch.errors import LeafError, StreamError, under
@@ -53,15 +54,16 @@ def is_plain(value: Any) -> bool:
     return type(value) in _PLAIN
 
 
-def from_columns(found: TensorDict, names: Sequence[str], rows: int, pad_token_id: int | None) -> Batch:
+def from_columns(
+    found: Mapping[str, Any], names: Sequence[str], rows: int, widths: Widths, pad_token_id: int | None
+) -> Batch:
     """Return the rows that the queue has given, padded to one width where workers have put different ones.
 
     Raises:
         StreamError: Columns or rows are missing, as after a :meth:`Stream.clear` in another process.
         SettingError: Ids are padded without ``pad_token_id``.
     """
-    given = set(found.keys())
-    if missing := [name for name in names if name not in given]:
+    if missing := [name for name in names if name not in found]:
         raise StreamError("rows of the queue lack this column; they may have been cleared meanwhile", missing[0])
     columns = {name: _rows_of(found[name]) for name in names}
     if short := [name for name, values in columns.items() if len(values) != rows]:
@@ -70,7 +72,7 @@ def from_columns(found: TensorDict, names: Sequence[str], rows: int, pad_token_i
         Batch({name: _joined(values[run]) for name, values in columns.items()})
         for run in _runs([column for column in columns.values() if isinstance(column[0], torch.Tensor)], rows)
     ]
-    return cat(parts, widths="pad", pad_token_id=pad_token_id) if len(parts) > 1 else parts[0]
+    return cat(parts, widths=widths, pad_token_id=pad_token_id) if len(parts) > 1 else parts[0]
 
 
 def _rows_of(column: Any) -> list[Any]:

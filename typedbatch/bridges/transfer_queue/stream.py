@@ -12,6 +12,7 @@ import transfer_queue
 from typing_extensions import TypeForm
 
 from typedbatch._ops.joined_meta import MetaRule, joined_meta
+from typedbatch._ops.widths import Widths
 from typedbatch._tree.kinds import object_array
 from typedbatch._tree.lengths import equal_rows, require_at_least, require_bounded
 from typedbatch._tree.meta import FieldsWithMeta, meta_of, set_meta
@@ -47,16 +48,26 @@ class Stream:
         name: Name of the stream, the same in all processes: TransferQueue's partition.
         stages: Records, in order, of which each has the fields of the one before.
         group: Name of a column by which rows belong together, as ``"uid"``; a group is put as a whole.
-        pad_token_id: Id for padded positions, where workers put rows of different widths.
+        widths: Treatment of rows of different widths, as in :meth:`typedbatch.Batch.cat`.
+        pad_token_id: Id for padded positions.
 
     Raises:
         SettingError: There is no queue, or a stage does not have the fields of the one before.
     """
 
     def __init__(
-        self, name: str, stages: Sequence[type[Any]], *, group: str | None = None, pad_token_id: int | None = None
+        self,
+        name: str,
+        stages: Sequence[type[Any]],
+        *,
+        group: str | None = None,
+        widths: Widths = "pad",
+        pad_token_id: int | None = None,
     ) -> None:
         self.name = name
+        self._widths: Widths = widths
+        self._held: dict[str, Any] = {}
+        """Rows that were taken for a task and could not be joined."""
         self._stages = list(stages)
         self._group = group
         self._pad_token_id = pad_token_id
@@ -164,6 +175,9 @@ class Stream:
     ) -> Any:  # fmt: skip
         """Wait for rows that have all columns of a protocol, and return them; no reader of the task gets them again.
 
+        Rows that were taken and could not be joined, as their meta differs, are those of the next call for as many
+        rows of the task in this process.
+
         Args:
             into: Protocol or record. Its required fields are waited for; optional ones come along if all rows have
                 them.
@@ -187,9 +201,16 @@ class Stream:
         sampling = {"groups": groups, "at_least": dict(at_least or {})}
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = call(self._client.get_meta, required, n, self.name, "fetch", task, sampling)
+            held = self._held.get(task)
+            if held is not None and held.size == n:
+                found = held
+            else:
+                found = call(self._client.get_meta, required, n, self.name, "fetch", task, sampling)
             if found.size:
-                return self._batch(into, found, required, optional, meta)
+                self._held[task] = found
+                batch = self._batch(into, found, required, optional, meta)
+                del self._held[task]
+                return batch
             if end is not None and time.monotonic() >= end:
                 raise StreamTimeoutError(
                     f"{self.name!r} has not {n} rows with {', '.join(required)} for the task {task!r} "
@@ -211,18 +232,21 @@ class Stream:
 
     def _batch(self, into: Any, found: Any, required: list[str], optional: list[str], rule: MetaRule) -> Any:
         keys = call(self._client.kv_retrieve_keys, found.global_indexes, self.name)
-        columns = call(self._client.get_data, found)
-        batch = from_columns(columns, required, len(keys), self._pad_token_id)
+        columns = dict(call(self._client.get_data, found).items())
+        batch = self._joined(columns, required, len(keys))
         if optional:
             # The queue leaves out columns that a row lacks, and refuses if there is none that all rows have.
             more = call(transfer_queue.kv_batch_get, keys, self.name, [required[0], *optional])
             there = [name for name in optional if name in set(more.keys())]
-            batch = from_columns(_joined(columns, more, there), [*required, *there], len(keys), self._pad_token_id)
+            batch = self._joined({**columns, **{name: more[name] for name in there}}, [*required, *there], len(keys))
         batch[KEY] = object_array(keys)
         metas = [FieldsWithMeta({"row": True}, tag.get("meta", {})) for tag in found.custom_meta]
         if joined := joined_meta(metas, rule):
             set_meta(batch, joined)
         return convert(batch, into)
+
+    def _joined(self, columns: Mapping[str, Any], names: Sequence[str], rows: int) -> Any:
+        return from_columns(columns, names, rows, self._widths, self._pad_token_id)
 
     def _known(self) -> int:
         return len(call(transfer_queue.kv_list, self.name).get(self.name, {}))
@@ -255,9 +279,3 @@ class Stream:
     def _read_by(self, task: str) -> int:
         _, flags = call(self._client.get_consumption_status, task, self.name)
         return 0 if flags is None else int((flags == 1).sum())
-
-
-def _joined(columns: Any, more: Any, names: Sequence[str]) -> Any:
-    for name in names:
-        columns[name] = more[name]
-    return columns
