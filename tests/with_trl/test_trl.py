@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import dpo
-import grpo
 import pytest
-import tiny
 import torch
 from trl import DPOTrainer, GRPOTrainer
 from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 
+import dpo
+import grpo
+import tiny
 from tests.bridges.test_trl import inputs
 from typedbatch import Batch, objects
 from typedbatch.bridges.trl import from_trl, pairs_from_trl, pairs_to_trl, to_trl

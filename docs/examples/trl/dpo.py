@@ -6,11 +6,11 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-import tiny
 from datasets import Dataset
 from trl import DPOConfig, DPOTrainer
 from typing_extensions import override
 
+import tiny
 from typedbatch.bridges.collate_tokens import CollateTokens
 from typedbatch.bridges.trl import pairs_to_trl
 from typedbatch.posttraining import Pairs

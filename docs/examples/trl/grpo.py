@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 from typing import Any, Protocol, TypedDict
 
-import tiny
 import torch
 from datasets import Dataset
 from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer
 from typing_extensions import override
 
+import tiny
 from typedbatch import extend, validate
 from typedbatch.bridges.trl import from_trl, to_trl
 from typedbatch.posttraining import PolicyLossProtocol, Ready, SequenceProtocol
