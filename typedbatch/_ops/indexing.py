@@ -158,7 +158,20 @@ def take_of_tensor(tensor: Any, index: Any) -> Any:
     if type(index) is int:
         return tensor[index]
     forward, flips = forward_slices(index, tensor.shape)
+    if type(forward) is slice or type(forward) is tuple:
+        forward = _short_steps(forward, tensor.shape)
     return tensor[forward].flip(flips) if flips else tensor[forward]
+
+
+def _short_steps(index: Any, shape: Sequence[int]) -> Any:
+    """Return an index with steps of at most the size of a dimension, as torch multiplies strides and may overflow."""
+    parts = list(index) if type(index) is tuple else [index]
+    for at, (part, size) in enumerate(zip(parts, shape, strict=False)):
+        if type(part) is slice and part.step is not None and part.step > max(size, 1):
+            parts[at] = slice(part.start, part.stop, max(size, 1))
+        elif type(part) is not slice and type(part) is not int:  # Another part may take no dimension, or several.
+            break
+    return tuple(parts) if type(index) is tuple else parts[0]
 
 
 def forward_slices(index: Any, shape: Sequence[int]) -> tuple[Any, list[int]]:
