@@ -140,7 +140,7 @@ DOCUMENTED = {
     ("ragged arrays", "parquet"), ("ragged tensors", "parquet"),  # lists, unless into= declares a Ragged
     ("none", "replay"), ("none", "prioritized"),  # a column of objects, which may have something later
 }  # fmt: skip
-"""What comes back as something else, as the functions say."""
+"""Fields that come back as another kind, as documented."""
 
 
 @pytest.mark.parametrize("way", WAYS)

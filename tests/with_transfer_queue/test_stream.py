@@ -238,10 +238,10 @@ def test_kinds_that_come_back(queue, value):
     "value",
     [
         Batch(x=np.ones(3)), Ragged({"x": np.ones(3)}, [1, 1, 1]), Normal(torch.zeros(3), torch.ones(3)),
-        np.array(["2026-01-01"] * 3, "M8[D]"), objects([(1, 2)] * 3), objects([{1: 2}] * 3), torch.eye(3).to_sparse(),
+        np.array(["2026-01-01"] * 3, "M8[D]"), objects([(1, 2)] * 3), objects([()] * 3), objects([{1: 2}] * 3), torch.eye(3).to_sparse(),
         np.ma.array([1, 2, 3], mask=[True, False, False]),
     ],
-    ids=["nested", "ragged", "distribution", "dates", "tuples", "keys", "sparse", "masked"],
+    ids=["nested", "ragged", "distribution", "dates", "tuples", "empty tuples", "keys", "sparse", "masked"],
 )  # fmt: skip
 def test_kinds_that_would_come_back_as_others_are_refused(queue, value):
     stream = Stream(uuid.uuid4().hex, [Kinds])

@@ -52,7 +52,7 @@ class Settings:
 
     @property
     def has_plugin(self) -> bool:
-        """Whether the settings turn on the plugin of typedbatch."""
+        """True if the settings turn on typedbatch's plugin."""
         return PLUGIN in self.mypy.get("plugins", "")
 
     def files_from(self, folder: Path) -> list[str]:

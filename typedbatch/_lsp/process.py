@@ -47,7 +47,7 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is running."""
+        """True while the process is running."""
         return self._process.returncode is None
 
     async def request(self, method: str, limit: float, **params: Any) -> Any:

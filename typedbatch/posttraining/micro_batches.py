@@ -64,8 +64,7 @@ def micro_batches(
     sizes = _lengths(tree)
     counted = int(np.count_nonzero(flags_of(tree, "loss_mask")))
     for rows in bins(sizes, tokens, multiple=multiple):
-        part: B = trim(take(tree, rows), per_token=per_token, per_row=per_row)
-        yield MicroBatch(part, rows, counted, len(sizes))
+        yield MicroBatch(trim(take(tree, rows), per_token=per_token, per_row=per_row), rows, counted, len(sizes))
 
 
 def map_tokens(
@@ -111,9 +110,8 @@ def map_tokens(
             out = result.new_zeros(whole)
         number = torch_side().to_tensor(rows).to(out.device)
         if len(shape) > 1:
-            at = slice(width - own, None) if is_left else slice(own)
-            result = torch.cat([out.new_zeros(len(rows), at.start or 0, *shape[2:]), result], 1)
-            result = torch.cat([result, out.new_zeros(len(rows), width - result.shape[1], *shape[2:])], 1)
+            columns = (width - own, 0) if is_left else (0, width - own)
+            result = torch.nn.functional.pad(result, (*[0, 0] * (len(shape) - 2), *columns))
         out = out.index_copy(0, number, result)
     return out if out is not None else torch.zeros(0, width)
 

@@ -30,7 +30,7 @@ class CausalModel(Protocol):
     def __call__(
         self, *, input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor, use_cache: bool
     ) -> Any:
-        """Return the logits of the token behind each token."""
+        """Return the logits of the token after each token."""
         ...
 
 
@@ -52,7 +52,7 @@ def token_logp(
         ``right``, and ``(tokens,)`` in ``ragged`` and ``packed``. It is 0 outside of ``response_mask``.
 
     Raises:
-        SettingError: There is no temperature, or it is not above 0.
+        SettingError: The temperature is missing, or is not above 0.
         MissingFieldError: The batch does not have the fields of any layout.
         StructureError: The model returns logits of another shape, or a response has no token in front of it.
     """

@@ -30,7 +30,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """A causal transformer that takes padded rows, or sequences end to end if there is no attention mask."""
+    """A causal transformer. It takes padded rows or, without an attention mask, sequences end to end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Model(nn.Module):
         position_ids: Int[Tensor, "N T"],
         use_cache: bool = False,
     ) -> Float[Tensor, "N T V"]:
-        """Return the logits of the token behind each token; there is no cache to use."""
+        """Return the logits of the token after each token. ``use_cache`` has no effect."""
         allowed = attention(attention_mask, position_ids)
         x = self.token(input_ids) + self.place(position_ids)
         for block in self.blocks:

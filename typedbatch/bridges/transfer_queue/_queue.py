@@ -134,7 +134,7 @@ def call(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     """Return the result of a call of TransferQueue.
 
     Raises:
-        StreamTimeoutError: There is no answer, as after the end of the controller.
+        StreamTimeoutError: TransferQueue does not answer, for example because its controller has died.
         StreamError: TransferQueue raises an error.
     """
     answer: list[R] = []

@@ -35,8 +35,8 @@ def _column(leaf: Any) -> Any:
     kind = KINDS[type(leaf)]
     if is_objects(leaf) and leaf.ndim == 1:
         values = leaf.tolist()
-        if wrong := next((value for value in values if not is_plain(value)), None):
-            raise LeafError(f"a queue takes text, numbers, None, lists and dicts of these, got {wrong!r:.60}")
+        if wrong := [value for value in values if not is_plain(value)]:
+            raise LeafError(f"a queue takes text, numbers, None, lists and dicts of these, got {wrong[0]!r:.60}")
         return NonTensorStack(*values)
     if kind is TENSOR and leaf.layout is torch.strided and not leaf.is_nested:
         return leaf.detach()

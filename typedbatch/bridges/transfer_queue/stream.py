@@ -52,7 +52,7 @@ class Stream:
         pad_token_id: Id for padded positions.
 
     Raises:
-        SettingError: There is no queue, or a stage does not have the fields of the one before.
+        SettingError: No queue is open, or a stage lacks fields of the previous one.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Stream:
             SchemaError: The batch does not match the stage.
             LeafError: A column or a value of the meta is of a kind that the queue does not give back as it was.
             StructureError: Fields have different lengths, or rows occur twice.
-            SizeError: There are no rows.
+            SizeError: ``batch`` has no rows.
             StreamError: The queue has failed.
         """
         number = self._number_of(batch, stage)
@@ -139,8 +139,9 @@ class Stream:
     def _tags(self, tree: Any, rows: int, *, is_new: bool) -> list[dict[str, Any]] | None:
         """Return the tags of rows: the meta of the batch, and the groups of new rows; None if there is nothing."""
         meta = dict(meta_of(tree))
-        if wrong := next((key for key, value in meta.items() if not is_plain(value)), None):
-            raise LeafError(f"tags are text, numbers, None, lists and dicts, got {meta[wrong]!r:.60}", f"meta.{wrong}")
+        if wrong := [key for key, value in meta.items() if not is_plain(value)]:
+            text = f"tags are text, numbers, None, lists and dicts, got {meta[wrong[0]]!r:.60}"
+            raise LeafError(text, f"meta.{wrong[0]}")
         if not is_new or self._group is None:
             return [{"meta": meta}] * rows if meta else None
         groups: list[Any] = tree[self._group].tolist()
