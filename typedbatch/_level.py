@@ -27,16 +27,16 @@ class _Setting(NamedTuple):
         level: Level of checking.
         first: Number of rows whose values are read; None for all.
         batches: Number of batches whose values are read at each boundary; None for all.
+        read: Number of batches that came to each boundary, if that is limited.
     """
 
     level: Level
-    first: int | None = None
-    batches: int | None = None
+    first: int | None
+    batches: int | None
+    read: Counter[str]
 
 
 _inside: ContextVar[_Setting | None] = ContextVar("typedbatch level", default=None)
-_read_at: Counter[str] = Counter()
-"""Number of batches whose values were read at each boundary, if that is limited."""
 
 
 @contextmanager
@@ -65,7 +65,8 @@ def checking(level: Level, /, *, first: int | None = None, batches: int | None =
             ``"values"``.
     """
     named = level_named(level, "checking()")
-    token = _inside.set(_Setting(named, _required(level, "first", first), _required(level, "batches", batches)))
+    numbers = _required(level, "first", first), _required(level, "batches", batches)
+    token = _inside.set(_Setting(named, *numbers, Counter()))
     try:
         yield
     finally:
@@ -84,12 +85,12 @@ def rows_to_check() -> int | None:
 
 def values_are_due(boundary: Callable[[], str]) -> bool:
     """Return whether the values of a batch are read, at the level ``"values"``; ``boundary`` names the place."""
-    most = (_inside.get() or _default).batches
-    if most is None:
+    setting = _inside.get() or _default
+    if setting.batches is None:
         return True
     place = boundary()
-    _read_at[place] += 1
-    return _read_at[place] <= most
+    setting.read[place] += 1
+    return setting.read[place] <= setting.batches
 
 
 def set_default(level: str, who: str) -> None:
@@ -103,7 +104,6 @@ def set_default(level: str, who: str) -> None:
     """
     global _default
     _default = _parsed(level, who)
-    _read_at.clear()
 
 
 def default_level() -> str:
@@ -124,7 +124,7 @@ def _parsed(text: object, who: str) -> _Setting:
                 "'values:batches=3'"
             )
         found[key] = _required(level, key, int(number))
-    return _Setting(level, found.get("first"), found.get("batches"))
+    return _Setting(level, found.get("first"), found.get("batches"), Counter())
 
 
 def _required(level: object, key: str, number: Any) -> int | None:

@@ -304,6 +304,8 @@ def test_values_of_the_first_batches_at_each_boundary_alone():
         assert found == ["an error", "an error", "nothing"]
         with pytest.raises(SchemaError, match="finite"):
             validate(wrong, Bounded)  # another line
+    with checking("values", batches=1), pytest.raises(SchemaError, match="finite"):  # Each block counts for itself.
+        one(wrong)
 
 
 @pytest.mark.parametrize("batches", [0, -1, True, 1.5, "3"])
