@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 STUBS = Path(__file__).parents[3] / "stubs"
-PACKAGES = ("h5py", "lz4", "minari", "pyarrow", "ray", "verl")
+PACKAGES = ("h5py", "lz4", "minari", "omegaconf", "pyarrow", "ray", "transfer_queue", "verl")
 FILES = sorted(path for package in PACKAGES for path in (STUBS / package).rglob("*.pyi"))
 
 _MISSING = object()
