@@ -161,6 +161,47 @@ def test_rows_that_no_declaration_names_are_the_batchs_own():
     assert len(update(Batch(fields(4)), Batch(fields(2)), np.zeros(3))) == 2  # type: ignore[arg-type]
 
 
+def test_rows_of_a_result_are_its_own_unless_an_array_names_them():
+    @checked
+    def sample(batch: Inputs, n: int) -> Inputs:
+        return batch[np.arange(n) % len(batch)]
+
+    @checked
+    def split(batch: Inputs, n: int) -> tuple[Inputs, Inputs]:
+        return batch[:n], batch[n:]
+
+    @checked
+    def keep(batch: Inputs, weight: Row) -> Inputs:
+        return batch[weight > 0]
+
+    @checked
+    def shorten(batch: Inputs) -> Inputs:
+        return inputs(len(batch) + 1, 2)  # type: ignore[no-any-return]
+
+    assert len(sample(inputs(2, 3), 7)) == 7
+    assert [len(part) for part in split(inputs(5, 3), 2)] == [2, 3]
+    assert report(keep, inputs(2, 3), np.array([1.0, 0.0]))[3] == (
+        "  return.ids  N is 1 here, but 2 in batch.ids, weight  [TB302 dimension-conflict]"
+    )
+    assert report(shorten, inputs(2, 3))[3] == "  return.ids  R is 2 here, but 3 in batch.ids  [TB302 dimension-conflict]"
+
+
+def test_an_array_of_a_result_names_the_rows_too():
+    @checked
+    def sample(batch: Inputs, n: int) -> tuple[Inputs, Row]:
+        return batch[:n], np.zeros(n)
+
+    @checked
+    def only(batch: Inputs, n: int) -> Row:
+        return np.zeros(n)
+
+    assert len(sample(inputs(2, 3), 2)) == 2
+    with pytest.raises(CallError, match="N is 1 here, but 2 in batch.ids"):
+        sample(inputs(2, 3), 1)
+    with pytest.raises(CallError, match="N is 1 here, but 2 in batch.ids"):
+        only(inputs(2, 3), 1)
+
+
 def test_batches_in_lists_and_in_star_args_have_sizes_of_their_own():
     @checked
     def join(first: list[Inputs], *others: Inputs) -> int:

@@ -30,7 +30,7 @@ def checked(function: Any = None, /, *, level: Level | None = None) -> Any:
     Arrays and tensors with jaxtyping annotations, ``Float[Tensor, "N R"]``, are checked too, also in a tuple that is
     returned. A name means the same size in all of them, in the fields of batches whose declaration uses the name, and
     in the result. Sizes are local to a batch under ``Annotated[Inputs, SeparateSizes]``, in a container, in ``*args``
-    or in ``**kwargs``.
+    or in ``**kwargs``. The rows of a batch that is returned are its own, unless an array of the call names them.
 
     On a class, for example a dataclass, the arguments of the constructor are validated. On a record, the new record is
     validated too.

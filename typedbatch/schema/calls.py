@@ -1,7 +1,9 @@
 """Checks of calls: arguments and results with jaxtyping annotations, and sizes of the same name across a call.
 
 A name that is written in several annotations, or in the fields of batches, is the same size in the whole call. If the
-declaration of a batch does not name its rows, as that of ``RolloutBatch``, their number is local to that batch.
+declaration of a batch does not name its rows, as that of ``RolloutBatch``, their number is local to that batch. So is
+the number of rows of a result, unless an array of the call names it: functions that sample, filter or split return
+other rows than they take.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typedbatch._ops.display import summary
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
 from typedbatch.errors import DeclarationError, Problem
 from typedbatch.schema.annotations import alternatives, bare
-from typedbatch.schema.dims import Dim, Shape, Sort
+from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.explain import Explainer
 from typedbatch.schema.fields import NO_DIMS, Field, Option, Schema
 from typedbatch.schema.generate import Body, CodeWriter, can_generate
@@ -188,7 +190,10 @@ class Call:
         if sizes is not None:
             walker.knows(zip(self._names, sizes, strict=False), Argument(_EARLIER))
         walker.arguments(values, schema)
-        problems = (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
+        votes = walker.known.by_name()
+        paths = {path for known in votes.values() for path in known}
+        of_result = {path for path in paths if top_of(path.top) == RETURN}
+        problems = (*walker.problems, *conflicts(votes, schema.name, paths - of_result if of_result else ()))
         # The last value of a name decides, as in a tuple that is returned.
         batches = {
             top_of(field.name): next((option.schema.name for option in field.options if option.schema is not None), "")
@@ -256,11 +261,10 @@ def _slots(signature: Signature, hints: Mapping[str, Any], returns: Any) -> list
         is_single = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
         is_optional = is_single and parameter.default is not Parameter.empty
         slots.append(_slot(name, hint, is_optional, is_single, parameter.kind))
-    inside = get_args(bare(returns)[0])
-    if class_of(bare(returns)[0]) is tuple and Ellipsis not in inside:
-        slots += (_slot(f"{RETURN}[{i}]", hint, False, True, None, i) for i, hint in enumerate(inside))
-    elif returns is not None:
-        slots.append(_slot(RETURN, returns, False, True, None))
+    results = _result_slots(returns)
+    if not any(ROWS in slot.names for slot in (*slots, *results) if not slot.is_batch):
+        results = _result_slots(returns, own_rows=True)
+    slots += results
     # A size that is computed from a name that no slot has is not checked: the name may belong to another decorator.
     names = frozenset[str]().union(*(slot.names for slot in slots))
     slots = [
@@ -281,8 +285,24 @@ def _slots(signature: Signature, hints: Mapping[str, Any], returns: Any) -> list
     ]
 
 
-def _slot(name: str, hint: Any, optional: bool, batches: bool, kind: Any, position: int | None = None) -> _Slot:
-    found = _arrays(hint) or (_sizes_of_batch(hint) if batches else ())
+def _result_slots(returns: Any, own_rows: bool = False) -> list[_Slot]:
+    hint, _ = bare(returns)
+    parts = get_args(hint)
+    if class_of(hint) is tuple and Ellipsis not in parts:
+        return [_slot(f"{RETURN}[{i}]", part, False, True, None, i, own_rows) for i, part in enumerate(parts)]
+    return [] if returns is None else [_slot(RETURN, returns, False, True, None, None, own_rows)]
+
+
+def _slot(
+    name: str,
+    hint: Any,
+    optional: bool,
+    batches: bool,
+    kind: Any,
+    position: int | None = None,
+    own_rows: bool = False,
+) -> _Slot:
+    found = _arrays(hint) or (_sizes_of_batch(hint, own_rows) if batches else ())
     field = Field(name, found, optional)
     every = [option for batch in found if batch.schema is not None for option in batch.schema.every_option()]
     every = every or [*field.every_option()]
@@ -306,7 +326,7 @@ def _arrays(hint: Any) -> tuple[Option, ...]:
     return (*found, Option(NUMBER), Option(ARRAY, shape=NO_DIMS)) if _NUMBERS & {*parts} else found
 
 
-def _sizes_of_batch(hint: Any) -> tuple[Option, ...]:
+def _sizes_of_batch(hint: Any, own_rows: bool) -> tuple[Option, ...]:
     """Return an option for a batch that already matches its schema: it checks only the sizes that the schema names."""
     hint, metadata = bare(hint)
     parts = [bare(part) for part in alternatives(hint)]
@@ -320,6 +340,7 @@ def _sizes_of_batch(hint: Any) -> tuple[Option, ...]:
         return ()
     options = schema.every_option(shared=True)
     wanted = {dim.key for option in options for dim in option.shape.dims if _is_written(dim)}
+    wanted -= {ROWS} if own_rows else set()
     found = Option(BATCH, schema=Schema(schema.name, schema.target, schema.place, _fields_with_sizes(schema, wanted)))
     return (found, Option(NONE)) if len(parts) > 1 else (found,)
 

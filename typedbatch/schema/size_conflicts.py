@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from typedbatch._report import shorten
 from typedbatch.errors import Problem
@@ -19,8 +19,14 @@ Votes = dict[str, dict[Path, Size]]
 """The sizes of each dimension, by its key and by the path of the field that has the size."""
 
 
-def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
-    """Yield a problem for each field whose size of a dimension differs from that of most fields."""
+def conflicts(votes: Votes, schema: str, right: Collection[Path] = ()) -> Iterator[Problem]:
+    """Yield a problem for each field whose size of a dimension differs from that of most fields.
+
+    Args:
+        votes: Sizes of the dimensions.
+        schema: Name of the schema, for the problems.
+        right: Paths whose sizes are right, whatever most fields have.
+    """
     for key, sizes in votes.items():
         # A top-level field has one vote for each size in it, so that a nested batch of many leaves does not outvote
         # the other fields. The number of leaves breaks ties.
@@ -32,6 +38,7 @@ def conflicts(votes: Votes, schema: str) -> Iterator[Problem]:
             by_size.setdefault(size, []).append(path)
         weight = {size: (count, len(by_size[size])) for size, count in counts.items()}
         usual = [size for size in weight if weight[size] == max(weight.values())]
+        usual = [*{size for path, size in sizes.items() if path in right}] or usual
         wrong = [(path, size) for path, size in sizes.items() if size not in usual or len(usual) > 1]
         for path, size in wrong[:_MOST]:
             others = [other for other in usual if other != size]
