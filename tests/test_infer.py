@@ -15,7 +15,7 @@ from torch.distributions import Normal
 from tests.strategies import batches
 from tests.typing.caches import MYPY, warm
 from tests.typing.checkers import run_tool
-from typedbatch import Batch, BatchRecord, RolloutBatch, SchemaError, validate
+from typedbatch import Batch, BatchRecord, RolloutBatch, SchemaError, objects, validate
 from typedbatch.errors import FieldNameError, LeafError, SettingError
 from typedbatch.infer import Style, infer_schema
 
@@ -220,3 +220,10 @@ def test_what_is_inferred_of_twice_the_fields_takes_twice_the_calls():
         return made
 
     assert calls(400) < 2.2 * calls(200)
+
+
+@pytest.mark.parametrize("items", [["a", "b"], [1, 2], [b"", b""]], ids=lambda items: type(items[0]).__name__)
+def test_a_column_of_plain_items_declares_their_type(items: list[object]):
+    batch = Batch(x=objects(items))
+    assert body(batch) == [f"    x: Column[{type(items[0]).__name__}]"]
+    validate(batch, declared(infer_schema(batch, style="record")))

@@ -54,6 +54,7 @@ from typedbatch.records import (
 )
 from typedbatch.rules import Finite, Rule, Sorted, Unique, rule
 from typedbatch.schema import schema_of
+from typedbatch.schema.column import Column
 
 __all__ = [
     "ActBatch",
@@ -69,6 +70,7 @@ __all__ = [
     "BatchWithAdvantagesProtocol",
     "BatchWithReturns",
     "BatchWithReturnsProtocol",
+    "Column",
     "DistBatch",
     "DistBatchProtocol",
     "DistLogProbBatch",

@@ -183,7 +183,9 @@ def test_rows_of_a_result_are_its_own_unless_an_array_names_them():
     assert report(keep, inputs(2, 3), np.array([1.0, 0.0]))[3] == (
         "  return.ids  N is 1 here, but 2 in batch.ids, weight  [TB302 dimension-conflict]"
     )
-    assert report(shorten, inputs(2, 3))[3] == "  return.ids  R is 2 here, but 3 in batch.ids  [TB302 dimension-conflict]"
+    assert (
+        report(shorten, inputs(2, 3))[3] == "  return.ids  R is 2 here, but 3 in batch.ids  [TB302 dimension-conflict]"
+    )
 
 
 def test_an_array_of_a_result_names_the_rows_too():
@@ -196,9 +198,9 @@ def test_an_array_of_a_result_names_the_rows_too():
         return np.zeros(n)
 
     assert len(sample(inputs(2, 3), 2)) == 2
-    with pytest.raises(CallError, match="N is 1 here, but 2 in batch.ids"):
+    with pytest.raises(CallError, match=r"N is 1 here, but 2 in batch\.ids"):
         sample(inputs(2, 3), 1)
-    with pytest.raises(CallError, match="N is 1 here, but 2 in batch.ids"):
+    with pytest.raises(CallError, match=r"N is 1 here, but 2 in batch\.ids"):
         only(inputs(2, 3), 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -44,6 +44,11 @@ from typedbatch._tree.kinds import (
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
+if TYPE_CHECKING:
+    from typedbatch.schema.column import Column
+
+T = TypeVar("T")
+
 
 def to_leaf(value: Any) -> Any:
     """Return the leaf that ``value`` is stored as.
@@ -71,7 +76,7 @@ def to_leaf(value: Any) -> Any:
     return value if convert is None else convert(value)
 
 
-def objects(values: Iterable[object]) -> NDArray[np.object_]:
+def objects(values: Iterable[T]) -> Column[T]:
     """Return a column of Python objects that are never converted: ``Batch(messages=objects(lists_of_messages))``.
 
     As a field it stays a column, whatever it holds: dicts of different keys, lists of different lengths. Its rows can
@@ -81,14 +86,15 @@ def objects(values: Iterable[object]) -> NDArray[np.object_]:
         values: One object for each row.
 
     Returns:
-        A new 1-d array of dtype ``object`` with these very objects.
+        A new 1-d array of dtype ``object`` with these very objects. Type checkers know the type of its items.
 
     Raises:
         LeafError: ``values`` is not iterable, or is a text or dict, each of which is one object.
     """
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise LeafError(f"objects() takes a list of values, one for each row, got {describe(values)}")
-    return object_array(values if isinstance(values, Sequence) else list(values))
+    column: Any = object_array(values if isinstance(values, Sequence) else list(values))
+    return column  # type: ignore[no-any-return]  # Column is the type of such arrays for type checkers alone
 
 
 def fill(target: dict[str, Any], fields: Mapping[str, Any], owner: type | None = None) -> None:

@@ -64,27 +64,13 @@ class MetaSchema:
             if name not in meta:
                 code, got = "TB101 missing-field", "missing" if key.required else ""
             elif typing_extensions.is_typeddict(get_origin(hint) or hint) and isinstance(meta[name], dict):
-                yield from _of_typed_dict(hint).mismatches(meta[name], where)
-            elif not _is_of_type(meta[name], hint):
+                yield from read_typed_dict(hint).mismatches(meta[name], where)
+            elif not is_of_type(meta[name], hint):
                 got = describe(meta[name])
             if got:
                 parts = ["None" if part is type(None) else show(part) for part in alternatives(hint)]
                 words = f"one of {', '.join(map(repr, get_args(hint)))}" if is_choice else " or ".join(parts)
                 yield where, code, words, got
-
-    def takes(self, name: str, value: Any) -> bool:
-        """Return True if the value is of the type of the key ``name``."""
-        return _is_of_type(value, self.keys[name].hint)
-
-    def choices(self, name: str) -> tuple[Any, ...]:
-        """Return the values of the ``Literal`` that a key is declared as; empty for any other type."""
-        hint, _ = bare(self.keys[name].hint)
-        return get_args(hint) if get_origin(hint) is Literal else ()
-
-    def nested(self, name: str) -> MetaSchema | None:
-        """Return the schema of the ``TypedDict`` that a key is declared as; None for any other type."""
-        hint, _ = bare(self.keys[name].hint)
-        return _of_typed_dict(hint) if typing_extensions.is_typeddict(get_origin(hint) or hint) else None
 
     def required(self) -> bool:
         """Return True if any key must be there, so that a batch without meta does not match."""
@@ -99,14 +85,15 @@ def read_meta(hint: Any) -> MetaSchema:
     """
     hint, _ = bare(hint)
     if typing_extensions.is_typeddict(get_origin(hint) or hint):
-        return _of_typed_dict(hint)
+        return read_typed_dict(hint)
     origin = get_origin(hint) or hint
     if hint is Any or (isinstance(origin, type) and issubclass(dict, origin) and origin is not object):
         return MetaSchema(show(hint), {})
     raise DeclarationError(f"meta must be declared as a TypedDict or as Mapping[str, Any], not as {show(hint)}")
 
 
-def _of_typed_dict(hint: Any) -> MetaSchema:
+def read_typed_dict(hint: Any) -> MetaSchema:
+    """Return the keys of a ``TypedDict``."""
     cls = get_origin(hint) or hint
     types_ = dict(zip(getattr(cls, "__parameters__", ()), get_args(hint), strict=False))
     keys = {}
@@ -121,19 +108,19 @@ def _of_typed_dict(hint: Any) -> MetaSchema:
     return MetaSchema(cls.__name__, keys)
 
 
-def _is_of_type(value: Any, hint: Any) -> bool:
+def is_of_type(value: Any, hint: Any) -> bool:
     """Return whether a value is of a type; True for types that cannot be checked at run time, such as protocols."""
     hint, _ = bare(hint)
     options = alternatives(hint)
     if len(options) > 1:
-        return any(_is_of_type(value, option) for option in options)
+        return any(is_of_type(value, option) for option in options)
     if hint is None or hint is type(None):
         return value is None
     origin, args = get_origin(hint) or hint, get_args(hint)
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in args)
     if typing_extensions.is_typeddict(origin):
-        return isinstance(value, dict) and next(_of_typed_dict(hint).mismatches(value, ""), None) is None
+        return isinstance(value, dict) and next(read_typed_dict(hint).mismatches(value, ""), None) is None
     if hint is Any or not isinstance(origin, type) or getattr(origin, "_is_protocol", False):
         return True
     parts: Any = value  # without the class to which checkers narrow it
@@ -146,9 +133,9 @@ def _is_of_type(value: Any, hint: Any) -> bool:
         cls: Any = get_origin(scalar) or scalar
         return not isinstance(cls, type) or issubclass(parts.dtype.type, cls)
     if origin is tuple and args[-1] is not Ellipsis:
-        return len(parts) == len(args) and all(map(_is_of_type, parts, args))
+        return len(parts) == len(args) and all(map(is_of_type, parts, args))
     if issubclass(origin, Mapping) and len(args) == 2:
-        return all(_is_of_type(name, args[0]) and _is_of_type(inner, args[1]) for name, inner in parts.items())
+        return all(is_of_type(name, args[0]) and is_of_type(inner, args[1]) for name, inner in parts.items())
     if issubclass(origin, (Sequence, AbstractSet)) or origin is Collection:
-        return all(_is_of_type(inner, args[0]) for inner in parts)
+        return all(is_of_type(inner, args[0]) for inner in parts)
     return True

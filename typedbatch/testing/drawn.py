@@ -18,7 +18,7 @@ from typedbatch.schema.dims import ROWS
 from typedbatch.schema.read import schema_of
 from typedbatch.schema.violations import find_violations
 from typedbatch.testing.build import build
-from typedbatch.testing.fixed import holds, limits
+from typedbatch.testing.fixed import holds, item_types, limits
 from typedbatch.testing.sizes import Sizes, known_sizes
 
 _TRIES = 20
@@ -92,7 +92,8 @@ def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[
     low, high = (known.get(closed, known.get(opened)) for closed, opened in ((">=", ">"), ("<=", "<")))
     low, high = (None if limit is None or np.isnan(limit) else limit for limit in (low, high))
     if dtype.kind == "O":
-        return st.none() | st.text(max_size=3)
+        items = item_types(rules)
+        return st.from_type(items[0]) if items else st.none() | st.text(max_size=3)
     if dtype.kind in "iu":
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
         bounds = int(max(least, least if low is None else np.ceil(low))), int(min(most, most if high is None else high))

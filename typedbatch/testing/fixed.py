@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
+from typedbatch._tree.kinds import object_array
 from typedbatch.errors import SettingError
 from typedbatch.rules import Rule
+from typedbatch.schema.column import ItemsAre
 from typedbatch.schema.dims import ROWS
+from typedbatch.testing.example_values import example_value
 from typedbatch.testing.sizes import Size, Sizes
 
 _FLAGS = {"terminated", "truncated", "done"}
@@ -53,6 +57,10 @@ class Fixed:
             array = as_dtype(values, dtype)
             if all(holds(rule, array) for rule in rules):
                 return array
+        for item in item_types(rules):
+            column = object_array([example_value(item) for _ in range(math.prod(shape))]).reshape(shape)
+            if all(holds(rule, column) for rule in rules):
+                return column
         raise SettingError(f"no values were found that are {', '.join(rule.words for rule in rules)}")
 
 
@@ -65,6 +73,11 @@ def as_dtype(values: NDArray[Any], dtype: Any) -> Any:
     if dtype.kind == "O":
         return np.array([f"text {int(value)}" for value in values.ravel()], object).reshape(values.shape)
     return values.astype("int64").astype(dtype) if dtype.kind in "iumM" else values.astype(dtype)
+
+
+def item_types(rules: Sequence[Rule]) -> list[Any]:
+    """Return the types that rules declare for the items of a column of objects."""
+    return [rule.holds.item for rule in rules if isinstance(rule.holds, ItemsAre)]
 
 
 def holds(rule: Rule, array: Any) -> bool:

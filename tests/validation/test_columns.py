@@ -1,0 +1,147 @@
+"""Columns of objects that declare the type of their items."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, Generic, Literal, NotRequired, Protocol, TypedDict, TypeVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from typedbatch import Batch, BatchRecord, Column, SchemaError, cat, checking, conforms, objects, validate
+from typedbatch.testing import batches, example
+
+T = TypeVar("T")
+
+
+class Message(TypedDict):
+    role: Literal["user", "assistant"]
+    name: NotRequired[str]
+
+
+class Grader(Protocol):
+    def grade(self, answer: str) -> float: ...
+
+
+class Questions(BatchRecord):
+    answer: Column[str]
+    messages: Column[list[Message]]
+    score: Column[float | None]
+    tool: Column[Message] | None = None
+
+
+class Any_(BatchRecord):
+    bare: Column  # type: ignore[type-arg]  # what a careless user writes
+    grader: Column[Grader]
+    anything: Column[Any]
+    object_: Column[object]
+
+
+class Pairs(BatchRecord, Generic[T]):
+    item: Column[T]
+
+
+def questions(**changes: Any) -> Batch:
+    right = {
+        "answer": objects(["a", "b"]),
+        "messages": objects([[{"role": "user"}], []]),
+        "score": objects([1, None]),
+    }
+    return Batch(right | changes)
+
+
+OF_LISTS = "messages: 1 of 2 values is not list[Message], the first at "
+
+
+def report(batch: Any) -> list[str]:
+    with checking("values"), pytest.raises(SchemaError) as caught:
+        validate(batch, Questions)
+    return [f"{problem.path}: {problem.got}" for problem in caught.value.problems]
+
+
+def test_items_of_the_type_pass():
+    with checking("values"):
+        assert type(validate(questions(), Questions)) is Questions
+        validate(questions(tool=objects([{"role": "user", "name": "x"}] * 2)), Questions)
+        validate(questions()[:0], Questions)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"answer": objects(["a", 2])}, "answer: 1 of 2 values is not str, the first at [1]"),
+        ({"answer": objects([None, 2])}, "answer: 2 of 2 values are not str, the first at [0]"),
+        ({"score": objects(["a", None])}, "score: 1 of 2 values is not float or None, the first at [0]"),
+        ({"messages": objects([{}, []])}, OF_LISTS + "[0]"),
+        (
+            {"messages": objects([[], [{"role": "me"}]])},
+            OF_LISTS + "[1]",
+        ),
+        ({"messages": objects([[], [{}]])}, OF_LISTS + "[1]"),
+        ({"tool": objects([{"role": "user"}, {}])}, "tool: 1 of 2 values is not Message, the first at [1]"),
+    ],
+)
+def test_items_of_another_type_are_found_at_the_level_of_values(changes: dict[str, Any], problem: str):
+    batch = questions(**changes)
+    validate(batch, Questions)
+    assert report(batch) == [problem]
+
+
+def test_what_is_no_column_of_objects_is_found_by_its_structure():
+    assert not conforms(questions(answer=np.array([1.0, 2.0])), Questions)
+    assert not conforms(questions(answer="a"), Questions)
+    assert not conforms(questions(answer=None), Questions)
+
+
+def test_types_that_cannot_be_checked_accept_anything():
+    with checking("values"):
+        validate(Batch({name: objects([1, {}]) for name in ("bare", "grader", "anything", "object_")}), Any_)
+        validate(Batch(item=objects([1, "a"])), Pairs[str])
+        assert not conforms(Batch({name: np.zeros(2) for name in ("bare", "grader", "anything", "object_")}), Any_)
+
+
+def test_a_list_for_such_a_field_becomes_a_column():
+    batch: Any = Questions
+    made = batch(answer=["a", "b"], messages=[[], [{"role": "user"}]], score=[1.5, 2])
+    assert [made[name].dtype for name in ("answer", "messages", "score")] == [np.dtype(object)] * 3
+    rows = Questions.from_rows([{"answer": "a", "messages": [], "score": 1.0}] * 2)
+    assert rows.messages.shape == rows.score.shape == (2,)
+
+
+def test_rows_and_joins_keep_the_items():
+    batch = validate(questions(), Questions)
+    assert batch[1].answer == "b"
+    assert cat([batch[1:], batch[:1]]).answer.tolist() == ["b", "a"]
+
+
+def test_examples_and_strategies_have_items_of_the_type():
+    made = example(Questions, N=3)
+    assert made.answer.tolist() == ["text 0", "text 1", "text 2"]
+    assert made.tool is not None
+    assert made.tool.tolist() == [{"role": "user"}] * 3
+    assert made.tool[0] is not made.tool[1]
+
+
+@given(batches(Questions))
+def test_drawn_batches_have_items_of_the_type(batch: Questions):
+    with checking("values"):
+        validate(batch, Questions)
+
+
+@given(st.lists(st.text() | st.integers() | st.none()))
+def test_the_rule_holds_where_isinstance_does(items: list[Any]):
+    class Texts(BatchRecord):
+        text: Column[str]
+
+    right = all(isinstance(item, str) for item in items)
+    with checking("values"), nullcontext() if right else pytest.raises(SchemaError):
+        validate(Batch(text=objects(items)), Texts)
+
+
+def test_a_column_at_run_time_is_an_array_of_objects():
+    column: NDArray[np.object_] = objects(["a"])
+    assert type(column) is np.ndarray
+    assert column.dtype == object

@@ -1,0 +1,76 @@
+"""``Column``, the type of a column of Python objects whose items have a type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Generic, SupportsIndex, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch.rules import Rule
+
+if TYPE_CHECKING:
+    from typing import overload
+
+    T_co = TypeVar("T_co", covariant=True)
+
+    class Column(np.ndarray[tuple[Any, ...], np.dtype[np.object_]], Generic[T_co]):
+        """A column of Python objects of one type, one for each row: ``answer: Column[str]``."""
+
+        @overload  # type: ignore[override]  # numpy gives Any for an item
+        def __getitem__(self, index: slice | NDArray[Any] | list[int] | list[bool], /) -> Column[T_co]: ...
+        @overload
+        def __getitem__(self, index: SupportsIndex, /) -> T_co: ...
+        def __getitem__(self, index: Any, /) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __iter__(self) -> Iterator[T_co]: ...  # type: ignore[override]  # likewise
+        def tolist(self) -> list[T_co]: ...  # type: ignore[override]  # likewise
+
+else:
+
+    class Column:
+        """A column of Python objects of one type, one for each row: ``answer: Column[str]``.
+
+        For annotations. At run time the column is an array of dtype ``object``, as :func:`objects` creates it, and
+        ``Column[str]`` is ``Annotated[NDArray[np.object_], ...]`` with a rule. Type checkers know that each item in
+        ``for text in batch.answer`` is a ``str``, as ``batch.answer[0]`` is, and refuse ``objects([1, 2])`` for it.
+
+        The rule reads every item at the level ``"values"``, also the keys of a ``TypedDict`` and the items of a list in
+        it. It accepts any item of a type that cannot be checked at run time, such as a protocol.
+
+        ::
+
+            class Questions(BatchRecord):
+                answer: Column[str]
+                messages: Column[list[Message]]
+        """
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            if item is Any or item is object:
+                return NDArray[np.object_]
+            test = ItemsAre(item)
+            return Annotated[NDArray[np.object_], Rule(test.words(), test)]
+
+
+@dataclass(frozen=True)
+class ItemsAre:
+    """A test of the items of a column.
+
+    Attributes:
+        item: Declared type of the items.
+    """
+
+    item: Any
+
+    def words(self) -> str:
+        """Return the type as reports show it."""
+        from typedbatch.schema.annotations import alternatives, show  # imported here because its imports take long
+
+        return " or ".join("None" if part in (None, type(None)) else show(part) for part in alternatives(self.item))
+
+    def __call__(self, column: Any) -> NDArray[np.bool_]:
+        """Return for each item whether it is of the type."""
+        from typedbatch.schema.declared_meta import is_of_type  # likewise
+
+        return np.array([is_of_type(value, self.item) for value in column.flat], bool).reshape(column.shape)
