@@ -126,16 +126,34 @@ def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
 
 def groups(values: NDArray[Any], name: str) -> list[NDArray[np.intp]]:
     """Return the numbers of the rows of each value, in the order of the first rows."""
+    numbers, keys = group_numbers(values, name)
+    ends = np.cumsum(np.bincount(numbers, minlength=len(keys)))
+    return np.split(np.argsort(numbers, kind="stable"), ends[:-1]) if keys else []
+
+
+def group_numbers(values: NDArray[Any], name: str) -> tuple[NDArray[np.intp], list[Hashable]]:
+    """Return the number of the group of each row, and the value of each group, in the order of the first rows.
+
+    Raises:
+        StructureError: Some values cannot be hashed.
+    """
     if values.dtype == object:
-        numbers: dict[Any, int] = {}
+        found: dict[Any, int] = {}
         try:
-            values = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.intp)
+            return np.array([found.setdefault(value, len(found)) for value in values.tolist()], np.intp), list(found)
         except TypeError as error:
             raise StructureError(f"its values cannot be compared: {error}", name) from error
     order = np.argsort(values, kind="stable")
-    found = values[order]
-    parts = np.split(order, np.flatnonzero(found[1:] != found[:-1]) + 1) if len(order) else []
-    return sorted(parts, key=lambda rows: int(rows[0]))
+    ascending = values[order]
+    is_first = np.ones(len(values), bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+    firsts = order[is_first]
+    by_row = np.argsort(firsts)
+    rank = np.empty(len(firsts), np.intp)
+    rank[by_row] = np.arange(len(firsts))
+    numbers = np.empty(len(values), np.intp)
+    numbers[order] = rank[np.cumsum(is_first) - 1]
+    return numbers, values[firsts[by_row]].tolist()
 
 
 def take_in_order(tree: Any, rows: NDArray[np.intp]) -> Any:

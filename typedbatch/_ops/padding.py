@@ -42,60 +42,79 @@ def take_or_zeros(tree: T, rows: NDArray[np.intp]) -> T:
     Raises:
         RowIndexError: A row number is out of range, or a field cannot be filled with zeros, as a distribution.
     """
-    absent = rows < 0
-    return _take_or_zeros(tree, rows, absent if absent.any() else None)
+    return _Rows(rows).of_tree(tree)
 
 
-def _take_or_zeros(tree: T, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> T:
-    out = object.__new__(type(tree))
-    if type(tree.__dict__) is not dict:
-        keep_meta(tree, out)
-    name = ""
-    try:
-        for name, value in tree.__dict__.items():
-            if isinstance(value, Tree):
-                out.__dict__[name] = _take_or_zeros(value, rows, absent)
-            else:
-                out.__dict__[name] = take_leaf_or_zeros(value, rows, absent)
-    except TypedBatchError as error:
-        raise error.under(name) from error.__cause__
-    except IndexError as error:
-        raise RowIndexError(f"{describe(tree.__dict__[name])} lacks some of these rows: {error}", name) from error
-    return out
+class _Rows:
+    """Row numbers, -1 for a row of zeros, to take from many leaves. They are moved to each device once.
 
+    Args:
+        rows: Row numbers of any shape.
+    """
 
-def take_leaf_or_zeros(value: Any, rows: NDArray[np.intp], absent: NDArray[np.bool_] | None) -> Any:
-    """Do :func:`take_or_zeros` for one leaf; ``absent`` is True where ``rows`` is -1, or None if no row is missing."""
-    kind = KINDS[type(value)]
-    if kind is NONE:
-        return None
-    if kind is ARRAY and value.ndim:
-        if absent is None:
-            return value.take(rows, 0)
-        there = ~absent
-        out: NDArray[Any] = blank(value, (*rows.shape, *value.shape[1:]))
-        out[there] = value.take(rows[there], 0)
+    def __init__(self, rows: NDArray[np.intp]) -> None:
+        self._rows = rows
+        numbers = rows.ravel()
+        absent = np.flatnonzero(numbers < 0)
+        self._absent: NDArray[np.intp] | None = absent if len(absent) else None
+        self._numbers = numbers if self._absent is None else np.where(numbers < 0, 0, numbers)
+        self._on: dict[Any, tuple[Any, Any]] = {}
+
+    def of_tree(self, tree: T) -> T:
+        """Return these rows of every leaf of a tree."""
+        out = object.__new__(type(tree))
+        if type(tree.__dict__) is not dict:
+            keep_meta(tree, out)
+        name = ""
+        try:
+            for name, value in tree.__dict__.items():
+                out.__dict__[name] = self.of_tree(value) if isinstance(value, Tree) else self.of_leaf(value)
+        except TypedBatchError as error:
+            raise error.under(name) from error.__cause__
+        except IndexError as error:
+            raise RowIndexError(f"{describe(tree.__dict__[name])} lacks some of these rows: {error}", name) from error
         return out
-    if kind is TENSOR and value.dim():
-        torch = torch_side().torch
-        index = torch.from_numpy(rows.astype(np.int64))
-        if absent is None:
-            return value[index]
-        out = value.new_zeros((*rows.shape, *value.shape[1:]))
-        there = torch.from_numpy(~absent)
-        out[there.to(value.device)] = value[index[there]]
-        return out
-    if not leading_shape(value):
-        raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
-    if kind is RAGGED:
-        from typedbatch._ops.ragged_rows import take_sequences
 
-        return take_sequences(value, rows)
-    if absent is not None:
-        raise RowIndexError(f"{describe(value)} cannot be filled with zeros")
-    from typedbatch._tree.distributions import get_sliced_dist
+    def of_leaf(self, value: Any) -> Any:
+        """Return these rows of a leaf."""
+        kind = KINDS[type(value)]
+        if kind is NONE:
+            return None
+        if kind in (ARRAY, TENSOR) and value.ndim:
+            shape = (*self._rows.shape, *value.shape[1:])
+            if self._absent is not None and len(self._absent) == len(self._numbers):  # the leaf may have no rows
+                return blank(value, shape)
+            taken = self._of_array(value) if kind is ARRAY else self._of_tensor(value)
+            return taken.reshape(shape)
+        if not leading_shape(value):
+            raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
+        if kind is RAGGED:
+            from typedbatch._ops.ragged_rows import take_sequences
 
-    return get_sliced_dist(value, rows)
+            return take_sequences(value, self._rows)
+        if self._absent is not None:
+            raise RowIndexError(f"{describe(value)} cannot be filled with zeros")
+        from typedbatch._tree.distributions import get_sliced_dist
+
+        return get_sliced_dist(value, self._rows)
+
+    def _of_array(self, value: NDArray[Any]) -> NDArray[Any]:
+        taken = value.take(self._numbers, 0)
+        if self._absent is not None:
+            taken[self._absent] = blank(value, (1, *value.shape[1:]))
+        return taken
+
+    def _of_tensor(self, value: Any) -> Any:
+        if value.device not in self._on:
+            to_tensor = torch_side().to_tensor
+            absent = None if self._absent is None else to_tensor(self._absent).to(value.device)
+            self._on[value.device] = to_tensor(self._numbers).to(value.device), absent
+        numbers, absent = self._on[value.device]
+        # Zeros at the numbers take a third of the time of zeros at a mask.
+        taken = value.index_select(0, numbers)
+        if absent is not None:
+            taken[absent] = 0
+        return taken
 
 
 def after_zeros(tree: T, zeros: int, rows: int) -> T:

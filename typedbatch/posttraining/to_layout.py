@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.indexing import take
-from typedbatch._ops.padding import NO_ROW, take_or_zeros
+from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch._ops.widths import PER_TOKEN
-from typedbatch._tree.kinds import describe, leading_shape, new_tree
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, leading_shape, new_tree
 from typedbatch._tree.lengths import leaves, require_rows, require_tree
 from typedbatch._tree.meta import meta_of, set_meta
-from typedbatch.batch import Batch, cat
+from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean, under
 from typedbatch.posttraining.layouts import (
     LeftPadded,
@@ -29,7 +29,7 @@ from typedbatch.posttraining.token_fields import Layout, layout_of, partition, s
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
 from typedbatch.records import fill_defaults
-from typedbatch.sequences import Side, as_lengths, cu_seqlens, pad, position_ids, unpad, whole_numbers
+from typedbatch.sequences import Side, as_lengths, cu_seqlens, pad, padded_rows, position_ids, whole_numbers
 from typedbatch.sequences import mask as mask_of
 
 Flat: TypeAlias = "NDArray[np.bool_]"
@@ -144,19 +144,16 @@ def _from_split(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Ro
     require_samples(present, len(before), "response_mask")
     inner, others = partition(tree, names, per_row, present.shape, ("prompt_ids", "prompt_mask", "response_ids"))
     require_within(present, inner, "response_mask")
-    prompts = unpad(Batch(input_ids=tree.__dict__["prompt_ids"]), before)
-    responses = unpad(Batch({**inner, "input_ids": tree.__dict__["response_ids"]}), present)
     # The prompt and response of each sample come one after the other; fields of responses are zero at prompts.
-    of_prompts, sizes = before.sum(1), before.sum(1) + present.sum(1)
+    of_prompts = before.sum(1)
+    sizes = of_prompts + present.sum(1)
     is_response = position_ids(sizes) >= np.repeat(of_prompts, sizes)
-    ids = cat([Batch(input_ids=prompts["input_ids"]), Batch(input_ids=responses["input_ids"])])
-    source = np.empty(len(is_response), np.intp)
-    source[~is_response] = np.arange(before.sum())
-    source[is_response] = before.sum() + np.arange(present.sum())
-    tokens = take(ids, source)
-    number = np.where(is_response, source - before.sum(), NO_ROW)
-    rest = Batch({name: value for name, value in responses.__dict__.items() if name != "input_ids"})
-    tokens.__dict__.update(take_or_zeros(rest, number).__dict__)
+    of_response = np.full(len(is_response), NO_ROW)
+    of_response[is_response] = np.flatnonzero(present)
+    tokens = _flat_rows({"input_ids": tree.__dict__["response_ids"], **inner}, of_response)
+    ids, of_prompt = tokens.__dict__["input_ids"], np.flatnonzero(~is_response)
+    prompts = _flat_rows({"input_ids": tree.__dict__["prompt_ids"]}, np.flatnonzero(before))
+    ids[of_prompt if isinstance(ids, np.ndarray) else _like(ids, of_prompt)] = prompts.__dict__["input_ids"]
     return Rows(tokens, sizes, others)
 
 
@@ -175,9 +172,10 @@ def _from_left(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Row
     # tokens before the first of the response belong to the prompt and have no values
     kept = present[:, before:] & np.logical_or.accumulate(of_response, 1)
     is_kept = np.concatenate([np.zeros((len(present), before), bool), kept], 1)[present]
-    tokens = unpad(Batch(input_ids=tree.__dict__["input_ids"]), present)
-    number = np.where(is_kept, np.cumsum(is_kept) - 1, NO_ROW)
-    tokens.__dict__.update(take_or_zeros(unpad(Batch(inner), kept), number).__dict__)
+    numbers = np.full(len(is_kept), NO_ROW)
+    numbers[is_kept] = np.flatnonzero(kept)
+    tokens = _flat_rows({"input_ids": tree.__dict__["input_ids"]}, np.flatnonzero(present))
+    tokens.__dict__.update(_flat_rows(inner, numbers).__dict__)
     return Rows(tokens, present.sum(1), others)
 
 
@@ -187,7 +185,7 @@ def _from_right(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Ro
     shape_of_ids(tree, "input_ids", present.shape)
     inner, others = partition(tree, names, per_row, present.shape, ("input_ids", "attention_mask"))
     require_within(present, inner, "attention_mask")
-    tokens = unpad(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), present)
+    tokens = _flat_rows({"input_ids": tree.__dict__["input_ids"], **inner}, np.flatnonzero(present))
     return Rows(tokens, present.sum(1), others)
 
 
@@ -212,6 +210,17 @@ def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> R
     return Rows(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), np.diff(ends), others)
 
 
+def _flat_rows(fields: dict[str, Any], numbers: NDArray[np.intp]) -> Any:
+    """Return a batch of these values of padded fields, ``(N, T, ...)``, numbered row by row; zeros for -1."""
+    return take_or_zeros(Batch({name: _flat(value) for name, value in fields.items()}), numbers)
+
+
+def _flat(value: Any) -> Any:
+    if KINDS[type(value)] in (ARRAY, TENSOR):
+        return value.reshape(-1, *value.shape[2:])
+    return take(Batch(field=value), np.ones(leading_shape(value)[:2], bool)).__dict__["field"]
+
+
 # ---- to each layout -----------------------------------------------------------------------------------------------
 
 RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
@@ -219,9 +228,9 @@ RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
 
 def _to_split(rows: Rows, pad_token_id: Any) -> RecordFields:
     is_response, before = _split_responses(rows)
-    prompts = take(Batch(input_ids=rows.tokens["input_ids"]), ~is_response)
-    prompt = _pad(prompts, before, "left", pad_token_id)
-    response = _pad(take(rows.tokens, is_response), rows.lengths - before, "right", pad_token_id)
+    prompts = Batch(input_ids=rows.tokens["input_ids"])
+    prompt = _padded(prompts, ~is_response, before, "left", pad_token_id)
+    response = _padded(rows.tokens, is_response, rows.lengths - before, "right", pad_token_id)
     ids = response.pop("input_ids")
     fields = {
         "prompt_ids": prompt["input_ids"],
@@ -236,7 +245,7 @@ def _to_left(rows: Rows, pad_token_id: Any) -> RecordFields:
     ids = _pad(Batch(input_ids=rows.tokens["input_ids"]), rows.lengths, "left", pad_token_id)
     present = _like(ids["input_ids"], mask_of(rows.lengths, side="left"))
     inner = Batch({name: value for name, value in rows.tokens.__dict__.items() if name != "input_ids"})
-    response = _pad(take(inner, is_response), rows.lengths - before, "left", None)
+    response = _padded(inner, is_response, rows.lengths - before, "left", None)
     return LeftPadded, {**ids, "attention_mask": present, **response}
 
 
@@ -279,6 +288,16 @@ def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
             "response_mask",
         )
     return flags, before
+
+
+def _padded(tokens: Any, chosen: Flat, lengths: NDArray[np.intp], side: Side, pad_token_id: Any) -> dict[str, Any]:
+    """Return some of the tokens, padded."""
+    numbers = padded_rows(lengths, None, side)
+    is_padding = numbers == NO_ROW
+    padded = take_or_zeros(tokens, np.where(is_padding, NO_ROW, np.append(np.flatnonzero(chosen), 0)[numbers]))
+    if "input_ids" in tokens.__dict__:
+        fill_absent(padded, is_padding, {"input_ids": pad_token_id})
+    return dict(padded.__dict__)
 
 
 def _pad(tokens: Any, lengths: Any, side: Side, pad_token_id: Any) -> dict[str, Any]:

@@ -144,11 +144,7 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
     if len(too_long := np.flatnonzero(sizes > tokens)):
         row = int(too_long[0])
         raise SizeError(f"row {row} has {sizes[row]} tokens, more than a bin of {tokens} can hold")
-    free, chosen = np.full(len(sizes), tokens), np.zeros(len(sizes), np.intp)
-    for row in np.argsort(-sizes, kind="stable").tolist():
-        chosen[row] = np.argmax(free >= sizes[row])
-        free[chosen[row]] -= sizes[row]
-    found = [np.flatnonzero(chosen == number) for number in range(chosen.max(initial=-1) + 1)]
+    found = _first_fit(sizes, tokens)
     wanted = -(-len(found) // multiple) * multiple
     if wanted > len(sizes):
         raise SizeError(f"{len(sizes)} rows cannot fill {wanted} bins, a multiple of {multiple}; pad_rows() adds rows")
@@ -158,6 +154,34 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
         halves = [largest[half] for half in balance(sizes[largest], 2, equal=False)]
         found = [half for rows in found for half in (halves if rows is largest else [rows])]
     return found
+
+
+def _first_fit(sizes: NDArray[np.intp], room: int) -> list[NDArray[np.intp]]:
+    """Return the rows of each bin: from the longest row on, each goes to the first bin with room for it.
+
+    The first such bin is found in a binary tree over the room of all bins, in which a node has the maximum of the two
+    below it.
+    """
+    order = np.argsort(-sizes, kind="stable")
+    leaves = 1 << max(len(sizes) - 1, 0).bit_length()
+    tree = [room] * (2 * leaves)
+    chosen = np.empty(len(sizes), np.intp)
+    for row, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
+        node = 1
+        while node < leaves:
+            node *= 2
+            if tree[node] < size:
+                node += 1
+        chosen[row] = node - leaves
+        tree[node] -= size
+        while node > 1:
+            node //= 2
+            most = max(tree[2 * node], tree[2 * node + 1])
+            if tree[node] == most:
+                break
+            tree[node] = most
+    counts = np.bincount(chosen)
+    return np.split(np.argsort(chosen, kind="stable"), np.cumsum(counts)[:-1]) if len(sizes) else []
 
 
 def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._tree.kinds import ARRAY, TENSOR, describe, kind_of, mask_obstacle
 from typedbatch._tree.lengths import require_tree, rows_to_take
-from typedbatch.episodes import groups as rows_of_groups
-from typedbatch.episodes import values_of
+from typedbatch.episodes import group_numbers, values_of
 from typedbatch.errors import LeafError, SizeError, StructureError
 from typedbatch.sequences import position_ids
 
@@ -45,7 +44,9 @@ class Groups:
 
     def __init__(self, index: NDArray[np.intp], keys: list[Hashable]) -> None:
         self.index, self.keys = index, keys
-        self.count = np.bincount(index, minlength=len(keys))[index]
+        self._sizes = np.bincount(index, minlength=len(keys))
+        self.count = self._sizes[index]
+        self._on: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         return f"Groups({len(self)} groups of {len(self.index)} rows)"
@@ -62,7 +63,7 @@ class Groups:
             StructureError: ``x`` has a different number of rows.
         """
         wide = self._wide(x)
-        mean: X = _to_dtype_of(x, self._sum(wide) / self._count(wide))
+        mean: X = self._of_rows(_to_dtype_of(x, self._sums(wide) / self._counts(wide)))
         return mean
 
     def std(self, x: X) -> X:
@@ -75,9 +76,10 @@ class Groups:
             StructureError: ``x`` has a different number of rows.
         """
         wide = self._wide(x)
-        count = self._count(wide)
-        variance = self._sum((wide - self._sum(wide) / count) ** 2) / (count - 1 + (count == 1))
-        std: X = _to_dtype_of(x, variance**0.5)
+        count = self._counts(wide)
+        apart = wide - self._of_rows(self._sums(wide) / count)
+        variance = self._sums(apart * apart) / (count - 1 + (count == 1))
+        std: X = self._of_rows(_to_dtype_of(x, variance**0.5))
         return std
 
     def leave_one_out(self, x: X) -> X:
@@ -95,7 +97,7 @@ class Groups:
                 f"leave_one_out() needs two rows in each group, but group {key!r} has only row {int(alone[0])}; "
                 "leave such rows out, as with batch[groups.count > 1]"
             )
-        mean: X = _to_dtype_of(x, self._sum_of_others(wide) / (self._count(wide) - 1))
+        mean: X = _to_dtype_of(x, self._sum_of_others(wide) / (self._of_rows(self._counts(wide)) - 1))
         return mean
 
     def best(self, x: NDArray[Any] | Tensor) -> NDArray[np.intp]:
@@ -152,19 +154,29 @@ class Groups:
             return np.asarray(x).astype(np.result_type(x.dtype, np.float64))
         return x.double() if x.device.type != "mps" else x.float()  # Apple's GPUs have no float64
 
-    def _count(self, x: Any) -> Any:
-        """Return ``count`` with the dtype and number of dimensions of ``x``, as a tensor if ``x`` is one."""
-        count = self.count.reshape(-1, *[1] * (x.ndim - 1))
-        return count.astype(x.dtype) if kind_of(x) is ARRAY else torch_side().to_tensor(count).to(x)
+    def _counts(self, x: Any) -> Any:
+        """Return the number of rows of each group, with the dtype and number of dimensions of ``x``."""
+        sizes = self._sizes.reshape(-1, *[1] * (x.ndim - 1))
+        return sizes.astype(x.dtype) if kind_of(x) is ARRAY else torch_side().to_tensor(sizes).to(x)
 
-    def _sum(self, x: Any) -> Any:
-        """Return the sum over the group of each row."""
-        if kind_of(x) is ARRAY:
-            sums = np.zeros((len(self), *x.shape[1:]), x.dtype)
-            np.add.at(sums, self.index, x)
-            return sums[self.index]
-        index = torch_side().to_tensor(self.index).to(x.device)
-        return x.new_zeros(len(self), *x.shape[1:]).index_add(0, index, x)[index]
+    def _sums(self, x: Any) -> Any:
+        """Return the sum over each group."""
+        if kind_of(x) is TENSOR:
+            return x.new_zeros(len(self), *x.shape[1:]).index_add(0, self._index_on(x.device), x)
+        if x.ndim == 1 and x.dtype == np.float64:
+            return np.bincount(self.index, x, len(self))
+        sums = np.zeros((len(self), *x.shape[1:]), x.dtype)
+        np.add.at(sums, self.index, x)
+        return sums
+
+    def _of_rows(self, x: Any) -> Any:
+        """Return for each row the value of its group."""
+        return x[self.index] if kind_of(x) is ARRAY else x.index_select(0, self._index_on(x.device))
+
+    def _index_on(self, device: Any) -> Any:
+        if device not in self._on:
+            self._on[device] = torch_side().to_tensor(self.index).to(device)
+        return self._on[device]
 
     def _sum_of_others(self, x: Any) -> Any:
         """Return the sum over the other rows in the group of each row.
@@ -221,12 +233,9 @@ def groups(batch: BatchProtocol, by: str, *, size: int | None = None) -> Groups:
     """
     tree = require_tree(batch, "groups()")
     rows = rows_to_take(tree)
-    values = values_of(tree.__dict__, by, rows, "groups")
-    index = np.zeros(rows, np.intp)
-    keys: list[Hashable] = []
-    for number, own in enumerate(rows_of_groups(values, by)):
-        index[own] = number
-        keys.append(values[own[:1]].tolist()[0])
-        if size is not None and len(own) != size:
-            raise SizeError(f"each group must have {size} rows, but group {keys[-1]!r} has {len(own)}", by)
-    return Groups(index, keys)
+    index, keys = group_numbers(values_of(tree.__dict__, by, rows, "groups"), by)
+    found = Groups(index, keys)
+    if size is not None and len(wrong := np.flatnonzero(found.count != size)):
+        key, count = keys[index[wrong[0]]], found.count[wrong[0]]
+        raise SizeError(f"each group must have {size} rows, but group {key!r} has {count}", by)
+    return found
