@@ -19,6 +19,7 @@ from .imports import measure_imports
 from .memory import check_memory
 from .meta import measure_meta
 from .operations import operations
+from .packing import measure_packing
 from .peers import MODULES, installed
 from .posttraining import measure_posttraining
 from .ragged import measure_ragged
@@ -37,7 +38,7 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "editing",
-    "branches", "growth", "ragged", "meta", "posttraining", "audit",
+    "branches", "growth", "ragged", "meta", "posttraining", "packing", "audit",
 )  # fmt: skip
 
 
@@ -107,7 +108,10 @@ def main() -> int:
         report.meta(measure_meta())
     if arguments.only in "posttraining":
         for size, rows in measure_posttraining():
-            report.posttraining(size, rows)
+            report.by_hand(f"post-training: {size}, ten columns of tensors and five of objects", rows)
+    if arguments.only in "packing":
+        for title, rows in measure_packing():
+            report.by_hand(title, rows)
     if arguments.only in "audit":
         report.audits([*measure_audits()])
     report.summary()

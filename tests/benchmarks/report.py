@@ -236,14 +236,13 @@ class Report:
             table.add_row(row.name, f"{row.floor * 1e6:.2f}", *cells)
         self._print(table)
 
-    def posttraining(self, size: str, rows: list[PostTrainingRow]) -> None:
-        """Times beside a loop over a dict of tensors, for one size."""
+    def by_hand(self, title: str, rows: list[PostTrainingRow]) -> None:
+        """Print times beside the same by hand."""
         others = [name for name in rows[0].ratios if name != "typedbatch"]
-        title = f"post-training: {size}, ten columns of tensors and five of objects"
         table = self._table(title, "operation", "floor, us", "typedbatch", "bar", *others)
         for row in rows:
             if row.missed:
-                self.missed.setdefault(f"post-training: {row.name}", []).append(size)
+                self.missed.setdefault(row.name, []).append(title.partition(",")[0])
             bar = "" if row.bar is None else f"{row.bar:.2f}"
             cells = (f"{row.ratios[name].median:.2f}" if name in row.ratios else "-" for name in others)
             table.add_row(row.name, f"{row.floor * 1e6:.2f}", _own(row.ratios["typedbatch"], row.missed), bar, *cells)

@@ -77,6 +77,25 @@ def test_there_and_back(sizes):
         assert Batch({name: back[name] for name in there}) == Batch(there)
 
 
+@given(lengths, st.booleans(), st.booleans())
+def test_packed_is_what_one_packs_by_hand(sizes, of_arrays, cut):
+    batch: Any = rollouts(*sizes)
+    if cut:  # fields that are views with gaps
+        batch = Batch({name: value for name, value in batch.items() if value is not None})
+        for name, value in batch.items():
+            if isinstance(value, torch.Tensor) and value.ndim == 2:
+                batch[name] = torch.stack([value, value], 2)[..., 0]
+    mask = torch.cat([batch.prompt_mask, batch.response_mask], 1)
+    expected = {"input_ids": torch.cat([batch.prompt_ids, batch.response_ids], 1)[mask]}
+    for name in ("response_mask", "loss_mask", "old_logp", "advantages"):
+        value = batch[name]
+        expected[name] = torch.cat([value.new_zeros(batch.prompt_mask.shape), value], 1)[mask]
+    packed = to_layout(batch.to_numpy() if of_arrays else batch, "packed").to_torch()
+    for name, value in expected.items():
+        assert torch.equal(packed[name], value), name
+    assert packed.cu_seqlens.tolist() == [0, *mask.sum(1).cumsum(0).tolist()]
+
+
 def ids_of(layout: str, made: Any) -> Any:
     """The ids at the places where advantages are."""
     if layout == "split":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.posttraining.test_layouts import LAYOUTS, PAD, lengths, rollouts
@@ -21,6 +21,7 @@ def tokens_of(batch: Batch) -> Batch:
     return to_layout(batch, "ragged")
 
 
+@example([([1], [1]), ([0, 1], [0, 2])], "right")  # no row has padding on one side alone
 @given(st.lists(lengths, min_size=1, max_size=3), st.sampled_from(PADDED))
 def test_joined_rows_are_those_of_the_parts(sizes, layout):
     parts = [to_layout(rollouts(*one), layout, pad_token_id=PAD) for one in sizes]

@@ -113,6 +113,19 @@ def test_bins_have_each_row_once_and_no_more_than_so_many_tokens(lengths, tokens
     assert_identical(restore([some(len(lengths))[i] for i in found], found), some(len(lengths)))
 
 
+@given(LENGTHS, st.integers(50, 200))
+def test_each_row_is_in_the_first_bin_with_room(lengths, tokens):
+    expected: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        fits = (rows for rows in expected if sum(lengths[r] for r in rows) + lengths[row] <= tokens)
+        own = next(fits, None)
+        if own is None:
+            expected.append([row])
+        else:
+            own.append(row)
+    assert [rows.tolist() for rows in bins(lengths, tokens)] == [sorted(rows) for rows in expected]
+
+
 def test_bins_are_first_fit_decreasing():
     assert [rows.tolist() for rows in bins([3, 7, 5, 5], 10)] == [[0, 1], [2, 3]]
     assert len(bins([3, 7, 5, 5], 10, multiple=3)) == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -41,6 +43,16 @@ def test_keys_are_numbers_and_objects_too(keys):
     found = groups(Batch(uid=keys), "uid")
     assert found.keys == [7, 5]
     assert found.index.tolist() == [0, 1, 0]
+
+
+@given(st.lists(st.integers(-3, 3)), st.sampled_from([int, float, str, object]))
+def test_groups_are_those_of_a_dict(keys, kind):
+    column = np.array([f"k{key}" if kind is str else key for key in keys], object if kind is object else kind)
+    found = groups(Batch(key=column), "key")
+    numbers: dict[Any, int] = {}
+    assert found.index.tolist() == [numbers.setdefault(key, len(numbers)) for key in column.tolist()]
+    assert found.keys == [*numbers]
+    assert found.count.tolist() == [column.tolist().count(key) for key in column.tolist()]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(-100, 100)), min_size=1, max_size=20), st.integers(1, 3))

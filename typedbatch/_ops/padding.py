@@ -85,7 +85,7 @@ class _Rows:
             if self._absent is not None and len(self._absent) == len(self._numbers):  # the leaf may have no rows
                 return blank(value, shape)
             taken = self._of_array(value) if kind is ARRAY else self._of_tensor(value)
-            return taken.reshape(shape)
+            return taken if self._rows.ndim == 1 else taken.reshape(shape)
         if not leading_shape(value):
             raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
         if kind is RAGGED:

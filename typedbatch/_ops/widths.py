@@ -148,12 +148,18 @@ def _side_of_sequences(name: str, parts: Sequence[Part]) -> str:
         StructureError: No row has padding, or rows have it on both sides.
     """
     found = set()
+    has_prompts = False
     for part in parts:
         mask = np.asarray(leaf_to_numpy(part.get("attention_mask", np.zeros(1)))) != 0
-        if leading_shape(part.get("response_mask", mask)) != mask.shape:  # Only the layout "left" has it narrower.
+        of_response = part.get("response_mask", mask)
+        if leading_shape(of_response) != mask.shape:  # Only the layout "left" has it narrower.
             found.add("left")
+        else:
+            has_prompts |= bool((mask & (np.asarray(leaf_to_numpy(of_response)) == 0)).any())
         begins, ends = mask[..., 1:] & ~mask[..., :-1], mask[..., :-1] & ~mask[..., 1:]
         found |= {side for side, there in (("left", begins), ("right", ends)) if there.any()}
+    if not found and has_prompts:  # Only the layout "right" has tokens of prompts in it.
+        return "right"
     if len(found) != 1:
         why = "has padding on both sides" if found else "has no padding"
         raise StructureError(f"attention_mask {why}; widths={{{name!r}: 'left'}} says where each field is padded")

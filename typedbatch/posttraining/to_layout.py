@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch._ops.widths import PER_TOKEN
@@ -309,7 +310,7 @@ def _like(ids: Any, array: NDArray[Any]) -> Any:
     """Return the array, or a tensor of it on the device of the ids if these are one."""
     if isinstance(ids, np.ndarray):
         return array
-    return Batch(array=array).to_torch(device=ids.device)["array"]
+    return torch_side().to_tensor(array).to(ids.device)
 
 
 _READERS: Final[dict[Layout, Callable[[Any, frozenset[str], frozenset[str]], Rows]]] = {
