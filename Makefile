@@ -45,6 +45,11 @@ $(VENV)/.rllib: $(VENV)/.dev tests/typing/share_packages.py
 	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) ray dm-tree scipy TransferQueue
 	@touch $@
 
+# buffers in C++ to measure against
+$(VENV)/.bench: $(VENV)/.rllib
+	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) --no-deps cpprb
+	@touch $@
+
 # verl, without most of what it needs to train, and TRL, to test against; they find all other packages in $(VENV)
 $(VENV)/.verl: $(VENV)/.dev tests/typing/share_packages.py
 	@rm -rf $(VENV)/verl
@@ -87,12 +92,12 @@ mypy: $(VENV)/.dev
 pyright: $(VENV)/.dev
 	$(BIN)/pyright
 
-bench: $(VENV)/.rllib
+bench: $(VENV)/.bench
 	$(VENV)/rllib/bin/python -m tests.benchmarks
 
 # for another Python: make bench-docs PYTHON=python3.13 VENV=.venv-3.13 PAGE=build/performance-3.13.md
 PAGE := docs/performance.md
-bench-docs: $(VENV)/.rllib
+bench-docs: $(VENV)/.bench
 	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > $(PAGE)
 	$(BIN)/python -m tests.pictures
 

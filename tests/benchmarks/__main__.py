@@ -22,6 +22,8 @@ from .operations import operations
 from .packing import measure_packing
 from .peers import MODULES, installed
 from .posttraining import measure_posttraining
+from .prioritized import TITLE as PRIORITIZED
+from .prioritized import measure_prioritized
 from .ragged import measure_ragged
 from .report import Report
 from .sample_batches import measure_sample_batches
@@ -37,8 +39,8 @@ DESCRIPTIONS = {
 
 
 TABLES = (
-    "memory", "validation", "buffers", "training", "trained", "ray", "rllib", "files", "import", "checking", "editing",
-    "branches", "growth", "ragged", "meta", "posttraining", "packing", "audit",
+    "memory", "validation", "buffers", "prioritized", "training", "trained", "ray", "rllib", "files", "import",
+    "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "audit",
 )  # fmt: skip
 
 
@@ -78,6 +80,8 @@ def main() -> int:
             wrong |= not all(check.right for check in checks)
     if arguments.only in "buffers":
         report.buffers(measure_buffers(), buffer_memory())
+    if arguments.only in "prioritized" and (prioritized := measure_prioritized()):
+        report.by_hand(PRIORITIZED, prioritized)
     if arguments.only in "training":
         report.training(measure_training())
     if arguments.only in "trained":

@@ -242,7 +242,7 @@ class Report:
         table = self._table(title, "operation", "floor, us", "typedbatch", "bar", *others)
         for row in rows:
             if row.missed:
-                self.missed.setdefault(row.name, []).append(title.partition(",")[0])
+                self.missed.setdefault(row.name, []).append(title.partition(", ")[0])
             bar = "" if row.bar is None else f"{row.bar:.2f}"
             cells = (f"{row.ratios[name].median:.2f}" if name in row.ratios else "-" for name in others)
             table.add_row(row.name, f"{row.floor * 1e6:.2f}", _own(row.ratios["typedbatch"], row.missed), bar, *cells)

@@ -80,19 +80,19 @@ class PrioritizedState(State):
         """Set ``p**alpha`` of slots.
 
         Args:
-            slots: Slots to set.
+            slots: Slots to set, a number or ``(N,)``.
             powers: New values of ``p**alpha``.
             highest: Highest of the new priorities.
             lowest: Lowest of the new priorities.
         """
-        self.weight[slots] = powers
+        self.weight.put(np.atleast_1d(slots), powers)
         self.highest = max(self.highest, highest)
         self.lowest = min(self.lowest, lowest)
         super().on_rows_written(np.zeros(0, np.intp))
 
     def make_priority_rollback(self, slots: Any) -> Callable[[], None]:
         """Return a rollback that restores the current priorities of slots."""
-        before, highest, lowest = self.weight[slots], self.highest, self.lowest
+        before, highest, lowest = self.weight.values.take(slots), self.highest, self.lowest
 
         def rollback() -> None:
             self.weight[slots] = before
@@ -126,7 +126,7 @@ class PrioritizedState(State):
 
     def on_rows_written(self, slots: Slots) -> None:
         if len(slots):
-            self.weight[slots] = self.newest()
+            self.weight.put(slots, self.newest())
         super().on_rows_written(slots)
 
     def on_rows_forgotten(self, start: int, stop: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -113,19 +114,18 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         if given.dtype.kind not in "biuf":
             raise RowAssignmentError(f"priorities are numbers, got {describe(given)}", "weight")
         priorities = np.abs(given.astype(np.float64)) + _EPS
-        with np.errstate(over="ignore"):
-            powers = priorities**state.alpha
         if priorities.shape != np.shape(slots) and priorities.ndim:
             wanted = list(np.shape(slots))
             raise RowAssignmentError(f"priorities of shape {wanted} are expected, got {describe(priorities)}", "weight")
-        if not np.isfinite(powers).all():
+        if not priorities.size or not np.size(slots):
+            return
+        highest, lowest = float(priorities.max()), float(priorities.min())  # NaN if any is NaN
+        if not _is_finite(highest, state.alpha):
             raise RowAssignmentError(
                 f"priorities, and their powers with alpha, must be finite, got {describe(given)} in which some are not",
                 "weight",
             )
-        if not np.size(slots):
-            return
-        update = partial(state.set, slots, powers, float(priorities.max()), float(priorities.min()))
+        update = partial(state.set, slots, priorities**state.alpha, highest, lowest)
         state.transaction(state.make_priority_rollback(slots), update)
 
     @locked
@@ -147,6 +147,13 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def reset(self, keep_statistics: bool = False) -> None:
         """Remove all rows, as :meth:`ReplayBuffer.reset` does, and their priorities."""
         super().reset(keep_statistics)
+
+
+def _is_finite(number: float, alpha: float) -> bool:
+    try:
+        return math.isfinite(number**alpha)
+    except OverflowError:
+        return False
 
 
 class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):

@@ -14,7 +14,7 @@ from typedbatch.errors import RowIndexError, SizeError
 Floats = NDArray[np.float64]
 
 _WIDTH = 17  # values under one sum; wide enough for numpy to be fast, and sums take 6 % of the memory of the values
-_TOP = 1024  # a level of at most this many sums is searched directly
+_TOP = 4096  # a level of at most this many sums is searched directly, which takes less time than another level
 
 _TINY = np.finfo(np.float64).tiny  # search values are at least this, so numbers that are 0 are never found
 
@@ -26,7 +26,7 @@ _BEFORE = np.triu(np.ones((_WIDTH, _WIDTH)), 1)
 class SegmentTree:
     """An array of ``size`` numbers, initially 0, with sums that are updated when numbers are set.
 
-    Each level holds the sums of 17 numbers of the level below, up to a level of at most 1,024 sums. So setting or
+    Each level holds the sums of 17 numbers of the level below, up to a level of at most 4,096 sums. So setting or
     finding 256 of 100,000 numbers takes a dozen numpy operations, and needs no compiler.
 
     Args:
@@ -67,7 +67,14 @@ class SegmentTree:
             RowIndexError: An index is out of range. Nothing was set.
             ValueError: There is neither one value nor a value for each index. Nothing was set.
         """
-        index = np.atleast_1d(self._as_indices(index))
+        self.put(np.atleast_1d(self._as_indices(index)), value)
+
+    def put(self, index: NDArray[np.intp], value: Any) -> None:
+        """Set numbers as ``tree[index] = value`` does, without checks of the indices, ``(N,)``.
+
+        Raises:
+            ValueError: There is neither one value nor a value for each index. Nothing was set.
+        """
         self._levels[0][index] = value
         for below, level in zip(self._levels, self._levels[1:], strict=False):
             if len(below) <= 4 * _WIDTH * len(index):
@@ -81,10 +88,13 @@ class SegmentTree:
         if index.dtype.kind not in "iu" and index.size:
             raise RowIndexError(f"indices must be integers, got {describe(index)}")
         index = index.astype(np.intp, copy=False)
-        if index.size and (index.min() < -self._size or index.max() >= self._size):
-            wrong = index.min() if index.min() < -self._size else index.max()
+        if not index.size or index.view(np.uintp).max() < self._size:  # as unsigned, negative numbers are the largest
+            return index
+        lowest, highest = index.min(), index.max()
+        if lowest < -self._size or highest >= self._size:
+            wrong = lowest if lowest < -self._size else highest
             raise RowIndexError(f"index {int(wrong)} is out of range for a tree of {self._size} numbers")
-        return np.where(index < 0, index + self._size, index) if index.size and index.min() < 0 else index
+        return np.where(index < 0, index + self._size, index)
 
     def rebuild(self) -> None:
         """Compute all sums again, after ``values`` were written to directly."""
