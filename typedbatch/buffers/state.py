@@ -347,11 +347,22 @@ class State:
             rew: Rewards of the rows.
             done: Flags of the rows that end their episode.
         """
+        if len(self.rings.capacity) == 1 and 0 < len(ids) <= self.rings.size:
+            return self.transaction(self.make_rollback(_ONLY, len(ids)), self._write_run, plan, rew, done)
         counts = np.bincount(ids, minlength=len(self.rings.capacity))
         stored = np.minimum(counts, self.rings.capacity)
         return self.transaction(
             self.make_rollback(slice(None), stored), self._write_block, plan, ids, counts, stored, rew, done
         )
+
+    def _write_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        self.begin_overwrite(_ONLY, len(rew))
+        first = self.rings.insertion.item()
+        added = self.rings.advance_run(rew, done)
+        stop = first + len(rew)
+        plan.write(slice(first, stop) if stop <= self.rings.size else added.slots)
+        self.on_rows_written(added.slots)
+        return added
 
     def _write_block(
         self, plan: Plan, ids: Slots, counts: Slots, stored: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
