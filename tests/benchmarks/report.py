@@ -28,7 +28,7 @@ from .posttraining import Row as PostTrainingRow
 from .ragged import FILL, LONGEST, SAMPLES, SHARE_OF_PADDED_BAR, RaggedRow
 from .sample_batches import Row as SampleRow
 from .timing import Measured, Ratio
-from .trained import SCRIPT_BAR, TIANSHOU_BAR, Trained
+from .trained import TIANSHOU_BAR, Trained
 from .training import STEPS
 from .validation import BAR as VALIDATION_BAR
 from .validation import FAILURE_BAR, Validation
@@ -140,13 +140,13 @@ class Report:
             table.add_row(row.name, f"{row.floor * 1e3:.1f}", _own(row.ratio, missed), f"{AUDIT_BAR:.2f}")
         self._print(table)
 
-    def trained(self, title: str, rows: list[Trained]) -> None:
+    def trained(self, title: str, rows: list[Trained], bar: float) -> None:
         """The floor is the first row; of Tianshou the time counts, as its steps are not the same."""
         table = self._table(title, "trainer", "steps", "CPU, s", "median, s", "a step, us", "beside the script, a step")
         script = rows[0]
         for row in rows:
             ratio = row.a_step / script.a_step
-            missed = row.name == "typedbatch" and ratio > SCRIPT_BAR
+            missed = row.name == "typedbatch" and ratio > bar
             if row.name == "tianshou":
                 missed = rows[1].median > TIANSHOU_BAR * row.median
             if missed:

@@ -80,36 +80,39 @@ def ppo(seed: int, example: Any) -> Iterator[tuple[int, nn.Module]]:
         yield step, actor
 
 
-def dqn(seed: int, example: Any, steps: int) -> None:
-    """So many steps of ``docs/examples/dqn.py``, prioritized replay left out in both."""
+def dqn(seed: int, example: Any, steps: int, num_envs: int, every: int, updates: int) -> None:
+    """Run so many steps of ``docs/examples/dqn.py``, prioritized replay left out in both.
+
+    After ``every`` steps, of all environments together, there are ``updates`` updates.
+    """
     size, n_step, batch_size = 50_000, example.N_STEP, example.BATCH
     rng = np.random.default_rng(seed)
-    envs = cartpoles()
+    envs = cartpoles(num_envs)
     net = nn.Sequential(nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 2))
     target = copy.deepcopy(net)
     optim = torch.optim.Adam(net.parameters(), example.LEARNING_RATE)
-    room = size // ENVS
-    shape = (ENVS, room)
+    room = size // num_envs
+    shape = (num_envs, room)
     obs_m, obs_next_m = np.zeros((*shape, 4), np.float32), np.zeros((*shape, 4), np.float32)
     act_m, rew_m = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
     terminated_m, done_m = np.zeros(shape, bool), np.zeros(shape, bool)
     obs, _ = envs.reset(seed=seed)
-    every = np.arange(ENVS)
-    for count in range(steps // ENVS):
-        step, place = count * ENVS, count % room
+    zeros = np.zeros(num_envs, np.int64)
+    for count in range(steps // num_envs):
+        step, place = count * num_envs, count % room
         warm = step >= 1_000
         eps = max(0.05, 1 - step / 5_000) if warm else 1.0
         with torch.no_grad():
-            act = net(torch.as_tensor(obs)).argmax(-1).numpy() if warm else every
-        act = np.where(rng.random(ENVS) < eps, rng.integers(0, 2, ENVS), act)
+            act = net(torch.as_tensor(obs)).argmax(-1).numpy() if warm else zeros
+        act = np.where(rng.random(num_envs) < eps, rng.integers(0, 2, num_envs), act)
         obs_m[:, place], act_m[:, place] = obs, act
         obs, rew_m[:, place], terminated_m[:, place], truncated, info = envs.step(act)
         obs_next_m[:, place], done_m[:, place] = obs, terminated_m[:, place] | truncated
         if "final_obs" in info:
             for env in np.flatnonzero(info["_final_obs"]):
                 obs_next_m[env, place] = info["final_obs"][env]
-        for _ in range(2 if warm else 0):
-            env, first = rng.integers(0, ENVS, batch_size), rng.integers(0, count + 1, batch_size)
+        for _ in range(updates if warm and (step + num_envs) % every == 0 else 0):
+            env, first = rng.integers(0, num_envs, batch_size), rng.integers(0, count + 1, batch_size)
             returns, discount, last = np.zeros(batch_size, np.float32), np.ones(batch_size, np.float32), first.copy()
             live = np.ones(batch_size, bool)
             for k in range(n_step):

@@ -31,8 +31,10 @@ from .timing import clock
 SEEDS = (0, 1, 2)
 SOLVED, EVERY, AT_MOST = 475, 5_000, 60_000
 DQN_STEPS = 8_000
+DQN = {"8 environments, 2 updates after 8 steps": (8, 8, 2), "1 environment, an update after 4 steps": (1, 4, 1)}
+"""What each DQN does: the number of environments, the steps before the updates, and the updates."""
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-SCRIPT_BAR, TIANSHOU_BAR = 1.1, 0.5
+TIANSHOU_BAR = 0.5
 
 Trainer = Callable[[int], Iterator[tuple[int, nn.Module]]]
 """From a seed to the steps so far and the actor, again and again."""
@@ -67,9 +69,9 @@ def example(name: str) -> Any:
     return module
 
 
-def measure_trained() -> tuple[list[Trained], list[Trained]]:
-    """PPO's rows, then DQN's; the script is the first of each."""
-    ppo, dqn = example("ppo"), example("dqn")
+def measure_ppo() -> list[Trained]:
+    """Return the rows of PPO; the script is the first."""
+    ppo = example("ppo")
     trainers: dict[str, Trainer] = {
         "single file": lambda seed: scripts.ppo(seed, ppo),
         "typedbatch": lambda seed: _typed_ppo(seed, ppo),
@@ -82,16 +84,21 @@ def measure_trained() -> tuple[list[Trained], list[Trained]]:
     for seed in SEEDS:  # all of them for a seed, and then the next: each meets the same machine
         for name, trainer in trainers.items():
             runs[name].append(_to_solved(trainer, seed))
-    learned = [Trained(name, [steps for steps, _ in found], [s for _, s in found]) for name, found in runs.items()]
+    return [Trained(name, [steps for steps, _ in found], [s for _, s in found]) for name, found in runs.items()]
+
+
+def measure_dqn(settings: tuple[int, int, int]) -> list[Trained]:
+    """Return the rows of DQN with some of the settings of ``DQN``; the script is the first."""
+    dqn = example("dqn")
     makers = {"single file": scripts.dqn, "typedbatch": _typed_dqn}
     times: dict[str, list[float]] = {name: [] for name in makers}
     for seed in SEEDS:
         for name, make in makers.items():
             torch.manual_seed(seed)
             begun = clock()
-            make(seed, dqn, DQN_STEPS)
+            make(seed, dqn, DQN_STEPS, *settings)
             times[name].append(clock() - begun)
-    return learned, [Trained(name, [DQN_STEPS] * len(SEEDS), found) for name, found in times.items()]
+    return [Trained(name, [DQN_STEPS] * len(SEEDS), found) for name, found in times.items()]
 
 
 def _to_solved(trainer: Trainer, seed: int) -> tuple[int, float]:
@@ -132,17 +139,17 @@ def _typed_ppo(seed: int, module: Any) -> Iterator[tuple[int, nn.Module]]:
         yield collector.steps, ppo.actor
 
 
-def _typed_dqn(seed: int, module: Any, steps: int) -> None:
-    buffer = VectorReplayBuffer[RolloutBatch](50_000, scripts.ENVS, random_seed=seed)
+def _typed_dqn(seed: int, module: Any, steps: int, num_envs: int, every: int, updates: int) -> None:
+    buffer = VectorReplayBuffer[RolloutBatch](50_000, num_envs, random_seed=seed)
     dqn, uniform = module.DQN(buffer, seed, False), torch.ones(module.BATCH)
-    collector = Collector(scripts.cartpoles(), dqn.explore)
+    collector = Collector(scripts.cartpoles(num_envs), dqn.explore)
     collector.reset(seed)
 
     def update(batch: RolloutBatch, slots: NDArray[np.intp]) -> dict[str, float]:
         return {"td": dqn.learn(dqn.process(batch, slots), uniform).mean().item()}
 
     training = off_policy(
-        collector, buffer, update, n_step=scripts.ENVS, updates_per_step=2 / scripts.ENVS,
+        collector, buffer, update, n_step=every, updates_per_step=updates / every,
         batch_size=module.BATCH, epoch_steps=steps, epochs=1, warmup=1_000, before=dqn.anneal,
     )  # fmt: skip
     for _ in training:

@@ -252,13 +252,13 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             if buffer_ids is None and not state.many:
                 fields, done, rew = incoming.normalize_rows(state, batch, ())
                 return state.add_one(state.plan(batch, fields, ()), rew, done)
-            return self._add_rows(batch, buffer_ids)
+            ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
+            if rows == 1 and buffer_ids is not None:
+                batch = incoming.single_row(batch)
+            return self._add_rows(batch, ids, rows)
 
-    def _add_rows(self, batch: Any, buffer_ids: Any) -> Added:
+    def _add_rows(self, batch: Any, ids: Any, rows: int) -> Added:
         state = self._state
-        ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
-        if rows == 1 and buffer_ids is not None:
-            batch = incoming.single_row(batch)
         fields, done, rew = incoming.normalize_rows(state, batch, (rows,))
         plan = state.plan(batch, fields, (rows,))
         if isinstance(ids, ndarray) and (rows > len(state.rings.capacity) or len(set(ids.tolist())) < rows):
@@ -287,7 +287,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
                 dimension. All errors of :meth:`add` are raised too.
         """
         ids = incoming.ids_of_rows(len(self._state.rings.capacity), batch, buffer_ids)
-        return self._add_rows(batch, ids) if len(ids) else Added.nothing()
+        return self._add_rows(batch, ids, len(ids)) if len(ids) else Added.nothing()
 
     # ---- sampling -------------------------------------------------------------------------------------------------
 

@@ -63,5 +63,7 @@ def add_rollout(
             # Step by step, as a cache takes one row at a time: an episode that ends leaves it before the next row.
             order = np.argsort(np.arange(len(envs)) - np.searchsorted(envs, envs), kind="stable")
             into.extend(batch[order], envs[order])
+        elif into.buffer_num == 1:
+            into.extend(batch)
         else:
             into.add(batch, envs)
