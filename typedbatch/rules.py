@@ -13,13 +13,14 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from typedbatch._renamed import former
 from typedbatch._tree.kinds import KINDS, TENSOR
 from typedbatch.errors import DeclarationError
 
 __all__ = [
-    "Finite", "Rule", "Sorted", "Unique", "groups_centered", "has_counted_token", "logp_aligned",
+    "Finite", "Rule", "Sorted", "Unique", "groups_centered", "groups_ordered", "has_counted_token", "logp_aligned",
     "mask_matches", "rule",
 ]  # fmt: skip
 
@@ -274,10 +275,7 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
     """
 
     def holds(advantages: Any, keys: Any, counting: Any = None) -> Any:
-        values = flat(advantages)
-        counts = np.ones(values.shape, bool) if counting is None else flat(counting) != 0
-        tokens = counts.sum(1)
-        rows = np.where(counts, values, 0).sum(1) / np.maximum(tokens, 1)
+        rows, tokens = _means(advantages, counting)
         groups: dict[Any, list[int]] = {}
         for row, key in enumerate((keys if KINDS[type(keys)] is TENSOR else np.asarray(keys)).tolist()):
             groups.setdefault(key, []).append(row)
@@ -290,6 +288,52 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
 
     fields = (advantage, group) if mask is None else (advantage, group, mask)
     return of_fields(f"{advantage} has mean 0 in each group of {group}", holds, *fields)
+
+
+def groups_ordered(
+    advantage: str, reward: str, group: str, /, *, mask: str | None = None, tolerance: float = 1e-3
+) -> Any:
+    """Return a rule that, in each group, larger rewards have larger advantages, and equal rewards equal ones.
+
+    It holds of GRPO and RLOO, and finds advantages that were computed from rows in another order.
+
+    Args:
+        advantage: Name of the field of advantages, ``(N,)`` or ``(N, R)``; a row's is the mean over its tokens.
+        reward: Name of the field of rewards, ``(N,)``.
+        group: Name of the field that tells the group of each row, ``(N,)``: numbers or text.
+        mask: Name of the field that tells which tokens count, of the shape of ``advantage``; None if all do. Rows in
+            which no token counts are not checked.
+        tolerance: Largest difference of the advantages of equal rewards, as a ratio to the largest absolute advantage.
+
+    Returns:
+        The rule, used like that of :func:`mask_matches`. It is checked per row.
+    """
+
+    def holds(advantages: Any, rewards: Any, keys: Any, counting: Any = None) -> Any:
+        rows, tokens = _means(advantages, counting)
+        scores = flat(rewards)[:, 0]
+        numbers: dict[Any, int] = {}
+        keys = (keys if KINDS[type(keys)] is TENSOR else np.asarray(keys)).tolist()
+        index = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.intp)
+        order = np.lexsort((scores, index))
+        order = order[tokens[order] > 0]
+        rise, step = np.diff(scores[order]), np.diff(rows[order])
+        slack = tolerance * np.abs(rows).max(initial=0.0)
+        wrong = np.where(rise > 0, step <= 0, np.abs(step) > slack) & (np.diff(index[order]) == 0)
+        right = np.ones(len(rows), bool)
+        right[order[1:][wrong]] = right[order[:-1][wrong]] = False
+        return right
+
+    fields = (advantage, reward, group) if mask is None else (advantage, reward, group, mask)
+    return of_fields(f"{advantage} is in the order of {reward} in each group of {group}", holds, *fields)
+
+
+def _means(values: Any, counting: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the mean over the tokens of each row that count, and their number."""
+    numbers = flat(values)
+    counts = np.ones(numbers.shape, bool) if counting is None else flat(counting) != 0
+    tokens = counts.sum(1)
+    return np.where(counts, numbers, 0).sum(1) / np.maximum(tokens, 1), tokens
 
 
 def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:

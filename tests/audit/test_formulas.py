@@ -107,6 +107,27 @@ def test_samples_of_older_weights_are_noted_unless_they_are_corrected():
     assert audit(ignoring, sampled(speaker, apart=0.01), replay=False).notes == []
 
 
+class OfTools(Sampled):
+    loss_mask: Tensor
+
+
+def test_tokens_of_tools_have_no_log_probability_of_the_sampler():
+    speaker = Speaker()
+    tokens = sampled(speaker, apart=0.0)
+    loss_mask = tokens.response_mask & (torch.arange(tokens.response_mask.shape[1]) != 0)
+    batch = OfTools(**dict(tokens.items()), loss_mask=loss_mask)
+    batch.rollout_logp = tokens.old_logp * loss_mask
+
+    def update(batch: Any) -> None:
+        logp = speaker.logp(speaker.model, batch)
+        gain = (logp - batch.old_logp).exp() * batch.advantages * batch.loss_mask
+        speaker.optim.zero_grad()
+        (-gain.sum() / batch.loss_mask.sum()).backward()
+        speaker.optim.step()
+
+    assert "the samples are of other weights" not in str(audit(update, batch, replay=False).notes)
+
+
 def test_the_end_of_responses_is_a_part_of_them():
     speaker = put(Speaker(), "learn", lambda self, batch: self.update(batch, micro=8))
     batch = speaker.batch()

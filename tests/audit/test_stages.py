@@ -27,6 +27,16 @@ def test_right_log_probabilities_keep_all_laws():
     assert (report.findings, report.notes) == ([], [])
 
 
+def test_an_embedding_that_is_normalized_still_has_an_effect():
+    """A LayerNorm removes what is added to all dimensions alike."""
+    speaker = Speaker()
+    speaker.model.insert(1, nn.LayerNorm(8))
+    with torch.no_grad():  # so that what rounding leaves is not enough
+        speaker.model[1].eps = 1e-3
+    report = audit_logp(speaker.logp, speaker.model, speaker.batch())
+    assert (report.findings, report.notes) == ([], [])
+
+
 def test_a_token_is_not_compared_with_its_own_logits():
     def logp(model: nn.Module, batch: Any) -> Tensor:
         return model(batch.response_ids).log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.validation.helpers import Array
 from typedbatch import Batch, BatchRecord, SchemaError, validate
-from typedbatch.rules import groups_centered, has_counted_token, logp_aligned, mask_matches
+from typedbatch.rows import groups
+from typedbatch.rules import groups_centered, groups_ordered, has_counted_token, logp_aligned, mask_matches
 
 ROWS, TOKENS = 8, 12
 
@@ -111,6 +112,32 @@ def test_groups_that_are_not_judged():
     assert centred(alone).tolist() == [True, True, True]
     without = Batch(adv=[[1.0], [0.0]], uid=[0, 0], mask=[[1], [0]])
     assert centred(without).tolist() == [True, True]
+
+
+def test_advantages_of_rows_in_another_order():
+    ordered = groups_ordered("adv", "rew", "uid", mask="mask")
+    rew, uid = np.array([1.0, 0.0, 0.5, 0.5, 2.0]), np.array(["a", "b", "a", "b", "a"])
+    mask = np.array([[1, 0], [1, 1], [0, 1], [1, 1], [1, 1]])
+    adv = np.array([-0.2, -0.3, -0.7, 0.3, 0.8])[:, None] * mask
+    right = Batch(adv=adv, rew=rew, uid=uid, mask=mask)
+    assert ordered(right).all()
+    assert ordered(right.to_torch()).all()
+    assert ordered(Batch(right, adv=np.zeros((5, 2)), rew=np.ones(5))).all()
+    swapped = Batch(right, adv=adv[[4, 1, 2, 3, 0]])  # of rows 0 and 4, which are both of group "a"
+    assert ordered(Batch(swapped, mask=np.ones((5, 2)))).tolist() == [False, True, True, True, False]
+    unequal = Batch(right, rew=np.array([1.0, 0.5, 0.5, 0.5, 2.0]))
+    assert ordered(unequal).tolist() == [True, False, True, False, True]
+    out_of_loss = Batch(swapped, mask=mask * np.array([[1], [1], [1], [1], [0]]))
+    assert ordered(out_of_loss).all()
+    assert ordered(Batch(right)[:0]).tolist() == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-10, 10).map(lambda x: round(x, 2))), min_size=1, max_size=20))
+def test_advantages_of_groups_are_in_the_order_of_their_rewards(rows: list[tuple[int, float]]):
+    batch = Batch(uid=np.array([uid for uid, _ in rows]), rew=np.array([rew for _, rew in rows]))
+    by_uid = groups(batch, "uid")
+    batch.adv = (batch.rew - by_uid.mean(batch.rew)) / (by_uid.std(batch.rew) + 1e-6)
+    assert groups_ordered("adv", "rew", "uid")(batch).all()
 
 
 def test_one_row_that_is_shifted():

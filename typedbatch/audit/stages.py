@@ -139,7 +139,9 @@ def _effect(
     def change(_module: nn.Module, args: Any, out: Tensor) -> Tensor:
         starts = _starts(args[0], tokens)
         changed = out.clone()
-        changed.flatten(0, args[0].ndim - 1)[[start + number for start in starts]] += 1
+        # A LayerNorm would remove the same number in all dimensions.
+        added = torch.arange(out.shape[-1], device=out.device).sin().to(out.dtype)
+        changed.flatten(0, args[0].ndim - 1)[[start + number for start in starts]] += added
         return changed
 
     base = function(model, rollouts)

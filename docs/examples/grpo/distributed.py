@@ -52,6 +52,7 @@ def train(rank: int, port: int, seed: int) -> None:
             add_gradients(model, share, total=len(batch))
             add_up_gradients(model)
             step(model, optimizer)
+        model.version += 1
         if rank == 0 and number % 10 == 0:
             print(f"step {number}, mean reward {batch.rewards.mean():.2f}, {batch.calls.float().mean():.2f} calls")
     dist.destroy_process_group()

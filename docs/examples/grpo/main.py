@@ -28,6 +28,7 @@ def main(seed: int = 0, *, packed: bool = False) -> None:
         for _ in range(EPOCHS):
             add_gradients(model, batch, total=len(batch), packed=packed)
             step(model, optimizer)
+        model.version += 1
         if number % 10 == 0:
             calls = graded.calls.float().mean()
             print(f"step {number}, mean reward {graded.rewards.mean():.2f}, {calls:.2f} calls of the tool")

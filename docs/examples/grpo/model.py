@@ -39,6 +39,8 @@ class Model(nn.Module):
         nn.init.normal_(self.place.weight, std=0.2)
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.norm = nn.LayerNorm(WIDTH)
+        self.version: Tensor
+        self.register_buffer("version", torch.tensor(1))  # the step that the weights are for; it goes where they go
 
     def forward(
         self,

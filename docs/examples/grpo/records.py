@@ -16,10 +16,11 @@ from typedbatch.posttraining import (
     Ready,
     Scored,
     SequenceProtocol,
+    logp_close,
     same_in_groups,
     sampled_by,
 )
-from typedbatch.rules import groups_centered
+from typedbatch.rules import groups_centered, groups_ordered
 
 
 class Sampling(TypedDict):
@@ -56,6 +57,9 @@ class Learnable(Ready, Graded):
     """Graded responses with all that the losses read."""
 
     centered = groups_centered("advantages", "uid", mask="loss_mask")
+    ordered = groups_ordered("advantages", "rewards", "uid", mask="loss_mask")
+    # The sampler and the trainer are one program, so that nothing but rounding is between their log-probabilities.
+    logp_is_close = logp_close("old_logp", "rollout_logp", tolerance=1e-3)
 
 
 class LossInputs(SequenceProtocol, PolicyLossProtocol, Protocol):

@@ -54,6 +54,6 @@ def sample(model: Model, questions: Questions) -> Sampled:
         loss_mask=own[:, start:],
         rollout_logp=logp[:, start:],
         truncated=going,
-        policy_step=torch.full((len(questions),), questions.meta["step"]),
+        policy_step=model.version.repeat(len(questions)),
         calls=(own & (ids == CALL)).sum(1),
     )

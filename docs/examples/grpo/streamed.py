@@ -90,6 +90,7 @@ def main(seed: int = 0) -> None:
                 for name, weight in model.named_parameters():
                     weight.grad = torch.stack([part[name] for part in parts]).sum(0)
                 step(model, optimizer)
+            model.version += 1
             if number % 5 == 0:
                 print(f"step {number}, mean reward {sum(rewards) / 2:.2f}", flush=True)
 

@@ -25,7 +25,7 @@ class Reads(Check):
         self._in_losses: set[str] = set()
         self._masks_differ = False
         self._apart = 0.0
-        """Mean difference of ``old_logp`` and ``rollout_logp`` of the tokens in ``response_mask``."""
+        """Mean difference of ``old_logp`` and ``rollout_logp`` of the tokens that count."""
 
     @override
     def backward(self, loss: Tensor) -> None:
@@ -67,7 +67,8 @@ class Reads(Check):
             with torch.no_grad():
                 self._masks_differ = self._masks_differ or bool((value != fields["loss_mask"]).any())
         if name == "old_logp" and not self._apart:
-            others = [fields.get(other) for other in ("rollout_logp", "response_mask")]
+            mask = "response_mask" if fields.get("loss_mask") is None else "loss_mask"  # a tool's have no rollout_logp
+            others = [fields.get(other) for other in ("rollout_logp", mask)]
             if all(isinstance(other, Tensor) and other.shape == value.shape for other in others):
                 with torch.no_grad():
                     apart = (value.float() - others[0].float()).abs()[others[1].bool()]
