@@ -22,6 +22,7 @@ from typedbatch import (
     cat,
     protocols,
     records,
+    stack,
     validate,
 )
 from typedbatch.errors import DeclarationError, FieldNameError, MissingFieldError
@@ -196,3 +197,18 @@ def test_a_class_may_be_declared_where_no_module_is() -> None:
     names: dict[str, Any] = {"BatchRecord": BatchRecord}
     exec("class Alone(BatchRecord):\n    x: object\n", names)  # globals without __name__
     assert names["Alone"](x=[1]).x.tolist() == [1]
+
+
+def test_rows_with_an_absent_field_are_stacked_to_a_record_without_it():
+    class Scored(BatchRecord):
+        rew: NDArray[np.float64]
+        weight: NDArray[np.float64] | None = None
+        note: NDArray[np.object_] | None = None
+
+    batch = Scored(rew=np.arange(3.0))
+    for made in (stack(list(batch)), stack([batch[0], batch[1], batch[2]])):
+        assert made.weight is None
+        assert validate(made, Scored) == made
+    assert stack([Scored(rew=np.zeros(2)), Scored(rew=np.ones(2))]).weight is None
+    weighted = Scored(rew=np.arange(2.0), weight=np.ones(2))
+    assert np.array_equal(stack(list(weighted)).weight, [1.0, 1.0])

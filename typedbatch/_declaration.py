@@ -60,6 +60,9 @@ class DeclaredFields(dict[type, frozenset[str]]):
 object_fields = DeclaredFields(lambda field: field.takes_objects())
 """Fields that are columns of objects, by class."""
 
+absent_fields = DeclaredFields(lambda field: field.takes_none() and not field.takes_objects())
+"""Fields that may be None and are not columns of objects, by class."""
+
 number_fields = DeclaredFields(lambda field: field.takes_numbers())
 """Fields that are arrays or tensors of a dtype that a list of numbers can become, by class."""
 

@@ -148,10 +148,6 @@ DOCUMENTED = {
 def test_it_comes_back_or_is_refused_by_name(kind, way, tmp_path):
     batch = Batch(index=np.arange(3), field=KINDS[kind]())
     batch.meta["step"] = 3
-    if kind == "sparse" and way in (loaded, replay, prioritized):
-        with pytest.raises(NotImplementedError, match="Sparse"):  # torch's own error, when a row is written or taken
-            way(batch, tmp_path)
-        return
     refusal = ""
     back: Any = None
     try:

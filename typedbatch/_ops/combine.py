@@ -11,6 +11,7 @@ import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
+from typedbatch._declaration import absent_fields
 from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
 from typedbatch._tree.kinds import (
     ARRAY,
@@ -80,7 +81,11 @@ def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Co
     if not batches:
         return new_tree(Tree.__plain__, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
-    return _with_meta(_common_type(batches), stack_fields(dicts, axis, missing, convert), dicts, meta)
+    cls, fields = _common_type(batches), stack_fields(dicts, axis, missing, convert)
+    if cls is not Tree.__plain__:  # A field that is None in all rows of a record is None, and no column of them.
+        absent = (name for name in absent_fields[cls] if name in fields)
+        fields |= {name: None for name in absent if all(row.get(name) is None for row in dicts)}
+    return _with_meta(cls, fields, dicts, meta)
 
 
 def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: MetaRule = "error") -> Any:

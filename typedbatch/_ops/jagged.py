@@ -23,6 +23,8 @@ def take_jagged(tensor: Any, index: Any, refusal: RuntimeError) -> Any:
         RowIndexError: The tensor is nested but not jagged, or has gaps, or its rows do not come next.
     """
     if not tensor.is_nested:
+        if tensor.layout is not sys.modules["torch"].strided:
+            raise RowIndexError(f"{describe(tensor)} is sparse, so no rows can be taken; to_dense() first") from refusal
         raise refusal
     if not _is_plain(tensor):
         raise RowIndexError(f"{describe(tensor)} cannot be indexed by {index!r}; {_MAKE_JAGGED}") from refusal

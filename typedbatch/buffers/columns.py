@@ -155,6 +155,8 @@ def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[s
         )
     shape = (size, *tuple(value.shape)[len(lead) :]) if kind in (ARRAY, TENSOR) else (size,)
     if kind is TENSOR:
+        if value.is_sparse:
+            raise LeafError(f"{describe(value)} is sparse, so no rows can be stored; to_dense() first", ".".join(path))
         return storage.tensor(path, shape, value)
     return storage.array(path, shape, value.dtype if kind in (ARRAY, SCALAR) else np.dtype(object))
 

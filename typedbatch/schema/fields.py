@@ -132,6 +132,10 @@ class Field:
             if option.each is not None:
                 yield from option.each.every_option()
 
+    def takes_none(self) -> bool:
+        """Return True if the field may be None."""
+        return any(option.kind is NONE for option in self.options)
+
     def takes_objects(self) -> bool:
         """Return True for a column of Python objects, ``NDArray[np.object_]``, or its union with None."""
         options = [option for option in self.options if option.kind is not NONE]
