@@ -17,7 +17,18 @@ PAGE = ROOT / "docs" / "design.md"
 BEGIN, END = "<!-- made by: make design-docs -->\n", "<!-- until here -->\n"
 
 ORDER = [
-    ["_active", "_foreign_batches", "_gradient", "_names", "_open", "_renamed", "_report", "_steps", "_typing"],
+    [
+        "_active",
+        "_compiling",
+        "_foreign_batches",
+        "_gradient",
+        "_names",
+        "_open",
+        "_renamed",
+        "_report",
+        "_steps",
+        "_typing",
+    ],
     ["errors"],
     ["_level", "_declaration", "_tree"],
     ["rules", "_ops", "distributions"],

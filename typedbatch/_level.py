@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, get_args
 
+from typedbatch._compiling import called_while_compiling
 from typedbatch.errors import SettingError
 
 Level = Literal["off", "structure", "values"]
@@ -76,6 +77,9 @@ def checking(level: Level, /, *, first: int | None = None, batches: int | None =
 def current_level() -> Level:
     """Return the level of the innermost ``checking`` block, else ``TYPEDBATCH_CHECK``, else ``"structure"``."""
     return (_inside.get() or _default).level
+
+
+called_while_compiling(current_level)  # because torch.compile cannot trace context variables
 
 
 def rows_to_check() -> int | None:

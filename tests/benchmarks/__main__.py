@@ -10,6 +10,7 @@ from .audits import measure_audits
 from .branches import measure_branches
 from .buffers import buffer_memory, measure_buffers
 from .checking import measure_checking
+from .compiled import measure_compiled
 from .data import data_sets
 from .distributed import measure_distributed
 from .editing import measure_editing
@@ -40,7 +41,7 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "prioritized", "training", "trained", "ray", "rllib", "files", "import",
-    "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "audit",
+    "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "compile", "audit",
 )  # fmt: skip
 
 
@@ -114,8 +115,10 @@ def main() -> int:
         for size, rows in measure_posttraining():
             report.by_hand(f"post-training: {size}, ten columns of tensors and five of objects", rows)
     if arguments.only in "packing":
-        for title, rows in measure_packing():
-            report.by_hand(title, rows)
+        for title, packing in measure_packing():
+            report.by_hand(title, packing)
+    if arguments.only in "compile":
+        report.by_hand("torch.compile, beside a dict of tensors", measure_compiled())
     if arguments.only in "audit":
         report.audits([*measure_audits()])
     report.summary()

@@ -95,18 +95,22 @@ class no_grad:  # noqa: N801  # The name is torch's; torch.no_grad itself does m
             self._switch(True)
 
 
-@cache
+_torch_side: list[Any] = []
+
+
 def torch_side() -> Any:
     """Import ``typedbatch._tree.tensors``, and with it torch, at the first tensor, and return that module.
 
     Raises:
         MissingDependencyError: Torch is not installed.
     """
-    try:
-        from typedbatch._tree import tensors
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError("tensors need torch; pip install 'typedbatch[torch]'") from error
-    return tensors
+    if not _torch_side:  # a list and no functools.cache, of which torch.compile warns
+        try:
+            from typedbatch._tree import tensors
+        except ModuleNotFoundError as error:
+            raise MissingDependencyError("tensors need torch; pip install 'typedbatch[torch]'") from error
+        _torch_side.append(tensors)
+    return _torch_side[0]
 
 
 def require_device(device: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._compiling import is_compiling
 from typedbatch._tree.kinds import (
     ARRAY,
     DISTRIBUTION,
@@ -45,7 +46,7 @@ def take(tree: T, index: Any) -> T:
     """
     if not tree.__dict__:
         raise RowIndexError(f"{type(tree).__name__}() has no fields, and so no rows to take")
-    if kind_of(index) is TENSOR and index.device.type != "cpu":
+    if kind_of(index) is TENSOR and (index.device.type != "cpu" or is_compiling()):
         try:  # The index moves to the CPU only if there is a numpy leaf beside the tensors.
             return take_basic(tree, index)
         except RowIndexError:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from typedbatch._compiling import break_graph, is_compiling
 from typedbatch._tree.kinds import Tree, describe
 from typedbatch.errors import LeafError
 
@@ -56,6 +57,8 @@ def shared_fields(tree: Tree) -> FieldsWithMeta:
     """
     if isinstance(fields := tree.__dict__, FieldsWithMeta):
         return fields
+    if is_compiling():
+        break_graph("the record of a plain batch shares its fields; validate the batch before the compiled function")
     # Without the lock, one of two threads that validate a batch might get a view of fields that the other replaces.
     with _replacing:
         if not isinstance(fields := tree.__dict__, FieldsWithMeta):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
+from typedbatch._compiling import break_graph, is_compiling
 from typedbatch._ops.conversion import leaf_to_device, leaf_to_numpy
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, RAGGED, TENSOR, Kind, describe, new_sequences, new_tree
 from typedbatch._tree.meta import keep_meta
@@ -59,6 +60,8 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dt
         SettingError: ``device`` is not a device of torch, ``dtype`` is not a floating dtype of torch, or ``dtype`` is
             given and ``into`` declares no tensors.
     """
+    if is_compiling():
+        break_graph("convert() makes tensors of arrays; call it before the compiled function, on the way to the model")
     schema = schema_of(into)
     if not isinstance(batch, Batch):
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")

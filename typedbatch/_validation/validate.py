@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm, TypeIs
 
+from typedbatch._compiling import break_graph, is_compiling
 from typedbatch._declaration import is_own, show_place
 from typedbatch._level import Level, current_level, level_named, values_are_due
 from typedbatch._names import nearest
@@ -101,6 +102,8 @@ def _compiled(schema: Any) -> tuple[Check, Validator]:
         return _COMPILED[schema]
     except (KeyError, TypeError):  # a new schema, or one that is not hashable, as Annotated[Rollout, ["a note"]]
         pass
+    if is_compiling():
+        break_graph("the first validation by a class reads its declaration; validate a batch by it before compiling")
     # Imported here so that ``import typedbatch`` does not wait for them.
     from typedbatch.schema.check import check_of
     from typedbatch.schema.read import options_of
@@ -127,8 +130,10 @@ def _compile_one(schema: Schema, check: Check) -> tuple[Check, Validator]:
         right = check(typed)
         if right and level == "structure":
             return typed
-        if right and not values_are_due(lambda: boundary(name) or _calling_place()):
+        if right and (is_compiling() or not values_are_due(lambda: boundary(name) or _calling_place())):
             return typed
+        if is_compiling():
+            break_graph(f"a batch is not a {schema.name}; a call without torch.compile has the report")
         if problems := _problems(typed, schema, right):
             raise _error(batch, schema, problems, boundary(name))
         return typed

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from inspect import Parameter
 from typing import Any, get_args
 
+from typedbatch._compiling import break_graph, called_while_compiling, is_compiling
 from typedbatch._declaration import outside, show_place
 from typedbatch._level import Level, current_level
 from typedbatch._validation.containers import find_validator, is_awaitable, numbered, relay
@@ -131,9 +132,16 @@ def _async_generator_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> 
 
 
 def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
+    @called_while_compiling
+    def prepare() -> None:
+        if plans.plan is None:
+            plans.make()
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        plan, level = plans.plan or plans.make(), plans.level or current_level()  # current(), inlined for speed
+        prepare()
+        plan: Any = plans.plan
+        level = plans.level or current_level()
         if level == "off":
             return function(*args, **kwargs)
         if plan.checks_arguments:
@@ -257,9 +265,11 @@ class _Plan:
         if sizes is not None and level == "structure":
             return sizes
         problems: tuple[Problem, ...] = ()
+        if sizes is None and is_compiling():
+            break_graph(f"the arguments of {call.name} do not fit; a call without torch.compile has the report")
         if sizes is None:
             problems = call.argument_problems(args, kwargs)
-        elif level == "values":
+        elif level == "values" and not is_compiling():
             problems = call.violations(args, kwargs)
         if problems or sizes is None:
             raise self.error(call, problems, call.shown(args, kwargs))
@@ -269,9 +279,11 @@ class _Plan:
         args, kwargs, sizes = checked
         problems: tuple[Problem, ...] = ()
         right = sizes is None or call.fits(value, sizes)
+        if not right and is_compiling():
+            break_graph(f"the result of {call.name} does not fit; a call without torch.compile has the report")
         if not right and sizes is not None:
             problems = call.result_problems(value, args, kwargs, sizes)
-        elif level == "values":
+        elif level == "values" and not is_compiling():
             problems = call.result_violations(value)
         if problems or not right:
             raise self.error(call, problems, call.shown_result(value))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._compiling import is_compiling
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe
 from typedbatch.errors import LeafError, MissingFieldError, StructureError, under
@@ -24,9 +25,11 @@ def as_bools(mask: Any, name: str) -> Any:
     if KINDS[type(mask)] is not TENSOR:
         raise LeafError(f"a mask must be a tensor, got {describe(mask)}", name)
     flags = mask != 0
-    if bool((flags != mask).any()):
+    if mask.dtype == flags.dtype:
+        return mask
+    if not is_compiling() and bool((flags != mask).any()):  # torch.compile cannot look at values
         raise StructureError("a mask may only have values 0 and 1; make it a tensor of bools by a comparison", name)
-    return flags if mask.dtype != flags.dtype else mask
+    return flags
 
 
 def flags_of(tree: Any, name: str) -> NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from typedbatch._ops.display import summary
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
 from typedbatch.errors import DeclarationError, Problem
 from typedbatch.schema.annotations import alternatives, bare
+from typedbatch.schema.check import look_up_dtypes
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.explain import Explainer
 from typedbatch.schema.fields import NO_DIMS, Field, Option, Schema
@@ -90,7 +91,10 @@ class Call:
         return bool(self._results)
 
     def _compile(self) -> None:
-        writer = CodeWriter(*(Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)))
+        schemas = [Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)]
+        for schema in schemas:
+            look_up_dtypes(schema)
+        writer = CodeWriter(*schemas)
         self._names = tuple(writer.dims)
         before, after = (_write_check(writer, slots) for slots in (self._arguments, self._results))
         plain = [  # the same parameters, without annotations and with ABSENT for every default

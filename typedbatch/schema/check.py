@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
+from typedbatch._tree.kinds import TENSOR
 from typedbatch.schema.fields import Schema
 from typedbatch.schema.generate import Check, can_generate, generate
 
@@ -17,8 +19,21 @@ def check_of(schema: Schema) -> Check:
     """
     check = _CHECKS.get(schema)
     if check is None:
+        look_up_dtypes(schema)
         check = _CHECKS[schema] = generate(schema) if can_generate(schema) else partial(_walk, schema)
     return check
+
+
+_TORCH_DTYPES = ("bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+
+def look_up_dtypes(schema: Schema) -> None:
+    """Look up torch's usual dtypes among those of tensors, because torch.compile cannot trace a first look-up."""
+    torch = sys.modules.get("torch")
+    found = {id(option.dtypes): option.dtypes for option in schema.every_option() if option.kind is TENSOR}
+    for dtypes in found.values() if torch is not None else ():
+        if dtypes is not None:
+            dtypes.update({dtype: dtypes[dtype] for dtype in (getattr(torch, name) for name in _TORCH_DTYPES)})
 
 
 def _walk(schema: Schema, batch: object) -> bool:

@@ -17,7 +17,7 @@ class Computed(dict[type, frozenset[str]]):
         self.names: tuple[str, ...] = tuple(names)
 
     def __missing__(self, cls: type) -> frozenset[str]:
-        found = set[str]()
+        found: set[str] = set()
         for name in self.names:
             # Python prefers a member of the class to the instance's __dict__ only if it has __set__ or __delete__.
             member = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
