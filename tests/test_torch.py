@@ -282,6 +282,65 @@ def test_shared_memory_stays_shared_with_another_process():
     assert tensor.tolist() == [7, 7, 7]
 
 
+LARGE = 1 << 18
+"""Number of float32 that are passed in shared memory."""
+
+
+def _answer(inbox, outbox):
+    while (batch := inbox.get()) is not None:
+        outbox.put({name: (value.is_shared(), float(value.sum())) for name, value in batch.items()})
+        for value in batch.values():
+            value.detach().fill_(7)
+        outbox.put(True)
+
+
+def test_large_tensors_are_passed_in_shared_memory_and_small_ones_as_copies():
+    context = torch.multiprocessing.get_context("spawn")
+    inbox, outbox = context.Queue(), context.Queue()
+    process = context.Process(target=_answer, args=(inbox, outbox))
+    process.start()
+    whole = torch.ones(16 * LARGE)
+    batch = Batch(
+        large=torch.ones(LARGE), small=torch.ones(LARGE - 1), view=whole[:LARGE], half=torch.ones(2 * LARGE)[:LARGE]
+    )
+    batch.trained = torch.ones(LARGE, requires_grad=True)
+    try:
+        inbox.put(batch)
+        assert outbox.get() == {
+            "large": (True, LARGE),
+            "small": (False, LARGE - 1),
+            "view": (False, LARGE),
+            "half": (True, LARGE),
+            "trained": (True, LARGE),
+        }
+        assert outbox.get()
+        inbox.put(None)
+        process.join()
+    finally:
+        process.kill()
+    assert (batch.large == 7).all()
+    assert (batch.small == 1).all()
+    assert not whole.is_shared()
+
+
+def _rows_of(_: int) -> Batch:
+    return Batch(large=torch.ones(LARGE), small=torch.ones(2))
+
+
+def test_a_worker_of_a_data_loader_passes_large_tensors_in_shared_memory():
+    (batch,) = torch.utils.data.DataLoader([0], batch_size=None, num_workers=1, collate_fn=_rows_of)
+    assert batch.large.is_shared()
+    assert not batch.small.is_shared()
+    assert batch.large.sum() == LARGE
+
+
+def test_in_a_pickle_of_its_own_a_large_tensor_is_a_copy():
+    batch = Batch(a=torch.ones(LARGE))
+    back = pickle.loads(pickle.dumps(batch))
+    assert not back.a.is_shared()
+    assert not batch.a.is_shared()
+
+
 RAGGED = torch.nested.nested_tensor([torch.ones(1), torch.ones(2)], layout=torch.jagged)
 
 

@@ -1,4 +1,4 @@
-"""Whether ``torch.compile`` is at work."""
+"""Marks and tests for ``torch.compile``."""
 
 from __future__ import annotations
 

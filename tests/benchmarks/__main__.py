@@ -25,6 +25,7 @@ from .peers import MODULES, installed
 from .posttraining import measure_posttraining
 from .prioritized import TITLE as PRIORITIZED
 from .prioritized import measure_prioritized
+from .processes import measure_processes
 from .ragged import measure_ragged
 from .report import Report
 from .sample_batches import measure_sample_batches
@@ -41,7 +42,8 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "prioritized", "training", "trained", "ray", "rllib", "files", "import",
-    "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "compile", "audit",
+    "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "processes", "compile",
+    "audit",
 )  # fmt: skip
 
 
@@ -117,6 +119,8 @@ def main() -> int:
     if arguments.only in "packing":
         for title, packing in measure_packing():
             report.by_hand(title, packing)
+    if arguments.only in "processes":
+        report.by_hand("a queue to another process, beside a dict of four tensors", measure_processes())
     if arguments.only in "compile":
         report.by_hand("torch.compile, beside a dict of tensors", measure_compiled())
     if arguments.only in "audit":

@@ -41,6 +41,9 @@ DTYPES: Final[dict[str, str]] = {
 NAMES: Final = {dtype: name for name, dtype in reversed(DTYPES.items()) if name[:2] not in ("BF", "F8")}
 OURS: Final = "typedbatch"
 _SUM: Final = "typedbatch_crc32"
+_LARGEST_SUM: Final = 2**32 - 1
+_PART: Final = 1 << 20
+"""Number of bytes that are written at once."""
 _LONGEST_HEADER: Final = 100_000_000  # the limit of the reference implementation
 
 
@@ -66,24 +69,45 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
     # So each array begins at a multiple of its item size and can be mapped.
     alignments = {name: array.itemsize if array.nbytes % 16 else 16 for name, (array, _) in arrays.items()}
     ordered = [(name, arrays[name]) for name in sorted(arrays, key=alignments.__getitem__, reverse=True)]
-    header: dict[str, Any] = {"__metadata__": {}}
-    sums, end = {}, 0
+    entries: dict[str, Any] = {}
+    end = 0
     for name, (array, dtype) in ordered:
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
-        sums[name] = zlib.crc32(array.data)
+        entries[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
         end += array.nbytes
-    header["__metadata__"][OURS] = json.dumps({**document, "crc32": sums}, separators=(",", ":"))
-    header["__metadata__"][_SUM] = _sum_of(header)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 8) % 16)
-    if len(text) > _LONGEST_HEADER:
+    # The header comes first, with checksums that are known last: its length is that for the longest checksums.
+    length = len(_header(entries, document, dict.fromkeys(entries, _LARGEST_SUM)))
+    length += -(length + 8) % 16
+    if length > _LONGEST_HEADER:
         raise StorageError(
-            f"the format allows {_LONGEST_HEADER} bytes for names and objects, got {len(text)}; leave some fields out"
+            f"the format allows {_LONGEST_HEADER} bytes for names and objects, got {length}; leave some fields out"
         )
-    data = (stored.array.reshape(-1).view(np.uint8).data for _, stored in ordered)
-    for view in (memoryview(len(text).to_bytes(8, "little") + text), *data):
-        while view:
-            view = view[file.write(view) :]
+    file.seek(8 + length)
+    sums = {name: _write_array(file, array) for name, (array, _) in ordered}
+    file.seek(0)
+    _write_all(file, memoryview(length.to_bytes(8, "little") + _header(entries, document, sums).ljust(length)))
+
+
+def _header(entries: dict[str, Any], document: dict[str, Any], sums: dict[str, int]) -> bytes:
+    """Return the header of a file with these arrays and their checksums."""
+    text = json.dumps({**document, "crc32": sums}, separators=(",", ":"))
+    header: dict[str, Any] = {"__metadata__": {OURS: text}, **entries}
+    header["__metadata__"][_SUM] = _sum_of(header)
+    return json.dumps(header, separators=(",", ":")).encode()
+
+
+def _write_array(file: IO[bytes], array: NDArray[Any]) -> int:
+    """Write an array, and return its checksum. Each part is written while it is still in the cache of the processor."""
+    data, found = array.reshape(-1).view(np.uint8).data, 0
+    for start in range(0, len(data), _PART):
+        part = data[start : start + _PART]
+        found = zlib.crc32(part, found)
+        _write_all(file, part)
+    return found
+
+
+def _write_all(file: IO[bytes], view: memoryview) -> None:
+    while view:
+        view = view[file.write(view) :]
 
 
 def _sum_of(header: dict[str, Any]) -> str:
