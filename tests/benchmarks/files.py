@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
+from safetensors.numpy import save_file
 
 from typedbatch import Batch
 from typedbatch.files import load, save
@@ -53,6 +54,7 @@ def _arrays(rng: np.random.Generator, rows: int) -> dict[str, Any]:
 def _rows(folder: Path, label: str, arrays: dict[str, Any]) -> list[Row]:
     batch = Batch(arrays)
     ours, theirs, hdf5, plain, one = (folder / name for name in ("a.safetensors", "a.npz", "a.h5", "b.h5", "a.npy"))
+    plain_st = folder / "b.safetensors"
 
     def load_npz() -> dict[str, Any]:
         with np.load(theirs) as file:
@@ -71,6 +73,7 @@ def _rows(folder: Path, label: str, arrays: dict[str, Any]) -> list[Row]:
     cases: list[tuple[str, Call, Call, float | None]] = [
         ("save, beside np.savez", lambda: np.savez(theirs, **arrays), lambda: save(batch, ours), BAR),
         ("load, beside np.load", load_npz, lambda: load(ours), BAR),
+        ("save, beside safetensors", lambda: save_file(arrays, plain_st), lambda: save(batch, ours), None),
         (
             "load mapped, beside one mapped .npy",
             lambda: np.load(one, mmap_mode="c"),
