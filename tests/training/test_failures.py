@@ -14,7 +14,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from tests.training.environments import MODES, Count, Nested, in_processes, sync, zeros
 from typedbatch import ActBatch, ActStateBatch, Batch, checking, errors
 from typedbatch.buffers import VectorReplayBuffer
-from typedbatch.training import Collector, evaluate
+from typedbatch.training import Collector
 from typedbatch.training.processes import terminate
 
 GONE = pytest.mark.filterwarnings("ignore:.*(Received the following error|Traceback|Raising the last)")
@@ -349,13 +349,6 @@ BOX = gym.spaces.Box(-1, 1, (2,))
 
 
 # ---- what does not fit ----------------------------------------------------------------------------------------------
-
-
-def test_a_single_environment_is_refused():
-    with pytest.raises(errors.SettingError, match=r"expected a gymnasium.vector.VectorEnv.*make_vec\(id, num_envs=8"):
-        Collector(Count(3), zeros)
-    with pytest.raises(errors.SettingError, match=r"expected a gymnasium.vector.VectorEnv"):
-        evaluate(lambda: Count(3), zeros, 1)
 
 
 def test_a_vector_that_does_not_say_how_it_resets_is_refused():

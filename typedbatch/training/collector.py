@@ -31,7 +31,7 @@ from typedbatch.training.add_rollout import add_rollout, require_rings
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import count_of, episode_quotas, require_one_of
-from typedbatch.training.env_vector import Envs, Vector, copied
+from typedbatch.training.env_vector import AnyEnvs, Vector, copied
 from typedbatch.training.infos import Infos
 from typedbatch.training.optional_columns import RolloutClass, rollout_class
 from typedbatch.training.policy import A, ArrayPolicy, Obs, ObsStateBatch, Policy, RecurrentPolicy, random_policy
@@ -61,8 +61,8 @@ class Collector(Generic[R_co]):
     missing, new episodes begin, or the rows before the gap are marked as ``truncated`` when rows are added after it.
 
     Args:
-        envs: Vector of environments, in any autoreset mode, or a function that creates one. The function is called
-            again if a process of the vector has died or hangs.
+        envs: Vector of environments, in any autoreset mode, a single ``gymnasium.Env``, which is reset by itself, or a
+            function that creates either. The function is called again if a process of the vector has died or hangs.
         policy: Policy that chooses the actions; a recurrent one with ``state=``.
         record: Function that is called as ``record(rollout, out)``, once per collected block of rows, with the whole
             output of the policy. Its result is returned or stored in place of ``rollout``.
@@ -76,7 +76,7 @@ class Collector(Generic[R_co]):
         timeout: Seconds that a step or a reset of environments in other processes may take; None for no limit.
 
     Raises:
-        SettingError: ``envs`` is a single environment, or does not declare its autoreset mode or its spaces, or has
+        SettingError: ``envs`` is something else, or does not declare its autoreset mode or its spaces, or has
             observations that cannot be stored as arrays; or ``policy`` is not callable; or ``rollout`` declares other
             fields, or ``state_in`` without ``state``; or ``timeout`` is not above 0.
     """
@@ -84,7 +84,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self: Collector[RolloutBatch],
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: Policy[ActBatchProtocol[Any, Any], object],
         *,
         infos: Sequence[str] = ...,
@@ -93,7 +93,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self: Collector[RolloutBatch[Array, Obs]],
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: ArrayPolicy[ActBatchProtocol[Any, Any], Obs],
         *,
         infos: Sequence[str] = ...,
@@ -102,7 +102,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self,
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: ArrayPolicy[A, Obs],
         record: Callable[[RolloutBatch[Array, Obs], A], R_co],
         *,
@@ -112,7 +112,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self: Collector[RolloutBatch],
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]],
         *,
         state: Any,
@@ -122,7 +122,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self,
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: RecurrentPolicy[AS],
         record: Callable[[RolloutBatch, AS], R_co],
         *,
@@ -133,7 +133,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self: Collector[B],
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: Policy[ActBatchProtocol[Any, Any]],
         *,
         rollout: type[B],
@@ -143,7 +143,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self,
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: Policy[A],
         record: Callable[[B, A], R_co],
         *,
@@ -154,7 +154,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self: Collector[B],
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]],
         *,
         state: Any,
@@ -165,7 +165,7 @@ class Collector(Generic[R_co]):
     @overload
     def __init__(
         self,
-        envs: Envs | Callable[[], Envs],
+        envs: AnyEnvs | Callable[[], AnyEnvs],
         policy: RecurrentPolicy[AS],
         record: Callable[[B, AS], R_co],
         *,

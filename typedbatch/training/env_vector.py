@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from gymnasium import Env
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray
 from numpy.typing import NDArray
@@ -17,8 +18,11 @@ from typedbatch._tree.kinds import KINDS, TENSOR, Tree, describe, new_tree
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 from typedbatch.training import processes
 from typedbatch.training.outcomes import require_outcome, require_rows_of_obs
+from typedbatch.training.single_env import SingleEnv
 
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
+AnyEnvs: TypeAlias = Envs | Env[Any, Any]
+"""A vector of environments, or a single one."""
 Mask = NDArray[np.bool_]
 
 
@@ -49,8 +53,8 @@ class Step(NamedTuple):
     """The info of ``obs`` for environments whose episode ended, unless ``info`` has it."""
 
 
-_last_user: WeakKeyDictionary[Envs, list[object]] = WeakKeyDictionary()
-"""The token of the ``Vector`` that last reset each vector of environments, which several may share."""
+_last_user: WeakKeyDictionary[AnyEnvs, list[object]] = WeakKeyDictionary()
+"""The token of the ``Vector`` that last reset each vector of environments or single one, which several may share."""
 
 
 class Vector:
@@ -60,22 +64,22 @@ class Vector:
     for example Ctrl-C, new episodes begin afterwards.
 
     Args:
-        envs: Vector of environments, or a function that creates one. The function is called again if the processes of
-            the vector have failed.
+        envs: Vector of environments, a single one, or a function that creates either. The function is called again if
+            the processes of the vector have failed.
         timeout: Seconds that a step or a reset of environments in other processes may take; None for no limit.
 
     Raises:
-        SettingError: ``envs`` is a single environment, or a vector that does not declare its autoreset mode or its
-            spaces; or ``timeout`` is not a number above 0.
+        SettingError: ``envs`` is neither, or a vector that does not declare its autoreset mode or its spaces; or
+            ``timeout`` is not a number above 0.
     """
 
-    def __init__(self, envs: Envs | Callable[[], Envs], timeout: float | None = None) -> None:
-        self._make: Callable[[], Envs] | None = None
+    def __init__(self, envs: AnyEnvs | Callable[[], AnyEnvs], timeout: float | None = None) -> None:
+        self._make: Callable[[], AnyEnvs] | None = None
         seconds: Any = timeout
         if not (seconds is None or (isinstance(seconds, (int, float)) and seconds > 0)):
             raise SettingError(f"timeout= must be a number of seconds above 0 or None, got {timeout!r}")
         self._timeout = timeout
-        if not isinstance(envs, VectorEnv) and callable(envs):
+        if not isinstance(envs, (VectorEnv, Env)) and callable(envs):
             self._make = envs
             envs = envs()
         self._token = object()
@@ -86,10 +90,13 @@ class Vector:
         """Number of steps and resets so far. Two steps are consecutive if it differs by one."""
 
     def _use(self, envs: Any) -> None:
+        user: Any = envs.unwrapped if isinstance(envs, (VectorEnv, Env)) else None
+        if isinstance(envs, Env):
+            envs = SingleEnv(envs)
         if not isinstance(envs, VectorEnv):
             raise SettingError(
-                f"expected a gymnasium.vector.VectorEnv, got {describe(envs)}; gymnasium.make_vec(id, num_envs=8) "
-                "creates one, and gymnasium.vector.SyncVectorEnv([lambda: env]) wraps a single environment"
+                f"expected a gymnasium.vector.VectorEnv or a gymnasium.Env, got {describe(envs)}; "
+                "gymnasium.make_vec(id, num_envs=8) creates one"
             )
         if lacking := [name for name in _PARTS if not hasattr(envs, name)]:
             raise SettingError(f"{type(envs).__name__} has no {lacking[0]}; a vector must have {', '.join(_PARTS)}")
@@ -105,7 +112,7 @@ class Vector:
                 f"{type(envs).__name__} does not declare how it resets its environments: set "
                 f"envs.metadata['autoreset_mode'] to one of {modes}"
             ) from None
-        self._last_user = _last_user.setdefault(envs.unwrapped, [])
+        self._last_user = _last_user.setdefault(user, [])
         self._to_reset: Mask | None = None
         self._has_processes = processes.has_processes(envs)
         self._broken: bool = False

@@ -7,13 +7,13 @@ from typing import Any
 
 from typedbatch.protocols import ActBatchProtocol
 from typedbatch.training.collector import Collector
-from typedbatch.training.env_vector import Envs
+from typedbatch.training.env_vector import AnyEnvs
 from typedbatch.training.policy import Policy
 from typedbatch.training.stats import CollectStats
 
 
 def evaluate(
-    envs: Envs | Callable[[], Envs],
+    envs: AnyEnvs | Callable[[], AnyEnvs],
     policy: Policy[ActBatchProtocol[Any, Any]],
     n_episode: int,
     *,
@@ -26,7 +26,7 @@ def evaluate(
     environments begins new episodes at its next call.
 
     Args:
-        envs: Vector of environments, or a function that creates one.
+        envs: Vector of environments, a single one, or a function that creates either.
         policy: Policy that chooses the actions; it is called without gradients.
         n_episode: Number of episodes.
         seed: Seed of the first environment; the others get ``seed + 1`` and so on.
