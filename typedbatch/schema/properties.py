@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+from typedbatch._compiling import called_while_compiling
 from typedbatch.schema.fields import Schema
 
 
@@ -17,14 +18,19 @@ class Computed(dict[type, frozenset[str]]):
         self.names: tuple[str, ...] = tuple(names)
 
     def __missing__(self, cls: type) -> frozenset[str]:
-        found: set[str] = set()
-        for name in self.names:
-            # Python prefers a member of the class to the instance's __dict__ only if it has __set__ or __delete__.
-            member = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
-            if hasattr(type(member), "__set__") or hasattr(type(member), "__delete__"):
-                found.add(name)
-        self[cls] = frozenset(found)
+        self[cls] = _computed_by(cls, self.names)
         return self[cls]
+
+
+@called_while_compiling  # or torch.compile guards the names of all members of the class and its bases
+def _computed_by(cls: type, names: tuple[str, ...]) -> frozenset[str]:
+    found = set[str]()
+    for name in names:
+        # Python prefers a member of the class to the instance's __dict__ only if it has __set__ or __delete__.
+        member = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        if hasattr(type(member), "__set__") or hasattr(type(member), "__delete__"):
+            found.add(name)
+    return frozenset(found)
 
 
 @cache
