@@ -23,8 +23,8 @@ def trim(batch: B, *, multiple_of: int = 1, per_token: Sequence[str] = (), per_r
     """Return rollouts without the columns that no row has a token in, as for a forward pass over some of the rows.
 
     Columns are taken off at the padded edge: prompts, and fields of their shape whose names begin with ``prompt_``,
-    lose them on the left, responses on the right. Layouts without
-    padding, ``ragged`` and ``packed``, are returned as they are.
+    lose them on the left, responses on the right. Layouts without padding, ``ragged`` and ``packed``, are returned as
+    they are. Under ``checked``, a result with other widths than the argument is ``Annotated[Rollouts, SeparateSizes]``.
 
     Args:
         batch: Rollouts in any of the layouts.
