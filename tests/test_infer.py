@@ -222,7 +222,7 @@ def test_what_is_inferred_of_twice_the_fields_takes_twice_the_calls():
     assert calls(400) < 2.2 * calls(200)
 
 
-@pytest.mark.parametrize("items", [["a", "b"], [1, 2], [b"", b""]], ids=lambda items: type(items[0]).__name__)
+@pytest.mark.parametrize("items", [["a", "b"], [b"", b""]], ids=lambda items: type(items[0]).__name__)
 def test_a_column_of_plain_items_declares_their_type(items: list[object]):
     batch = Batch(x=objects(items))
     assert body(batch) == [f"    x: Column[{type(items[0]).__name__}]"]

@@ -7,6 +7,7 @@ import io
 import pickle
 import subprocess
 import sys
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -286,52 +287,62 @@ LARGE = 1 << 18
 """Number of float32 that are passed in shared memory."""
 
 
-def _answer(inbox, outbox):
-    while (batch := inbox.get()) is not None:
-        outbox.put({name: (value.is_shared(), float(value.sum())) for name, value in batch.items()})
-        for value in batch.values():
-            value.detach().fill_(7)
-        outbox.put(True)
-
-
-def test_large_tensors_are_passed_in_shared_memory_and_small_ones_as_copies():
+def test_what_goes_through_a_queue_is_a_copy_of_its_time():
+    """A worker may fill the same tensor again, and may end, before the other process has looked."""
     context = torch.multiprocessing.get_context("spawn")
-    inbox, outbox = context.Queue(), context.Queue()
-    process = context.Process(target=_answer, args=(inbox, outbox))
+    outbox = context.Queue()
+    process = context.Process(target=_reuse, args=(outbox,))
     process.start()
-    whole = torch.ones(16 * LARGE)
-    batch = Batch(
-        large=torch.ones(LARGE), small=torch.ones(LARGE - 1), view=whole[:LARGE], half=torch.ones(2 * LARGE)[:LARGE]
-    )
-    batch.trained = torch.ones(LARGE, requires_grad=True)
     try:
-        inbox.put(batch)
-        assert outbox.get() == {
-            "large": (True, LARGE),
-            "small": (False, LARGE - 1),
-            "view": (False, LARGE),
-            "half": (True, LARGE),
-            "trained": (True, LARGE),
-        }
-        assert outbox.get()
-        inbox.put(None)
-        process.join()
+        found = [float(outbox.get()["a"].max()) for _ in range(3)]
     finally:
-        process.kill()
-    assert (batch.large == 7).all()
-    assert (batch.small == 1).all()
-    assert not whole.is_shared()
+        process.join()
+    assert found == [0, 1, 2]
 
 
-def _rows_of(_: int) -> Batch:
-    return Batch(large=torch.ones(LARGE), small=torch.ones(2))
+def _reuse(outbox):
+    batch = Batch(a=torch.zeros(LARGE))
+    for number in range(3):
+        batch.a[:] = number
+        outbox.put(copy.deepcopy(batch))  # the thread of a queue pickles a batch some time later
+
+
+class Reusing:
+    """A data set that fills the same tensors again for each item."""
+
+    def __init__(self) -> None:
+        self.batch = Batch(large=torch.ones(LARGE), small=torch.ones(2), view=torch.ones(4 * LARGE)[::4])
+        self.batch.half = torch.ones(2 * LARGE).half()
+        self.batch.trained = torch.ones(LARGE, requires_grad=True)
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> Batch:
+        for value in self.batch.values():
+            value.detach().fill_(number)
+        return self.batch
 
 
 def test_a_worker_of_a_data_loader_passes_large_tensors_in_shared_memory():
-    (batch,) = torch.utils.data.DataLoader([0], batch_size=None, num_workers=1, collate_fn=_rows_of)
-    assert batch.large.is_shared()
-    assert not batch.small.is_shared()
-    assert batch.large.sum() == LARGE
+    loader = torch.utils.data.DataLoader(Reusing(), batch_size=None, num_workers=1, collate_fn=copy.deepcopy)
+    for number, batch in enumerate(loader):
+        assert [name for name, value in batch.items() if not value.is_shared()] == ["small"]
+        assert all((value == number).all() for value in batch.values())
+        assert batch.trained.requires_grad
+
+
+def test_tensors_of_a_worker_are_not_moved_to_shared_memory(monkeypatch):
+    monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: 1)
+    array = np.ones(LARGE, np.float32)
+    batch = Batch(a=torch.from_numpy(array), b=torch.ones(2 * LARGE)[::2])
+    sent = pickle.loads(ForkingPickler.dumps(batch))
+    assert sent.a.is_shared()
+    assert torch.equal(sent.b, batch.b)
+    array[0] = 2
+    assert batch.a[0] == 2
+    assert sent.a[0] == 1
+    assert not batch.b.is_shared()
 
 
 def test_in_a_pickle_of_its_own_a_large_tensor_is_a_copy():

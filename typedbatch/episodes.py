@@ -146,7 +146,7 @@ def group_numbers(values: NDArray[Any], name: str) -> tuple[NDArray[np.intp], li
     order = np.argsort(values, kind="stable")
     ascending = values[order]
     is_first = np.ones(len(values), bool)
-    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+    is_first[1:] = ascending[1:] != ascending[:-1]
     firsts = order[is_first]
     by_row = np.argsort(firsts)
     rank = np.empty(len(firsts), np.intp)

@@ -149,7 +149,7 @@ class _Writer:
         if value.shape and not self._has_rows(value):
             return f'{self._from("jaxtyping", "Shaped")}[np.ndarray, "{self._rows[value.shape[0]]} ..."]'
         items = {type(item) for item in value.flat} if value.dtype == object and value.shape else set()
-        if len(items) == 1 and (item := items.pop()) in (str, bytes, int, float, bool):
+        if len(items) == 1 and (item := items.pop()) in (str, bytes):
             return f"{self._from('typedbatch', 'Column')}[{item.__name__}]"
         if value.shape:
             scalar = value.dtype.type.__name__

@@ -303,7 +303,9 @@ def groups_ordered(
         group: Name of the field that tells the group of each row, ``(N,)``: numbers or text.
         mask: Name of the field that tells which tokens count, of the shape of ``advantage``; None if all do. Rows in
             which no token counts are not checked.
-        tolerance: Largest difference of the advantages of equal rewards, as a ratio to the largest absolute advantage.
+        tolerance: Largest difference of the advantages of equal rewards, as a ratio to the largest absolute advantage,
+            and of rewards that may have equal advantages, as a ratio to the largest absolute reward. Values that are
+            not finite are not checked.
 
     Returns:
         The rule, used like that of :func:`mask_matches`. It is checked per row.
@@ -316,10 +318,12 @@ def groups_ordered(
         keys = (keys if KINDS[type(keys)] is TENSOR else np.asarray(keys)).tolist()
         index = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.intp)
         order = np.lexsort((scores, index))
-        order = order[tokens[order] > 0]
+        order = order[(tokens[order] > 0) & np.isfinite(scores[order]) & np.isfinite(rows[order])]
         rise, step = np.diff(scores[order]), np.diff(rows[order])
-        slack = tolerance * np.abs(rows).max(initial=0.0)
-        wrong = np.where(rise > 0, step <= 0, np.abs(step) > slack) & (np.diff(index[order]) == 0)
+        slack = tolerance * np.abs(rows[order]).max(initial=0.0)
+        apart = rise > tolerance * np.abs(scores[order]).max(initial=0.0)
+        wrong = np.where(apart, step <= 0, np.where(rise > 0, step < -slack, np.abs(step) > slack))
+        wrong &= np.diff(index[order]) == 0
         right = np.ones(len(rows), bool)
         right[order[1:][wrong]] = right[order[:-1][wrong]] = False
         return right

@@ -96,6 +96,33 @@ def test_packed_is_what_one_packs_by_hand(sizes, of_arrays, cut):
     assert packed.cu_seqlens.tolist() == [0, *mask.sum(1).cumsum(0).tolist()]
 
 
+def test_ids_of_other_dtypes_are_widened() -> None:
+    batch: Any = rollouts([2, 1], [1, 2])
+    batch = Batch({name: value for name, value in batch.items() if value is not None})
+    batch.prompt_ids = batch.prompt_ids + 70_000
+    batch.response_ids = batch.response_ids.to(torch.uint8)
+    for made in (to_layout(batch, "packed"), to_layout(batch.to_numpy(), "packed").to_torch()):
+        assert made.input_ids.dtype == torch.int64
+        assert made.input_ids[~made.response_mask].min() >= 70_000
+    batch.prompt_ids = batch.prompt_ids.numpy()
+    with pytest.raises(errors.StructureError, match="ids of prompts and responses must be of one kind"):
+        to_layout(batch, "packed")
+
+
+@pytest.mark.parametrize("layout", ["left", "right", "ragged", "packed"])
+def test_fields_without_values_and_gradients_without_responses(layout: str) -> None:
+    batch: Any = rollouts([2, 1], [1, 2])
+    batch = Batch({name: value for name, value in batch.items() if value is not None})
+    batch.extra = torch.zeros(2, 2, 0)
+    batch.response_mask[:] = batch.loss_mask[:] = False
+    batch.old_logp = batch.old_logp.clone().requires_grad_()
+    made: Any = to_layout(batch, layout, pad_token_id=PAD, per_token=["extra"])
+    tokens = made.tokens.values if layout == "ragged" else made
+    assert tokens.extra.shape[-1] == 0
+    tokens.old_logp.sum().backward()
+    assert not batch.old_logp.grad.any()
+
+
 def ids_of(layout: str, made: Any) -> Any:
     """The ids at the places where advantages are."""
     if layout == "split":

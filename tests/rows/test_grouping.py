@@ -189,3 +189,19 @@ def test_what_is_refused(call, error, text):
     listed[:] = [["x"], ["y"]]
     with pytest.raises(error, match=text):
         call(Batch(uid=["a", "b"], wide=np.zeros((2, 2)), listed=listed))
+
+
+def test_groups_of_inference_mode_have_gradients_later():
+    found = groups(Batch(k=np.array([0, 0, 1, 1])), "k")
+    with torch.inference_mode():
+        found.mean(torch.arange(4.0))
+    x = torch.arange(4.0, requires_grad=True)
+    (found.mean(x) ** 2).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [1, 1, 5, 5]
+
+
+def test_keys_are_structured_values_too():
+    keys = np.array([(2, 1), (1, 1), (2, 1)], [("a", int), ("b", int)])
+    found = groups(Batch(k=keys), "k")
+    assert (found.index.tolist(), found.keys) == ([0, 1, 0], [(2, 1), (1, 1)])

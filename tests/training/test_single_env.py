@@ -42,6 +42,7 @@ BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
 SPACES = {
     "array": BOX,
     "number": gym.spaces.Discrete(5),
+    "scalar": gym.spaces.Box(-9, 9, ()),
     "image": gym.spaces.Box(0, 255, (2, 2, 3), np.uint8),
     "dict": gym.spaces.Dict(cam=BOX, pos=gym.spaces.Tuple([BOX, gym.spaces.Discrete(3)])),
 }
@@ -77,6 +78,28 @@ def test_environments_of_gymnasium(name: str) -> None:
 
     vector = gym.make_vec(name, 1, vectorization_mode="sync", vector_kwargs={"autoreset_mode": "SameStep"})
     assert collected(gym.make(name)) == collected(vector)
+
+
+def test_flags_in_arrays_of_one_value() -> None:
+    class Arrays(Walk):
+        @override
+        def step(self, action: int) -> Any:
+            obs, rew, terminated, truncated, info = super().step(action)
+            return obs, np.array([rew]), np.array([terminated]), np.array(truncated), info
+
+    assert rollouts(Arrays(BOX)) == rollouts(Walk(BOX))
+
+
+def test_a_buffer_that_stores_rows_in_a_way_of_its_own() -> None:
+    class Doubled(ReplayBuffer[Any, Any]):
+        @override
+        def add(self, batch: Any, buffer_ids: Any = None) -> Any:
+            batch.rew = 2 * batch.rew
+            return super().add(batch, buffer_ids)
+
+    buffer = Doubled(10)
+    Collector(Walk(BOX), lambda _: ActBatch(act=np.ones(1, np.int64))).collect(buffer, n_step=3)
+    assert buffer[:].rew.tolist() == [2, 2, 2]
 
 
 def test_evaluation() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from typedbatch import Batch, BatchRecord, Column, SchemaError, cat, checking, conforms, objects, validate
+from typedbatch.errors import DeclarationError
 from typedbatch.testing import batches, example
 
 T = TypeVar("T")
@@ -99,8 +100,36 @@ def test_what_is_no_column_of_objects_is_found_by_its_structure():
 def test_types_that_cannot_be_checked_accept_anything():
     with checking("values"):
         validate(Batch({name: objects([1, {}]) for name in ("bare", "grader", "anything", "object_")}), Any_)
-        validate(Batch(item=objects([1, "a"])), Pairs[str])
+        validate(Batch(item=objects([1, "a"])), Pairs)
         assert not conforms(Batch({name: np.zeros(2) for name in ("bare", "grader", "anything", "object_")}), Any_)
+
+
+class Late(BatchRecord):
+    x: Column["Later"]  # the quotes are what is tested
+    y: Column["list[Later] | None"]
+
+
+class Later: ...
+
+
+def test_names_of_later_classes_and_type_variables_are_resolved():
+    validate(Batch(item=objects(["a"])), Pairs[str], level="values")
+    validate(Batch(item=objects([None, 2])), Pairs[int | None], level="values")
+    with pytest.raises(SchemaError, match=r"batch\.item  1 of 1 values is not str"):
+        validate(Batch(item=objects([1])), Pairs[str], level="values")
+    validate(Batch(x=objects([Later()]), y=objects([[Later()]])), Late, level="values")
+    with pytest.raises(SchemaError, match=r"batch\.y  1 of 1 values is not list\[Later\] or None"):
+        validate(Batch(x=objects([Later()]), y=objects([[1]])), Late, level="values")
+
+
+def test_what_cannot_be_a_column_is_refused():
+    column: Any = Column
+    with pytest.raises(DeclarationError, match=r"a column has one type of items, got 2; Column\[int \| str\]"):
+        column[int, str]
+    with pytest.raises(DeclarationError, match="columns in a union cannot be told apart"):
+
+        class Either(BatchRecord):
+            x: Column[str] | Column[int]
 
 
 def test_a_list_for_such_a_field_becomes_a_column():

@@ -188,6 +188,15 @@ def test_rows_of_a_result_are_its_own_unless_an_array_names_them():
     )
 
 
+def test_an_array_with_one_value_more_names_the_rows_too():
+    @checked
+    def keep(batch: Inputs, values: Float[np.ndarray, "N+1"]) -> Inputs:
+        return batch[:1]
+
+    with pytest.raises(CallError, match=r"N is 1 here, but 2 in batch\.ids"):
+        keep(inputs(2, 3), np.zeros(3))
+
+
 def test_an_array_of_a_result_names_the_rows_too():
     @checked
     def sample(batch: Inputs, n: int) -> tuple[Inputs, Row]:

@@ -132,6 +132,14 @@ def test_advantages_of_rows_in_another_order():
     assert ordered(Batch(right)[:0]).tolist() == []
 
 
+def test_values_that_differ_by_rounding_or_are_not_finite_are_in_order():
+    ordered = groups_ordered("adv", "rew", "uid")
+    batch = Batch(uid=np.zeros(3, int), rew=np.array([1, 1 + 1e-9, 2]), adv=np.array([-0.5, -0.5, 1.0]))
+    assert ordered(batch).all()
+    assert ordered(Batch(batch, rew=np.array([np.nan, 1.0, 2.0]))).all()
+    assert ordered(Batch(batch, adv=np.array([0.0, 0.0, 0.0]))).tolist() == [True, False, False]
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(-10, 10).map(lambda x: round(x, 2))), min_size=1, max_size=20))
 def test_advantages_of_groups_are_in_the_order_of_their_rewards(rows: list[tuple[int, float]]):
     batch = Batch(uid=np.array([uid for uid, _ in rows]), rew=np.array([rew for _, rew in rows]))

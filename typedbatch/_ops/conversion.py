@@ -172,7 +172,7 @@ def _cpu_maker(device: Device | None, floating: Any) -> Callable[[Any], Any]:
     casts = frozenset[str]() if floating is None else frozenset("fc") if floating.is_complex else frozenset("f")
 
     def share(leaf: Any) -> Any:
-        if type(leaf) is ndarray and leaf.flags.writeable:
+        if type(leaf) is ndarray and leaf.flags.writeable and leaf.flags.aligned:
             try:
                 tensor = from_numpy(leaf)
             except (TypeError, ValueError):  # torch cannot use this memory, or the array has no numbers

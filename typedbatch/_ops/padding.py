@@ -82,8 +82,8 @@ class _Rows:
             return None
         if kind in (ARRAY, TENSOR) and value.ndim:
             shape = (*self._rows.shape, *value.shape[1:])
-            if self._absent is not None and len(self._absent) == len(self._numbers):  # the leaf may have no rows
-                return blank(value, shape)
+            if self._absent is not None and not value.shape[0] and len(self._absent) == len(self._numbers):
+                return blank(value, shape)  # a leaf without rows has none to take in place of the absent ones
             taken = self._of_array(value) if kind is ARRAY else self._of_tensor(value)
             return taken if self._rows.ndim == 1 else taken.reshape(shape)
         if not leading_shape(value):

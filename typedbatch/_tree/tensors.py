@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
@@ -47,7 +48,7 @@ def in_numpy(tensor: Tensor) -> bool:
 def to_tensor(array: Any) -> Tensor:
     """Return an array as a tensor on the CPU, on the same memory where torch can use it.
 
-    Torch needs native byte order, forward strides and writable memory; anything else is copied.
+    Torch needs native byte order, forward strides, and aligned and writable memory; anything else is copied.
 
     Args:
         array: Array or scalar of numpy, of a numeric or bool dtype.
@@ -62,7 +63,7 @@ def to_tensor(array: Any) -> Tensor:
         raise LeafError(f"{describe(array)} cannot become a tensor; torch has no such dtype")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+    if not (array.flags.writeable and array.flags.aligned) or any(stride < 0 for stride in array.strides):
         array = array.copy()
     return torch.from_numpy(array)
 
@@ -122,21 +123,21 @@ _SHARED_FROM = 1 << 20
 
 
 def _reduce_for_process(stand_in: PickledTensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Leave a large tensor to torch, which passes it to another process in shared memory, as it does a plain tensor.
+    """Copy a large tensor into shared memory, in a worker of a data loader.
 
-    A view of a small part of its storage is copied: torch would share the whole storage.
+    Such a worker stays until its batches have arrived, which others need not: a batch in shared memory is lost if its
+    process ends before.
     """
     tensor = stand_in.tensor
-    if tensor.nbytes < _SHARED_FROM or tensor.untyped_storage().nbytes() > 2 * tensor.nbytes:
+    data: Any = sys.modules.get("torch.utils.data")
+    if tensor.nbytes < _SHARED_FROM or data is None or data.get_worker_info() is None:
         return stand_in.__reduce__()
-    return _itself, (tensor,)
+    shared = torch.empty(tensor.shape, dtype=tensor.dtype)
+    shared.share_memory_()  # type: ignore[no-untyped-call]  # torch has no types for it
+    return torch.Tensor.requires_grad_, (shared.copy_(tensor.detach()), tensor.requires_grad)
 
 
-def _itself(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-ForkingPickler.register(PickledTensor, _reduce_for_process)  # of queues, pipes and workers of data loaders
+ForkingPickler.register(PickledTensor, _reduce_for_process)
 
 
 class _StandIns(threading.local):

@@ -151,9 +151,10 @@ def _from_split(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Ro
     is_response = position_ids(sizes) >= np.repeat(of_prompts, sizes)
     of_response = np.full(len(is_response), NO_ROW)
     of_response[is_response] = np.flatnonzero(present)
-    tokens = _flat_rows({"input_ids": tree.__dict__["response_ids"], **inner}, of_response)
+    prompt_ids, response_ids = _of_one_dtype(tree.__dict__["prompt_ids"], tree.__dict__["response_ids"])
+    tokens = _flat_rows({"input_ids": response_ids, **inner}, of_response)
     ids, of_prompt = tokens.__dict__["input_ids"], np.flatnonzero(~is_response)
-    prompts = _flat_rows({"input_ids": tree.__dict__["prompt_ids"]}, np.flatnonzero(before))
+    prompts = _flat_rows({"input_ids": prompt_ids}, np.flatnonzero(before))
     ids[of_prompt if isinstance(ids, np.ndarray) else _like(ids, of_prompt)] = prompts.__dict__["input_ids"]
     return Rows(tokens, sizes, others)
 
@@ -216,9 +217,30 @@ def _flat_rows(fields: dict[str, Any], numbers: NDArray[np.intp]) -> Any:
     return take_or_zeros(Batch({name: _flat(value) for name, value in fields.items()}), numbers)
 
 
+def _of_one_dtype(prompts: Any, responses: Any) -> tuple[Any, Any]:
+    """Return the ids of prompts and responses in the dtype that holds both.
+
+    Raises:
+        StructureError: One is an array and the other a tensor, or they differ in the dimensions of a token.
+    """
+    if KINDS[type(prompts)] is not KINDS[type(responses)] or prompts.shape[2:] != responses.shape[2:]:
+        raise StructureError(
+            f"ids of prompts and responses must be of one kind and shape, got {describe(prompts)} and "
+            f"{describe(responses)}",
+            "prompt_ids",
+        )
+    if prompts.dtype == responses.dtype:
+        return prompts, responses
+    if KINDS[type(prompts)] is ARRAY:
+        dtype = np.result_type(prompts.dtype, responses.dtype)
+        return prompts.astype(dtype), responses.astype(dtype)
+    wide = torch_side().torch.promote_types(prompts.dtype, responses.dtype)
+    return prompts.to(wide), responses.to(wide)
+
+
 def _flat(value: Any) -> Any:
     if KINDS[type(value)] in (ARRAY, TENSOR):
-        return value.reshape(-1, *value.shape[2:])
+        return value.reshape(value.shape[0] * value.shape[1], *value.shape[2:])
     return take(Batch(field=value), np.ones(leading_shape(value)[:2], bool)).__dict__["field"]
 
 

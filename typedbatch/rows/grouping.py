@@ -46,7 +46,6 @@ class Groups:
         self.index, self.keys = index, keys
         self._sizes = np.bincount(index, minlength=len(keys))
         self.count = self._sizes[index]
-        self._on: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         return f"Groups({len(self)} groups of {len(self.index)} rows)"
@@ -174,9 +173,7 @@ class Groups:
         return x[self.index] if kind_of(x) is ARRAY else x.index_select(0, self._index_on(x.device))
 
     def _index_on(self, device: Any) -> Any:
-        if device not in self._on:
-            self._on[device] = torch_side().to_tensor(self.index).to(device)
-        return self._on[device]
+        return torch_side().to_tensor(self.index).to(device)
 
     def _sum_of_others(self, x: Any) -> Any:
         """Return the sum over the other rows in the group of each row.

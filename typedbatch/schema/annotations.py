@@ -14,6 +14,8 @@ from typing_extensions import NoDefault
 
 from typedbatch._typing import with_defaults
 from typedbatch.errors import DeclarationError
+from typedbatch.rules import Rule
+from typedbatch.schema.column import ItemsAre, rule_of
 
 Types = Mapping[Any, Any]
 """The type that each type variable is bound to."""
@@ -61,7 +63,7 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
         return resolve(hint.__value__, types_, scope)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return Annotated[(resolve(args[0], types_, scope), *args[1:])]
+        return Annotated[(resolve(args[0], types_, scope), *(_resolved(item, types_, scope) for item in args[1:]))]
     if origin is Final:
         return resolve(args[0], types_, scope)
     if origin is Literal:
@@ -78,6 +80,13 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
     if new == args:
         return hint
     return hint.copy_with(new) if hasattr(hint, "copy_with") else origin[new]  # type: ignore[index]
+
+
+def _resolved(item: Any, types_: Types, scope: Scope) -> Any:
+    """Resolve the type of the items of a column in the metadata of ``Annotated``; return anything else as it is."""
+    if isinstance(item, Rule) and isinstance(item.holds, ItemsAre):
+        return rule_of(resolve(item.holds.item, types_, scope))
+    return item
 
 
 def _variable(variable: Any, types_: Types, scope: Scope) -> Any:

@@ -266,7 +266,8 @@ def _slots(signature: Signature, hints: Mapping[str, Any], returns: Any) -> list
         is_optional = is_single and parameter.default is not Parameter.empty
         slots.append(_slot(name, hint, is_optional, is_single, parameter.kind))
     results = _result_slots(returns)
-    if not any(ROWS in slot.names for slot in (*slots, *results) if not slot.is_batch):
+    arrays = [option for slot in (*slots, *results) if not slot.is_batch for option in slot.field.options]
+    if not any(_names_rows(dim) for option in arrays for dim in option.shape.dims):
         results = _result_slots(returns, own_rows=True)
     slots += results
     # A size that is computed from a name that no slot has is not checked: the name may belong to another decorator.
@@ -347,6 +348,11 @@ def _sizes_of_batch(hint: Any, own_rows: bool) -> tuple[Option, ...]:
     wanted -= {ROWS} if own_rows else set()
     found = Option(BATCH, schema=Schema(schema.name, schema.target, schema.place, _fields_with_sizes(schema, wanted)))
     return (found, Option(NONE)) if len(parts) > 1 else (found,)
+
+
+def _names_rows(dim: Dim) -> bool:
+    """Return whether a dimension is the number of rows, or computed from it, as ``N+1``."""
+    return ROWS in dim.names if dim.sort is Sort.COMPUTED else _is_written(dim) and dim.text == ROWS
 
 
 def _is_written(dim: Dim) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, SupportsIndex, TypeVa
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch.errors import DeclarationError
 from typedbatch.rules import Rule
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ else:
         """
 
         def __class_getitem__(cls, item: Any) -> Any:
-            if item is Any or item is object:
-                return NDArray[np.object_]
-            test = ItemsAre(item)
-            return Annotated[NDArray[np.object_], Rule(test.words(), test)]
+            return annotation_of(item)
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,27 @@ class ItemsAre:
 
     item: Any
 
-    def words(self) -> str:
-        """Return the type as reports show it."""
-        from typedbatch.schema.annotations import alternatives, show  # imported here because its imports take long
-
-        return " or ".join("None" if part in (None, type(None)) else show(part) for part in alternatives(self.item))
-
     def __call__(self, column: Any) -> NDArray[np.bool_]:
         """Return for each item whether it is of the type."""
         from typedbatch.schema.declared_meta import is_of_type  # likewise
 
         return np.array([is_of_type(value, self.item) for value in column.flat], bool).reshape(column.shape)
+
+
+def annotation_of(item: Any) -> Any:
+    """Return what ``Column[item]`` stands for at run time.
+
+    Raises:
+        DeclarationError: There are several types.
+    """
+    if isinstance(item, tuple):
+        raise DeclarationError(f"a column has one type of items, got {len(item)}; Column[int | str] takes both")
+    return NDArray[np.object_] if item is Any or item is object else Annotated[NDArray[np.object_], rule_of(item)]
+
+
+def rule_of(item: Any) -> Rule:
+    """Return the rule that the items of a column are of a type."""
+    from typedbatch.schema.annotations import alternatives, show  # imported here because its imports take long
+
+    parts = ("None" if part in (None, type(None)) else show(part) for part in alternatives(item))
+    return Rule(" or ".join(parts), ItemsAre(item))

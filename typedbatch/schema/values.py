@@ -21,7 +21,7 @@ from typedbatch.errors import DeclarationError
 from typedbatch.ragged import Ragged
 from typedbatch.rules import rules_in
 from typedbatch.schema.annotations import alternatives, bare, resolve, show
-from typedbatch.schema.column import Column
+from typedbatch.schema.column import Column, ItemsAre
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
@@ -57,6 +57,8 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
             for option in _options(kind, nested)
         )
         own_sizes |= SeparateSizes in metadata
+    if sum(isinstance(rule.holds, ItemsAre) for option in out for rule in option.rules) > 1:
+        raise DeclarationError("columns in a union cannot be told apart; write the union inside, as Column[int | str]")
     if own_sizes:
         out = [replace(option, own_sizes=option.schema is not None) for option in out]
     if own_sizes and not any(option.own_sizes for option in out):

@@ -63,7 +63,7 @@ def add_rollout(
             # Step by step, as a cache takes one row at a time: an episode that ends leaves it before the next row.
             order = np.argsort(np.arange(len(envs)) - np.searchsorted(envs, envs), kind="stable")
             into.extend(batch[order], envs[order])
-        elif into.buffer_num == 1:
+        elif into.buffer_num == 1 and type(into).add is ReplayBuffer.add:  # a class may store rows in a way of its own
             into.extend(batch)
         else:
             into.add(batch, envs)

@@ -42,7 +42,10 @@ class SingleEnv(SyncVectorEnv):
         space: Any = self.single_observation_space
         if np.shape(obs) != space.shape:
             raise ValueError(f"observations of shape {space.shape} are declared, got one of {np.shape(obs)}")
-        rows, rewards = np.empty((1, *space.shape), space.dtype), np.empty(1)
-        np.copyto(rows[0], obs)
-        rewards[0] = rew
-        return rows, rewards, np.array([terminated], bool), np.array([truncated], bool), infos
+        rows = np.empty((1, *space.shape), space.dtype)
+        np.copyto(rows, np.asarray(obs)[None])
+        return rows, _column(rew, np.float64), _column(terminated, np.bool_), _column(truncated, np.bool_), infos
+
+
+def _column(value: Any, dtype: type[np.generic]) -> NDArray[Any]:
+    return np.array(value, dtype).reshape(1)
