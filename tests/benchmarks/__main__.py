@@ -120,7 +120,7 @@ def main() -> int:
         for title, packing in measure_packing():
             report.by_hand(title, packing)
     if arguments.only in "processes":
-        report.by_hand("a queue to another process, beside a dict of four tensors", measure_processes())
+        report.by_hand("other processes, beside a dict of four tensors", measure_processes())
     if arguments.only in "compile":
         report.by_hand("torch.compile, beside a dict of tensors", measure_compiled())
     if arguments.only in "audit":
