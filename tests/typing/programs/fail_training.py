@@ -97,12 +97,13 @@ class Actor(nn.Module):
         return batch.rew
 
 
-def policies(envs: Envs, env: Env[Any, Any], actor: Actor) -> None:
+def policies(envs: Envs, env: Env[Any, Any], list_of_envs: list[Env[Any, Any]], actor: Actor) -> None:
     Collector(envs, actor.reads_rewards)  # E: policy-reads-rewards
     Collector(envs, actor.no_action)  # E: policy-without-act [not: pyrefly, ty]
     Collector(envs, actor.of_tensors)  # E: policy-of-tensors
     Collector(envs, actor)  # E: module-for-policy
-    Collector(env, actor.greedy)  # E: one-environment
+    Collector(list_of_envs, actor.greedy)  # E: list-of-environments
+    Collector(env, actor.reads_rewards)  # E: policy-reads-rewards
     Collector(envs, actor.greedy, record)  # E: policy-lacks-what-record-takes
     Collector(envs, actor.sample, record, rollout=Rollout)  # E: record-of-another-rollout
     Collector(envs, actor.reads_rewards, rollout=RolloutBatch)  # E: policy-reads-rewards

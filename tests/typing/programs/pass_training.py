@@ -4,6 +4,7 @@ from typing import Any, assert_type
 
 import numpy as np
 import torch
+from gymnasium import Env
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -88,6 +89,11 @@ def on(envs: Envs, tests: Envs, actor: Actor) -> None:
         print(epoch.losses["loss"], epoch.metrics())
         if evaluate(tests, actor.greedy, 10).mean > 475:
             break
+
+
+def single(env: Env[Any, Any], actor: Actor) -> None:
+    Collector(env, actor.greedy).rollout(8)
+    evaluate(lambda: env, actor.greedy, 2)
 
 
 def plain(envs: Envs, actor: Actor) -> None:
