@@ -1,4 +1,4 @@
-"""What ``torch.compile`` traces in one graph, and what it is told where it cannot."""
+"""Operations that ``torch.compile`` traces in one graph, and the messages of those that it cannot."""
 
 from __future__ import annotations
 

@@ -126,9 +126,13 @@ def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:
 
 def groups(values: NDArray[Any], name: str) -> list[NDArray[np.intp]]:
     """Return the numbers of the rows of each value, in the order of the first rows."""
-    numbers, keys = group_numbers(values, name)
-    ends = np.cumsum(np.bincount(numbers, minlength=len(keys)))
-    return np.split(np.argsort(numbers, kind="stable"), ends[:-1]) if keys else []
+    return rows_by_number(group_numbers(values, name)[0])
+
+
+def rows_by_number(numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Return the rows that have each number; every number from 0 to the largest occurs."""
+    ends = np.cumsum(np.bincount(numbers))
+    return np.split(np.argsort(numbers, kind="stable"), ends[:-1]) if len(numbers) else []
 
 
 def group_numbers(values: NDArray[Any], name: str) -> tuple[NDArray[np.intp], list[Hashable]]:

@@ -81,7 +81,7 @@ def ppo(seed: int, example: Any) -> Iterator[tuple[int, nn.Module]]:
 
 
 def dqn(seed: int, example: Any, steps: int, num_envs: int, every: int, updates: int) -> None:
-    """Run so many steps of ``docs/examples/dqn.py``, prioritized replay left out in both.
+    """Run ``docs/examples/dqn.py`` for ``steps`` steps, without prioritized replay.
 
     After ``every`` steps, of all environments together, there are ``updates`` updates.
     """

@@ -32,7 +32,7 @@ SEEDS = (0, 1, 2)
 SOLVED, EVERY, AT_MOST = 475, 5_000, 60_000
 DQN_STEPS = 8_000
 DQN = {"8 environments, 2 updates after 8 steps": (8, 8, 2), "1 environment, an update after 4 steps": (1, 4, 1)}
-"""What each DQN does: the number of environments, the steps before the updates, and the updates."""
+"""Settings of each DQN: number of environments, steps between updates, and updates at a time."""
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TIANSHOU_BAR = 0.5
 

@@ -30,7 +30,7 @@ from typedbatch.posttraining.token_fields import Layout, layout_of, partition, s
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
 from typedbatch.records import fill_defaults
-from typedbatch.sequences import Side, as_lengths, cu_seqlens, pad, padded_rows, position_ids, whole_numbers
+from typedbatch.sequences import Side, as_lengths, cu_seqlens, padded_rows, position_ids, whole_numbers
 from typedbatch.sequences import mask as mask_of
 
 Flat: TypeAlias = "NDArray[np.bool_]"
@@ -252,8 +252,8 @@ RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
 def _to_split(rows: Rows, pad_token_id: Any) -> RecordFields:
     is_response, before = _split_responses(rows)
     prompts = Batch(input_ids=rows.tokens["input_ids"])
-    prompt = _padded(prompts, ~is_response, before, "left", pad_token_id)
-    response = _padded(rows.tokens, is_response, rows.lengths - before, "right", pad_token_id)
+    prompt = _pad(prompts, before, "left", pad_token_id, ~is_response)
+    response = _pad(rows.tokens, rows.lengths - before, "right", pad_token_id, is_response)
     ids = response.pop("input_ids")
     fields = {
         "prompt_ids": prompt["input_ids"],
@@ -268,7 +268,7 @@ def _to_left(rows: Rows, pad_token_id: Any) -> RecordFields:
     ids = _pad(Batch(input_ids=rows.tokens["input_ids"]), rows.lengths, "left", pad_token_id)
     present = _like(ids["input_ids"], mask_of(rows.lengths, side="left"))
     inner = Batch({name: value for name, value in rows.tokens.__dict__.items() if name != "input_ids"})
-    response = _padded(inner, is_response, rows.lengths - before, "left", None)
+    response = _pad(inner, rows.lengths - before, "left", None, is_response)
     return LeftPadded, {**ids, "attention_mask": present, **response}
 
 
@@ -313,19 +313,18 @@ def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
     return flags, before
 
 
-def _padded(tokens: Any, chosen: Flat, lengths: NDArray[np.intp], side: Side, pad_token_id: Any) -> dict[str, Any]:
-    """Return some of the tokens, padded."""
+def _pad(
+    tokens: Any, lengths: NDArray[np.intp], side: Side, pad_token_id: Any, chosen: Flat | None = None
+) -> dict[str, Any]:
+    """Return the tokens, or those that are chosen, as padded rows."""
     numbers = padded_rows(lengths, None, side)
     is_padding = numbers == NO_ROW
-    padded = take_or_zeros(tokens, np.where(is_padding, NO_ROW, np.append(np.flatnonzero(chosen), 0)[numbers]))
+    if chosen is not None:
+        numbers = np.where(is_padding, NO_ROW, np.append(np.flatnonzero(chosen), 0)[numbers])
+    padded = take_or_zeros(tokens, numbers)
     if "input_ids" in tokens.__dict__:
         fill_absent(padded, is_padding, {"input_ids": pad_token_id})
     return dict(padded.__dict__)
-
-
-def _pad(tokens: Any, lengths: Any, side: Side, pad_token_id: Any) -> dict[str, Any]:
-    value = {"input_ids": pad_token_id} if "input_ids" in tokens.__dict__ else 0
-    return dict(pad(tokens, lengths, side=side, value=value).__dict__)
 
 
 def _like(ids: Any, array: NDArray[Any]) -> Any:

@@ -17,6 +17,7 @@ from typedbatch._tree.kinds import leading_shape, mask_obstacle
 from typedbatch._tree.lengths import equal_rows, require_at_least, require_tree
 from typedbatch.batch import Batch
 from typedbatch.episodes import groups as rows_of_groups
+from typedbatch.episodes import rows_by_number
 from typedbatch.errors import SizeError, StructureError
 from typedbatch.sequences import Lengths, as_lengths, whole_numbers
 
@@ -180,8 +181,7 @@ def _first_fit(sizes: NDArray[np.intp], room: int) -> list[NDArray[np.intp]]:
             if tree[node] == most:
                 break
             tree[node] = most
-    counts = np.bincount(chosen)
-    return np.split(np.argsort(chosen, kind="stable"), np.cumsum(counts)[:-1]) if len(sizes) else []
+    return rows_by_number(chosen)
 
 
 def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:

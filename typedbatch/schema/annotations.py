@@ -15,7 +15,7 @@ from typing_extensions import NoDefault
 from typedbatch._typing import with_defaults
 from typedbatch.errors import DeclarationError
 from typedbatch.rules import Rule
-from typedbatch.schema.column import ItemsAre, rule_of
+from typedbatch.schema.column import Column, ItemsAre, annotation_of, rule_of
 
 Types = Mapping[Any, Any]
 """The type that each type variable is bound to."""
@@ -57,6 +57,8 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
             is_name = isinstance(error, (NameError, AttributeError))
             raise DeclarationError(f"cannot read the annotation {text!r}: {error}{names if is_name else ''}") from error
         return resolve(hint, types_, scope)
+    if hint is Column:
+        return annotation_of(Any)
     if isinstance(hint, TypeVar) or any(hint is self_type for self_type in _SELF):
         return _variable(hint, types_, scope)
     if isinstance(hint, ALIASES):

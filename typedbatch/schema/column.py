@@ -63,7 +63,7 @@ class ItemsAre:
 
     def __call__(self, column: Any) -> NDArray[np.bool_]:
         """Return for each item whether it is of the type."""
-        from typedbatch.schema.declared_meta import is_of_type  # likewise
+        from typedbatch.schema.declared_meta import is_of_type  # imported here because its imports take long
 
         return np.array([is_of_type(value, self.item) for value in column.flat], bool).reshape(column.shape)
 
@@ -81,7 +81,7 @@ def annotation_of(item: Any) -> Any:
 
 def rule_of(item: Any) -> Rule:
     """Return the rule that the items of a column are of a type."""
-    from typedbatch.schema.annotations import alternatives, show  # imported here because its imports take long
+    from typedbatch.schema.annotations import alternatives, show  # likewise
 
     parts = ("None" if part in (None, type(None)) else show(part) for part in alternatives(item))
     return Rule(" or ".join(parts), ItemsAre(item))

@@ -10,7 +10,7 @@ from numbers import Integral, Number, Real
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from typedbatch._declaration import SeparateSizes
 from typedbatch._gradient import has_no_gradient
@@ -21,7 +21,7 @@ from typedbatch.errors import DeclarationError
 from typedbatch.ragged import Ragged
 from typedbatch.rules import rules_in
 from typedbatch.schema.annotations import alternatives, bare, resolve, show
-from typedbatch.schema.column import Column, ItemsAre
+from typedbatch.schema.column import ItemsAre
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 from typedbatch.schema.dtypes import BUILTINS, Dtypes, jaxtyping_dtypes, scalar_dtypes
 from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option
@@ -38,7 +38,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
     Raises:
         DeclarationError: the annotation cannot be checked, or is never true of a field.
     """
-    hint, metadata = bare(NDArray[np.object_] if hint is Column else hint)
+    hint, metadata = bare(hint)
     shared, own_sizes, no_gradient = tuple(rules_in(metadata)), SeparateSizes in metadata, has_no_gradient(metadata)
     if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # an array or tensor of any shape
         return Option(ARRAY, shape=shape_of_text("..."), rules=shared), Option(TENSOR, shape=shape_of_text("..."))
@@ -46,7 +46,7 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
     anything = False
     _require_true(hint)
     for part in alternatives(hint):
-        kind, metadata = bare(NDArray[np.object_] if part is Column else part)
+        kind, metadata = bare(part)
         rules = (*shared, *rules_in(metadata))
         anything |= kind is Any or kind is object or kind is Final
         if anything and rules:
