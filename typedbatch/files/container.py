@@ -75,7 +75,9 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
         entries[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
         end += array.nbytes
     # The header comes first, with checksums that are known last: its length is that for the longest checksums.
-    length = len(_header(entries, document, dict.fromkeys(entries, _LARGEST_SUM)))
+    header = _header(entries, document, dict.fromkeys(entries, _LARGEST_SUM))
+    header["__metadata__"][_SUM] = "0" * 8
+    length = len(_as_json(header))
     length += -(length + 8) % 16
     if length > _LONGEST_HEADER:
         raise StorageError(
@@ -84,15 +86,18 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
     file.seek(8 + length)
     sums = {name: _write_array(file, array) for name, (array, _) in ordered}
     file.seek(0)
-    _write_all(file, memoryview(length.to_bytes(8, "little") + _header(entries, document, sums).ljust(length)))
-
-
-def _header(entries: dict[str, Any], document: dict[str, Any], sums: dict[str, int]) -> bytes:
-    """Return the header of a file with these arrays and their checksums."""
-    text = json.dumps({**document, "crc32": sums}, separators=(",", ":"))
-    header: dict[str, Any] = {"__metadata__": {OURS: text}, **entries}
+    header = _header(entries, document, sums)
     header["__metadata__"][_SUM] = _sum_of(header)
-    return json.dumps(header, separators=(",", ":")).encode()
+    _write_all(file, memoryview(length.to_bytes(8, "little") + _as_json(header).ljust(length)))
+
+
+def _header(entries: dict[str, Any], document: dict[str, Any], sums: dict[str, int]) -> dict[str, Any]:
+    """Return the header of a file with these arrays and their checksums, without its own checksum."""
+    return {"__metadata__": {OURS: _as_json({**document, "crc32": sums}).decode()}, **entries}
+
+
+def _as_json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _write_array(file: IO[bytes], array: NDArray[Any]) -> int:
